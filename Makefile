@@ -1,0 +1,31 @@
+# The same short commands that CI runs. `make check` is what a change must pass.
+PYTHON ?= python3
+VENV   ?= .venv
+RUN    := $(VENV)/bin/python
+
+.PHONY: check venv lint types test bench clean
+
+check: lint types test          ## all that CI asks of the source
+
+$(VENV)/ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(RUN) -m pip install --quiet --upgrade pip
+	$(RUN) -m pip install --quiet -e . --group dev
+	touch $@
+
+venv: $(VENV)/ready             ## the environment in .venv
+
+lint: venv                      ## ruff
+	$(RUN) -m ruff check .
+
+types: venv                     ## mypy, strict
+	$(RUN) -m mypy
+
+test: venv                      ## the tests
+	$(RUN) -m pytest
+
+bench: venv                     ## the engine's figures, in one run
+	$(RUN) benchmarks/engine.py
+
+clean:                          ## what can be made again
+	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,43 @@
+"""Language-model agents that work together by a written procedure: checked, budgeted, journalled, resumable.
+
+    from metaflow_agents import run
+    result = await run("letters.yaml", letter=text, model=my_function)
+
+The names below are public; they are imported when they are first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from metaflow_agents.errors import MetaflowError, Problem
+    from metaflow_agents.models.port import ModelRequest, Reply
+    from metaflow_agents.runs import Run, RunResult, fork, go_on, resume, run, run_sync, start
+    from metaflow_agents.sop.check import CheckReport, check
+    from metaflow_agents.sop.load import LoadedSOP, load_sop
+
+_HOMES = {
+    "MetaflowError": "errors", "Problem": "errors",
+    "ModelRequest": "models.port", "Reply": "models.port",
+    "Run": "runs", "RunResult": "runs", "fork": "runs", "go_on": "runs", "resume": "runs", "run": "runs", "run_sync": "runs",
+    "start": "runs",
+    "CheckReport": "sop.check", "check": "sop.check",
+    "LoadedSOP": "sop.load", "load_sop": "sop.load",
+}
+
+__all__ = [
+    "CheckReport", "LoadedSOP", "MetaflowError", "ModelRequest", "Problem", "Reply", "Run", "RunResult",
+    "check", "fork", "go_on", "load_sop", "resume", "run", "run_sync", "start",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,175 @@
+"""One activation of one role: prompt, model, answer, repair, check, artifact."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from metaflow_agents.agent import strategies
+from metaflow_agents.agent.blocks import apply_blocks, parse_blocks
+from metaflow_agents.agent.conversation import Conversations
+from metaflow_agents.agent.strategies.port import Ask, Messages
+from metaflow_agents.doers.acceptance import Acceptance
+from metaflow_agents.doers.command import Commands
+from metaflow_agents.doers.function import Functions
+from metaflow_agents.doers.observed import Observations
+from metaflow_agents.engine.work import Activation, Work
+from metaflow_agents.errors import AnswerInvalid, AttemptFailed, did_you_mean
+from metaflow_agents.journal.state import RunState
+from metaflow_agents.journal.values import Values
+from metaflow_agents.memory.window import RoleMemory, Turn
+from metaflow_agents.models.caller import Caller
+from metaflow_agents.models.port import Model, ModelRequest, Reply
+from metaflow_agents.models.registry import Models
+from metaflow_agents.prompts import MISSING, evaluate, package_template, render
+from metaflow_agents.schema.event import Entry
+from metaflow_agents.schema.model import canonical, digest
+from metaflow_agents.schema.payload import Patch
+from metaflow_agents.schema.program import Program
+from metaflow_agents.schema.sop import Step
+
+ANSWER_REPAIRS = 2
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_FENCED = re.compile(r"\s*```[a-zA-Z]*\n(.*)\n```\s*", re.DOTALL)
+
+
+class RoleAgent:
+    """Does the work of `role:` steps."""
+
+    def __init__(self, program: Program, models: Models, caller: Caller, acceptance: Acceptance, commands: Commands,
+                 functions: Functions, memory: RoleMemory, observations: Observations, state: RunState, values: Values) -> None:
+        self._program, self._sop, self._models, self._caller = program, program.sop, models, caller
+        self._acceptance, self._commands, self._functions = acceptance, commands, functions
+        self._memory, self._observations, self._state, self._values = memory, observations, state, values
+        self._conversations = Conversations(program, acceptance)
+
+    def role_of(self, activation: Activation) -> str:
+        """Who does this activation: the step's role, or the one that its expression names. Raises AttemptFailed."""
+        written = self._sop.steps[activation.key.step].role or ""
+        if _NAME.fullmatch(written):
+            return written
+        name = evaluate(written, activation.scope)
+        if not isinstance(name, str) or name not in self._sop.roles:
+            shown = "nothing" if name is MISSING else repr(name)
+            raise AttemptFailed(f"`role: {written}` gave {shown}, which is no role: {did_you_mean(str(name), self._sop.roles)}")
+        return name
+
+    def model_of(self, activation: Activation, role: str) -> Model:
+        """The model that answers: the step's, the role's, the default. Raises ModelMissing."""
+        return self._models.of(self._sop.steps[activation.key.step].model or self._sop.roles[role].model)
+
+    async def work(self, activation: Activation) -> Work:
+        """The artifact that the role's answer becomes. Raises AnswerInvalid, AttemptFailed where the attempt failed."""
+        step = self._sop.steps[activation.key.step]
+        name = self.role_of(activation)
+        role = self._sop.roles[name]
+        system = self._conversations.system(name, role, activation)
+        remembered = [*self._memory.turns(name, role, activation.read), *await self._inbox(name, activation)]
+        output_format = self._conversations.output_format(step, activation)
+
+        def compose(ending: str) -> Messages:
+            return self._conversations.opening(system, remembered, self._conversations.user(step, activation, ending))
+
+        (strategy, parameters), = (step.strategy or {"single": {}}).items()
+        ask = self._asker(step, name, activation)
+        messages, reply = await strategies.make(strategy, parameters or {}).answer(ask, compose, output_format)
+        work, said = await self._mended(step, activation, ask, messages, reply)
+        return self._with_memory(step, name, activation, work, said)
+
+    def _asker(self, step: Step, role: str, activation: Activation) -> Ask:
+        model = self.model_of(activation, role)
+        files = bool(self._sop.artifacts[step.makes.artifact].files)
+
+        async def ask(branch: str, messages: Messages, *, structured: bool = True) -> Reply:
+            schema = self._acceptance.schema(step.makes.artifact) if structured else None
+            return await self._caller.ask(model, ModelRequest(
+                key=f"{activation.key}/{branch}", role=role, step=activation.key.step, messages=messages, model=model.name,
+                schema=schema, patterns=activation.patterns if files and structured else ()))
+        return ask
+
+    async def _mended(self, step: Step, activation: Activation, ask: Ask, messages: Messages, reply: Reply) -> tuple[Work, str]:
+        """The work, after repairs of form and of what the check says; and the answer that was taken."""
+        branch, checks = "turn.0", 0
+        while True:
+            work, messages, reply = await self._in_form(activation, ask, messages, reply, branch)
+            told = None if step.check is None or self._models.dry else await self._checked(step, activation, work, reply, checks)
+            if told is None:
+                return work, reply.said
+            if step.check is None or checks >= step.check.repairs:
+                raise AnswerInvalid([f"its check still fails: {told}"])
+            checks += 1
+            branch = f"check.{checks}"
+            messages = _sent_back(messages, reply, [told], step.check.repairs - checks + 1)
+            reply = await ask(branch, messages)
+
+    async def _in_form(self, activation: Activation, ask: Ask, messages: Messages, reply: Reply,
+                       branch: str) -> tuple[Work, Messages, Reply]:
+        """The work that an answer is, repaired up to `ANSWER_REPAIRS` times. Raises AnswerInvalid."""
+        repairs = 0
+        while True:
+            try:
+                return self._taken(activation, reply), messages, reply
+            except AnswerInvalid as error:
+                if repairs >= ANSWER_REPAIRS:
+                    raise
+                repairs += 1
+                messages = _sent_back(messages, reply, error.faults, ANSWER_REPAIRS - repairs + 1)
+            reply = await ask(f"{branch}/repair.{repairs}", messages)
+
+    def _taken(self, activation: Activation, reply: Reply) -> Work:
+        artifact = self._sop.steps[activation.key.step].makes.artifact
+        if reply.text is None:
+            return self._acceptance.accept(activation, reply.value)
+        if self._sop.artifacts[artifact].files:
+            current = {} if activation.base is None else self._values.view(activation.base)
+            written, deleted = apply_blocks(parse_blocks(reply.text), current, activation.patterns)
+            return self._acceptance.files(activation, written, deleted)
+        schema = self._acceptance.schema(artifact)
+        if schema is None or schema == {"type": "string"}:
+            return self._acceptance.accept(activation, reply.text)
+        fenced = _FENCED.fullmatch(reply.text)
+        value = self._acceptance.validator(artifact).validate_json(fenced[1] if fenced else reply.text)
+        return self._acceptance.accept(activation, value)
+
+    async def _checked(self, step: Step, activation: Activation, work: Work, reply: Reply, number: int) -> str | None:
+        check = step.check
+        if check is None:
+            return None
+        key = f"{activation.key}/checked.{number}"
+        patch = work.payload
+        texts: dict[str, str] = {}
+        deleted: tuple[str, ...] = ()
+        if isinstance(patch, Patch):
+            texts = {path: work.blobs[blob].decode() for path, blob in patch.written.items()}
+            deleted = patch.deleted
+        if check.run is not None:
+            return await self._commands.check(check.run, activation, texts, deleted, key)
+        made: Any = texts if isinstance(patch, Patch) else patch.value
+        return await self._functions.check(check.call or "", activation, made, key)
+
+    async def _inbox(self, role: str, activation: Activation) -> list[Turn]:
+        """Messages that were sent to the role: which ones it has seen is not determined, and so it is journalled."""
+        slot = self._state.active[activation.key.firing].slot(activation.key.item)
+        key = f"{activation.key}/inbox"
+        waiting = [sent for sent in self._state.sent if sent.to == role or (sent.to is None and sent.sender != role)]
+        if key not in slot.observed and (not waiting or slot.calls):
+            return []
+
+        async def look() -> Any:
+            return [[sent.sender, self._values.plain(sent.payload)] for sent in waiting]
+
+        letters = await self._observations.once(key, look)
+        return [Turn(f"Message from {sender}:\n\n{said if isinstance(said, str) else canonical(said).decode()}", None)
+                for sender, said in letters]
+
+    def _with_memory(self, step: Step, role: str, activation: Activation, work: Work, said: str) -> Work:
+        asked = self._conversations.user(step, activation, "", whole=False).encode()
+        answered = said.encode()
+        entry = Entry(role=role, activation=str(activation.key), asked=digest(asked), answered=digest(answered))
+        return Work(work.payload, {**work.blobs, entry.asked: asked, entry.answered: answered}, entry)
+
+
+def _sent_back(messages: Messages, reply: Reply, faults: Any, left: int) -> Messages:
+    """The conversation with the answer and what is wrong with it."""
+    told = render(package_template("repair"), {"faults": list(faults), "output_format": "", "left": left})
+    return (*messages, {"role": "assistant", "content": reply.said}, {"role": "user", "content": told})

@@ -1,0 +1,338 @@
+"""Files as a model answers with them: blocks, one a file, each with its path and its whole text, or edits to it.
+
+The form, which the prompt template for file answers tells::
+
+    === file: src/a.py ===          === edit: src/a.py ===        === rename: src/a.py -> src/b.py ===
+    the whole text                  <<<<<<< SEARCH                === delete: src/c.py ===
+    === end ===                     whole lines as they are
+                                    =======
+                                    what stands there instead
+                                    >>>>>>> REPLACE
+                                    === end ===
+
+A text that holds such lines itself is put between longer ones: `==== file: docs/form.md ====` … `==== end ====`.
+What stands outside of blocks is ignored, a Markdown fence around a block's inside too. All faults of an answer are
+found at once, since each costs its author a model call.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Literal, get_args
+
+from metaflow_agents.errors import AnswerInvalid, did_you_mean
+from metaflow_agents.schema import paths
+
+Kind = Literal["file", "edit", "rename", "delete"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+_HEADER = re.compile(r"(={3,}) ?([A-Za-z_]+): *(.+?) ?(={3,})\s*")
+_END = re.compile(r"(={3,}) ?end ?(={3,})\s*")
+_FENCE = re.compile(r"(`{3,}|~{3,})([^`]*)")
+_SEARCH, _DIVIDER, _REPLACE = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
+_NEAR_LINES = 2000                  # of a file, searched for the text that an edit may have meant
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Whole lines to find, once, and the lines that stand there instead (none deletes them)."""
+
+    search: tuple[str, ...]
+    replace: tuple[str, ...]
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One block of an answer. `line` counts from 1 in the answer; `target` is the new path of a rename."""
+
+    kind: Kind
+    path: str
+    line: int
+    text: str = ""
+    edits: tuple[Edit, ...] = ()
+    target: str = ""
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The paths that it changes."""
+        return (self.path, self.target) if self.kind == "rename" else (self.path,)
+
+
+class Blocks(tuple[Block, ...]):
+    """The blocks of an answer, in order; `remarks` is what stood outside of them."""
+
+    remarks: str = ""
+
+
+def parse_blocks(text: str) -> Blocks:
+    """The blocks of an answer. Raises AnswerInvalid with all faults of form, each with its line."""
+    reader = _Reader(text.replace("\r\n", "\n").split("\n"))
+    reader.read()
+    faults = reader.faults + _said_twice(reader.blocks)
+    if not reader.blocks and not faults:
+        faults = ["the answer holds no block: write `=== file: PATH ===`, the whole text, `=== end ===`"]
+    if faults:
+        raise AnswerInvalid(faults)
+    blocks = Blocks(reader.blocks)
+    blocks.remarks = "\n".join(reader.remarks).strip()
+    return blocks
+
+
+def _said_twice(blocks: Iterable[Block]) -> list[str]:
+    faults, first = [], dict[str, int]()
+    for block in blocks:
+        for path in block.paths:
+            if path in first:
+                faults.append(f"line {block.line}: `{path}` stands in a block at line {first[path]} already: "
+                              "one block a file, with all its edits")
+            first.setdefault(path, block.line)
+    return faults
+
+
+class _Reader:
+    """One walk over the lines of an answer."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = lines
+        self.at = 0
+        self.blocks: list[Block] = []
+        self.remarks: list[str] = []
+        self.faults: list[str] = []
+
+    def read(self) -> None:
+        while self.at < len(self.lines):
+            line = self.lines[self.at]
+            header = _header(line)
+            self.at += 1
+            if header is None:
+                if _END.fullmatch(line):
+                    self._fault(self.at, "`=== end ===` closes no block")
+                self.remarks.append(line)
+            else:
+                self._block(header, self.at)
+
+    def _fault(self, line: int, why: str) -> None:
+        self.faults.append(f"line {line}: {why}")
+
+    def _block(self, header: tuple[str, str, str], line: int) -> None:
+        signs, kind, rest = header
+        if kind not in KINDS:
+            self._fault(line, f"no block is called `{kind}`: {did_you_mean(kind, KINDS)}")
+            if self._is_closed(signs):
+                self._inside(signs, line, rest)             # to read on behind it
+            return
+        if kind == "rename":
+            old, arrow, new = (part.strip() for part in rest.partition("->"))
+            if not arrow or not old or not new:
+                self._fault(line, f"`rename: {rest}` names one path: write `=== rename: OLD -> NEW ===`")
+                return
+            self.blocks.append(Block("rename", _bare(old), line, target=_bare(new)))
+        elif kind == "delete":
+            self.blocks.append(Block("delete", _bare(rest), line))
+        else:
+            path = _bare(rest)
+            start = self.at
+            inside = self._inside(signs, line, path)
+            if inside is None:
+                return
+            body, offset = _unfenced(inside, path)
+            if kind == "edit":
+                edits = self._edits(body, start + offset, path, line)
+                self.blocks.append(Block("edit", path, line, edits=edits))
+            else:
+                self.blocks.append(Block("file", path, line, text="".join(f"{each}\n" for each in body)))
+
+    def _is_closed(self, signs: str) -> bool:
+        """Whether an end comes before another block opens."""
+        for line in self.lines[self.at:]:
+            if _ends(line, signs):
+                return True
+            if _opens(line, signs):
+                return False
+        return False
+
+    def _inside(self, signs: str, line: int, path: str) -> list[str] | None:
+        """The lines up to the block's end; None, with the fault noted, where it is left open."""
+        body: list[str] = []
+        while self.at < len(self.lines):
+            here = self.lines[self.at]
+            if _ends(here, signs):
+                self.at += 1
+                return body
+            if _opens(here, signs):
+                self._fault(line, f"the block of `{path}` is not closed: `{signs} end {signs}` is missing before line "
+                            f"{self.at + 1} (text that holds such lines itself goes between longer ones, `{signs}= file: …`)")
+                return None
+            body.append(here)
+            self.at += 1
+        self._fault(line, f"the block of `{path}` is left open at the end of the answer: `{signs} end {signs}` is missing")
+        return None
+
+    def _edits(self, body: list[str], start: int, path: str, line: int) -> tuple[Edit, ...]:
+        """The search/replace pairs of an edit block; `start` is the answer's line before the body's first."""
+        edits: list[Edit] = []
+        at = 0
+        while at < len(body):
+            if body[at].strip() != _SEARCH:
+                if body[at].strip() and not _FENCE.fullmatch(body[at].strip()):
+                    self._fault(start + at + 1, f"`{path}`: `{_SEARCH}` is expected here")
+                    return ()
+                at += 1
+                continue
+            divider = _find(body, _DIVIDER, at + 1)
+            close = _find(body, _REPLACE, divider + 1) if divider is not None else None
+            if divider is None or close is None:
+                missing = _DIVIDER if divider is None else _REPLACE
+                self._fault(start + at + 1, f"`{path}`: the edit that starts here has no line `{missing}`")
+                return ()
+            edits.append(Edit(tuple(body[at + 1:divider]), tuple(body[divider + 1:close]), start + at + 1))
+            at = close + 1
+        if not edits:
+            self._fault(line, f"`{path}`: the edit block holds no edit (`{_SEARCH}`, `{_DIVIDER}`, `{_REPLACE}`)")
+        return tuple(edits)
+
+
+def _header(line: str) -> tuple[str, str, str] | None:
+    match = _HEADER.fullmatch(line)
+    return (match[1], match[2].lower(), match[3]) if match and match[1] == match[4] else None
+
+
+def _opens(line: str, signs: str) -> bool:
+    header = _header(line)
+    return header is not None and header[0] == signs and header[1] in KINDS
+
+
+def _ends(line: str, signs: str) -> bool:
+    match = _END.fullmatch(line)
+    return match is not None and match[1] == match[2] == signs
+
+
+def _bare(path: str) -> str:
+    """A path without the quotes that models like to put around it."""
+    return path[1:-1] if len(path) > 2 and path[0] == path[-1] and path[0] in "`'\"" else path
+
+
+def _find(lines: Sequence[str], wanted: str, start: int) -> int | None:
+    return next((at for at in range(start, len(lines)) if lines[at].rstrip() == wanted), None)
+
+
+def _unfenced(body: list[str], path: str) -> tuple[list[str], int]:
+    """The lines inside of a Markdown fence that wraps the whole body, and how many stand before them.
+
+    A Markdown file that happens to be one fenced block is its own text: only a fence that says `markdown` wraps it.
+    """
+    filled = [at for at, line in enumerate(body) if line.strip()]
+    opening = _FENCE.fullmatch(body[filled[0]].rstrip()) if filled else None
+    if opening is None:
+        return body, 0
+    markdown = path.lower().endswith((".md", ".markdown", ".mdx", ".rst"))
+    if markdown and opening[2].strip().lower() not in ("markdown", "md", "mdx", "rst"):
+        return body, 0
+    depth = 0
+    for at in filled:
+        fence = _FENCE.fullmatch(body[at].rstrip())
+        if fence and fence[1][0] == opening[1][0] and len(fence[1]) >= len(opening[1]):
+            depth += 1 if fence[2].strip() or depth == 0 else -1
+            if depth == 0:
+                return (body[filled[0] + 1:at], filled[0] + 1) if at == filled[-1] else (body, 0)
+    return body, 0
+
+
+def apply_blocks(
+    blocks: Sequence[Block], current: Mapping[str, str], patterns: Sequence[str]
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """What the blocks make of `current` (path → text): (written path → text, deleted paths), within `patterns`.
+
+    Raises AnswerInvalid with all faults: refused paths and those outside of the patterns, what an edit does not find
+    or finds more than once, what to rename or delete is missing, a rename onto a file that is there.
+    """
+    faults = _said_twice(blocks)
+    written: dict[str, str] = {}
+    deleted: list[str] = []
+    for block in blocks:
+        refused = _refused(block, patterns)
+        faults += refused
+        if not refused:
+            faults += _apply(block, current, written, deleted)
+    pair = paths.clash((set(current) - set(deleted)) | set(written))
+    if pair and not faults:
+        faults = [f"`{pair[0]}` can't be a file and the folder of `{pair[1]}`"]
+    if faults:
+        raise AnswerInvalid(faults)
+    return written, tuple(deleted)
+
+
+def _refused(block: Block, patterns: Sequence[str]) -> list[str]:
+    faults = []
+    for path in block.paths:
+        why = paths.refusal(path)
+        if why:
+            faults.append(f"line {block.line}: path `{path}` is refused: {why}")
+        elif not paths.matches(patterns, path):
+            allowed = ", ".join(f"`{pattern}`" for pattern in patterns)
+            faults.append(f"line {block.line}: path `{path}` is outside of what this step makes: {allowed}")
+    return faults
+
+
+def _apply(block: Block, current: Mapping[str, str], written: dict[str, str], deleted: list[str]) -> list[str]:
+    """Carry out one block; its faults."""
+    where = f"line {block.line}: "
+    if block.kind != "file" and block.path not in current:
+        return [f"{where}there is no file `{block.path}` to {block.kind}: {did_you_mean(block.path, current)}"]
+    if block.kind == "file":
+        written[block.path] = block.text
+    elif block.kind == "delete":
+        deleted.append(block.path)
+    elif block.kind == "rename":
+        if block.target in current:
+            return [f"{where}can't rename `{block.path}`: `{block.target}` is there already"]
+        written[block.target] = current[block.path]
+        deleted.append(block.path)
+    else:
+        text, faults = _edited(block, current[block.path])
+        written[block.path] = text
+        return faults
+    return []
+
+
+def _edited(block: Block, text: str) -> tuple[str, list[str]]:
+    """The text after the block's edits, in order, and the faults of those that do not fit."""
+    newline = "\r\n" if "\r\n" in text else "\n"
+    lines = text.replace("\r\n", "\n").split("\n")
+    faults = []
+    for edit in block.edits:
+        size = len(edit.search)
+        if not any(line.strip() for line in edit.search):
+            faults.append(f"line {edit.line}: `{block.path}`: SEARCH holds no text: write the lines before or after which "
+                          "to add, or the whole file in a file block")
+            continue
+        found = [at for at in range(len(lines) - size + 1) if tuple(lines[at:at + size]) == edit.search]
+        if len(found) == 1:
+            lines[found[0]:found[0] + size] = edit.replace
+        elif found:
+            told = ", ".join(str(at + 1) for at in found[:8])
+            faults.append(f"line {edit.line}: `{block.path}`: SEARCH stands {len(found)} times in the file, at its lines {told}: "
+                          "add the lines around the one that is meant")
+        else:
+            faults.append(f"line {edit.line}: `{block.path}`: SEARCH is not in the file{_nearest_lines(edit.search, lines)}")
+    return newline.join(lines), faults
+
+
+def _nearest_lines(search: Sequence[str], lines: Sequence[str]) -> str:
+    """The lines of the file that the search is most like, with their number."""
+    wanted = "\n".join(search)
+    size = len(search)
+    best, score = None, 0.5
+    matcher = SequenceMatcher(autojunk=False)
+    matcher.set_seq2(wanted)
+    for at in range(max(1, min(len(lines), _NEAR_LINES) - size + 1)):
+        matcher.set_seq1("\n".join(lines[at:at + size]))
+        if matcher.real_quick_ratio() > score and matcher.quick_ratio() > score and matcher.ratio() > score:
+            best, score = at, matcher.ratio()
+    if best is None:
+        return ": nothing there is like it"
+    return f"; nearest, at its line {best + 1}:\n" + "\n".join(lines[best:best + size])

@@ -1,0 +1,30 @@
+"""What a strategy is given and what it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from metaflow_agents.models.port import Reply
+
+Messages = tuple[Mapping[str, str], ...]
+
+
+class Ask(Protocol):
+    """Asks the role's model. `branch` is the call's path inside the activation, such as `turn.0/reason`."""
+
+    async def __call__(self, branch: str, messages: Messages, *, structured: bool = True) -> Reply:
+        """The reply; `structured`: in the form of the artifact, else free text."""
+        ...
+
+
+class Strategy(Protocol):
+    """A way to come from a prompt to an answer."""
+
+    async def answer(self, ask: Ask, compose: Callable[[str], Messages], output_format: str) -> tuple[Messages, Reply]:
+        """The conversation that led to the answer, and the answer.
+
+        `compose(ending)` gives the messages of the activation, the last of them ending with the given text.
+        `output_format` says the form of the answer. The answer's own call has the branch `turn.0`.
+        """
+        ...

@@ -1,0 +1,17 @@
+"""One question, one answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from metaflow_agents.agent.strategies.port import Ask, Messages
+from metaflow_agents.models.port import Reply
+
+
+class Single:
+    """The default strategy: the prompt goes out, the answer comes back."""
+
+    async def answer(self, ask: Ask, compose: Callable[[str], Messages], output_format: str) -> tuple[Messages, Reply]:
+        """See `Strategy.answer`."""
+        messages = compose(output_format)
+        return messages, await ask("turn.0", messages)

@@ -1,0 +1,122 @@
+"""Wires the rooms together for one open journal; `runs.py` says which journal, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from metaflow_agents.agent.agent import RoleAgent
+from metaflow_agents.bus import Bus
+from metaflow_agents.doers.acceptance import Acceptance
+from metaflow_agents.doers.command import Commands
+from metaflow_agents.doers.dispatch import Doers
+from metaflow_agents.doers.expression import Expressions
+from metaflow_agents.doers.function import Functions
+from metaflow_agents.doers.observed import Observations
+from metaflow_agents.doers.parts import Parts
+from metaflow_agents.engine.clock import TimeCaps
+from metaflow_agents.engine.fanout import Fanout
+from metaflow_agents.engine.scheduler import Scheduler
+from metaflow_agents.engine.scope import Scopes
+from metaflow_agents.engine.work import Earlier
+from metaflow_agents.folder import Folder
+from metaflow_agents.journal.journal import Journal
+from metaflow_agents.journal.state import RunState
+from metaflow_agents.journal.tree import Tree
+from metaflow_agents.journal.values import Values
+from metaflow_agents.memory.window import RoleMemory
+from metaflow_agents.models.budget import Budgets
+from metaflow_agents.models.caller import Caller
+from metaflow_agents.models.python import load_function
+from metaflow_agents.models.registry import Models
+from metaflow_agents.sandbox.unconfined import Unconfined
+from metaflow_agents.schema.program import Program
+from metaflow_agents.schema.sop import Budget
+from metaflow_agents.settings import Settings
+from metaflow_agents.sop.graph import SOPGraph
+from metaflow_agents.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a run is carried out; the part of it that the journal's events do not hold."""
+
+    models: Models
+    folders: Sequence[Path] = ()
+    given: Mapping[str, Any] = field(default_factory=dict)
+    earlier: Earlier | None = None
+    reask: bool = False
+    settings: Settings = field(default_factory=Settings)
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """A run's rooms, joined."""
+
+    journal: Journal
+    bus: Bus
+    values: Values
+    scheduler: Scheduler
+    graph: SOPGraph
+    folder: Folder | None
+
+
+def assemble(program: Program, journal: Journal, options: Options, *, folder: Path | None) -> Assembly:
+    """Joins the rooms for a journal that begins with `RunOpened`. `folder` is where files go; None: nowhere."""
+    state, sop = journal.state, program.sop
+    name = "" if state.opened is None else state.opened.run
+    bus, graph = Bus(journal), SOPGraph(sop)
+    values = Values(journal.blob, state)
+    tree = Tree(program, values, state, name)
+    scopes = Scopes(program, values, name)
+
+    def load(spec: str) -> Callable[..., Any]:
+        return load_function(spec, options.folders)
+
+    acceptance = Acceptance(program, values, load)
+    observations = Observations(bus, state, values)
+    functions = Functions(sop, acceptance, observations, load)
+    sandbox = Unconfined(options.settings.command_environment)
+    commands = Commands(sop, acceptance, tree, values, observations, sandbox)
+    memory = RoleMemory(state, values, {step: graph.rank(step) for step in graph.steps})
+    caller = Caller(bus, journal, budgets(program, journal), reask=options.reask)
+    agent = RoleAgent(program, options.models, caller, acceptance, commands, functions, memory, observations, state,
+                      values)
+    doers = Doers(sop, agent, commands, functions, Expressions(sop, acceptance), acceptance, Parts(program, state, memory),
+                  dry=options.models.dry, given=options.given)
+    fanout = Fanout(program, bus, state, values, scopes, doers, earlier=options.earlier, caps=time_caps(program, state))
+    scheduler = Scheduler(program, graph, bus, state, values, scopes, fanout, until=state.until)
+    kept = None if folder is None else Folder(bus, state, tree, Workspace(folder))
+    return Assembly(journal, bus, values, scheduler, graph, kept)
+
+
+def run_budget(program: Program, over: Mapping[str, float]) -> Budget:
+    """The caps of the whole run; `over` are those given on the command line."""
+    own = program.sop.budget or Budget()
+    return Budget(tokens=int(over["tokens"]) if "tokens" in over else own.tokens,
+                  calls=int(over["calls"]) if "calls" in over else own.calls,
+                  time=over.get("time", own.time))
+
+
+def time_caps(program: Program, state: RunState) -> TimeCaps:
+    """The caps on time of roles and steps, with what was used before; the run's own is held by `runs.py`."""
+    sop = program.sop
+    caps = {f"step:{name}": step.budget.time for name, step in sop.steps.items() if step.budget and step.budget.time}
+    caps |= {f"role:{name}": role.budget.time for name, role in sop.roles.items() if role.budget and role.budget.time}
+    used: dict[str, float] = {}
+    for name, seconds in state.busy.items():
+        for scope in (f"step:{name}", f"role:{sop.steps[name].role}" if name in sop.steps else ""):
+            used[scope] = used.get(scope, 0.0) + seconds
+    return TimeCaps(caps, used)
+
+
+def budgets(program: Program, journal: Journal) -> Budgets:
+    """The caps on calls and tokens, with what the journal says was spent."""
+    sop, state = program.sop, journal.state
+    found = Budgets(run_budget(program, state.budget), {name: role.budget for name, role in sop.roles.items()},
+                    {name: step.budget for name, step in sop.steps.items()}, name=journal.path.stem)
+    for (role, step), spending in state.spent.items():
+        found.charge(role, step, spending.tokens, spending.calls)
+    return found

@@ -1,0 +1,1 @@
+"""Who does the work of a step that is no role: commands, functions, expressions; and what any answer must fit."""

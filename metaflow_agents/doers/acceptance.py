@@ -1,0 +1,170 @@
+"""What an answer must fit before it becomes an artifact: schema, rules, paths, and the lists that later steps walk over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+from metaflow_agents.engine.items import walk
+from metaflow_agents.engine.work import Activation, Work
+from metaflow_agents.errors import AnswerInvalid, ExpressionError
+from metaflow_agents.journal.values import Values
+from metaflow_agents.prompts import evaluate, render_pattern, truthy
+from metaflow_agents.prompts.names import free_names
+from metaflow_agents.schema import paths
+from metaflow_agents.schema.model import digest
+from metaflow_agents.schema.payload import Data, Files, Patch
+from metaflow_agents.schema.program import Program
+from metaflow_agents.schema.sop import Step
+from metaflow_agents.schema.validation import Validator, validator
+
+_TEXT: dict[str, Any] = {"type": "string"}
+
+
+class Acceptance:
+    """Turns what a doer gave into a payload, or raises AnswerInvalid with every fault, told as its author needs it."""
+
+    def __init__(self, program: Program, values: Values, load: Callable[[str], Any]) -> None:
+        self._program, self._sop, self._values, self._load = program, program.sop, values, load
+
+    def schema(self, artifact: str) -> dict[str, Any] | None:
+        """What the endpoint is asked for: JSON Schema; None for text and for files."""
+        if artifact not in self._program.schemas:
+            return None
+        return self.validator(artifact).json_schema
+
+    def validator(self, artifact: str) -> Validator:
+        """The check of an artifact's data (of one item, for a collection)."""
+        return validator(self._program.schemas.get(artifact, _TEXT), artifact, self._load)
+
+    def accept(self, activation: Activation, given: Any) -> Work:
+        """The payload of a value that a function, an expression or a model gave: path → text for files."""
+        artifact = self._step(activation).makes.artifact
+        if not self._sop.artifacts[artifact].files:
+            return Work(self.data(activation, given))
+        if not isinstance(given, Mapping) or not all(isinstance(k, str) and isinstance(v, str) for k, v in given.items()):
+            raise AnswerInvalid([f"`{artifact}` is a set of files: a mapping of path to text was expected"])
+        return self.files(activation, dict(given), ())
+
+    def data(self, activation: Activation, value: Any) -> Data:
+        """A value that fits its schema, its rules, and what later steps walk over."""
+        artifact = self._step(activation).makes.artifact
+        checked = self.validator(artifact).validate(value)
+        faults = [*self._broken_rules(artifact, checked, activation), *self._unwalkable(artifact, checked, activation)]
+        if faults:
+            raise AnswerInvalid(faults)
+        return Data(value=checked)
+
+    def files(self, activation: Activation, written: Mapping[str, str], deleted: tuple[str, ...]) -> Work:
+        """A patch whose every path is confined to the activation's patterns and belongs to no other artifact."""
+        artifact = self._step(activation).makes.artifact
+        faults: list[str] = []
+        for path in (*written, *deleted):
+            faults += self._refused(artifact, path, activation.patterns, activation.bounds)
+        if not written and not deleted:
+            faults.append(f"no file was given; wanted: {', '.join(activation.patterns)}")
+        if faults:
+            raise AnswerInvalid(faults)
+        blobs = {digest(text.encode()): text.encode() for text in written.values()}
+        patch = Patch(written={path: digest(text.encode()) for path, text in sorted(written.items())}, deleted=tuple(sorted(deleted)))
+        return Work(patch, blobs)
+
+    def _step(self, activation: Activation) -> Step:
+        return self._sop.steps[activation.key.step]
+
+    def _broken_rules(self, artifact: str, value: Any, activation: Activation) -> Iterator[str]:
+        for rule in self._sop.artifacts[artifact].rules:
+            try:
+                held = truthy(evaluate(rule.assert_, {**self._own(activation), artifact: value}))
+            except ExpressionError as error:
+                yield f"rule `{rule.assert_}` of `{artifact}` failed: {error}"
+            else:
+                if not held:
+                    yield rule.message or f"`{rule.assert_}` does not hold"
+
+    @staticmethod
+    def _own(activation: Activation) -> dict[str, Any]:
+        return {name: activation.scope[name] for name in ("run", "item", "key") if name in activation.scope}
+
+    def _unwalkable(self, artifact: str, value: Any, activation: Activation) -> Iterator[str]:
+        """The rules that follow from `foreach`: keys, references, circles, and the paths that items are to make."""
+        for name, step in self._walkers.get(artifact, ()):
+            foreach = step.foreach
+            if foreach is None:
+                continue
+            try:
+                items = walk(foreach, {artifact: value})
+            except AnswerInvalid as error:
+                yield from (f"{fault} (step `{name}` walks over it)" for fault in error.faults)
+                continue
+            except ExpressionError as error:
+                yield f"step `{name}` walks over it, and `{foreach.in_}` fails: {error}"
+                continue
+            bounds = self._bounds_of(step.makes.artifact, artifact, value, activation)
+            for item in items:
+                scope = {artifact: value, "item": item.value, foreach.as_: item.value, "key": item.key}
+                for pattern in step.makes.patterns:
+                    if free_names(pattern, template=True) <= set(scope):
+                        yield from self._refused_pattern(step.makes.artifact, pattern, scope, bounds)
+
+    def _bounds_of(self, made: str, artifact: str, value: Any, activation: Activation) -> tuple[str, ...]:
+        """The patterns of the files that the items will make, as far as they are known now."""
+        patterns = self._sop.artifacts[made].files
+        if all(free_names(pattern, template=True) <= {artifact} for pattern in patterns):
+            return tuple(render_pattern(pattern, {artifact: value}) for pattern in patterns)
+        seen = self._values.payload_at(made, activation.read.get(made, 0))
+        return seen.patterns if isinstance(seen, Files) else ()
+
+    def _refused_pattern(self, made: str, pattern: str, scope: Mapping[str, Any], bounds: tuple[str, ...]) -> Iterator[str]:
+        try:
+            path = render_pattern(pattern, scope)
+        except ExpressionError as error:
+            yield str(error)
+            return
+        why = paths.pattern_refusal(path)
+        if why:
+            yield f"{path!r} can't be a path: {why}"
+        elif (literal := paths.literal(path)) is not None:
+            yield from self._refused(made, literal, (), bounds)
+
+    def _refused(self, artifact: str, path: str, patterns: tuple[str, ...], bounds: tuple[str, ...]) -> Iterator[str]:
+        why = paths.refusal(path)
+        if why:
+            yield f"{path!r}: {why}"
+            return
+        for allowed in (patterns, bounds):
+            if allowed and not paths.matches(allowed, path):
+                yield f"{path!r} lies outside `{artifact}`, which is confined to {', '.join(allowed)}"
+                return
+        for other, taken in self._places.items():
+            if other != artifact and paths.matches(taken, path):
+                yield f"{path!r} belongs to `{other}` ({', '.join(taken)})"
+
+    @cached_property
+    def _places(self) -> dict[str, tuple[str, ...]]:
+        """Artifact → where it lies, as far as that is written without a template."""
+        found = {}
+        for name, spec in self._sop.artifacts.items():
+            literal = [pattern for pattern in spec.files if "{{" not in pattern]
+            if spec.file is not None:
+                literal.append(paths.escape(spec.file))
+            if literal:
+                found[name] = tuple(literal)
+        return found
+
+    @cached_property
+    def _walkers(self) -> dict[str, list[tuple[str, Step]]]:
+        """Artifact → the steps whose list, keys and order depend on it alone."""
+        found: dict[str, list[tuple[str, Step]]] = {}
+        for name, step in self._sop.steps.items():
+            foreach = step.foreach
+            if foreach is None:
+                continue
+            own = {"item", "key", foreach.as_}
+            used = set(free_names(foreach.in_))
+            for expression in (foreach.key, foreach.after, foreach.where):
+                used |= set(free_names(expression)) - own if expression else set()
+            if len(used) == 1 and used <= set(self._sop.artifacts):
+                found.setdefault(used.pop(), []).append((name, step))
+        return found

@@ -1,0 +1,98 @@
+"""`run:` steps and `check: {run: …}`: a command on a tree of exactly the file versions that its step reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from metaflow_agents.doers.acceptance import Acceptance
+from metaflow_agents.doers.observed import Observations
+from metaflow_agents.engine.work import Activation, Work
+from metaflow_agents.errors import AttemptFailed
+from metaflow_agents.journal.tree import Tree
+from metaflow_agents.journal.values import Values
+from metaflow_agents.prompts import render
+from metaflow_agents.sandbox.command import is_pytest, parse_argv, parse_parse, with_junit_file
+from metaflow_agents.sandbox.junit import parse_junit
+from metaflow_agents.sandbox.port import Completed, Sandbox
+from metaflow_agents.schema.payload import Data
+from metaflow_agents.schema.sop import SOP, Step
+
+_REPORT = ".sop-junit.xml"
+_TOLD = 6000
+
+
+class Commands:
+    """Renders a command's arguments, runs it, and reads what it made."""
+
+    def __init__(self, sop: SOP, acceptance: Acceptance, tree: Tree, values: Values, observations: Observations,
+                 sandbox: Sandbox) -> None:
+        self._sop, self._acceptance, self._tree, self._values = sop, acceptance, tree, values
+        self._observations, self._sandbox = observations, sandbox
+
+    async def work(self, activation: Activation) -> Work:
+        """The result of a `run:` step. Raises AttemptFailed where `parse: json` finds no file, AnswerInvalid."""
+        step = self._sop.steps[activation.key.step]
+        value = await self._observations.once(f"{activation.key}/run", lambda: self._result(step, activation))
+        if step.parse is not None and step.parse.startswith("json"):
+            return self._acceptance.accept(activation, value)
+        return Work(Data(value=value))
+
+    async def check(self, command: str | tuple[str, ...], activation: Activation, written: Mapping[str, str],
+                    deleted: tuple[str, ...], key: str) -> str | None:
+        """What a `check` says against these files; None where it is content."""
+        async def look() -> Any:
+            tree = {**self._files(activation), **{path: text.encode() for path, text in written.items()}}
+            for path in deleted:
+                tree.pop(path, None)
+            done = await self._sandbox.run(self._argv(command, activation), files=tree)
+            return None if done.ok else said(done)
+        told = await self._observations.once(key, look)
+        return None if told is None else str(told)
+
+    async def _result(self, step: Step, activation: Activation) -> Any:
+        argv = self._argv(step.run or "", activation)
+        kind, file = (None, None) if step.parse is None else parse_parse(step.parse)
+        if kind == "junit" and file is None and is_pytest(argv):
+            argv, file = with_junit_file(argv, _REPORT), _REPORT
+        done = await self._sandbox.run(argv, files=self._files(activation), collect=(file,) if file else ())
+        if kind == "json":
+            return _json(done, file or "")
+        if kind == "junit":
+            return parse_junit(done.files[file], done.exit_code) if file in done.files else _no_report(done)
+        return {"ok": done.ok, "exit_code": done.exit_code, "stdout": done.stdout, "stderr": done.stderr}
+
+    def _argv(self, command: str | tuple[str, ...], activation: Activation) -> tuple[str, ...]:
+        return tuple(render(argument, activation.scope) for argument in parse_argv(command))
+
+    def _files(self, activation: Activation) -> dict[str, bytes]:
+        tree = self._tree.files(activation.read)
+        for patch in activation.patches():
+            for path in patch.deleted:
+                tree.pop(path, None)
+            tree.update((path, self._values.data(blob)) for path, blob in patch.written.items())
+        return tree
+
+
+def said(done: Completed) -> str:
+    """What a failed command tells its author: exit code and the end of its output."""
+    output = "\n".join(part.strip("\n") for part in (done.stdout, done.stderr) if part.strip())
+    cut = "…" if len(output) > _TOLD else ""
+    return f"exit code {done.exit_code}\n{cut}{output[-_TOLD:]}"
+
+
+def _json(done: Completed, file: str) -> Any:
+    if file not in done.files:
+        raise AttemptFailed(f"the command wrote no {file}: {said(done)}")
+    try:
+        return json.loads(done.files[file])
+    except ValueError as error:
+        raise AttemptFailed(f"{file} is not JSON: {error}; {said(done)}") from None
+
+
+def _no_report(done: Completed) -> dict[str, Any]:
+    """A test runner that ended without a report (a crash, a usage error) is one error, never a success."""
+    failure = {"id": "", "kind": "error", "exception": "", "message": said(done), "place": ""}
+    return {"ok": False, "exit_code": done.exit_code, "total": 0, "passed": 0, "failed": 0, "errors": 1, "skipped": 0,
+            "failures": [failure]}

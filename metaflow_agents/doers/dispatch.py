@@ -1,0 +1,82 @@
+"""The step runner: gives an activation to the doer that its step names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from metaflow_agents.agent.agent import RoleAgent
+from metaflow_agents.doers.acceptance import Acceptance
+from metaflow_agents.doers.command import Commands
+from metaflow_agents.doers.expression import Expressions
+from metaflow_agents.doers.function import Functions
+from metaflow_agents.doers.parts import Parts
+from metaflow_agents.engine.work import Activation, Work
+from metaflow_agents.models.dry import example_path
+from metaflow_agents.schema.payload import Data
+from metaflow_agents.schema.results import JUNIT_RESULT, RUN_RESULT
+from metaflow_agents.schema.smallest import smallest
+from metaflow_agents.schema.sop import SOP, Step
+
+
+class Doers:
+    """Fits the engine's `StepRunner`. `dry`: commands and functions are not executed. `given`: stands in for work."""
+
+    def __init__(self, sop: SOP, agent: RoleAgent, commands: Commands, functions: Functions, expressions: Expressions,
+                 acceptance: Acceptance, parts: Parts, *, dry: bool = False, given: Mapping[str, Any] | None = None) -> None:
+        self._sop, self._agent, self._commands, self._functions = sop, agent, commands, functions
+        self._expressions, self._acceptance, self._parts = expressions, acceptance, parts
+        self._dry, self._given = dry, dict(given or {})
+
+    async def work(self, activation: Activation) -> Work:
+        """Does the work. Raises what its doer raises."""
+        step = self._sop.steps[activation.key.step]
+        if step.makes.artifact in self._given:
+            return self._stand_in(step, activation)
+        match step.doer:
+            case "role":
+                return await self._agent.work(activation)
+            case "value":
+                return await self._expressions.work(activation)
+            case _ if self._dry:
+                return self._walked(step, activation)
+            case "run":
+                return await self._commands.work(activation)
+            case "call":
+                return await self._functions.work(activation)
+
+    def parts(self, activation: Activation) -> dict[str, str]:
+        """What the result depends on besides what the step reads."""
+        role = self._agent.role_of(activation) if self._sop.steps[activation.key.step].doer == "role" else None
+        model = None if role is None else self._agent.model_of(activation, role).name
+        return self._parts.of(activation, role, model, activation.scope["run"])
+
+    def _walked(self, step: Step, activation: Activation) -> Work:
+        """What a dry run takes a command or a function to have made."""
+        if self._sop.artifacts[step.makes.artifact].files:
+            made = {example_path(pattern): "made by the dry model\n" for pattern in activation.patterns}
+            return self._acceptance.files(activation, made, ())
+        return Work(Data(value=self._smallest(step)))
+
+    def _stand_in(self, step: Step, activation: Activation) -> Work:
+        given = self._given[step.makes.artifact]
+        if self._sop.artifacts[step.makes.artifact].files:
+            return self._acceptance.accept(activation, given)
+        if isinstance(given, dict):
+            given = merged(self._smallest(step), given)
+        return Work(Data(value=given)) if step.doer == "run" else self._acceptance.accept(activation, given)
+
+    def _smallest(self, step: Step) -> Any:
+        schema = self._acceptance.schema(step.makes.artifact)
+        if schema is None:
+            schema = {"type": "string"}
+            if step.doer == "run":
+                schema = RUN_RESULT if step.parse is None else JUNIT_RESULT
+        return smallest(schema, step.makes.artifact)
+
+
+def merged(base: Any, over: Any) -> Any:
+    """`over` laid over `base`, mapping by mapping."""
+    if isinstance(base, dict) and isinstance(over, dict):
+        return {**base, **{key: merged(base.get(key), value) for key, value in over.items()}}
+    return over

@@ -1,0 +1,36 @@
+"""What was not determined, recorded before anything is built on it (journal rule 3)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from metaflow_agents.bus import Bus
+from metaflow_agents.journal.state import RunState
+from metaflow_agents.journal.values import Values
+from metaflow_agents.schema.event import Observed
+from metaflow_agents.schema.keys import parse_activation
+from metaflow_agents.schema.model import digest
+from metaflow_agents.schema.payload import Data, pack
+
+
+class Observations:
+    """Runs something whose outcome is not determined once per key: a resume is answered from the journal."""
+
+    def __init__(self, bus: Bus, state: RunState, values: Values) -> None:
+        self._bus, self._state, self._values = bus, state, values
+
+    async def once(self, key: str, look: Callable[[], Awaitable[Any]]) -> Any:
+        """The JSON value that `look` gave under this key, now or before a crash."""
+        activation = parse_activation(key)
+        recorded = self._state.active[activation.firing].slot(activation.item).observed.get(key)
+        if recorded is not None:
+            return self._values.plain(recorded)
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        value = await look()
+        packed = pack(Data(value=value))
+        name = digest(packed)
+        await self._bus.publish(Observed(key=key, payload=name, seconds=loop.time() - started), blobs={name: packed})
+        return value

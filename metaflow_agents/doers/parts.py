@@ -1,0 +1,106 @@
+"""What a result depends on besides what its step reads: for `--from`, which reuses a result if nothing of it changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+from metaflow_agents.engine.work import Activation
+from metaflow_agents.journal.state import RunState
+from metaflow_agents.memory.window import RoleMemory
+from metaflow_agents.prompts import includes
+from metaflow_agents.prompts.names import free_names, histories
+from metaflow_agents.schema.model import fingerprint
+from metaflow_agents.schema.program import Program
+from metaflow_agents.schema.sop import Step
+from metaflow_agents.sop.graph import reads
+
+PACKAGE_PROMPTS = 1
+"""Counted up when a template that the package owns changes what a model is told."""
+# Keys that say when and how often, not what: changing them changes no result.
+_NOT_MEANING = {"when", "rounds", "priority", "timeout", "retries", "on_fail", "budget", "foreach", "role", "model"}
+
+
+class Parts:
+    """Fingerprints by name: `step`, `role`, `model`, `memory`, and where a text of the step names them `round`, `run`."""
+
+    def __init__(self, program: Program, state: RunState, memory: RoleMemory) -> None:
+        self._program, self._sop, self._state, self._memory = program, program.sop, state, memory
+        self._steps: dict[str, tuple[str, frozenset[str], frozenset[str]]] = {}
+
+    def of(self, activation: Activation, role: str | None, model: str | None, facts: Any) -> dict[str, str]:
+        """The parts of one activation; `role` and `model` are those that do it, `facts` is `run` as templates see it."""
+        name = activation.key.step
+        own, names, past = self._of_step(name)
+        parts = {"step": own}
+        if role is not None:
+            parts["role"] = self._roles[role]
+            parts["model"] = fingerprint(model)
+            parts["memory"] = self._memory.fingerprint(role, self._sop.roles[role], activation.read)
+        if "round" in names:
+            parts["round"] = str(activation.key.round)
+        if "run" in names:
+            parts["run"] = fingerprint([facts["name"], *(self._state.payload(name) for name in self._sop.inputs)])
+        for artifact in past:
+            made = self._state.versions.get(artifact, [])[:activation.read.get(artifact, 0)]
+            parts[f"history:{artifact}"] = fingerprint([version.payload for version in made])
+        return parts
+
+    def _of_step(self, name: str) -> tuple[str, frozenset[str], frozenset[str]]:
+        if name not in self._steps:
+            step = self._sop.steps[name]
+            texts = list(_texts(step))
+            used = frozenset().union(*(free_names(text, template=template) for text, template in texts))
+            past = frozenset().union(*(histories(text, template=template) for text, template in texts))
+            self._steps[name] = fingerprint(self._meaning(step)), used, past
+        return self._steps[name]
+
+    def _meaning(self, step: Step) -> Any:
+        made = self._sop.artifacts[step.makes.artifact]
+        foreach = None if step.foreach is None else [step.foreach.as_]
+        told = {name: spec.description for name in reads(step)
+                if (spec := self._sop.artifacts.get(name) or self._sop.inputs.get(name)) is not None}
+        return [step.model_dump(mode="json", exclude=_NOT_MEANING, exclude_unset=True), foreach, told,
+                made.model_dump(mode="json", exclude={"initial", "render", "file"}, exclude_unset=True),
+                self._program.schemas.get(step.makes.artifact)]
+
+    @cached_property
+    def _roles(self) -> dict[str, str]:
+        """Role → fingerprint of what it is and of its templates, includes included."""
+        found = {}
+        for name, role in self._sop.roles.items():
+            texts = {} if role.prompt is None else self._with_includes(role.prompt)
+            found[name] = fingerprint([role.model_dump(mode="json", exclude={"budget", "model"}), texts, PACKAGE_PROMPTS])
+        return found
+
+    def _with_includes(self, template: str) -> dict[str, str]:
+        found: dict[str, str] = {}
+        open_ends = [template]
+        while open_ends:
+            name = open_ends.pop()
+            if name not in found:
+                found[name] = self._program.templates[name]
+                open_ends.extend(includes(found[name]))
+        return found
+
+
+def _texts(step: Step) -> Iterator[tuple[str, bool]]:
+    """(text, whether it is a template) of all that decides a result."""
+    if step.task:
+        yield step.task, True
+    if step.value:
+        yield step.value, False
+    yield from ((pattern, True) for pattern in step.makes.patterns)
+    for command in (step.run, step.check.run if step.check else None):
+        if command is not None:
+            yield from ((part, True) for part in ([command] if isinstance(command, str) else command))
+    yield from ((text, True) for text in _strings(step.args))
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _strings(inner)

@@ -1,0 +1,51 @@
+"""`--from RUN`: which results of an earlier run may be taken over, and why others may not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from metaflow_agents.engine.work import Taken
+from metaflow_agents.journal.journal import Journal
+from metaflow_agents.schema.event import Finished
+from metaflow_agents.schema.keys import ActivationKey, parse_activation
+from metaflow_agents.schema.model import fingerprint
+from metaflow_agents.schema.payload import Collection, Files, Patch, unpack
+
+
+class EarlierRun:
+    """The finished activations of a run, by what they depended on."""
+
+    def __init__(self, journal: Journal, name: str) -> None:
+        self._journal, self._name = journal, name
+        self._equal: dict[tuple[str, str], list[Finished]] = {}
+        self._slots: dict[str, Finished] = {}
+        for _, event in journal.events(Finished):
+            step = parse_activation(event.activation).step
+            self._equal.setdefault((step, fingerprint(event.parts)), []).append(event)
+            self._slots[parse_activation(event.activation).slot] = event
+
+    def find(self, key: ActivationKey, parts: Mapping[str, str]) -> Taken | tuple[str, ...]:
+        """The result whose every part is equal (the same slot's first), else the parts that differ."""
+        equal = self._equal.get((key.step, fingerprint(dict(parts))), [])
+        if equal:
+            same_slot = [event for event in equal if parse_activation(event.activation).slot == key.slot]
+            return self._taken((same_slot or equal)[0])
+        before = self._slots.get(key.slot)
+        if before is None:
+            return (f"{self._name} has no {key.slot}",)
+        names = dict.fromkeys([*parts, *before.parts])
+        return tuple(name for name in names if parts.get(name) != before.parts.get(name))
+
+    def _taken(self, event: Finished) -> Taken:
+        names = [event.payload]
+        payload = unpack(self._journal.blob(event.payload))
+        if isinstance(payload, Patch):
+            names += payload.written.values()
+        elif isinstance(payload, Files):
+            names += payload.files.values()
+        elif isinstance(payload, Collection):
+            names += [digest for _, digest in payload.items]
+        if event.memory is not None:
+            names += [event.memory.asked, event.memory.answered]
+        blobs = {name: self._journal.blob(name) for name in names}
+        return Taken(event.payload, f"{self._name}:{event.activation}", blobs, event.memory)

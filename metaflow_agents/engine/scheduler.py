@@ -1,0 +1,171 @@
+"""The scheduler: exactly the firing rules of the language, on structured concurrency.
+
+It decides which steps fire, journals each firing, and hands it to the fan-out. What it learns, it learns from the bus
+and from nothing else: a commit is a message. It knows no model, no tool and no file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from metaflow_agents.bus import Bus
+from metaflow_agents.engine.fanout import Fanout
+from metaflow_agents.engine.scope import Scopes
+from metaflow_agents.errors import ExpressionError
+from metaflow_agents.journal.state import Firing, RunState
+from metaflow_agents.journal.values import Values
+from metaflow_agents.prompts import MISSING, evaluate, truthy
+from metaflow_agents.schema.event import Committed, Fired, Outcome, RunEnded
+from metaflow_agents.schema.keys import firing_key, parse_firing
+from metaflow_agents.schema.program import Program
+from metaflow_agents.schema.sop import SOP, Step
+from metaflow_agents.sop.graph import SOPGraph, needed, reads, triggers
+
+
+class Scheduler:
+    """Runs a program from wherever its journal stands to the point where nothing runs and nothing is ready."""
+
+    def __init__(self, program: Program, graph: SOPGraph, bus: Bus, state: RunState, values: Values, scopes: Scopes,
+                 fanout: Fanout, *, until: str | None = None) -> None:
+        self._sop, self._graph, self._bus, self._state = program.sop, graph, bus, state
+        self._values, self._scopes, self._fanout, self._until = values, scopes, fanout, until
+        self._running: dict[str, str] = {}                     # step → its firing, from the decision to the commit
+
+    async def run(self) -> RunEnded:
+        """Goes on until the run rests, and says how it ended; the event is not yet journalled.
+
+        Raises what stops a run (StepFailed, BudgetExceeded, JournalError, …) after every activation was cancelled.
+        """
+        async with self._bus.events(Committed) as commits:
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for firing in list(self._state.active.values()):
+                        self._start(group, firing)
+                    reached = False
+                    while True:
+                        if not reached:
+                            await self._fire(group)
+                        if not self._running:
+                            break
+                        _, event = await commits.get()
+                        if event.firing is not None:
+                            step, _ = parse_firing(event.firing)
+                            self._running.pop(step, None)
+                            reached = reached or step == self._until
+            except BaseExceptionGroup as failures:
+                raise _first(failures) from None
+        return self._end(reached)
+
+    def _start(self, group: asyncio.TaskGroup, firing: Firing) -> None:
+        self._running[firing.step] = firing.key
+        group.create_task(self._fanout.run(firing), name=firing.key)
+
+    async def _fire(self, group: asyncio.TaskGroup) -> None:
+        """Rule 8: unblocked ready steps start, one decision after the other; one write for all of them."""
+        fired: list[Fired] = []
+        ready = {name for name in self._graph.steps if self._ready(name)}
+        while ready:
+            running = set(self._running)
+            free = [name for name in ready if not self._graph.blockers(name, running, ready - {name})]
+            if not free:
+                break
+            name = min(free, key=lambda step: (-self._priority(step), self._graph.place[step]))
+            ready.discard(name)
+            step, round_ = self._graph.steps[name], self._state.fired.get(name, 0) + 1
+            read = {artifact: self._state.version(artifact) for artifact in reads(step)}
+            items = self._fanout.items(step, read, round_)
+            fired.append(Fired(step=name, round=round_, read=read,
+                               items=None if items is None else tuple(item.key for item in items)))
+            self._running[name] = firing_key(name, round_)
+        if fired:
+            await self._bus.publish(*fired)
+            for event in fired:
+                self._start(group, self._state.active[firing_key(event.step, event.round)])
+
+    def _triggered(self, name: str) -> bool:
+        """Rule 4."""
+        cursor = self._state.cursor.get(name)
+        return cursor is None or any(
+            self._state.version(artifact) > cursor.get(artifact, 0) and self._state.maker.get(artifact) != name
+            for artifact in triggers(self._graph.steps[name]))
+
+    def _ready(self, name: str) -> bool:
+        """Rule 5."""
+        step = self._graph.steps[name]
+        return (name not in self._running
+                and self._triggered(name)
+                and all(self._state.version(artifact) for artifact in needed(step))
+                and (step.rounds is None or self._state.fired.get(name, 0) < step.rounds)
+                and self._holds(step, name))
+
+    def _holds(self, step: Step, name: str) -> bool:
+        return step.when is None or truthy(self._now(step, name, "when", step.when))
+
+    def _priority(self, name: str) -> float:
+        step = self._graph.steps[name]
+        if step.priority is None:
+            return 0.0
+        value = self._now(step, name, "priority", step.priority)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ExpressionError(f"steps.{name}.priority: `{step.priority}` must give a number, and gave {value!r}")
+        return float(value)
+
+    def _now(self, step: Step, name: str, key: str, expression: str) -> Any:
+        latest = {artifact: self._state.version(artifact) for artifact in reads(step)}
+        scope = self._scopes.of(step, latest, self._state.fired.get(name, 0) + 1)
+        try:
+            return evaluate(expression, scope)
+        except ExpressionError as error:
+            raise ExpressionError(f"steps.{name}.{key}: {error}") from None
+
+    def _end(self, until: bool) -> RunEnded:
+        """Rule 10."""
+        if until:
+            return RunEnded(outcome="until", reason=f"{self._until} is done")
+        try:
+            fine, reason = succeeded(self._sop, self._graph, self._values, self._scopes.run_facts())
+        except ExpressionError as error:
+            fine, reason = False, f"`success`: {error}"
+        outcome: Outcome = "success" if fine else "failure"
+        return RunEnded(outcome=outcome, reason=reason, never=self._never())
+
+    def _never(self) -> dict[str, str]:
+        """What never fired, and why."""
+        told = {}
+        for name, step in self._graph.steps.items():
+            if self._state.fired.get(name):
+                continue
+            absent = [artifact for artifact in needed(step) if not self._state.version(artifact)]
+            told[name] = f"there is no {', '.join(absent)}" if absent else f"`when: {step.when}` never held"
+        return told
+
+
+def outputs_of(sop: SOP, graph: SOPGraph) -> tuple[str, ...]:
+    """What the run is for: `outputs`, by default what is made and nobody reads."""
+    if sop.outputs is not None:
+        return sop.outputs
+    read = {artifact for step in sop.steps.values() for artifact in reads(step)}
+    return tuple(name for name in sop.artifacts if name in graph.makers and name not in read)
+
+
+def everything(sop: SOP, values: Values) -> dict[str, Any]:
+    """All inputs and artifacts by name, as `success` and the `expect` of tests see them."""
+    return {name: values.latest(name) for name in (*sop.inputs, *sop.artifacts)}
+
+
+def succeeded(sop: SOP, graph: SOPGraph, values: Values, run: Mapping[str, Any]) -> tuple[bool, str]:
+    """Whether the run did what it is for, and if not, why. Raises ExpressionError."""
+    if sop.success is not None:
+        fine = truthy(evaluate(sop.success, {**everything(sop, values), "run": run}))
+        return fine, "" if fine else f"`success: {sop.success}` does not hold"
+    absent = [name for name in outputs_of(sop, graph) if values.latest(name) is MISSING]
+    return not absent, "" if not absent else f"not made: {', '.join(absent)}"
+
+
+def _first(failures: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The one failure to tell of: what stopped the run, not what was cancelled because of it."""
+    for failure in failures.exceptions:
+        return _first(failure) if isinstance(failure, BaseExceptionGroup) else failure
+    return failures

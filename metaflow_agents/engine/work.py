@@ -1,0 +1,81 @@
+"""The port between the engine and those who do the work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from metaflow_agents.schema.event import Entry
+from metaflow_agents.schema.keys import ActivationKey
+from metaflow_agents.schema.payload import Data, Patch
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One element of a `foreach` list: its key, its value, and the keys that must be done first."""
+
+    key: str
+    value: Any
+    after: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Activation:
+    """What a doer is asked to do: one item of a firing, or the whole of it, and which attempt this is.
+
+    `scope` holds what expressions and templates of the step may name, `prior` among it: what the item's transitive
+    `after` items made. `patches` gives the same as files, for the tree that a command runs on. `patterns` are the
+    rendered path patterns to which the files made are confined, `bounds` those of the whole artifact; `base` is the
+    digest of the artifact's latest version (None: none yet), on which edits apply.
+    """
+
+    key: ActivationKey
+    read: Mapping[str, int]
+    scope: Mapping[str, Any]
+    item: Item | None = None
+    patches: Callable[[], tuple[Patch, ...]] = tuple
+    patterns: tuple[str, ...] = ()
+    bounds: tuple[str, ...] = ()
+    base: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a doer gave: a payload, the blobs that it names by digest, and what its role remembers of it."""
+
+    payload: Data | Patch
+    blobs: Mapping[str, bytes] = field(default_factory=dict)
+    memory: Entry | None = None
+
+
+class StepRunner(Protocol):
+    """Does the work of one activation. The engine is tested with a plain function behind this port."""
+
+    async def work(self, activation: Activation) -> Work:
+        """Does it. Raises RunError where the attempt failed; other MetaflowErrors stop the run."""
+        ...
+
+    def parts(self, activation: Activation) -> dict[str, str]:
+        """Fingerprints of what the result depends on besides what it reads: step, role, model, memory."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A result of an earlier run that may be taken over."""
+
+    payload: str
+    source: str
+    blobs: Mapping[str, bytes]
+    memory: Entry | None
+
+
+class Earlier(Protocol):
+    """`--from RUN`: results of an earlier run, found by what they depended on."""
+
+    def find(self, key: ActivationKey, parts: Mapping[str, str]) -> Taken | tuple[str, ...]:
+        """The result whose every part is equal, else why there is none: the parts that differ."""
+        ...
+
+

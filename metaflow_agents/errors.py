@@ -1,0 +1,164 @@
+"""Every error that this package raises, split by whose fault it is.
+
+The tree::
+
+    MetaflowError
+    ├── SOPError                 what you wrote has to change            exit status 2
+    │   ├── SOPInvalid           the file has problems, all listed
+    │   ├── SOPNotFound          no such SOP, role, template or schema file
+    │   ├── UsageError           wrong option, missing input, unknown run
+    │   └── RunBusy              the run is open in another process
+    ├── RunError                 the run could not go on                 exit status 1
+    │   ├── StepFailed           an activation failed for good
+    │   ├── AttemptFailed        a doer failed: a function raised, a model gave nothing
+    │   ├── AnswerInvalid        what a doer gave back breaks its schema, rules or paths
+    │   ├── ExpressionError      an expression or template failed on the values it met
+    │   ├── PromptChanged        a recorded call's prompt is another one now
+    │   └── JournalError         the journal can't be read or written (disk full, damaged)
+    ├── BudgetExceeded           a cap stops the run                     exit status 3
+    └── ModelMissing             no model to ask                         exit status 5
+
+A message names the value, where it stands, the choices that exist, and the mend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from difflib import get_close_matches
+from typing import Literal
+
+Severity = Literal["error", "warning"]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One finding about a file that a person wrote.
+
+    `line` and `column` count from 1; 0 means the file as a whole.
+    """
+
+    code: str
+    message: str
+    mend: str
+    file: str
+    line: int = 0
+    column: int = 0
+    severity: Severity = "error"
+
+    @property
+    def place(self) -> str:
+        """`file:line:column`, as editors and terminals link it."""
+        return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+
+    def __str__(self) -> str:
+        mend = f"\n    mend: {self.mend}" if self.mend else ""
+        return f"{self.place}: {self.severity}[{self.code}]: {self.message}{mend}"
+
+    def as_json(self) -> dict[str, object]:
+        """The form that `sop check --json` prints."""
+        return asdict(self)
+
+
+class MetaflowError(Exception):
+    """Base of all errors raised by this package. `exit_status` is what the command line ends with."""
+
+    exit_status = 1
+
+
+class SOPError(MetaflowError):
+    """What a person wrote has to change before anything can run."""
+
+    exit_status = 2
+
+
+class SOPInvalid(SOPError):
+    """A SOP (or a file that it names) has problems; `problems` holds all of them."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+class SOPNotFound(SOPError):
+    """No file of that name: a SOP, a role, a template or a schema."""
+
+
+class UsageError(SOPError):
+    """The command or the call can't be carried out as it was given."""
+
+
+class RunBusy(SOPError):
+    """The run's journal is open in another process."""
+
+
+class RunError(MetaflowError):
+    """The run could not go on."""
+
+
+class StepFailed(RunError):
+    """An activation failed for good: all its attempts are used up."""
+
+    def __init__(self, activation: str, error: str) -> None:
+        self.activation, self.error = activation, error
+        super().__init__(f"{activation}: {error}")
+
+
+class AttemptFailed(RunError):
+    """A doer failed at one attempt: its function raised, its model gave nothing, its time was up."""
+
+
+class AnswerInvalid(RunError):
+    """What a doer gave back does not fit its artifact. `faults` are told to its author, word for word."""
+
+    def __init__(self, faults: Iterable[str]) -> None:
+        self.faults = tuple(faults)
+        super().__init__("; ".join(self.faults))
+
+
+class ExpressionError(RunError):
+    """An expression or a template failed on the values that it met."""
+
+
+class PromptChanged(RunError):
+    """A call that is in the journal would now be asked with another prompt."""
+
+
+class JournalError(RunError):
+    """The journal could not be written or read."""
+
+
+class BudgetExceeded(MetaflowError):
+    """A cap on calls, tokens or time stops the run; its state is kept."""
+
+    exit_status = 3
+
+
+class ModelMissing(MetaflowError):
+    """A role needs a model and none is configured."""
+
+    exit_status = 5
+
+
+def nearest(name: str, choices: Iterable[str]) -> str | None:
+    """The existing name that a mistyped one probably meant, or None."""
+    found = get_close_matches(name, list(choices), n=1, cutoff=0.6)
+    return found[0] if found else None
+
+
+def did_you_mean(name: str, choices: Iterable[str], *, limit: int = 12) -> str:
+    """A mend that names the nearest choice and then the choices that exist."""
+    names = list(dict.fromkeys(choices))
+    close = nearest(name, names)
+    listed = ", ".join(names[:limit]) + (f", … ({len(names)} in all)" if len(names) > limit else "")
+    first = f"did you mean `{close}`? " if close else ""
+    return f"{first}there is: {listed}" if names else f"{first}there is none"
+
+
+def raised(error: BaseException) -> str:
+    """What somebody else's code raised, in a line: type, message, and file:line of the innermost frame."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = "" if trace is None else f" ({trace.tb_frame.f_code.co_filename.rsplit('/', 1)[-1]}:{trace.tb_lineno})"
+    return f"{type(error).__name__}: {error}{place}"

@@ -1,0 +1,47 @@
+"""The run's folder kept in step with its journal: a view of the latest versions, written as they commit."""
+
+from __future__ import annotations
+
+from metaflow_agents.bus import Bus
+from metaflow_agents.journal.state import RunState
+from metaflow_agents.journal.tree import Tree
+from metaflow_agents.schema.event import Committed
+from metaflow_agents.schema.model import digest
+from metaflow_agents.workspace import Workspace
+
+
+class Folder:
+    """Writes what each commit changed; `settle` makes the whole folder agree, after a crash and at the end of a run."""
+
+    def __init__(self, bus: Bus, state: RunState, tree: Tree, workspace: Workspace) -> None:
+        self._bus, self._state, self._tree, self._workspace = bus, state, tree, workspace
+        self._written: dict[str, dict[str, bytes]] = {}
+
+    async def follow(self) -> None:
+        """Writes until the bus closes. Runs beside the scheduler, which never waits for it."""
+        async with self._bus.events(Committed) as commits:
+            async for _, event in commits:
+                await self.take(event)
+
+    async def take(self, event: Committed) -> None:
+        """Writes what one commit changed. Raises RunError where the disk is full or a path is taken."""
+        written: dict[str, bytes] = {}
+        deleted: set[str] = set()
+        for version in event.versions:
+            files = self._tree.of(version.artifact, version.payload)
+            before = self._written.get(version.artifact, {})
+            written.update({path: data for path, data in files.items() if before.get(path) != data})
+            deleted |= before.keys() - files.keys()
+            self._written[version.artifact] = files
+        if written or deleted:
+            await self._workspace.apply(written, deleted - written.keys())
+
+    async def settle(self) -> None:
+        """Makes the folder hold exactly the files of the latest versions."""
+        files = self._tree.files()
+        held = {digest(data): data for data in files.values()}
+
+        async def load(name: str) -> bytes:
+            return held[name]
+
+        await self._workspace.reconcile({path: digest(data) for path, data in files.items()}, load)

@@ -1,0 +1,107 @@
+"""What a run is given: values of the SOP's inputs, checked against their types, and read from files and folders."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from metaflow_agents.errors import AnswerInvalid, UsageError, did_you_mean
+from metaflow_agents.schema import paths
+from metaflow_agents.schema.model import digest
+from metaflow_agents.schema.payload import Data, Files, pack
+from metaflow_agents.schema.program import Program
+from metaflow_agents.schema.validation import validator
+
+MAX_BYTES = 64 * 1024 * 1024
+
+
+def read_inputs(program: Program, given: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, bytes]]:
+    """Input → digest of its payload, and the blobs. A missing optional input is left out.
+
+    `given` holds values as a program has them: JSON values, and for `file` and `folder` a path. Raises UsageError,
+    saying every input that is missing, unknown or wrong.
+    """
+    declared = program.sop.inputs
+    faults = [f"`{name}` is no input of this SOP: {did_you_mean(name, declared)}" for name in given if name not in declared]
+    found: dict[str, str] = {}
+    blobs: dict[str, bytes] = {}
+    for name, spec in declared.items():
+        if name not in given and spec.required:
+            described = f" ({spec.description})" if spec.description else ""
+            faults.append(f"input `{name}` is missing{described}; give it with `--{name.replace('_', '-')} …`")
+            continue
+        value = given.get(name, spec.default)
+        try:
+            packed = pack(_payload(program, name, value, blobs))
+        except (AnswerInvalid, UsageError) as error:
+            faults.append(f"input `{name}`: {error}")
+            continue
+        found[name] = digest(packed)
+        blobs[found[name]] = packed
+    if faults:
+        raise UsageError("\n".join(faults))
+    return found, blobs
+
+
+def parse_option(program: Program, name: str, text: str) -> Any:
+    """The value that a command-line option holds: text, `@FILE`, or JSON for what is no text. Raises UsageError."""
+    spec = program.sop.inputs[name]
+    if spec.type in ("file", "folder"):
+        return text
+    if text.startswith("@"):
+        text = _read(Path(text[1:])).decode("utf-8", "replace")
+    schema = program.schemas.get(f"input:{name}", {"type": "string"})
+    if schema.get("type") == "string" or ("enum" in schema and text in schema["enum"]):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"input `{name}` wants JSON ({error}); in a shell: --{name} '[\"a\", \"b\"]'") from None
+
+
+def _payload(program: Program, name: str, value: Any, blobs: dict[str, bytes]) -> Data | Files:
+    kind = program.sop.inputs[name].type
+    if value is None and not program.sop.inputs[name].required:
+        return Data(value=None)
+    if kind == "file":
+        return Data(value=_read(_path(value)).decode("utf-8", "replace"))
+    if kind == "folder":
+        return _folder(_path(value), blobs)
+    return Data(value=validator(program.schemas.get(f"input:{name}", {"type": "string"}), name).validate(value))
+
+
+def _path(value: Any) -> Path:
+    if not isinstance(value, str | Path):
+        raise UsageError(f"a path was expected, not {value!r}")
+    return Path(str(value).removeprefix("@"))
+
+
+def _read(path: Path) -> bytes:
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder; a file was expected")
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise UsageError(f"{path} is larger than {MAX_BYTES // 1024 // 1024} MiB")
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"can't read {path}: {error.strerror}") from None
+
+
+def _folder(folder: Path, blobs: dict[str, bytes]) -> Files:
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is {'a file' if folder.exists() else 'not there'}; a folder was expected")
+    files: dict[str, str] = {}
+    total = 0
+    for path in sorted(folder.rglob("*")):
+        inner = path.relative_to(folder).as_posix()
+        if path.is_symlink() or not path.is_file() or paths.refusal(inner) is not None:
+            continue
+        data = _read(path)
+        total += len(data)
+        if total > MAX_BYTES:
+            raise UsageError(f"{folder} holds more than {MAX_BYTES // 1024 // 1024} MiB")
+        files[inner] = digest(data)
+        blobs[files[inner]] = data
+    return Files(patterns=("**",), files=files)

@@ -1,0 +1,262 @@
+"""The pure fold: events → the state of a run. Nothing here reads a file, a clock or a model.
+
+Every component that wants to know how a run stands asks this value; it is changed by `apply` alone, once an event is
+durable. It holds digests, never payloads, and forgets what only an unfinished firing needs once that firing commits,
+so that a long run does not grow it by what was said in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from metaflow_agents.schema.event import (
+    Committed,
+    Entry,
+    Event,
+    Failed,
+    Finished,
+    Fired,
+    Observed,
+    Reserved,
+    Resumed,
+    RunEnded,
+    RunOpened,
+    Sent,
+    Settled,
+)
+from metaflow_agents.schema.keys import firing_key, parse_activation, parse_firing
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A version of an artifact: its number, its payload's digest, and the firing that made it (None: given)."""
+
+    number: int
+    payload: str
+    firing: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What an item of a firing gave: its payload, and the digest by which it is reused."""
+
+    payload: str
+    digest: str
+
+
+@dataclass(slots=True)
+class Firing:
+    """A firing that has not committed yet."""
+
+    step: str
+    round: int
+    read: dict[str, int]
+    items: tuple[str, ...] | None
+    began: float = 0.0                                            # in seconds of the run's own time
+    done: dict[str | None, Result] = field(default_factory=dict)
+    lost: dict[str | None, str] = field(default_factory=dict)     # item → error, failed for good
+    memory: list[Entry] = field(default_factory=list)
+    slots: dict[str | None, Slot] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """`step@round`."""
+        return firing_key(self.step, self.round)
+
+    def slot(self, item: str | None) -> Slot:
+        """What is known of an item's attempts."""
+        return self.slots.setdefault(item, Slot())
+
+
+@dataclass(slots=True)
+class Slot:
+    """The attempts at one item. Calls and observations are those of the attempt under way."""
+
+    attempts: int = 0                                             # that failed, ever: the number of the next one
+    series: int = 0                                               # that failed since the run last stopped because of it
+    calls: dict[str, Call] = field(default_factory=dict)
+    observed: dict[str, str] = field(default_factory=dict)        # key → digest of what a command or a function gave
+
+    def forget(self) -> None:
+        """Drops the replies of an attempt that is over: a resume will not ask for them again."""
+        self.calls.clear()
+        self.observed.clear()
+
+
+@dataclass(slots=True)
+class Call:
+    """A model call: the digest of what was asked, and what came back."""
+
+    digest: str
+    role: str
+    try_: int
+    worst: int
+    reply: str | None = None
+    settled: bool = False
+
+
+@dataclass(slots=True)
+class Spending:
+    """Calls and tokens. Reserved and not settled counts at its worst case."""
+
+    calls: int = 0
+    tokens: int = 0
+
+
+@dataclass(slots=True)
+class RunState:
+    """How a run stands after the events applied so far."""
+
+    seq: int = 0
+    opened: RunOpened | None = None
+    compiled: str = ""                                             # digest of the program in force
+    versions: dict[str, list[Made]] = field(default_factory=dict)
+    maker: dict[str, str | None] = field(default_factory=dict)     # artifact → step of its latest version
+    fired: dict[str, int] = field(default_factory=dict)            # step → firings so far
+    cursor: dict[str, dict[str, int]] = field(default_factory=dict)
+    active: dict[str, Firing] = field(default_factory=dict)        # by firing key, in order of firing
+    last: dict[str, dict[str, Result]] = field(default_factory=dict)   # step → item → result of its last firing
+    reads: dict[str, dict[str, int]] = field(default_factory=dict)     # firing → versions read
+    memory: dict[str, list[Entry]] = field(default_factory=dict)       # firing → what roles remember of it
+    spent: dict[tuple[str, str], Spending] = field(default_factory=dict)   # (role, step) → calls and tokens
+    busy: dict[str, float] = field(default_factory=dict)           # step → seconds that committed firings of it took
+    models: dict[str, str] = field(default_factory=dict)
+    budget: dict[str, float] = field(default_factory=dict)
+    until: str | None = None
+    activations: int = 0
+    sent: list[Sent] = field(default_factory=list)
+    ended: RunEnded | None = None
+    began: float = 0.0
+    latest: float = 0.0                                            # time of the last event
+    elapsed: float = 0.0                                           # seconds that the run was under way, pauses left out
+
+    def apply(self, seq: int, event: Event) -> None:
+        """Folds one durable event in. Events come in the order of their numbers."""
+        if not isinstance(event, RunOpened | Resumed):
+            self.elapsed += max(event.at - self.latest, 0.0)
+        self.seq, self.latest = seq, event.at
+        getattr(self, f"_{event.kind}")(event)             # one method for each kind; a kind without one is a bug that shows
+
+    def firing_reads(self, firing: str) -> Mapping[str, int]:
+        """Artifact → version that a firing read."""
+        return self.reads.get(firing, {})
+
+    def version(self, artifact: str) -> int:
+        """Number of its latest version; 0 where there is none."""
+        return len(self.versions.get(artifact, ()))
+
+    def payload(self, artifact: str, version: int | None = None) -> str | None:
+        """Digest of a version's payload (by default the latest); None where there is none."""
+        made = self.versions.get(artifact, [])
+        number = len(made) if version is None else version
+        return made[number - 1].payload if 0 < number <= len(made) else None
+
+    def total(self) -> Spending:
+        """Calls and tokens of the whole run."""
+        return Spending(sum(s.calls for s in self.spent.values()), sum(s.tokens for s in self.spent.values()))
+
+    def past(self, read: Mapping[str, int]) -> set[str]:
+        """The firings from which these versions descend (their causal past)."""
+        found: set[str] = set()
+        open_ends = [dict(read)]
+        while open_ends:
+            for artifact, number in open_ends.pop().items():
+                made = self.versions.get(artifact, [])
+                firing = made[number - 1].firing if 0 < number <= len(made) else None
+                if firing is not None and firing not in found:
+                    found.add(firing)
+                    open_ends.append(self.reads[firing])
+        return found
+
+    def _run_opened(self, event: RunOpened) -> None:
+        self.opened, self.began = event, event.at
+        self.compiled, self.models, self.until = event.compiled, dict(event.models), event.until
+        self.budget = dict(event.budget)
+
+    def _run_ended(self, event: RunEnded) -> None:
+        self.ended = event
+
+    def _sent(self, event: Sent) -> None:
+        self.sent.append(event)
+
+    def _observed(self, event: Observed) -> None:
+        self._slot(event.key).observed[event.key] = event.payload
+
+    def _resumed(self, event: Resumed) -> None:
+        self.ended = None
+        self.compiled, self.until = event.compiled, event.until
+        self.models.update(event.models)
+        self.budget.update(event.budget)
+        for firing in self.active.values():
+            for slot in firing.slots.values():
+                slot.series = max(slot.series, 0)
+
+    def _fired(self, event: Fired) -> None:
+        firing = Firing(event.step, event.round, dict(event.read), event.items, self.elapsed)
+        self.fired[event.step] = event.round
+        self.cursor[event.step] = dict(event.read)
+        self.active[firing.key] = firing
+        self.reads[firing.key] = firing.read
+
+    def _reserved(self, event: Reserved) -> None:
+        activation = parse_activation(event.key)
+        self._slot(event.key).calls[event.key] = Call(event.digest, event.role, event.try_, event.tokens)
+        spending = self.spent.setdefault((event.role, activation.step), Spending())
+        spending.calls += 1
+        spending.tokens += event.tokens
+
+    def _settled(self, event: Settled) -> None:
+        activation = parse_activation(event.key)
+        call = self._slot(event.key).calls[event.key]
+        call.reply, call.settled = event.reply, event.error is None
+        self.spent[call.role, activation.step].tokens += event.tokens_in + event.tokens_out - call.worst
+
+    def _finished(self, event: Finished) -> None:
+        activation = parse_activation(event.activation)
+        firing = self.active[activation.firing]
+        firing.done[activation.item] = Result(event.payload, event.digest)
+        self.activations += 1
+        if event.memory is not None:
+            firing.memory.append(event.memory)
+        firing.slot(activation.item).forget()
+
+    def _failed(self, event: Failed) -> None:
+        activation = parse_activation(event.activation)
+        firing = self.active[activation.firing]
+        slot = firing.slot(activation.item)
+        slot.forget()
+        slot.attempts = activation.attempt + 1
+        slot.series = -1 if event.stops else slot.series + 1
+        if event.final and not event.stops:
+            firing.lost[activation.item] = event.error
+
+    def _slot(self, key: str) -> Slot:
+        activation = parse_activation(key)
+        return self.active[activation.firing].slot(activation.item)
+
+    def _committed(self, event: Committed) -> None:
+        firing = None if event.firing is None else self.active.pop(event.firing)
+        step = None if firing is None else firing.step
+        for version in event.versions:
+            self.versions.setdefault(version.artifact, []).append(Made(version.number, version.payload, event.firing))
+            self.maker[version.artifact] = step
+        if firing is None:
+            return
+        self.busy[firing.step] = self.busy.get(firing.step, 0.0) + self.elapsed - firing.began
+        before = self.last.get(firing.step, {})
+        results = {key: result for key, result in firing.done.items() if key is not None}
+        results.update((key, before[key]) for key in event.reused)
+        self.last[firing.step] = results
+        if firing.memory:
+            order = {key: place for place, key in enumerate(firing.items or ())}
+            firing.memory.sort(key=lambda entry: order.get(parse_activation(entry.activation).item or "", 0))
+            self.memory[firing.key] = firing.memory
+
+
+def in_order(firings: set[str], rank: Mapping[str, tuple[int, int]]) -> list[str]:
+    """Firings in the order of rank and round, in which a role remembers them."""
+    def place(firing: str) -> tuple[tuple[int, int], int]:
+        step, round_ = parse_firing(firing)
+        return rank.get(step, (10**6, 0)), round_
+    return sorted(firings, key=place)

@@ -1,0 +1,320 @@
+"""A journal's SQLite file: how events and blobs lie in it, and nothing about what they mean.
+
+Format 1: `events(seq, kind, data)`, where data is the event's JSON without defaults, and `blobs(digest, packed, data)`,
+zlib-compressed where `packed`. The header carries APPLICATION_ID and, as `user_version`, the format. While a run is open
+the file is in WAL mode and every commit is synced; a clean close folds the WAL in and leaves one file.
+Source: https://www.sqlite.org/wal.html, https://www.sqlite.org/pragma.html#pragma_application_id
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from threading import Lock
+
+from metaflow_agents.errors import JournalError, UsageError, did_you_mean
+from metaflow_agents.schema.model import digest as digest_of
+
+APPLICATION_ID = 0x4D464A31  # "MFJ1"
+FORMAT = 1
+_PACK_FROM = 512
+_WAIT = 10.0
+_SCHEMA = """
+CREATE TABLE events(seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, data TEXT NOT NULL);
+CREATE TABLE blobs(digest TEXT PRIMARY KEY, packed INTEGER NOT NULL, data BLOB NOT NULL);
+"""
+
+Row = tuple[int, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What becomes durable together: rows of events (seq, kind, JSON) and blobs by digest."""
+
+    rows: Sequence[Row]
+    blobs: Mapping[str, bytes]
+
+
+class Store:
+    """The file, for one writer and for reading.
+
+    `write` belongs to one thread at a time; everything else may be called from any thread. Every error of SQLite comes out
+    as JournalError that says what to do.
+    """
+
+    def __init__(self, path: Path, *, writable: bool) -> None:
+        if not path.is_file():
+            raise unknown_run(path)
+        self.path = path
+        self._lock = Lock()
+        self._reader: sqlite3.Connection | None = None
+        self._writer: sqlite3.Connection | None = None
+        try:
+            with self.translated("read"):
+                self._reader = self._connect("ro")
+                self._check_format(self._reader)
+            if writable:
+                with self.translated("open"):
+                    self._writer = self._connect("rw")
+                    _use_wal(self._writer)
+        except BaseException:
+            self.close()
+            raise
+
+    @staticmethod
+    def make(path: Path) -> None:
+        """Lays down an empty journal, whole or not at all: a process killed in here leaves no journal.
+
+        The caller holds the lock. Raises JournalError where the folder can't be written.
+        """
+        fresh = path.with_name(path.name + ".new")
+        try:
+            for left in (fresh, path.with_name(fresh.name + "-journal")):
+                left.unlink(missing_ok=True)
+            connection = sqlite3.connect(fresh, isolation_level=None)
+            try:
+                connection.executescript(
+                    f"PRAGMA synchronous=FULL; BEGIN; {_SCHEMA} PRAGMA application_id={APPLICATION_ID};"
+                    f" PRAGMA user_version={FORMAT}; COMMIT;"
+                )
+            finally:
+                connection.close()
+            fresh.rename(path)
+            _sync_folder(path.parent)
+        except (OSError, sqlite3.Error) as error:
+            raise JournalError(f"can't make a journal at {path}: {error}; make its folder writable, with free space") from error
+
+    def write(self, batches: Sequence[Batch]) -> None:
+        """Writes all batches in one synced transaction, or none of them. Raises JournalError."""
+        with self.translated("write"):
+            try:
+                self._begin_and_insert(batches)
+                self._commit()
+            except BaseException:
+                self._roll_back()
+                raise
+
+    def last(self) -> int:
+        """Number of the last durable event; 0 in an empty journal."""
+        with self.reading() as connection:
+            found: int = connection.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()[0]
+        return found
+
+    def page(self, kinds: Sequence[str], after: int, until: int, limit: int) -> list[Row]:
+        """Up to `limit` rows with after < seq <= until, in order; of these kinds, or of all where none is named."""
+        chosen = f" AND kind IN ({', '.join('?' * len(kinds))})" if kinds else ""
+        with self.reading() as connection:
+            return connection.execute(
+                f"SELECT seq, kind, data FROM events WHERE seq > ? AND seq <= ?{chosen} ORDER BY seq LIMIT ?",
+                (after, until, *kinds, limit),
+            ).fetchall()
+
+    def blob(self, digest: str) -> bytes:
+        """A blob's bytes, found to be what its digest says. Raises JournalError where it is missing or damaged."""
+        with self.reading() as connection:
+            row = connection.execute("SELECT packed, data FROM blobs WHERE digest = ?", (digest,)).fetchone()
+        if row is None:
+            raise JournalError(f"{self.path} holds no blob {digest}; {_MEND_DAMAGE}")
+        try:
+            data: bytes = zlib.decompress(row[1]) if row[0] else row[1]
+        except zlib.error as error:
+            raise JournalError(f"{self.path} is damaged at blob {digest}: {error}; {_MEND_DAMAGE}") from error
+        if digest_of(data) != digest:
+            raise JournalError(f"{self.path} is damaged at blob {digest}: its bytes are others than were written; {_MEND_DAMAGE}")
+        return data
+
+    def close(self) -> None:
+        """Folds the WAL into the file, if this store wrote it, and closes. Reading still works, by a connection a call."""
+        with self._lock:
+            reader, self._reader = self._reader, None
+            writer, self._writer = self._writer, None
+        if reader is not None:
+            reader.close()
+        if writer is not None:
+            # Where somebody else reads, or no space is left, the WAL stays beside the file with everything committed in it.
+            with suppress(sqlite3.Error):
+                writer.execute("PRAGMA busy_timeout=0")
+                writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                writer.execute("PRAGMA journal_mode=DELETE")
+            writer.close()
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection to read from, for one short query; errors of SQLite come out as JournalError."""
+        with self._lock, self.translated("read"):
+            if self._reader is not None:
+                yield self._reader
+                return
+            connection = self._connect("ro")
+            try:
+                yield connection
+            finally:
+                connection.close()
+
+    @contextmanager
+    def translated(self, doing: str) -> Iterator[None]:
+        """Turns an error of SQLite into a JournalError that says what happened to which run, and the mend."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise JournalError(_explain(self.path, doing, error)) from error
+
+    def _begin_and_insert(self, batches: Sequence[Batch]) -> None:
+        writer = self._writing()
+        writer.execute("BEGIN IMMEDIATE")
+        for batch in batches:
+            if batch.blobs:
+                writer.executemany("INSERT OR IGNORE INTO blobs VALUES (?, ?, ?)", _packed(batch.blobs))
+            writer.executemany("INSERT INTO events VALUES (?, ?, ?)", batch.rows)
+
+    def _commit(self) -> None:
+        self._writing().execute("COMMIT")
+
+    def _roll_back(self) -> None:
+        # After some errors SQLite has rolled back by itself, and a second time would hide the first error behind another.
+        if self._writer is not None and self._writer.in_transaction:
+            with suppress(sqlite3.Error):
+                self._writer.execute("ROLLBACK")
+
+    def _writing(self) -> sqlite3.Connection:
+        if self._writer is None:
+            raise JournalError(f"{self.path} is closed, or open for reading only; open it with Journal.open")
+        return self._writer
+
+    def _connect(self, mode: str) -> sqlite3.Connection:
+        # Not bound to a thread: the journal opens it here and hands it to its writer thread; readers take turns by a lock.
+        return sqlite3.connect(
+            f"{self.path.absolute().as_uri()}?mode={mode}", uri=True, timeout=_WAIT, isolation_level=None, check_same_thread=False
+        )
+
+    def _check_format(self, connection: sqlite3.Connection) -> None:
+        marker = connection.execute("PRAGMA application_id").fetchone()[0]
+        written = connection.execute("PRAGMA user_version").fetchone()[0]
+        if marker != APPLICATION_ID:
+            raise JournalError(f"{self.path} is a file of another program, not the journal of a run; move it out of the way")
+        if written > FORMAT:
+            raise JournalError(
+                f"{self.path} was written by a newer version of metaflow-agents (journal format {written}, this one reads up to"
+                f" {FORMAT}); upgrade: pip install -U metaflow-agents"
+            )
+        connection.execute("SELECT seq FROM events LIMIT 1").fetchone()
+
+
+class MemoryStore:
+    """The same log without a file, for tests: it lives and dies with the process."""
+
+    path = Path("in-memory")
+
+    def __init__(self) -> None:
+        self._rows: list[Row] = []
+        self._blobs: dict[str, bytes] = {}
+
+    def write(self, batches: Sequence[Batch]) -> None:
+        """Keeps all batches."""
+        for batch in batches:
+            self._blobs.update(batch.blobs)
+            self._rows.extend(batch.rows)
+
+    def last(self) -> int:
+        """Number of the last event; 0 where there is none."""
+        return len(self._rows)
+
+    def page(self, kinds: Sequence[str], after: int, until: int, limit: int) -> list[Row]:
+        """Up to `limit` rows with after < seq <= until, in order; of these kinds, or of all where none is named."""
+        found: Iterator[Row] = (self._rows[place] for place in range(max(after, 0), min(until, len(self._rows))))
+        return list(islice((row for row in found if not kinds or row[1] in kinds), limit))
+
+    def blob(self, digest: str) -> bytes:
+        """A blob's bytes. Raises JournalError where it is missing."""
+        try:
+            return self._blobs[digest]
+        except KeyError:
+            raise JournalError(f"the journal in memory holds no blob {digest}; append it with the event that names it") from None
+
+    def close(self) -> None:
+        """Nothing to close; reading still works."""
+
+
+def copy(source: Path, target: Path, until: int) -> None:
+    """Lays down a journal that holds the events of another up to number `until`, and its blobs.
+
+    The caller holds the lock of `target`. Works while another process writes the source. Raises UsageError, JournalError.
+    """
+    fresh = target.with_name(target.name + ".new")
+    store = Store(source, writable=False)
+    try:
+        with store.translated("copy"):
+            fresh.unlink(missing_ok=True)
+            connection = sqlite3.connect(fresh, isolation_level=None)
+            try:
+                with store.reading() as reader:
+                    reader.backup(connection)
+                connection.execute("PRAGMA journal_mode=DELETE")
+                connection.execute("DELETE FROM events WHERE seq > ?", (until,))
+            finally:
+                connection.close()
+            fresh.rename(target)
+            _sync_folder(target.parent)
+    except OSError as error:
+        raise JournalError(f"can't make a journal at {target}: {error}; make its folder writable, with free space") from error
+    finally:
+        store.close()
+
+
+def _packed(blobs: Mapping[str, bytes]) -> Iterator[tuple[str, bool, bytes]]:
+    for digest, data in blobs.items():
+        small = zlib.compress(data, 1) if len(data) > _PACK_FROM else data
+        pays = len(small) < len(data)
+        yield digest, pays, small if pays else data
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=FULL")
+
+
+def _sync_folder(folder: Path) -> None:
+    # The name of a new file is durable only once its folder is.
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+_MEND_DAMAGE = "restore the file from a copy, or start a new run (`sop run … --from` takes over nothing from a damaged one)"
+
+
+def _explain(path: Path, doing: str, error: sqlite3.Error) -> str:
+    name = getattr(error, "sqlite_errorname", None) or ""
+    again = f"then `sop resume {path.stem}`"
+    if name == "SQLITE_FULL":
+        mend = f"the disk is full: free space on {path.parent}, {again}"
+    elif name.startswith("SQLITE_READONLY"):
+        mend = f"the file is read-only: make it and its folder writable, {again}"
+    elif name.startswith("SQLITE_IOERR"):
+        mend = f"the disk failed: look at {path.parent} (space, quota, hardware), {again}"
+    elif name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        mend = f"another program holds the file: close it, {again}"
+    elif name.startswith(("SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")):
+        mend = f"the file can't be opened: look at its permissions and its folder's, {again}"
+    elif name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or "no such table" in str(error):
+        mend = f"the file is damaged, or no journal: {_MEND_DAMAGE}"
+    else:
+        mend = f"this is unexpected ({name or type(error).__name__}): look at the file, {again}"
+    return f"can't {doing} the journal {path}: {error}; {mend}"
+
+
+def unknown_run(path: Path) -> UsageError:
+    """The error of a run that is not there; it names the runs that are."""
+    try:
+        runs = sorted(found.stem for found in path.parent.glob(f"*{path.suffix}"))
+    except OSError:
+        runs = []
+    return UsageError(f"no run `{path.stem}` in {path.parent}; {did_you_mean(path.stem, runs)}")

@@ -1,0 +1,1 @@
+"""What a role remembers between its activations."""

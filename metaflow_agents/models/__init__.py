@@ -1,0 +1,1 @@
+"""Models: the port, those that need no endpoint, and the budget that every call passes."""

@@ -1,0 +1,207 @@
+"""Caps on calls and tokens, at the run, each role and each step, that are never overrun.
+
+A call reserves its worst case in every scope that it belongs to before it is sent, and settles what it cost after.
+One that does not fit waits while calls in flight could still release enough, and stops the run when none can.
+Waiting calls go in the order of their coming: one that would fit does not overtake an earlier one that waits for the
+same cap, so that a large call is not starved by small ones; calls under other caps pass freely.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Literal
+
+from metaflow_agents.errors import BudgetExceeded
+from metaflow_agents.schema.sop import Budget
+
+Measure = Literal["tokens", "calls"]
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Calls and tokens (in and out together) that are paid for."""
+
+    calls: int = 0
+    tokens: int = 0
+
+
+@dataclass(slots=True)
+class _Account:
+    """One cap on one measure of one scope, and what counts against it."""
+
+    scope: str
+    measure: Measure
+    cap: int | None
+    spent: int = 0
+    held: int = 0
+
+    def fits(self, asked: int) -> bool:
+        return self.cap is None or self.spent + self.held + asked <= self.cap
+
+    def could_fit(self, asked: int) -> bool:
+        """Whether it fits if all that is in flight turns out to cost nothing."""
+        return self.cap is None or self.spent + asked <= self.cap
+
+
+@dataclass(eq=False, slots=True)
+class Reservation:
+    """The worst case of one call, held until it is settled."""
+
+    tokens: int
+    calls: int
+    _charges: list[tuple[_Account, int]]
+    _budgets: Budgets
+    settled: bool = False
+
+    def settle(self, tokens: int, calls: int | None = None) -> None:
+        """Replace what is held by what the call cost; `calls` by default what was reserved, 0 for a call never sent.
+
+        A model that reports more than its worst case is charged what it reports.
+        """
+        if self.settled:
+            raise RuntimeError("a reservation is settled once")
+        self.settled = True
+        cost = {"tokens": tokens, "calls": self.calls if calls is None else calls}
+        for account, held in self._charges:
+            account.held -= held
+            account.spent += cost[account.measure]
+        self._budgets._wake()
+
+
+@dataclass(eq=False, slots=True)
+class _Waiter:
+    number: int
+    charges: list[tuple[_Account, int]]
+    granted: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+
+class Budgets:
+    """The caps of a run, and what is spent. For one event loop.
+
+    `run` is the cap of the whole run, `roles` and `steps` those of each role and step that has one; their `time` is
+    not looked at here. `name` is the run's, for the mend.
+    """
+
+    def __init__(
+        self,
+        run: Budget | None = None,
+        roles: Mapping[str, Budget | None] | None = None,
+        steps: Mapping[str, Budget | None] | None = None,
+        *,
+        name: str = "RUN",
+    ) -> None:
+        self._name = name
+        self._caps = {"run": run}
+        self._caps |= {f"role {role}": cap for role, cap in (roles or {}).items()}
+        self._caps |= {f"step {step}": cap for step, cap in (steps or {}).items()}
+        self._accounts: dict[tuple[str, Measure], _Account] = {}
+        self._numbers = count()
+        # A queue for each role and step: its calls count against the same caps, so that only the first can be next.
+        self._waiting: defaultdict[tuple[str, str], deque[_Waiter]] = defaultdict(deque)
+        self._scope("run")
+
+    def charge(self, role: str, step: str, tokens: int, calls: int = 1) -> None:
+        """Count what was spent before, when a run is resumed."""
+        for account, amount in self._charges(role, step, tokens, calls):
+            account.spent += amount
+        self._wake()
+
+    @property
+    def spent(self) -> dict[str, Spent]:
+        """What is settled, by scope: `run`, `role NAME`, `step NAME`."""
+        scopes = dict.fromkeys(scope for scope, _ in self._accounts)
+        return {scope: Spent(self._accounts[scope, "calls"].spent, self._accounts[scope, "tokens"].spent) for scope in scopes}
+
+    @asynccontextmanager
+    async def reserve(self, role: str, step: str, tokens: int, calls: int = 1) -> AsyncIterator[Reservation]:
+        """Hold `tokens` and `calls` until the reservation is settled; leaving without that charges them whole.
+
+        A call that may have reached its model costs its worst case until it is known better: one that surely did not
+        is settled at `settle(0, calls=0)`. Do not ask for a reservation while holding one: the two may wait for each
+        other. Raises BudgetExceeded where a cap can't hold the call whatever those in flight cost.
+        """
+        charges = self._charges(role, step, tokens, calls)
+        await self._granted((role, step), charges)
+        reservation = Reservation(tokens, calls, charges, self)
+        try:
+            yield reservation
+        finally:
+            if not reservation.settled:
+                reservation.settle(tokens)
+
+    async def _granted(self, queue: tuple[str, str], charges: list[tuple[_Account, int]]) -> None:
+        self._refuse(charges)
+        waiter = _Waiter(next(self._numbers), charges)
+        self._waiting[queue].append(waiter)
+        if len(self._waiting[queue]) == 1:
+            self._wake()
+        try:
+            await waiter.granted
+        except asyncio.CancelledError:
+            if not waiter.granted.cancelled() and waiter.granted.exception() is None:       # granted, and never used
+                for account, amount in charges:
+                    account.held -= amount
+            self._wake()
+            raise
+
+    def _wake(self) -> None:
+        """Go through the first of each queue, in the order of their coming: grant, refuse, or let wait."""
+        taken: set[int] = set()                 # accounts that an earlier call waits for
+        stuck: set[tuple[str, str]] = set()
+        while open_ := [queue for queue in self._waiting if queue not in stuck]:
+            queue = min(open_, key=lambda queue: self._waiting[queue][0].number)
+            waiter = self._waiting[queue][0]
+            full = set() if waiter.granted.done() else self._decided(waiter, taken)      # done: cancelled meanwhile
+            if waiter.granted.done():
+                self._waiting[queue].popleft()
+                if not self._waiting[queue]:
+                    del self._waiting[queue]
+            else:
+                taken |= full
+                stuck.add(queue)
+
+    def _decided(self, waiter: _Waiter, taken: set[int]) -> set[int]:
+        """Grant or refuse one call, if that can be said now; the accounts that are too full for it."""
+        try:
+            self._refuse(waiter.charges)
+        except BudgetExceeded as error:
+            waiter.granted.set_exception(error)
+            return set()
+        full = {id(account) for account, amount in waiter.charges if not account.fits(amount)}
+        if not full and not any(id(account) in taken for account, _ in waiter.charges):
+            for account, amount in waiter.charges:
+                account.held += amount
+            waiter.granted.set_result(None)
+        return full
+
+    def _refuse(self, charges: list[tuple[_Account, int]]) -> None:
+        """Raise BudgetExceeded where a call can't fit whatever those in flight cost."""
+        for account, amount in charges:
+            if not account.could_fit(amount):
+                raise self._exceeded(account, amount)
+
+    def _charges(self, role: str, step: str, tokens: int, calls: int) -> list[tuple[_Account, int]]:
+        scopes = ("run", f"role {role}", f"step {step}")
+        return [(account, calls if account.measure == "calls" else tokens) for scope in scopes for account in self._scope(scope)]
+
+    def _scope(self, scope: str) -> tuple[_Account, _Account]:
+        cap = self._caps.get(scope)
+        for measure, most in (("calls", cap and cap.calls), ("tokens", cap and cap.tokens)):
+            if (scope, measure) not in self._accounts:
+                self._accounts[scope, measure] = _Account(scope, measure, most)    # type: ignore[index, arg-type]
+        return self._accounts[scope, "calls"], self._accounts[scope, "tokens"]
+
+    def _exceeded(self, account: _Account, asked: int) -> BudgetExceeded:
+        enough = account.spent + asked
+        resume = f"`sop resume {self._name} --budget {account.measure}={enough}` or more goes on"
+        if account.scope != "run":
+            resume = (f"raise `budget: {{{account.measure}: …}}` of the {account.scope} to {enough} or more, "
+                      f"then `sop resume {self._name} --accept-changes`")
+        return BudgetExceeded(
+            f"the {account.scope}'s cap of {account.cap:,} {account.measure} is reached: {account.spent:,} spent, "
+            f"and the next call may take {asked:,} more; {resume}")

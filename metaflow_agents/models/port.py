@@ -1,0 +1,90 @@
+"""The model port: one request, one reply."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from metaflow_agents.schema.model import canonical, fingerprint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRequest:
+    """What one model call sends.
+
+    `key` is the call's identity in the journal (`write@1~0/turn.0`), `role` and `step` who asks for what.
+    `messages`: chat messages, each `{"role": "system" | "user" | "assistant", "content": text}`.
+    `schema`: the JSON Schema that the answer must fit, or None for text and files. `patterns`: the path patterns to which
+    the files asked for are confined; empty where no files are asked for. `max_tokens` bounds the answer.
+    """
+
+    key: str
+    role: str
+    step: str
+    messages: tuple[Mapping[str, str], ...]
+    model: str
+    schema: Mapping[str, Any] | None = None
+    patterns: tuple[str, ...] = ()
+    tools: tuple[Mapping[str, Any], ...] = ()
+    max_tokens: int = 8192
+
+    @property
+    def _asked(self) -> dict[str, Any]:
+        return {
+            "messages": [dict(message) for message in self.messages],
+            "schema": None if self.schema is None else dict(self.schema),
+            "tools": [dict(tool) for tool in self.tools],
+        }
+
+    @property
+    def digest(self) -> str:
+        """Fingerprint of all that decides the answer: model, messages, parameters, schema, tools; not the key."""
+        return fingerprint({"model": self.model, "parameters": {"max_tokens": self.max_tokens}, **self._asked})
+
+    @property
+    def worst_tokens(self) -> int:
+        """No call costs more: a token is at least one byte, and the answer is bounded."""
+        return len(canonical(self._asked)) + self.max_tokens
+
+    def stored(self) -> bytes:
+        """Canonical JSON, as the journal keeps it."""
+        return canonical({"key": self.key, "role": self.role, "step": self.step, "model": self.model,
+                          "max_tokens": self.max_tokens, **self._asked})
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back: text, or a JSON value in `value` where the model gives typed answers; and what it cost.
+
+    A `python:` function may leave both counts at 0: they are then estimated.
+    """
+
+    text: str | None = None
+    value: Any = None
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+    @property
+    def said(self) -> str:
+        """The answer as text: a typed one as JSON."""
+        return self.text if self.text is not None else canonical(self.value).decode()
+
+    @property
+    def tokens(self) -> int:
+        """In and out together."""
+        return self.tokens_in + self.tokens_out
+
+
+@runtime_checkable
+class Model(Protocol):
+    """Whoever answers a request."""
+
+    @property
+    def name(self) -> str:
+        """As the SOP, `--model` and the journal spell it."""
+        ...
+
+    async def ask(self, request: ModelRequest) -> Reply:
+        """Answer. Raises RunError (or what the function of a `python:` model raises) where there is no answer."""
+        ...

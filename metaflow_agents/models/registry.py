@@ -1,0 +1,76 @@
+"""Which model answers for whom: names of the SOP and of the command line made into models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from metaflow_agents.errors import ModelMissing, UsageError
+from metaflow_agents.models.dry import DryModel
+from metaflow_agents.models.port import Model, ModelRequest
+from metaflow_agents.models.python import PythonModel, load_function
+
+Given = str | Callable[[ModelRequest], Any] | Model
+WAYS = ("ways to get one: `--model dry` walks the SOP free of charge; `--model python:FILE.py:function` asks a "
+        "function of yours; SOP_MODEL or `models: {default: …}` in the SOP name one for good")
+_NOT_BUILT = ("openai:", "replay:", "manual")
+
+
+class Models:
+    """The models of a run. `everybody` (from `--model M`) answers for every role; else names are looked up."""
+
+    def __init__(self, named: Mapping[str, Model], everybody: Model | None = None) -> None:
+        self._named, self._everybody = dict(named), everybody
+
+    @property
+    def dry(self) -> bool:
+        """Whether the whole run is a dry one: commands, functions and checks are not executed."""
+        return self._everybody is not None and self._everybody.name == "dry"
+
+    def of(self, name: str | None) -> Model:
+        """The model for a name that a step or a role gives (None: the default). Raises ModelMissing."""
+        if self._everybody is not None:
+            return self._everybody
+        found = self._named.get(name or "default")
+        if found is None:
+            raise ModelMissing(f"no model is configured{f' under the name {name}' if name else ''}; {WAYS}")
+        return found
+
+
+def resolve(used: Iterable[str | None], written: Mapping[str, str], given: Mapping[str, Given], folders: Sequence[Path],
+            fallback: str | None = None) -> tuple[Models, dict[str, str]]:
+    """The models for the names that are used, and what the journal says of them (name → model).
+
+    `written` are the SOP's `models`, `given` those of the command line (`*` answers for everybody), `fallback` is
+    SOP_MODEL. A name that stands nowhere is a model itself. Raises ModelMissing, or UsageError for one that can't be had.
+    """
+    if "*" in given:
+        model = _made(given["*"], folders)
+        return Models({}, model), {"*": model.name}
+    known: dict[str, Given] = {**({"default": fallback} if fallback else {}), **written, **given}
+    named: dict[str, Model] = {}
+    for name in dict.fromkeys(name or "default" for name in used):
+        if name in known:
+            named[name] = _made(known[name], folders)
+        elif name != "default":
+            named[name] = _made(name, folders)
+    models = Models(named)
+    for wanted in used:
+        models.of(wanted)
+    return models, {name: model.name for name, model in named.items()}
+
+
+def _made(given: Given, folders: Sequence[Path]) -> Model:
+    if not isinstance(given, str):
+        if isinstance(given, Model):
+            return given
+        name = f"python:{getattr(given, '__module__', '?')}:{getattr(given, '__qualname__', type(given).__name__)}"
+        return PythonModel(name, given)
+    if given == "dry":
+        return DryModel()
+    if given.startswith("python:"):
+        return PythonModel(given, load_function(given.removeprefix("python:"), folders))
+    if given.startswith(_NOT_BUILT):
+        raise ModelMissing(f"`{given}`: this kind of model is not built in this version; {WAYS}")
+    raise UsageError(f"`{given}` is no model: write `dry`, `python:module:function` or `python:FILE.py:function`")

@@ -1,0 +1,22 @@
+"""The prompt templates that the package owns, versioned by the comment that each begins with."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+from metaflow_agents.errors import SOPNotFound, did_you_mean
+
+
+@cache
+def package_template(name: str) -> str:
+    """The text of a template of the package: `activation`, `output_format`, `repair`, `role`, `chain_of_thought`.
+
+    Raises SOPNotFound, naming those that exist.
+    """
+    folder = files("metaflow_agents.prompts") / "templates"
+    found = {entry.name.removesuffix(".md.j2"): entry for entry in folder.iterdir() if entry.name.endswith(".md.j2")}
+    name = name.removesuffix(".md.j2")
+    if name not in found:
+        raise SOPNotFound(f"the package has no prompt template `{name}`; {did_you_mean(name, sorted(found))}")
+    return found[name].read_text(encoding="utf-8")

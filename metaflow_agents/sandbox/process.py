@@ -1,0 +1,197 @@
+"""One process group, watched by one thread: started, read, ended, and nothing of it left running.
+
+Blocking on purpose: `unconfined` runs it in a thread. All of a group dies with its leader, by SIGKILL: a grandchild
+that keeps a pipe open holds nothing up. Where the system tells (Linux), processes that left the group are found too,
+by the temporary folder that stands in their environment.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from metaflow_agents.errors import RunError
+from metaflow_agents.sandbox.port import NOT_EXECUTABLE, NOT_FOUND
+
+KEPT_BYTES = 1_000_000              # of each output; more is read and dropped, so that the command never waits
+_DRAIN_SECONDS = 1.0                # how long output is read once the group is dead
+_POLL_SECONDS = 0.02                # how often to look where the system can't tell of an ended process
+
+
+@dataclass(slots=True)
+class Output:
+    """The beginning of what was written to one pipe, and how much there was in all, in bytes."""
+
+    kept: bytearray = field(default_factory=bytearray)
+    total: int = 0
+
+    def add(self, data: bytes) -> None:
+        """One more piece."""
+        self.total += len(data)
+        self.kept += data[:max(0, KEPT_BYTES - len(self.kept))]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a process ended: `exit_code` as `subprocess` has it, `seconds` of wall time."""
+
+    exit_code: int
+    stdout: Output
+    stderr: Output
+    seconds: float
+    timed_out: bool = False
+
+
+class ProcessGroup:
+    """A command and all that it starts."""
+
+    def __init__(
+        self, argv: Sequence[str], *, folder: Path, environment: Mapping[str, str], marker: str, timeout: float | None
+    ) -> None:
+        self._argv, self._folder, self._environment = list(argv), folder, dict(environment)
+        self._marker, self._timeout = marker, timeout
+        self._wake_read, self._wake_write = os.pipe()
+        self._stdout, self._stderr = Output(), Output()
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Ask for the end, from another thread."""
+        if not self._stopped:
+            self._stopped = True
+            os.write(self._wake_write, b"!")
+
+    def close(self) -> None:
+        """Release the pipe of `stop`, after `run` has returned."""
+        self._stopped = True
+        os.close(self._wake_read)
+        os.close(self._wake_write)
+
+    def run(self) -> Ended:
+        """Start, watch and end it. Raises RunError where the machine can't start processes now."""
+        started = time.monotonic()
+        try:
+            process = subprocess.Popen(
+                self._argv, cwd=self._folder, env=self._environment, stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            code, why = _not_started(self._argv[0], error)
+            self._stderr.add(why.encode())
+            return Ended(code, self._stdout, self._stderr, time.monotonic() - started)
+        timed_out = self._watch(process, None if self._timeout is None else started + self._timeout)
+        return Ended(process.wait(), self._stdout, self._stderr, time.monotonic() - started, timed_out)
+
+    def _watch(self, process: subprocess.Popen[bytes], deadline: float | None) -> bool:
+        """Read until the process ended and its pipes are empty; whether its time ran out."""
+        ended_at: float | None = None
+        timed_out = False
+        pidfd = _pidfd(process.pid)
+        with process, selectors.DefaultSelector() as selector:
+            for pipe, output in ((process.stdout, self._stdout), (process.stderr, self._stderr)):
+                if pipe is not None:
+                    selector.register(pipe, selectors.EVENT_READ, output)
+            selector.register(self._wake_read, selectors.EVENT_READ, "stop")
+            if pidfd is not None:
+                selector.register(pidfd, selectors.EVENT_READ, "ended")
+            while True:
+                stop, ended = self._read(selector, _wait(deadline, ended_at, pidfd is None))
+                now = time.monotonic()
+                if ended_at is None:
+                    late = deadline is not None and now >= deadline
+                    ended = ended or (pidfd is None and process.poll() is not None)
+                    timed_out = late and not ended and not stop
+                    if ended or stop or late:
+                        self._end(process)
+                        ended_at = now
+                elif now - ended_at >= _DRAIN_SECONDS:
+                    break
+                if ended_at is not None and not any(isinstance(key.data, Output) for key in selector.get_map().values()):
+                    break
+            self._end(process)
+        if pidfd is not None:
+            os.close(pidfd)
+        return timed_out
+
+    @staticmethod
+    def _read(selector: selectors.BaseSelector, wait: float | None) -> tuple[bool, bool]:
+        """One round of reading: whether to stop was asked, and whether the process ended."""
+        stop = ended = False
+        for key, _ in selector.select(wait):
+            if isinstance(key.data, Output):
+                data = os.read(key.fd, 1 << 16)
+                key.data.add(data)
+                if not data:
+                    selector.unregister(key.fileobj)
+            else:
+                stop, ended = stop or key.data == "stop", ended or key.data == "ended"
+                selector.unregister(key.fileobj)
+        return stop, ended
+
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
+        """Kill the group. Its leader is not reaped before, so that its number is nobody else's."""
+        with suppress(ProcessLookupError, PermissionError):     # PermissionError: what macOS says of a group of zombies
+            os.killpg(process.pid, signal.SIGKILL)
+        for pid in _marked(self._marker):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _wait(deadline: float | None, ended_at: float | None, polling: bool) -> float | None:
+    now = time.monotonic()
+    if ended_at is not None:
+        return max(0.0, ended_at + _DRAIN_SECONDS - now)
+    left = None if deadline is None else max(0.0, deadline - now)
+    return min(_POLL_SECONDS, left if left is not None else _POLL_SECONDS) if polling else left
+
+
+def _pidfd(pid: int) -> int | None:
+    """A descriptor that becomes readable when the process ends, where the system has them."""
+    if not hasattr(os, "pidfd_open"):
+        return None
+    try:
+        return os.pidfd_open(pid)
+    except OSError as error:
+        if error.errno in (errno.ENOSYS, errno.EPERM, errno.EINVAL):        # an old kernel, or a container's filter
+            return None
+        raise RunError(f"can't watch a command: {error.strerror}") from error
+
+
+def _marked(marker: str) -> list[int]:
+    """Processes that have the marker in the environment they were started with (Linux; none elsewhere)."""
+    wanted = marker.encode()
+    found: list[int] = []
+    try:
+        entries = os.listdir("/proc")
+    except OSError:                     # no such folder: this system does not tell
+        return found
+    for entry in entries:
+        if not entry.isdigit():
+            continue
+        with suppress(OSError):         # it ended meanwhile, or is somebody else's
+            descriptor = os.open(f"/proc/{entry}/environ", os.O_RDONLY)
+            try:
+                text = os.read(descriptor, 1 << 17)
+            finally:
+                os.close(descriptor)
+            if wanted in text.split(b"\0"):
+                found.append(int(entry))
+    return found
+
+
+def _not_started(program: str, error: OSError | ValueError) -> tuple[int, str]:
+    """Exit code and words for a command that can't be started. Raises RunError where that is the machine's fault."""
+    if isinstance(error, ValueError):
+        return NOT_EXECUTABLE, f"{program}: an argument holds a NUL character\n"
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return NOT_FOUND, f"{program}: command not found\n"
+    if isinstance(error, PermissionError) or error.errno in (errno.ENOEXEC, errno.E2BIG, errno.ELOOP, errno.ENAMETOOLONG):
+        return NOT_EXECUTABLE, f"{program}: {error.strerror}\n"
+    raise RunError(f"can't start `{program}`: {error.strerror}") from error

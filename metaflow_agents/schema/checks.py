@@ -1,0 +1,138 @@
+"""What JSON Schema checks and pydantic does not, or not in JSON Schema's sense, as functions value → value."""
+
+from __future__ import annotations
+
+import copy
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from pydantic_core import PydanticCustomError
+
+DEEPEST = 100
+"""How many lists and mappings deep a JSON value may be nested."""
+
+
+def too_deep(value: Any) -> bool:
+    """Whether a value is nested deeper than `DEEPEST`, as one that holds itself is."""
+    level = [value]
+    for _ in range(DEEPEST + 1):
+        inner = [part for part in level if isinstance(part, list | dict)]
+        if not inner:
+            return False
+        # Each container once a level: a value that holds itself several times would double with every one.
+        level = [part for each in {id(each): each for each in inner}.values()
+                 for part in (each.values() if isinstance(each, dict) else each)]
+    return True
+
+
+def identity(value: Any) -> Any:
+    """A hashable stand-in, equal for values that are equal in JSON: `1` equals `1.0`, but never `true`."""
+    if isinstance(value, bool):
+        return "boolean", value
+    if isinstance(value, Mapping):
+        return "object", frozenset((key, identity(inner)) for key, inner in value.items())
+    if isinstance(value, list | tuple):
+        return "array", tuple(identity(inner) for inner in value)
+    return value
+
+
+def json_value(value: Any) -> Any:
+    """A fresh copy of any JSON value. What is none (a set, a date, NaN) is refused.
+
+    Not for values that may be `too_deep`.
+    """
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, str) and _encodable(value):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    if isinstance(value, list):
+        return [json_value(inner) for inner in value]
+    if isinstance(value, dict) and all(isinstance(key, str) and _encodable(key) for key in value):
+        return {key: json_value(inner) for key, inner in value.items()}
+    raise PydanticCustomError("not_json", "no JSON value")
+
+
+def _encodable(text: str) -> bool:
+    """Lone surrogates have no bytes, so neither the journal nor an endpoint could take them."""
+    return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+def choice(values: Sequence[Any]) -> Callable[[Any], Any]:
+    """One of the values, compared as JSON compares; gives the value as the schema spells it."""
+    known = {identity(value): value for value in values}
+
+    def check(value: Any) -> Any:
+        try:
+            return copy.deepcopy(known[identity(value)])
+        except (KeyError, TypeError, RecursionError):
+            raise PydanticCustomError("choice", "none of the choices") from None
+    return check
+
+
+def text(pattern: str | None) -> Callable[[str], str]:
+    """A text with bytes, in which the pattern is found anywhere, as JSON Schema has it; Python's `re` reads it."""
+    found = None if pattern is None else re.compile(pattern)
+
+    def check(value: str) -> str:
+        if not _encodable(value):
+            raise PydanticCustomError("not_json", "lone surrogates")
+        if found is not None and not found.search(value):
+            raise PydanticCustomError("pattern", "does not match")
+        return value
+    return check
+
+
+def keys_encodable(value: dict[str, Any]) -> dict[str, Any]:
+    """No key is text without bytes."""
+    if not all(map(_encodable, value)):
+        raise PydanticCustomError("not_json", "lone surrogates")
+    return value
+
+
+def number(node: Mapping[str, Any], *, whole: bool) -> Callable[[Any], int | float]:
+    """A finite number within the node's bounds; an integer stays one, so that large ones keep all their digits."""
+    inside = _within(node)
+
+    def check(value: Any) -> int | float:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise PydanticCustomError("number", "no number")
+        found: int | float = value
+        if whole and isinstance(value, float):
+            if not value.is_integer():
+                raise PydanticCustomError("number", "no integer")
+            found = int(value)
+        if not inside(found):
+            raise PydanticCustomError("number", "out of range")
+        return found
+    return check
+
+
+def _within(node: Mapping[str, Any]) -> Callable[[int | float], bool]:
+    low, over = node.get("minimum", -math.inf), node.get("exclusiveMinimum", -math.inf)
+    high, under = node.get("maximum", math.inf), node.get("exclusiveMaximum", math.inf)
+    step = node.get("multipleOf")
+
+    def check(value: int | float) -> bool:
+        return low <= value <= high and over < value < under and (step is None or is_multiple(value, step))
+    return check
+
+
+def is_multiple(value: int | float, step: int | float) -> bool:
+    """Whether a number is a multiple of another, exact in decimals."""
+    if isinstance(value, int) and isinstance(step, int):
+        return value % step == 0
+    value_over, value_under = Decimal(repr(value)).as_integer_ratio()
+    step_over, step_under = Decimal(repr(step)).as_integer_ratio()
+    return (value_over * step_under) % (value_under * step_over) == 0
+
+
+def unique(items: list[Any]) -> list[Any]:
+    """No two items are equal in JSON."""
+    if len({identity(item) for item in items}) < len(items):
+        raise PydanticCustomError("unique", "equal items")
+    return items

@@ -1,0 +1,176 @@
+"""What happened: the typed events of a run's journal, one tagged union on `kind`.
+
+The journal, the bus and every view share these. Payloads stand in the journal's blob table under their digest;
+an event carries the digest. Keys of firings, activations and calls are those of the language reference
+("Identity in the journal"); `keys.py` builds and parses them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter
+
+from metaflow_agents.schema.model import Value
+
+Outcome = Literal["success", "failure", "stopped", "interrupted", "until", "budget"]
+
+
+class _Event(Value):
+    at: float = Field(0.0, description="Unix time in seconds, set when the event is written")
+
+
+class RunOpened(_Event):
+    """The first event: what runs, on what, with which options."""
+
+    kind: Literal["run_opened"] = "run_opened"
+    run: str
+    sop: str = Field(description="fingerprint of the compiled SOP: equal for equal meaning")
+    compiled: str = Field(description="digest of the compiled SOP's canonical JSON")
+    sources: dict[str, str] = Field(description="file name → digest of its text, for people; the compiled form decides")
+    entry: str = Field(description="which of the sources is the SOP file")
+    location: str = Field("", description="where the SOP file was found, so that a resume can look whether it changed")
+    models: dict[str, str] = Field(default_factory=dict, description="who is asked: name → model; `default` is everybody's")
+    sandbox: str = "none"
+    until: str | None = None
+    budget: dict[str, float] = Field(default_factory=dict, description="caps given on the command line")
+    given: dict[str, str] = Field(
+        default_factory=dict, description="artifact → digest of the value that stands in for its steps' work")
+    reused_from: str | None = Field(None, description="`--from`: the run whose unchanged activations are taken over")
+    package: str = Field("", description="version of this package")
+
+
+class Resumed(_Event):
+    """The run goes on in another process; what failed for good may be tried again."""
+
+    kind: Literal["resumed"] = "resumed"
+    sop: str
+    compiled: str
+    sources: dict[str, str]
+    entry: str = ""
+    location: str = ""
+    changes: tuple[str, ...] = Field((), description="what differs from the SOP that ran before, accepted by the person")
+    models: dict[str, str] = Field(default_factory=dict)
+    until: str | None = None
+    budget: dict[str, float] = Field(default_factory=dict)
+    forked_from: str | None = Field(None, description="`RUN@FIRING`, where this event begins a fork")
+
+
+class Version(Value):
+    """One new version of an artifact."""
+
+    artifact: str
+    number: int
+    payload: str = Field(description="digest of its payload")
+
+
+class Entry(Value):
+    """What a role remembers of one activation: digests of what it was asked and what it answered."""
+
+    role: str
+    activation: str
+    asked: str
+    answered: str
+
+
+class Fired(_Event):
+    """A step was triggered: its activations read exactly these versions. The cursor moves here."""
+
+    kind: Literal["fired"] = "fired"
+    step: str
+    round: int
+    read: dict[str, int] = Field(description="artifact → version; 0 where it is missing")
+    items: tuple[str, ...] | None = Field(None, description="keys in the order of the list; None without `foreach`")
+
+
+class Reserved(_Event):
+    """A model call is about to be sent: its worst case is charged."""
+
+    kind: Literal["reserved"] = "reserved"
+    key: str
+    role: str = ""
+    try_: int = Field(0, alias="try")
+    digest: str = Field(description="fingerprint of model, messages, parameters, schema and tools")
+    request: str = Field(description="digest of the request's canonical JSON")
+    model: str
+    tokens: int = Field(description="worst case, in tokens")
+
+
+class Settled(_Event):
+    """A model call came back, or failed: the reservation is replaced by what it cost."""
+
+    kind: Literal["settled"] = "settled"
+    key: str
+    try_: int = Field(0, alias="try")
+    reply: str | None = Field(None, description="digest of the reply; None where it failed")
+    error: str | None = None
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+
+class Observed(_Event):
+    """Something that was not determined, recorded before anything is built on it: what a command or a function gave."""
+
+    kind: Literal["observed"] = "observed"
+    key: str
+    payload: str
+    seconds: float = 0.0
+
+
+class Finished(_Event):
+    """An activation made its item (or the whole, without `foreach`)."""
+
+    kind: Literal["finished"] = "finished"
+    activation: str
+    payload: str
+    digest: str = Field("", description="fingerprint of what decides whether an item runs again when its step fires again")
+    parts: dict[str, str] = Field(default_factory=dict, description="input → fingerprint: what the activation depends on")
+    memory: Entry | None = None
+    seconds: float = 0.0
+    reused_from: str | None = Field(None, description="`RUN:ACTIVATION` whose result was taken over")
+    why: tuple[str, ...] = Field((), description="with `--from`: which inputs differ, where it ran anew")
+
+
+class Failed(_Event):
+    """An attempt failed. With `final`, the activation did."""
+
+    kind: Literal["failed"] = "failed"
+    activation: str
+    error: str
+    seconds: float = 0.0
+    final: bool = False
+    stops: bool = Field(False, description="the run ends with it (`on_fail: stop`); a resume grants fresh attempts")
+
+
+class Committed(_Event):
+    """A firing ended (or, without one, inputs were given): its versions exist from here on, all at once."""
+
+    kind: Literal["committed"] = "committed"
+    firing: str | None = None
+    versions: tuple[Version, ...] = ()
+    reused: tuple[str, ...] = Field((), description="items whose digest did not change since the last firing")
+
+
+class Sent(_Event):
+    """A message from a role (or a program) to one role, or to all."""
+
+    kind: Literal["sent"] = "sent"
+    sender: str
+    to: str | None = Field(None, description="a role; None is a broadcast")
+    payload: str
+
+
+class RunEnded(_Event):
+    """The run rests. It may be resumed unless it succeeded."""
+
+    kind: Literal["run_ended"] = "run_ended"
+    outcome: Outcome
+    reason: str = ""
+    never: dict[str, str] = Field(default_factory=dict, description="step that never fired → why")
+
+
+Event = Annotated[
+    RunOpened | Resumed | Fired | Reserved | Settled | Observed | Finished | Failed | Committed | Sent | RunEnded,
+    Field(discriminator="kind"),
+]
+EVENT: TypeAdapter[Any] = TypeAdapter(Event)

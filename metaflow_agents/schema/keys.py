@@ -1,0 +1,55 @@
+"""Identity in the journal: `fix_code@3`, `fix_code@3[src/a.py]~0`, `fix_code@3[src/a.py]~0/turn.0/repair.1`."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+from urllib.parse import quote, unquote
+
+_ACTIVATION = re.compile(r"(?P<step>[A-Za-z_]\w*)@(?P<round>\d+)(?:\[(?P<item>[^\]]*)\])?~(?P<attempt>\d+)(?=/|\Z)")
+_FIRING = re.compile(r"(?P<step>[A-Za-z_]\w*)@(?P<round>\d+)")
+
+
+class ActivationKey(NamedTuple):
+    """One item of a firing (or the whole), and which attempt at it."""
+
+    step: str
+    round: int
+    item: str | None
+    attempt: int
+
+    def __str__(self) -> str:
+        return f"{self.slot}~{self.attempt}"
+
+    @property
+    def firing(self) -> str:
+        """`step@round`."""
+        return f"{self.step}@{self.round}"
+
+    @property
+    def slot(self) -> str:
+        """The activation without its attempt: `step@round[item]`."""
+        item = "" if self.item is None else f"[{quote(self.item, safe='/._-')}]"
+        return f"{self.firing}{item}"
+
+
+def firing_key(step: str, round_: int) -> str:
+    """`step@round`."""
+    return f"{step}@{round_}"
+
+
+def parse_firing(written: str) -> tuple[str, int]:
+    """Step and round of `step@round`. Raises ValueError, saying the form."""
+    match = _FIRING.fullmatch(written)
+    if not match:
+        raise ValueError(f"{written!r} is not a firing: write like fix_code@2")
+    return match["step"], int(match["round"])
+
+
+def parse_activation(written: str) -> ActivationKey:
+    """The activation that a key (also of a call inside it) belongs to. Raises ValueError, saying the form."""
+    match = _ACTIVATION.match(written)
+    if not match:
+        raise ValueError(f"{written!r} is not an activation: it looks like fix_code@3[src/a.py]~0")
+    item = match["item"]
+    return ActivationKey(match["step"], int(match["round"]), None if item is None else unquote(item), int(match["attempt"]))

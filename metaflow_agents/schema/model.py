@@ -1,0 +1,30 @@
+"""The one base of all written and recorded values: frozen, and closed against unknown keys."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Value(BaseModel):
+    """A frozen value that refuses keys it does not know."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, ser_json_inf_nan="constants")
+
+
+def canonical(data: Any) -> bytes:
+    """JSON with sorted keys and no spaces: equal values have equal bytes. Shape: any JSON value."""
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+def digest(data: bytes) -> str:
+    """SHA-256 of a payload, in hex: the name under which the journal stores it once."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def fingerprint(data: Any) -> str:
+    """The first 128 bits of the digest of a JSON value: enough to tell whether two inputs are equal."""
+    return digest(canonical(data))[:32]

@@ -1,0 +1,59 @@
+"""What a version of an artifact holds, as the journal stores it: data, files, or a collection; large parts by digest.
+
+A payload's own digest is the digest of its canonical JSON, so equal contents have equal digests, and two versions
+with the same content are stored once.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter
+
+from metaflow_agents.schema.model import Value, canonical
+
+
+class Data(Value):
+    """Text or a value with a schema. `value` is any JSON value."""
+
+    kind: Literal["data"] = "data"
+    value: Any = None
+
+
+class Files(Value):
+    """A set of files: path → digest of its bytes. `patterns` are the rendered path patterns it is confined to."""
+
+    kind: Literal["files"] = "files"
+    patterns: tuple[str, ...] = ()
+    files: dict[str, str] = Field(default_factory=dict)
+    missing: tuple[str, ...] = ()
+
+
+class Patch(Value):
+    """What one activation did to files: path → digest of what was written, and the paths that it deleted."""
+
+    kind: Literal["patch"] = "patch"
+    written: dict[str, str] = Field(default_factory=dict)
+    deleted: tuple[str, ...] = ()
+
+
+class Collection(Value):
+    """Key → digest of an item's `Data` payload, in the order of the list that was walked; `missing` items failed."""
+
+    kind: Literal["collection"] = "collection"
+    items: tuple[tuple[str, str], ...] = ()
+    missing: tuple[str, ...] = ()
+
+
+Payload = Annotated[Data | Files | Patch | Collection, Field(discriminator="kind")]
+_PAYLOAD: TypeAdapter[Data | Files | Patch | Collection] = TypeAdapter(Payload)
+
+
+def pack(payload: Data | Files | Patch | Collection) -> bytes:
+    """The canonical bytes that are stored and digested."""
+    return canonical(payload.model_dump(mode="json"))
+
+
+def unpack(data: bytes) -> Data | Files | Patch | Collection:
+    """The payload of its stored bytes. Raises pydantic's ValidationError on what is none."""
+    return _PAYLOAD.validate_json(data)

@@ -1,0 +1,37 @@
+"""A SOP made whole: what a run needs and nothing else, independent of the files it came from."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pydantic import Field
+
+from metaflow_agents.schema.model import Value, fingerprint
+from metaflow_agents.schema.sop import SOP
+
+
+class Program(Value):
+    """The compiled SOP. Defaults are merged into steps and roles, role files into `sop.roles`.
+
+    `schemas`: artifact name → normalised JSON Schema of its data (of one item, for a collection); absent for text
+    without a schema, for files, and for results of commands. `input:NAME` → schema of an input (absent for `file`
+    and `folder`). A pydantic schema stands as `{"$python": "package.module:Model"}`.
+    `templates`: file name → text, for role prompts, `render` and what they include.
+    """
+
+    sop: SOP
+    schemas: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    templates: dict[str, str] = Field(default_factory=dict)
+
+    def stored(self) -> bytes:
+        """The bytes that the journal stores; the order of steps is kept, since rank depends on it."""
+        return json.dumps(self._plain(), ensure_ascii=False, separators=(",", ":")).encode()
+
+    @property
+    def fingerprint(self) -> str:
+        """Equal for files that differ in comments or the order of keys only."""
+        return fingerprint(self._plain())
+
+    def _plain(self) -> Any:
+        return self.model_dump(mode="json", by_alias=True, exclude_unset=True)

@@ -1,0 +1,42 @@
+"""The fixed schemas of what this package itself makes: results of commands and notices of failure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def _closed(properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+_TEXT: dict[str, Any] = {"type": "string"}
+_WHOLE: dict[str, Any] = {"type": "integer"}
+
+RUN_RESULT: dict[str, Any] = _closed({"ok": {"type": "boolean"}, "exit_code": _WHOLE, "stdout": _TEXT, "stderr": _TEXT})
+"""What a `run:` step without `parse` makes."""
+
+JUNIT_RESULT: dict[str, Any] = _closed({
+    "ok": {"type": "boolean"},
+    "exit_code": _WHOLE,
+    "total": _WHOLE,
+    "passed": _WHOLE,
+    "failed": _WHOLE,
+    "errors": _WHOLE,
+    "skipped": _WHOLE,
+    "failures": {"type": "array", "items": _closed({
+        "id": _TEXT,
+        "kind": {"type": "string", "enum": ["failure", "error"]},
+        "exception": _TEXT,
+        "message": _TEXT,
+        "place": _TEXT,
+    })},
+})
+"""What a `run:` step with `parse: junit` makes. Raw output is no part of it: it differs from machine to machine."""
+
+FAILURE: dict[str, Any] = _closed({
+    "step": _TEXT,
+    "key": _TEXT,
+    "error": _TEXT,
+    "items": {"type": "array", "items": _closed({"key": _TEXT, "error": _TEXT})},
+})
+"""What `on_fail: {makes: ARTIFACT}` gives: the first failed item in list order, and all of them."""

@@ -1,0 +1,302 @@
+"""What a person may write in `sops/*.yaml` and `roles/*.yaml`, as frozen pydantic models.
+
+The fields are the keys of the language; `docs/language.md` is generated from their descriptions. A key of the
+language that this version does not build stands in `NOT_BUILT` and is refused by name, never accepted and ignored.
+Short spellings (a name for `makes`, one value for a list) are normalised here, so that the rest of the package
+meets one form.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, field_validator
+from pydantic_core import PydanticCustomError
+
+from metaflow_agents.schema import quantity
+from metaflow_agents.schema.model import Value
+
+LANGUAGE_VERSIONS = (1,)
+NAME_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*$"
+
+NOT_BUILT: dict[str, dict[str, str]] = {
+    "sop": {
+        "limits": "rate limits of an endpoint come with endpoint models",
+        "policy": "permissions come with acting tools",
+        "secrets": "secrets come with acting tools",
+        "tools": "tools come with acting tools",
+        "mcpServers": "MCP servers come with acting tools",
+        "openapi": "OpenAPI services come with acting tools",
+        "progress": "progress reviews come with the strategies",
+    },
+    "role": {
+        "tools": "tools come with acting tools",
+        "policy": "permissions come with acting tools",
+    },
+    "step": {
+        "human": "questions to people come with the inbox",
+        "sop": "a SOP as a step comes with plans made at run time",
+        "review": "reviews by another role come with the strategies",
+        "tools": "tools come with acting tools",
+        "talks_to": "questions between roles come with the strategies",
+        "trusts": "trust comes with acting tools",
+        "effect": "effects come with acting tools",
+        "self": "a memory for each character comes with the strategies",
+    },
+    "foreach": {"stream": "taking items before their list is whole comes with plans made at run time"},
+    "artifact": {"graph": "dependency graphs as a schema come with plans made at run time"},
+    "memory": {
+        "recall": "recall comes with memory beyond the window",
+        "reflect": "reflections come with memory beyond the window",
+        "lessons": "lessons come with memory beyond the window",
+    },
+    "budget": {"usd": "prices come with endpoint models"},
+}
+
+
+def _told(parse: Any) -> Any:
+    def validate(written: object) -> Any:
+        try:
+            return parse(written)
+        except ValueError as error:
+            raise PydanticCustomError("quantity", "{told}", {"told": str(error)}) from None
+    return validate
+
+
+def _listed(written: object) -> object:
+    return [written] if isinstance(written, str) else written
+
+
+def _expression(written: object) -> object:
+    """An expression may be written as the YAML scalar that it is: `when: true`, `priority: 3`."""
+    if isinstance(written, bool):
+        return "true" if written else "false"
+    return str(written) if isinstance(written, int | float) else written
+
+
+Name = Annotated[str, Field(pattern=NAME_PATTERN)]
+Seconds = Annotated[float, BeforeValidator(_told(quantity.seconds))]
+Count = Annotated[int, BeforeValidator(_told(quantity.count))]
+Window = Annotated[tuple[int, str], BeforeValidator(_told(quantity.window))]
+Expression = Annotated[str, BeforeValidator(_expression), Field(min_length=1)]
+Template = Annotated[str, Field(min_length=1)]
+Texts = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+
+
+class Budget(Value):
+    """Caps that are never overrun; a call's worst case is reserved before it is sent."""
+
+    tokens: Count | None = Field(None, description="tokens in and out, all calls together")
+    calls: Count | None = Field(None, description="model calls")
+    time: Seconds | None = Field(None, description="seconds of wall time, or like `30m`")
+
+
+class Memory(Value):
+    """What a role remembers between its activations."""
+
+    window: Window = Field((40, "turns"), description="what stays verbatim: `40 turns` or `16k tokens`; the oldest is dropped")
+
+
+class Role(Value):
+    """Who works: a profile, a prompt template, a model and a memory. The file is `roles/NAME.yaml`."""
+
+    role: Name | None = Field(None, description="the role's name, as its file is called")
+    profile: str = Field("", description="who this is, in a line")
+    goal: str = Field("", description="what the role is after")
+    constraints: Texts = Field((), description="what the role keeps to")
+    prompt: str | None = Field(None, description="file name of the Jinja2 template that opens every prompt of the role")
+    model: str | None = Field(None, description="a name under `models`, or a model itself")
+    memory: Memory = Field(Memory(), description="what the role remembers")
+    watches: tuple[Name, ...] = Field((), description="artifacts whose messages reach the role's inbox and memory")
+    budget: Budget | None = Field(None, description="caps for all the role's work in a run")
+
+
+class Input(Value):
+    """What a run is given: a command-line option of the same name."""
+
+    type: Any = Field("string", description="a schema, or `file` or `folder`")
+    description: str = Field("", description="the help text of the option")
+    default: Any = Field(None, description="the value where none is given")
+
+    @property
+    def required(self) -> bool:
+        """Whether a run must be given it: no `default` was written."""
+        return "default" not in self.model_fields_set
+
+
+class Rule(Value):
+    """What a schema can't say; a broken rule goes back to the author."""
+
+    assert_: Expression = Field(alias="assert", description="an expression over the artifact, by its name")
+    message: str = Field("", description="what the author is told")
+
+
+class Artifact(Value):
+    """A named, typed, versioned value: text, data with a schema, a collection, or a set of files."""
+
+    schema_: Any = Field(
+        None, alias="schema", description="shorthand, JSON Schema (inline or a file name), or `python: module:Model`")
+    each: Any = Field(None, description="the schema of one item of a collection that a `foreach` step makes")
+    files: Texts = Field((), description="path patterns in the run's repository; may hold `{{ }}`")
+    file: str | None = Field(None, description="where the artifact lies in the run's repository")
+    render: str | None = Field(None, description="file name of the Jinja2 template by which a person reads it in `file`")
+    initial: Any = Field(None, description="its value at the start, version 1")
+    rules: tuple[Rule, ...] = Field((), description="what its schema can't say")
+    description: str = Field("", description="what it is, told to those who make and read it")
+
+    @property
+    def has_initial(self) -> bool:
+        """Whether `initial` was written, `initial: null` included."""
+        return "initial" in self.model_fields_set
+
+
+class Foreach(Value):
+    """One activation an item, in parallel."""
+
+    in_: Expression = Field(alias="in", description="an expression that gives a list")
+    as_: Name = Field("item", alias="as", description="the item's name in expressions and templates")
+    key: Expression | None = Field(None, description="an expression over the item: its unique non-empty text")
+    after: Expression | None = Field(None, description="an expression over the item: the keys that must be done first")
+    where: Expression | None = Field(None, description="an expression over the item: whether it is taken at all")
+    parallel: Annotated[int, Field(ge=1, strict=True)] | None = Field(None, description="how many items run at once at most")
+
+
+class Check(Value):
+    """Executable feedback: what it says goes back to the same author."""
+
+    run: str | tuple[str, ...] | None = Field(None, description="a command that must end with exit code 0")
+    call: str | None = Field(None, description="a Python function that returns nothing, or what is wrong")
+    repairs: Annotated[int, Field(ge=0, le=20, strict=True)] = Field(2, description="how often the author may mend")
+
+
+class Makes(Value):
+    """The artifact that a step makes, and for files the patterns to which it is confined."""
+
+    artifact: Name
+    patterns: Texts = ()
+
+
+class OnFail(Value):
+    """What happens when an activation failed for good."""
+
+    action: Literal["stop", "skip", "makes"] = "stop"
+    artifact: Name | None = None
+
+
+def _input(written: object) -> object:
+    """`{type, description, default}`, or a schema alone."""
+    if isinstance(written, Input) or (isinstance(written, dict) and "type" in written
+                                      and set(written) <= {"type", "description", "default"}):
+        return written
+    return {"type": written}
+
+
+def _makes(written: object) -> object:
+    if isinstance(written, str):
+        return {"artifact": written}
+    if isinstance(written, Makes):
+        return written
+    if isinstance(written, dict) and len(written) == 1 and "artifact" not in written:
+        (name, patterns), = written.items()
+        return {"artifact": name, "patterns": patterns}
+    if isinstance(written, dict) and set(written) <= {"artifact", "patterns"}:
+        return written
+    raise PydanticCustomError("makes", "a step makes one artifact: write its name, or `{NAME: PATTERN}` for files")
+
+
+def _on_fail(written: object) -> object:
+    if written in ("stop", "skip"):
+        return {"action": written}
+    if isinstance(written, dict) and set(written) == {"makes"}:
+        return {"action": "makes", "artifact": written["makes"]}
+    if isinstance(written, OnFail) or (isinstance(written, dict) and "action" in written):
+        return written
+    raise PydanticCustomError("on_fail", "`on_fail` is `stop`, `skip`, or `{makes: ARTIFACT}`")
+
+
+def _strategy(written: object) -> object:
+    return {written: {}} if isinstance(written, str) else written
+
+
+DOERS = ("role", "run", "call", "value")
+READS = ("needs", "wants", "sees")
+
+
+class Step(Value):
+    """A doer turning the artifacts it reads into the one that it makes."""
+
+    role: str | None = Field(None, description="a role, or an expression that names one of the declared roles")
+    run: str | tuple[str, ...] | None = Field(
+        None, description="a command: text split into arguments, or a list of them; no shell")
+    call: str | None = Field(None, description="a Python function, `package.module:function`, async or not")
+    value: Expression | None = Field(None, description="an expression; free, no model")
+
+    needs: Texts = Field((), description="artifacts that trigger and must exist; `design.package` narrows to that part")
+    wants: Texts = Field((), description="artifacts that trigger and may be missing")
+    sees: Texts = Field((), description="artifacts that never trigger and may be missing")
+    makes: Annotated[Makes, BeforeValidator(_makes)] = Field(description="the artifact; `{NAME: PATTERN}` confines files")
+
+    task: Template | None = Field(None, description="the step's own prompt, a Jinja2 template")
+    when: Expression | None = Field(None, description="an expression that must hold for the step to fire")
+    foreach: Foreach | None = Field(None, description="one activation an item")
+    rounds: Annotated[int, Field(ge=1, strict=True)] | None = Field(None, description="at most so many firings in a run")
+    priority: Expression | None = Field(None, description="a number, or an expression that gives one: higher starts first")
+    timeout: Seconds | None = Field(None, description="longest time of one attempt")
+    retries: Annotated[int, Field(ge=0, le=100, strict=True)] = Field(0, description="fresh attempts after a failed one")
+    on_fail: Annotated[OnFail, BeforeValidator(_on_fail)] = Field(OnFail(), description="`stop`, `skip`, or `{makes: ARTIFACT}`")
+    strategy: Annotated[dict[str, Any], BeforeValidator(_strategy), Field(min_length=1, max_length=1)] | None = Field(
+        None, description="how the role thinks: a name, or `{NAME: {parameter: value}}`")
+    check: Check | None = Field(None, description="executable feedback to the author")
+    parse: str | None = Field(None, description="of a command: `json FILE`, `junit` or `junit FILE`")
+    args: dict[str, Any] | None = Field(None, description="arguments of a function; texts are templates")
+    model: str | None = Field(None, description="a name under `models`, or a model itself")
+    budget: Budget | None = Field(None, description="caps for all the step's work in a run")
+
+    @property
+    def doer(self) -> Literal["role", "run", "call", "value"]:
+        """Which of the four keys names the worker; `sop check` holds that there is exactly one."""
+        return next(key for key in ("role", "run", "call", "value") if getattr(self, key) is not None)
+
+
+class Defaults(Value):
+    """Keys that every step and every role has unless it says otherwise."""
+
+    steps: dict[str, Any] = Field(default_factory=dict, description="any keys of a step")
+    roles: dict[str, Any] = Field(default_factory=dict, description="any keys of a role")
+
+
+class Case(Value):
+    """A test of the SOP that `sop test` runs offline."""
+
+    inputs: dict[str, Any] = Field(default_factory=dict, description="the inputs")
+    given: dict[Name, Any] = Field(
+        default_factory=dict, description="artifact values that stand in for what their steps would make")
+    until: str | None = Field(None, description="the step after which the case ends")
+    model: str = Field("dry", description="a model that needs no endpoint")
+    expect: Expression = Field("success", description="`success`, or an expression over the artifacts")
+
+
+class SOP(Value):
+    """A standard operating procedure: a program whose instructions are steps."""
+
+    sop: Name = Field(description="its name")
+    language: int = Field(1, strict=True, description="version of this language")
+    description: str = Field("", description="what it is for")
+    inputs: dict[Name, Annotated[Input, BeforeValidator(_input)]] = Field(default_factory=dict, description="what a run is given")
+    defaults: Defaults = Field(Defaults(), description="keys that every step and role has")
+    roles: dict[Name, Role] = Field(
+        default_factory=dict, description="who works: overrides of `roles/NAME.yaml`, or the whole role")
+    artifacts: dict[Name, Artifact] = Field(default_factory=dict, description="what passes between them")
+    steps: dict[Name, Step] = Field(min_length=1, description="who makes what from what")
+    outputs: tuple[Name, ...] | None = Field(None, description="what the run is for; by default what nobody reads")
+    success: Expression | None = Field(None, description="what the exit status means; by default that every output exists")
+    tests: dict[Name, Case] = Field(default_factory=dict, description="what `sop test` runs")
+    budget: Budget | None = Field(None, description="caps for the whole run")
+    models: dict[str, str] = Field(default_factory=dict, description="names for models; `default` is everybody's")
+
+    @field_validator("language")
+    @classmethod
+    def _known(cls, version: int) -> int:
+        if version not in LANGUAGE_VERSIONS:
+            raise PydanticCustomError("language", "language {v} is unknown; supported: 1", {"v": version})
+        return version

@@ -1,0 +1,39 @@
+"""The environment, read once into a frozen value; nothing else in the package looks at environment variables.
+
+Raises nothing: what is not set is None, and those who need it say so.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+_PASSED_ON = ("PATH", "HOME", "LANG", "TERM")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the environment says.
+
+    `sop_model` is SOP_MODEL; `command_environment` is what commands of `run:` get of the user's environment;
+    `no_color` follows https://no-color.org: set and not empty. The key of an endpoint is left out of `repr`.
+    """
+
+    sop_model: str | None = None
+    openai_api_key: str | None = field(default=None, repr=False)
+    openai_base_url: str | None = None
+    no_color: bool = False
+    command_environment: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, environment: Mapping[str, str] | None = None) -> Settings:
+        """The settings of this process, or of the given mapping (name → value). Empty variables count as not set."""
+        env = os.environ if environment is None else environment
+        return cls(
+            sop_model=env.get("SOP_MODEL") or None,
+            openai_api_key=env.get("OPENAI_API_KEY") or None,
+            openai_base_url=env.get("OPENAI_BASE_URL") or None,
+            no_color=bool(env.get("NO_COLOR")),
+            command_environment={name: env[name] for name in _PASSED_ON if env.get(name)},
+        )

@@ -1,0 +1,73 @@
+"""How much a run can do at most: firings, activations and model calls of each step."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from metaflow_agents.schema.program import Program
+from metaflow_agents.schema.shape import Shape
+from metaflow_agents.schema.sop import Step
+from metaflow_agents.sop.graph import SOPGraph
+
+ANSWER_REPAIRS = 2
+"""How often a role is asked to mend an answer that does not fit its artifact."""
+CALLS = {"single": 1, "chain_of_thought": 2}
+"""Model calls of a strategy, for one answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepBounds:
+    """The most that one step can do in a run. `calls` are model calls of one activation, all its attempts together."""
+
+    firings: int
+    activations: int | str
+    """Of one firing: a number, or `per item of design.files`."""
+    calls: int
+    total_calls: int | None
+    """In the whole run; None where it depends on how long a list is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The most that a run can do; `calls` is None where it depends on how long lists are."""
+
+    steps: dict[str, StepBounds]
+    calls: int | None
+
+    def as_json(self) -> dict[str, Any]:
+        """Steps in the order of the file."""
+        return asdict(self)
+
+
+def bounds_of(program: Program, graph: SOPGraph, items: dict[str, Shape]) -> Bounds:
+    """The bounds of a program without unbounded cycles. `items`: step → the shape of the list that its `foreach` walks."""
+    firings = graph.firing_bounds()
+    steps = {name: _step(step, firings[name], items.get(name)) for name, step in program.sop.steps.items()}
+    totals = [bound.total_calls for bound in steps.values()]
+    known = [total for total in totals if total is not None]
+    calls = sum(known) if len(known) == len(totals) else None
+    cap = program.sop.budget.calls if program.sop.budget else None
+    return Bounds(steps, cap if calls is None else calls if cap is None else min(calls, cap))
+
+
+def _step(step: Step, firings: int, walked: Shape | None) -> StepBounds:
+    activations: int | str = 1
+    if step.foreach:
+        most = walked.schema.get("maxItems") if walked is not None else None
+        activations = most if isinstance(most, int) else f"per item of {step.foreach.in_}"
+    calls = _calls(step)
+    total = calls * firings * activations if isinstance(activations, int) else 0 if not calls or not firings else None
+    cap = step.budget.calls if step.budget else None
+    if cap is not None and calls:
+        total = cap if total is None else min(total, cap)
+    return StepBounds(firings, activations, calls, total)
+
+
+def _calls(step: Step) -> int:
+    """Of one activation: each attempt is an answer, mended as often as allowed, and mended again after its checks."""
+    if step.role is None:
+        return 0
+    strategy = next(iter(step.strategy)) if step.strategy else "single"
+    repairs = ANSWER_REPAIRS + (step.check.repairs if step.check else 0)
+    return CALLS.get(strategy, 1) * (1 + step.retries) * (1 + repairs)

@@ -1,0 +1,110 @@
+"""`sop check`: everything that can be known of a SOP without a model. It imports and executes nothing of the user's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from metaflow_agents.errors import Problem
+from metaflow_agents.schema.program import Program
+from metaflow_agents.sop.bounds import Bounds, bounds_of
+from metaflow_agents.sop.checks.calls import check_calls
+from metaflow_agents.sop.checks.context import Context
+from metaflow_agents.sop.checks.doers import check_doers
+from metaflow_agents.sop.checks.expressions import check_expressions
+from metaflow_agents.sop.checks.files import check_failures, check_files
+from metaflow_agents.sop.checks.flow import check_flow
+from metaflow_agents.sop.checks.foreach import check_makes
+from metaflow_agents.sop.checks.names import check_names, check_use
+from metaflow_agents.sop.checks.values import check_values
+from metaflow_agents.sop.library import project_of
+from metaflow_agents.sop.load import LoadedSOP, Reading, read_sop
+
+STRATEGIES: Mapping[str, Mapping[str, Any]] = {"single": {}, "chain_of_thought": {}}
+"""The strategies of this version, each with its parameters."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """What `sop check` found: problems by place, bounds where every cycle has one, the program where there is no error."""
+
+    file: str
+    problems: tuple[Problem, ...]
+    bounds: Bounds | None
+    program: Program | None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the SOP may run: warnings are no obstacle."""
+        return not self.errors
+
+    @property
+    def errors(self) -> tuple[Problem, ...]:
+        """The problems that have to be mended."""
+        return tuple(problem for problem in self.problems if problem.severity == "error")
+
+    @property
+    def warnings(self) -> tuple[Problem, ...]:
+        """What is allowed and probably not meant."""
+        return tuple(problem for problem in self.problems if problem.severity == "warning")
+
+    def as_json(self) -> dict[str, Any]:
+        """The compiled manifest that `sop check --json` prints; its keys stay from version to version."""
+        program = self.program
+        return {
+            "manifest": 1,
+            "file": self.file,
+            "ok": self.ok,
+            "problems": [problem.as_json() for problem in self.problems],
+            "bounds": self.bounds.as_json() if self.bounds else None,
+            "fingerprint": program.fingerprint if program else None,
+            "program": program.model_dump(mode="json", by_alias=True, exclude_unset=True) if program else None,
+        }
+
+
+def check(source: str | Path | Reading, *, start: Path | None = None,
+          strategies: Mapping[str, Mapping[str, Any]] = STRATEGIES) -> CheckReport:
+    """Checks a SOP by file or name, or one that was read already.
+
+    `start` is the folder from which names are looked for (default: the current one). Raises SOPNotFound where there
+    is no such SOP; whatever stands in its files is told in `problems`.
+    """
+    reading = source if isinstance(source, Reading) else read_sop(source, start=start)
+    loaded = reading.loaded
+    if loaded is None:
+        file = reading.problems[0].file if reading.problems else str(source)
+        return CheckReport(file, _sorted(reading.problems, file), None, None)
+    context = Context(loaded, strategies, _folders(loaded, start or Path.cwd()), reading=reading.problems)
+    bounds = _checked(context)
+    problems = _sorted((*reading.problems, *context.problems), loaded.entry)
+    sound = not any(problem.severity == "error" for problem in problems)
+    return CheckReport(loaded.entry, problems, bounds if sound else None, loaded.program if sound else None)
+
+
+def _checked(c: Context) -> Bounds | None:
+    """Runs all groups. The order matters: names first, since what is misspelt is told once; use last."""
+    check_names(c)
+    check_makes(c)
+    check_failures(c)
+    check_doers(c)
+    check_expressions(c)
+    check_files(c)
+    check_calls(c)
+    check_values(c)
+    graph = check_flow(c)
+    check_use(c)
+    return None if graph.unbounded_cycles() else bounds_of(c.program, graph, c.walked)
+
+
+def _folders(loaded: LoadedSOP, start: Path) -> tuple[Path, ...]:
+    found = [loaded.folder, project_of(loaded.folder), start, project_of(start)]
+    return tuple(dict.fromkeys(folder.absolute() for folder in found if folder is not None))
+
+
+def _sorted(problems: tuple[Problem, ...], entry: str) -> tuple[Problem, ...]:
+    """By place; those of the SOP itself before those of the files that it names. Where YAML itself is at fault, the rest follows."""
+    broken = {(one.file, one.line, one.column) for one in problems if one.code.startswith("yaml-") and one.line}
+    left = [one for one in problems if one.code.startswith("yaml-") or (one.file, one.line, one.column) not in broken]
+    return tuple(sorted(dict.fromkeys(left), key=lambda one: (one.file != entry, one.file, one.line, one.column, one.code)))

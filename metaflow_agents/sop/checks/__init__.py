@@ -1,0 +1,1 @@
+"""Groups of checks, one idea a file; `sop/check.py` runs them in order."""

@@ -1,0 +1,173 @@
+"""Who works: exactly one doer a step, keys that fit it, roles, commands, models and strategies that exist."""
+
+from __future__ import annotations
+
+import re
+
+from metaflow_agents.errors import did_you_mean, nearest
+from metaflow_agents.sandbox.command import CommandWritten, is_pytest, parse_argv, parse_parse
+from metaflow_agents.schema.sop import DOERS, NAME_PATTERN, Step
+from metaflow_agents.sop.checks.context import Context, Place
+from metaflow_agents.sop.checks.expressions import step_scope, template
+
+FITS = {"task": ("role",), "strategy": ("role",), "check": ("role",), "model": ("role",), "parse": ("run",), "args": ("call",)}
+LATER_STRATEGIES = ("self_consistency", "react", "reflexion", "tree_of_thoughts", "plan_and_execute", "task_queue", "route",
+                    "debate", "solver", "hindsight")
+_ENDPOINT = re.compile(r"(openai|replay|http|https):.*|manual")
+
+
+def check_doers(c: Context) -> None:
+    """Each step's doer and what hangs on it, and the SOP's models."""
+    for name, step in c.sop.steps.items():
+        _doer(c, name, step)
+        if name in c.doers:
+            _fitting(c, name, step)
+        if step.role is not None:
+            _role(c, name, step)
+        if step.run is not None:
+            _command(c, name, step, ("steps", name, "run"), step.run)
+            _parsing(c, name, step)
+        if step.check:
+            _check(c, name, step)
+        _strategy(c, name, step)
+    _models(c)
+
+
+def _doer(c: Context, name: str, step: Step) -> None:
+    found = [key for key in DOERS if getattr(step, key) is not None]
+    if not found:
+        c.say("no-doer", ("steps", name), f"`{name}` says nobody who works",
+              "add one of `role: NAME`, `run: COMMAND`, `call: MODULE:FUNCTION`, `value: EXPRESSION`", key=True)
+    elif len(found) > 1:
+        listed = " and ".join(f"`{key}`" for key in found)
+        c.say("two-doers", ("steps", name, found[1]), f"`{name}` has {listed}: one step has one doer",
+              "keep one, and make the other a step of its own that reads what this one makes", key=True)
+
+
+def _fitting(c: Context, name: str, step: Step) -> None:
+    doer = c.doers[name]
+    for key, doers in FITS.items():
+        if getattr(step, key) is None or doer in doers or not c.own("steps", name, key):
+            continue
+        mend = {"task": f"remove it; a `{doer}` step is told nothing", "check": "remove it, or let a step check what this one makes",
+                "parse": "remove it", "args": "remove it"}.get(key, "remove it")
+        c.say("key-misplaced", ("steps", name, key), f"`{key}` is a key of `{doers[0]}` steps, and `{name}` is a `{doer}` step",
+              mend, key=True)
+    if doer != "role" and step.budget and (step.budget.tokens or step.budget.calls) and c.own("steps", name, "budget"):
+        c.say("key-misplaced", ("steps", name, "budget"), f"`budget` caps model calls, and `{name}` is a `{doer}` step that makes none",
+              "remove it; `timeout` bounds the time of an attempt", key=True)
+
+
+def _role(c: Context, name: str, step: Step) -> None:
+    role = step.role or ""
+    if not re.fullmatch(NAME_PATTERN, role) or role in c.sop.roles:
+        return
+    where: Place = ("steps", name, "role")
+    close = nearest(role, c.sop.roles)
+    if close in c.lost_roles:
+        return                                            # the slip is in the declaration, and told there
+    c.say("unknown-role", where, f"`{role}` is no role of this SOP",
+          did_you_mean(role, c.sop.roles) if close else f"declare it: `roles: {{{role}: {{}}}}` takes it from `roles/{role}.yaml`; "
+          + did_you_mean(role, c.sop.roles))
+
+
+def _command(c: Context, name: str, step: Step, where: Place, written: str | tuple[str, ...]) -> tuple[str, ...]:
+    """The command's arguments; empty where it could not be split."""
+    from metaflow_agents.schema.shape import Shape
+    scope = step_scope(c, name, step, Shape.any() if step.foreach else None)
+    try:
+        argv = parse_argv(written)
+    except CommandWritten as fault:
+        before = written[:fault.offset] if isinstance(written, str) else ""
+        inside = (before.count("\n") + 1, fault.offset - (before.rfind("\n") + 1) + 1) if isinstance(written, str) and written else None
+        c.say(fault.code, where, fault.message, fault.mend, inside=inside)
+        return ()
+    if isinstance(written, str):
+        template(c, where, written, scope, name)
+    else:
+        for index, argument in enumerate(written):
+            template(c, (*where, index), argument, scope, name)
+    return argv
+
+
+def _parsing(c: Context, name: str, step: Step) -> None:
+    if step.parse is None or step.run is None:
+        return
+    where: Place = ("steps", name, "parse")
+    try:
+        kind, file = parse_parse(step.parse)
+    except ValueError as error:
+        message, _, mend = str(error).partition(": write ")
+        c.say("bad-parse", where, message, f"write {mend}" if mend else "name a file of the run's repository")
+        return
+    if kind == "junit" and file is None:
+        try:
+            argv = parse_argv(step.run)
+        except CommandWritten:
+            return                                        # told at the command
+        if not is_pytest(argv):
+            c.say("bad-parse", where, "only pytest is told where to write its results, and this command is another one",
+                  "name the file that it writes: `parse: junit FILE`")
+
+
+def _check(c: Context, name: str, step: Step) -> None:
+    check = step.check
+    if check is None:
+        return
+    where: Place = ("steps", name, "check")
+    if (check.run is None) == (check.call is None):
+        c.say("check-doer", where, "`check` has " + ("neither `run` nor `call`" if check.run is None else "`run` and `call`"),
+              "write one: `run: COMMAND`, or `call: MODULE:FUNCTION`")
+    elif check.run is not None:
+        _command(c, name, step.model_copy(update={"sees": (*step.sees, step.makes.artifact)}), (*where, "run"), check.run)
+
+
+def _strategy(c: Context, name: str, step: Step) -> None:
+    if step.strategy is None:
+        return
+    where: Place = ("steps", name, "strategy")
+    (strategy, parameters), = step.strategy.items()
+    if strategy in ("matrix", "max-parallel") and strategy not in c.strategies:
+        return                                            # a habit from GitHub Actions, told while reading
+    at_key = c.has(*where, strategy)
+    spot: Place = (*where, strategy) if at_key else where
+    if strategy in LATER_STRATEGIES and strategy not in c.strategies:
+        c.say("not-built", spot, f"the strategy `{strategy}` is not built in this version", f"there is: {', '.join(c.strategies)}", key=at_key)
+    elif strategy not in c.strategies:
+        c.say("unknown-strategy", spot, f"there is no strategy `{strategy}`", did_you_mean(strategy, c.strategies), key=at_key)
+    elif parameters is not None and not isinstance(parameters, dict):
+        c.say("strategy-parameter", spot, f"the parameters of `{strategy}` have to be a mapping", f"write `{strategy}: {{}}`")
+    else:
+        known = c.strategies[strategy]
+        for parameter in parameters or {}:
+            if parameter not in known:
+                c.say("strategy-parameter", (*spot, parameter), f"the strategy `{strategy}` has no parameter `{parameter}`",
+                      did_you_mean(parameter, known) if known else f"it takes none: write `strategy: {strategy}`", key=True)
+
+
+def _models(c: Context) -> None:
+    for name, model in c.sop.models.items():
+        check_model(c, ("models", name), model, named=False)
+    for name, role in c.sop.roles.items():
+        if role.model is not None:
+            check_model(c, ("roles", name, "model"), role.model)
+    for name, step in c.sop.steps.items():
+        if step.model is not None:
+            check_model(c, ("steps", name, "model"), step.model)
+    for name, case in c.sop.tests.items():
+        if "model" in case.model_fields_set:
+            check_model(c, ("tests", name, "model"), case.model)
+
+
+def check_model(c: Context, where: Place, model: str, *, named: bool = True) -> None:
+    """A model is a name under `models`, `dry`, or a Python function."""
+    from metaflow_agents.sop.checks.calls import check_python_model
+    if model == "dry" or (named and model in c.sop.models):
+        return
+    if model.startswith("python:"):
+        check_python_model(c, where, model)
+    elif _ENDPOINT.fullmatch(model):
+        c.say("not-built", where, f"the model `{model}` is not built in this version", "write `dry`, or `python:MODULE:FUNCTION`")
+    else:
+        names = [*(c.sop.models if named else ()), "dry"]
+        c.say("unknown-model", where, f"`{model}` is no model", f"write `python:MODULE:FUNCTION`, or a name; {did_you_mean(model, names)}")

@@ -1,0 +1,147 @@
+"""Values that the SOP writes down: defaults of inputs, first values of artifacts, what its tests give."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from metaflow_agents.errors import AnswerInvalid, did_you_mean
+from metaflow_agents.schema import paths
+from metaflow_agents.schema.smallest import SmallestUnknown, smallest
+from metaflow_agents.schema.sop import Case
+from metaflow_agents.schema.validation import validator
+from metaflow_agents.sop.checks.context import Context, Place
+
+_TEXT: dict[str, Any] = {"type": "string"}
+_FAULT_PATH = re.compile(r"`([A-Za-z_][\w.\[\]-]*)`")
+
+
+def check_values(c: Context) -> None:
+    """Each written value fits its schema, and each test names what exists."""
+    for name, given in c.sop.inputs.items():
+        if not given.required:
+            _fits(c, "default-value", ("inputs", name, "default"), f"the default of `{name}`", _input_schema(c, name), given.default)
+    for name, artifact in c.sop.artifacts.items():
+        if artifact.has_initial:
+            _artifact_fits(c, "initial-value", ("artifacts", name, "initial"), f"the initial value of `{name}`", name, artifact.initial)
+    for name, case in c.sop.tests.items():
+        _case(c, name, case)
+
+
+def _case(c: Context, name: str, case: Case) -> None:
+    where: Place = ("tests", name)
+    for key, value in case.inputs.items():
+        if key not in c.sop.inputs:
+            c.say("unknown-input", (*where, "inputs", key), f"the SOP has no input `{key}`", did_you_mean(key, c.sop.inputs), key=True)
+        else:
+            _fits(c, "test-value", (*where, "inputs", key), f"the input `{key}`", _input_schema(c, key), value)
+    missing = [key for key, given in c.sop.inputs.items() if given.required and key not in case.inputs]
+    if missing and not set(case.inputs) - set(c.sop.inputs):
+        c.say("test-input", where, f"the test `{name}` does not give the input `{missing[0]}`, which has no default",
+              f"add `inputs: {{{', '.join(f'{key}: …' for key in missing)}}}`", key=True)
+    for key, value in case.given.items():
+        if key not in c.sop.artifacts:
+            what = "is an input: give it under `inputs`" if key in c.sop.inputs else "is no artifact"
+            c.say("unknown-given", (*where, "given", key), f"`{key}` {what}", did_you_mean(key, c.sop.artifacts), key=True)
+        else:
+            _given(c, (*where, "given", key), key, value)
+    if case.until is not None and case.until not in c.sop.steps:
+        c.say("unknown-step", (*where, "until"), f"`{case.until}` is no step of this SOP", did_you_mean(case.until, c.sop.steps))
+
+
+def _schema(c: Context, name: str) -> dict[str, Any] | None:
+    """The schema of an artifact's value (of one item, for a collection); None where nothing can be said."""
+    schema = c.fixed(name) or c.program.schemas.get(name)
+    if schema is not None:
+        return None if "$python" in schema else schema
+    return _TEXT if c.shape(name).kind == "string" else None
+
+
+def _input_schema(c: Context, name: str) -> dict[str, Any] | None:
+    if c.sop.inputs[name].type in ("file", "folder"):
+        return _TEXT
+    schema = c.program.schemas.get(f"input:{name}")
+    return None if schema is None or "$python" in schema else schema
+
+
+def _artifact_fits(c: Context, code: str, where: Place, what: str, name: str, value: Any) -> None:
+    artifact = c.sop.artifacts[name]
+    if artifact.files:
+        _files_fit(c, code, where, what, name, value)
+    elif "each" in artifact.model_fields_set:
+        if not isinstance(value, dict):
+            c.say(code, where, f"{what} has to be a mapping, key to item, and is {_called(value)}", "write `{KEY: ITEM}`")
+            return
+        for key, item in value.items():
+            _fits(c, code, (*where, key), f"the item `{key}`", _schema(c, name), item)
+    else:
+        _fits(c, code, where, what, _schema(c, name), value)
+
+
+def _files_fit(c: Context, code: str, where: Place, what: str, name: str, value: Any) -> None:
+    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+        c.say(code, where, f"{what} has to be a mapping, path to text, and is {_called(value)}", "write `{PATH: TEXT}`")
+        return
+    patterns = c.sop.artifacts[name].files
+    for path in value:
+        why = paths.refusal(path)
+        if why or not (any("{{" in pattern for pattern in patterns) or paths.matches(patterns, path)):
+            c.say(code, (*where, path), f"`{path}` is refused: {why or f'it lies outside of `{name}`'}",
+                  f"its files are: {', '.join(patterns)}", key=True)
+
+
+def _given(c: Context, where: Place, name: str, value: Any) -> None:
+    """A given value stands over the smallest valid one, so that a test says only what matters to it."""
+    artifact, schema = c.sop.artifacts[name], _schema(c, name)
+    if artifact.files or schema is None:
+        if artifact.files:
+            _files_fit(c, "test-value", where, f"what the test gives as `{name}`", name, value)
+        return
+    if "each" in artifact.model_fields_set:
+        _artifact_fits(c, "test-value", where, f"what the test gives as `{name}`", name,
+                       {key: _over(schema, item) for key, item in value.items()} if isinstance(value, dict) else value)
+    else:
+        _fits(c, "test-value", where, f"what the test gives as `{name}`", schema, _over(schema, value))
+
+
+def _over(schema: Mapping[str, Any], value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    try:
+        return _merged(smallest(schema, "given"), value)
+    except SmallestUnknown:
+        return value
+
+
+def _merged(base: Any, value: Any) -> Any:
+    if not isinstance(base, dict) or not isinstance(value, dict):
+        return value
+    return {**base, **{key: _merged(base.get(key), inner) for key, inner in value.items()}}
+
+
+def _fits(c: Context, code: str, where: Place, what: str, schema: Mapping[str, Any] | None, value: Any) -> None:
+    if schema is None:
+        return
+    try:
+        validator(schema, "value").validate(value)
+    except AnswerInvalid as error:
+        for fault in error.faults:
+            c.say(code, _deep(c, where, fault), f"{what} does not fit: {fault}", "write a value of its schema")
+
+
+def _deep(c: Context, where: Place, fault: str) -> Place:
+    """The place of the part that a fault names, as far as it is written."""
+    match = _FAULT_PATH.search(fault)
+    for key, index in re.findall(r"([\w-]+)|\[(\d+)\]", match[1]) if match else ():
+        part: str | int = int(index) if index else key
+        if not c.has(*where, part):
+            break
+        where = (*where, part)
+    return where
+
+
+def _called(value: Any) -> str:
+    if value is None:
+        return "empty"
+    return {dict: "a mapping", list: "a list", str: "a text", bool: "true or false"}.get(type(value), "a number")

@@ -1,0 +1,204 @@
+"""The step graph: who waits for whom, by the static order of the language ("When a step fires", rules 3, 6 and 7).
+
+Pure: it reads a `SOP` and answers questions. An edge leads from the maker of an artifact to each step that reads it,
+through `needs`, `wants` or `sees`; a step's own artifact gives no edge to itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from metaflow_agents.schema.sop import SOP, Step
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+NEVER = 10**6
+"""The stage of a step that can never fire."""
+
+
+def artifact_of(entry: str) -> str:
+    """The artifact that an entry of `needs`, `wants` or `sees` names: `design.package` → `design`."""
+    return entry.partition(".")[0]
+
+
+def triggers(step: Step) -> tuple[str, ...]:
+    """Artifacts whose new versions trigger the step, each once, in the order written."""
+    return tuple(dict.fromkeys(artifact_of(entry) for entry in (*step.needs, *step.wants)))
+
+
+def reads(step: Step) -> tuple[str, ...]:
+    """Artifacts that the step reads: needs, wants and sees, each once, in the order written."""
+    return tuple(dict.fromkeys(artifact_of(entry) for entry in (*step.needs, *step.wants, *step.sees)))
+
+
+def needed(step: Step) -> tuple[str, ...]:
+    """Artifacts that must exist before the step can fire."""
+    return tuple(dict.fromkeys(artifact_of(entry) for entry in step.needs))
+
+
+def makes(step: Step) -> tuple[str, ...]:
+    """Artifacts that a firing of the step can make: its own, and the one that tells of its failure."""
+    failure = step.on_fail.artifact
+    return (step.makes.artifact,) if failure is None else (step.makes.artifact, failure)
+
+
+class SOPGraph:
+    """Static order of a SOP's steps. Built once; all questions are answered from sets computed at first use."""
+
+    def __init__(self, sop: SOP) -> None:
+        self.steps: dict[str, Step] = dict(sop.steps)
+        self.given: frozenset[str] = frozenset(sop.inputs) | {
+            name for name, artifact in sop.artifacts.items() if artifact.has_initial
+        }
+        self.makers: dict[str, tuple[str, ...]] = {}
+        for name, step in self.steps.items():
+            for artifact in makes(step):
+                self.makers[artifact] = (*self.makers.get(artifact, ()), name)
+        self.place = {name: index for index, name in enumerate(self.steps)}
+
+    @cached_property
+    def graph(self) -> nx.DiGraph[str]:
+        """Steps as nodes, maker → reader as edges."""
+        import networkx as nx
+
+        graph: nx.DiGraph[str] = nx.DiGraph()
+        graph.add_nodes_from(self.steps)
+        for name, step in self.steps.items():
+            for artifact in reads(step):
+                graph.add_edges_from((maker, name) for maker in self.makers.get(artifact, ()) if maker != name)
+        return graph
+
+    @cached_property
+    def loop(self) -> dict[str, int]:
+        """Step → number of its strongly connected component."""
+        import networkx as nx
+
+        components = nx.strongly_connected_components(self.graph)
+        return {name: number for number, names in enumerate(components) for name in names}
+
+    def in_loop(self, step: str) -> bool:
+        """Whether the step stands on a cycle with another step."""
+        return sum(number == self.loop[step] for number in self.loop.values()) > 1
+
+    @cached_property
+    def stage(self) -> dict[str, int]:
+        """Step → 1 + the latest of its needs, each as early as any maker allows. Absent: it can never fire."""
+        stage: dict[str, int] = {}
+        available = dict.fromkeys(self.given, 0)
+        changed = True
+        while changed:
+            changed = False
+            for name, step in self.steps.items():
+                if name not in stage and all(artifact in available for artifact in needed(step)):
+                    stage[name] = 1 + max((available[artifact] for artifact in needed(step)), default=0)
+                    for artifact in makes(step):
+                        available[artifact] = min(available.get(artifact, NEVER), stage[name])
+                    changed = True
+        return stage
+
+    def rank(self, step: str) -> tuple[int, int]:
+        """(stage, place in the file)."""
+        return self.stage.get(step, NEVER), self.place[step]
+
+    @cached_property
+    def _before(self) -> dict[str, frozenset[str]]:
+        """Step → all steps from which a path leads to it."""
+        import networkx as nx
+
+        return {name: frozenset(nx.ancestors(self.graph, name)) for name in self.steps}
+
+    @cached_property
+    def _waits_running(self) -> dict[str, frozenset[str]]:
+        """Rule 7a: step → those that hold it up while they run."""
+        return {
+            name: self._before[name] | {
+                maker for artifact in makes(step) for maker in self.makers[artifact] if maker != name
+            }
+            for name, step in self.steps.items()
+        }
+
+    @cached_property
+    def _waits_ready(self) -> dict[str, frozenset[str]]:
+        """Rules 7b and 7c: step → those that hold it up while they are ready."""
+        import networkx as nx
+
+        rising: nx.DiGraph[str] = nx.DiGraph()
+        rising.add_nodes_from(self.steps)
+        rising.add_edges_from(
+            (a, b) for a, b in self.graph.edges if self.loop[a] != self.loop[b] or self.rank(a) < self.rank(b)
+        )
+        waits = {}
+        for name in self.steps:
+            other_loops = {a for a in self._before[name] if self.loop[a] != self.loop[name]}
+            same_loop = {a for a in nx.ancestors(rising, name) if self.loop[a] == self.loop[name]}
+            waits[name] = frozenset(other_loops | same_loop)
+        return waits
+
+    def blockers(self, step: str, running: Set[str], ready: Set[str]) -> frozenset[str]:
+        """The steps that a ready step waits for now; empty where it may start (rule 7)."""
+        return (self._waits_running[step] & running) | (self._waits_ready[step] & ready)
+
+    def leads(self, first: str, second: str) -> bool:
+        """Whether a path leads from one step to the other."""
+        return first in self._before[second]
+
+    def unordered_makers(self) -> list[tuple[str, str, str]]:
+        """(artifact, step, step) for each two makers of one artifact that no path joins."""
+        return [
+            (artifact, a, b)
+            for artifact, names in self.makers.items()
+            for index, a in enumerate(names) for b in names[index + 1:]
+            if a != b and not self.leads(a, b) and not self.leads(b, a)
+        ]
+
+    def unbounded_cycles(self) -> list[list[str]]:
+        """Cycles in which no step has `rounds`, one for each component that holds one, starting at its first step."""
+        import networkx as nx
+
+        free = self.graph.subgraph(name for name, step in self.steps.items() if step.rounds is None)
+        cycles = []
+        for component in nx.strongly_connected_components(free):
+            if len(component) > 1:
+                start = min(component, key=self.place.__getitem__)
+                cycles.append([edge[0] for edge in nx.find_cycle(free.subgraph(component), start)])
+        return sorted(cycles, key=lambda cycle: self.place[cycle[0]])
+
+    def never(self) -> list[str]:
+        """Steps without a finite stage: they can never fire."""
+        return [name for name in self.steps if name not in self.stage]
+
+    def firing_bounds(self) -> dict[str, int]:
+        """Step → the most firings that any run can have of it. Only for a graph without unbounded cycles.
+
+        A step outside every loop fires once at most: all that could trigger it rests before it starts, for good.
+        Inside a loop each firing takes in at least one new version; the first takes in one of each need.
+        """
+        bounds: dict[str, int] = {}
+        for name in self._capped_last():
+            step = self.steps[name]
+            if name not in self.stage:
+                bounds[name] = 0
+            elif not self.in_loop(name):
+                bounds[name] = 1
+            else:
+                own = [self._new_versions(artifact, name, bounds) for artifact in needed(step)]
+                more = [self._new_versions(a, name, bounds) for a in triggers(step) if a not in needed(step)]
+                most = sum(own) - max(len(own) - 1, 0) + sum(more) + (0 if own else 1)
+                bounds[name] = max(0, most if step.rounds is None else min(most, step.rounds))
+        return {name: bounds[name] for name in self.steps}
+
+    def _capped_last(self) -> Iterable[str]:
+        """Steps in an order in which each uncapped one comes after the uncapped ones that feed it."""
+        import networkx as nx
+
+        free = self.graph.subgraph(name for name, step in self.steps.items() if step.rounds is None)
+        yield from nx.topological_sort(free)
+        yield from (name for name, step in self.steps.items() if step.rounds is not None)
+
+    def _new_versions(self, artifact: str, reader: str, bounds: dict[str, int]) -> int:
+        inside = [m for m in self.makers.get(artifact, ()) if m != reader and self.loop[m] == self.loop[reader]]
+        outside = artifact in self.given or any(self.loop[m] != self.loop[reader] for m in self.makers.get(artifact, ()))
+        return int(outside) + sum(bounds.get(m, self.steps[m].rounds or 0) for m in inside)

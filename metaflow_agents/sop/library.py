@@ -1,0 +1,186 @@
+"""Where SOPs, roles, templates and schema files are found: beside the SOP, in the project, in the package.
+
+The project is the nearest folder, from a start upwards, that holds `sops/`, `roles/`, `.git` or `pyproject.toml`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal
+
+from metaflow_agents.errors import SOPNotFound, did_you_mean
+from metaflow_agents.sop.reading import MAX_BYTES
+
+_MARKS = ("sops", "roles", ".git", "pyproject.toml")
+_ENDINGS = (".yaml", ".yml")
+
+
+def shipped_folder(kind: Literal["roles", "sops"]) -> Path:
+    """The library that travels with the package: in the wheel `shipped/`, in a checkout the top level."""
+    package = Path(__file__).resolve().parent.parent
+    installed = package / "shipped" / kind
+    return installed if installed.is_dir() else package.parent / kind
+
+
+def project_of(start: Path) -> Path | None:
+    """The project that a folder lies in, or None."""
+    start = start.absolute()
+    for folder in (start, *start.parents):
+        if any(_exists(folder / mark) for mark in _MARKS):
+            return folder
+    return None
+
+
+def find_sop(name: str | Path, start: Path) -> Path:
+    """The file of a SOP: a path that exists, else a bare name (with or without `.yaml`) looked for in `start`,
+    `start/sops`, the project's `sops/` and the package.
+
+    Raises SOPNotFound, saying where it was looked for and what is there.
+    """
+    written = str(name)
+    if not written.strip() or "\0" in written:
+        raise SOPNotFound(f"{written!r} names no SOP: write a file or the name of one")
+    direct = start / Path(written).expanduser()
+    if _exists(direct):
+        return _a_sop(direct, written)
+    project = project_of(start)
+    folders = _distinct([start, start / "sops", *([project / "sops"] if project else []), shipped_folder("sops")])
+    if len(Path(written).parts) == 1:
+        for folder in folders:
+            for candidate in _spellings(folder, written):
+                if candidate.is_file():
+                    return _a_sop(candidate, written)
+    else:
+        for candidate in _spellings(direct.parent, direct.name):
+            if candidate.is_file():
+                return _a_sop(candidate, written)
+    existing = list(dict.fromkeys(file.stem for folder in folders for file in _yaml_files(folder)))
+    looked = ", ".join(_shown(folder, start) for folder in folders)
+    raise SOPNotFound(f"no SOP `{written}`: looked in {looked}; {did_you_mean(Path(written).stem, existing)}")
+
+
+def find_role(name: str, sop_folder: Path, start: Path, *, shipped: bool = True) -> Path | None:
+    """`roles/NAME.yaml` beside the SOP, in the project, or (where `shipped`) in the package; None where there is none."""
+    return role_in(name, role_folders(sop_folder, start, shipped=shipped))
+
+
+def role_in(name: str, folders: Iterable[Path]) -> Path | None:
+    """The first role file of that name in the folders, or None."""
+    if name_refusal(name):
+        return None
+    return next((file for folder in folders for file in _spellings(folder, name) if file.is_file()), None)
+
+
+def role_folders(sop_folder: Path, start: Path, *, shipped: bool = True) -> list[Path]:
+    """The folders in which role files of a SOP are looked for, in order."""
+    projects = [project / "roles" for project in (project_of(sop_folder), project_of(start)) if project]
+    package = [shipped_folder("roles")] if shipped else []
+    return _distinct([sop_folder / "roles", sop_folder.parent / "roles", *projects, *package])
+
+
+def role_names(sop_folder: Path, start: Path) -> list[str]:
+    """The roles that have a file."""
+    return list(dict.fromkeys(file.stem for folder in role_folders(sop_folder, start) for file in _yaml_files(folder)))
+
+
+def sop_folders(sop_folder: Path, start: Path) -> list[Path]:
+    """The folders in which a SOP's templates and schema files are looked for, in order."""
+    projects = [project / "sops" for project in (project_of(sop_folder), project_of(start)) if project]
+    return _distinct([sop_folder, *projects, shipped_folder("sops")])
+
+
+def find_beside(name: str, folders: Iterable[Path]) -> Path | None:
+    """The first file of that plain name in the folders, or None."""
+    if name_refusal(name):
+        return None
+    return next((folder / name for folder in folders if _is_file(folder / name)), None)
+
+
+def name_refusal(name: str) -> str | None:
+    """Why a name can't be the plain name of a file beside another one; None where it can."""
+    if not name or name in (".", ".."):
+        return "it is no file name"
+    if "/" in name or "\\" in name or ":" in name:
+        return "it has to be a plain file name, without folders"
+    if any(ord(character) < 32 for character in name) or len(name.encode("utf-8", "replace")) > 200:
+        return "it is no file name"
+    return None
+
+
+def read_bytes(file: Path) -> bytes:
+    """At most one byte more than a file may have, so that a reader can tell that it is too large.
+
+    Raises SOPNotFound where it can't be read.
+    """
+    try:
+        with file.open("rb") as stream:
+            return stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise SOPNotFound(f"can't read {file}: {(error.strerror or str(error)).lower()}") from None
+
+
+def _a_sop(file: Path, written: str) -> Path:
+    if file.is_dir():
+        there = [one.name for one in _yaml_files(file)]
+        raise SOPNotFound(f"`{written}` is a folder, and a SOP is a file; " + (
+            f"in it there is: {', '.join(there[:12])}" if there else "there is no YAML file in it"))
+    if not file.is_file():
+        raise SOPNotFound(f"`{written}` is no regular file")
+    if file.suffix.lower() not in _ENDINGS:
+        raise SOPNotFound(f"`{written}` is no SOP: its name has to end in .yaml or .yml")
+    return file
+
+
+def _spellings(folder: Path, name: str) -> list[Path]:
+    if name.lower().endswith(_ENDINGS):
+        return [folder / name] if _is_file(folder / name) else []
+    return [folder / f"{name}{ending}" for ending in _ENDINGS if _is_file(folder / f"{name}{ending}")]
+
+
+def _yaml_files(folder: Path) -> list[Path]:
+    try:
+        return sorted(file for file in folder.iterdir() if file.suffix in _ENDINGS and ".schema" not in file.suffixes)
+    except OSError:                 # a folder that is not there, or may not be listed, offers no names
+        return []
+
+
+def file_names(folders: Iterable[Path], endings: tuple[str, ...]) -> list[str]:
+    """The names of files in the folders that end so."""
+    found: set[str] = set()
+    for folder in folders:
+        try:
+            found |= {file.name for file in folder.iterdir() if file.name.endswith(endings)}
+        except OSError:             # a folder that is not there, or may not be listed, offers no names
+            continue
+    return sorted(found)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:                 # a name too long for the system, or a folder that may not be entered
+        return False
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
+def _distinct(folders: Iterable[Path]) -> list[Path]:
+    seen: dict[Path, Path] = {}
+    for folder in folders:
+        seen.setdefault(folder.absolute().resolve(), folder)
+    return list(seen.values())
+
+
+def _shown(folder: Path, start: Path) -> str:
+    if folder in (shipped_folder("sops"), shipped_folder("roles")):
+        return "the package"
+    try:
+        return folder.relative_to(start).as_posix() + "/"
+    except ValueError:
+        return str(folder)

@@ -1,0 +1,143 @@
+"""Python functions that a SOP names, found by reading their files: nothing is imported and nothing runs.
+
+A module is looked for beside the SOP, in its project, then along `sys.path`. What only running it could tell
+(compiled modules, `import *`, decorators that may change a signature) is left unsaid rather than guessed.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+FORM = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+_LARGEST = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The parameters of a function that is called by keyword."""
+
+    required: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+    positional_only: tuple[str, ...] = ()
+    """Those without a default: a call by keyword can't fill them."""
+    takes_any: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """What a module's text says about the names it defines. `whole` is False where more may exist at run time."""
+
+    functions: dict[str, Signature | None] = field(default_factory=dict)
+    """Name → its parameters; None where only running it could tell."""
+    whole: bool = True
+
+
+Reader = Callable[[], Module]
+"""Reads the file of one module."""
+
+
+class NoModule(LookupError):
+    """No file of that module in any of the folders; the message says where was looked."""
+
+
+class BrokenModule(ValueError):
+    """The module's file is no Python; the message says where."""
+
+
+def read_module(name: str, folders: Iterable[Path]) -> Module:
+    """The names that a module defines. Raises NoModule, or BrokenModule where its text does not parse."""
+    search = [*folders, *(Path(entry) for entry in sys.path if entry)]
+    if name.partition(".")[0] in sys.builtin_module_names:
+        return Module(whole=False)
+    file = _locate(name.split("."), search)
+    if file is None:
+        raise NoModule(name)
+    return Module(whole=False) if file.suffix != ".py" else read_file(file)
+
+
+def read_file(file: Path) -> Module:
+    """The names that a Python file defines. Raises BrokenModule where its text does not parse."""
+    stat = file.stat()
+    return Module(whole=False) if stat.st_size > _LARGEST else _parsed(file, stat.st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _parsed(file: Path, _changed: int) -> Module:
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line = getattr(error, "lineno", None)
+        raise BrokenModule(f"{file.name}{f':{line}' if line else ''}: {getattr(error, 'msg', None) or error}") from None
+    functions: dict[str, Signature | None] = {}
+    whole = _collect(tree.body, functions)
+    return Module(functions, whole and "__getattr__" not in functions)
+
+
+def _locate(parts: Sequence[str], folders: Iterable[Path]) -> Path | None:
+    """The module's file; a compiled one or an archive that may hold it counts as found."""
+    for folder in folders:
+        if folder.suffix in (".zip", ".egg", ".whl") and folder.is_file():
+            return folder if parts[0] not in sys.stdlib_module_names else None
+        base = folder
+        for index, part in enumerate(parts):
+            base = base / part
+            last = index == len(parts) - 1
+            if (base / "__init__.py").is_file():
+                if last:
+                    return base / "__init__.py"
+            elif last and (found := _file_of(base)):
+                return found
+            elif last or not base.is_dir():
+                break
+    return None
+
+
+def _file_of(base: Path) -> Path | None:
+    for suffix in (".py", *EXTENSION_SUFFIXES):
+        file = base.with_name(base.name + suffix)
+        if file.is_file():
+            return file
+    return None
+
+
+def _collect(body: Iterable[ast.stmt], found: dict[str, Signature | None]) -> bool:
+    """Fills `found` with the module-level names of the statements; False where `import *` hides some."""
+    whole = True
+    for node in body:
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                found[node.name] = None if node.decorator_list else _signature(node.args)
+            case ast.ClassDef():
+                found[node.name] = None
+            case ast.Import() | ast.ImportFrom():
+                whole = whole and all(alias.name != "*" for alias in node.names)
+                found.update({alias.asname or alias.name.partition(".")[0]: None for alias in node.names})
+            case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
+                found.update(dict.fromkeys(name.id for name in ast.walk(node) if isinstance(name, ast.Name)
+                                           and isinstance(name.ctx, ast.Store)))
+            case ast.If() | ast.Try() | ast.With() | ast.For() | ast.While():
+                for inner in ("body", "orelse", "finalbody"):
+                    whole = _collect(getattr(node, inner, []), found) and whole
+                for handler in getattr(node, "handlers", []):
+                    whole = _collect(handler.body, found) and whole
+            case _:
+                continue
+    return whole
+
+
+def _signature(args: ast.arguments) -> Signature:
+    positional = [*args.posonlyargs, *args.args]
+    bare = len(positional) - len(args.defaults)
+    required = [arg.arg for arg in positional[len(args.posonlyargs):bare]]
+    optional = [arg.arg for arg in positional[max(bare, len(args.posonlyargs)):]]
+    for arg, default in zip(args.kwonlyargs, args.kw_defaults, strict=True):
+        (required if default is None else optional).append(arg.arg)
+    return Signature(tuple(required), tuple(optional),
+                     tuple(arg.arg for arg in args.posonlyargs[:max(bare, 0)]), args.kwarg is not None)

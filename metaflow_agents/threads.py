@@ -1,0 +1,56 @@
+"""Work that blocks, done in a thread of its own pool, and never left behind: a cancelled await ends when the thread has."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+async def to_the_end(future: asyncio.Future[T], stop: Callable[[], None] | None = None) -> T:
+    """Await `future`; when cancelled, call `stop`, wait until it is done all the same, and only then be cancelled.
+
+    Further cancellations while it waits change nothing: what runs in a thread can't be dropped, only outlived.
+    """
+    cancelled: asyncio.CancelledError | None = None
+    while not future.done():
+        try:
+            await asyncio.wait([future])
+        except asyncio.CancelledError as error:
+            if cancelled is None and stop is not None:
+                stop()
+            cancelled = cancelled or error
+    if cancelled is None:
+        return future.result()
+    if not future.cancelled():
+        future.exception()              # seen: the cancellation is what goes on
+    raise cancelled
+
+
+class Threads:
+    """A pool of up to `size` threads that start when they are first needed and end with this object."""
+
+    def __init__(self, size: int, name: str) -> None:
+        self._size, self._name = size, name
+        self._pool: ThreadPoolExecutor | None = None
+        self._process = 0
+
+    async def run(self, work: Callable[[], T], stop: Callable[[], None] | None = None) -> T:
+        """The result of `work()`. `stop`, called from the event loop, asks the running work to end soon."""
+        queued = self._executor().submit(copy_context().run, work)
+
+        def give_up() -> None:
+            if not queued.cancel() and stop is not None:
+                stop()
+
+        return await to_the_end(asyncio.wrap_future(queued), give_up)
+
+    def _executor(self) -> ThreadPoolExecutor:
+        if self._pool is None or self._process != os.getpid():      # the threads of a pool do not survive a fork
+            self._pool, self._process = ThreadPoolExecutor(self._size, thread_name_prefix=self._name), os.getpid()
+        return self._pool

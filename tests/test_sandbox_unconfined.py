@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from metaflow_agents.errors import AnswerInvalid, RunError
+from metaflow_agents.sandbox.unconfined import SHOWN_CHARACTERS, Unconfined
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder for temporary files, to see that nothing stays in it."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def sandbox(temporary: Path) -> Unconfined:
+    return Unconfined({"PATH": "/usr/bin:/bin"})
+
+
+def running(marker: str) -> list[str]:
+    """Command lines of living processes (no zombies) that name the marker."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                line = (entry / "cmdline").read_bytes().decode(errors="replace")
+            except OSError:
+                continue
+            if marker in line:
+                found.append(line)
+    return found
+
+
+def left_in(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
+async def comes(marker: str) -> bool:
+    for _ in range(500):
+        if running(marker):
+            return True
+        await asyncio.sleep(0.02)
+    return False
+
+
+async def gone(marker: str) -> bool:
+    for _ in range(100):
+        if not running(marker):
+            return True
+        await asyncio.sleep(0.02)
+    return False
+
+
+async def test_a_command_sees_exactly_the_files_and_a_clean_environment(
+    sandbox: Unconfined, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    code = ("import os, sys, json; print(json.dumps({"
+            "'files': sorted(os.path.join(d, f) for d, _, fs in os.walk('.') for f in fs),"
+            "'env': dict(os.environ), 'in': sys.stdin.read(), 'mode': os.stat('b/c').st_mode & 0o777}))")
+    ran = await sandbox.run(["python", "-c", code], files={"a": b"1", "b/c": b"2"})
+    told = json.loads(ran.stdout)
+    assert ran.exit_code == 0
+    assert ran.ok
+    assert told["files"] == ["./a", "./b/c"]
+    assert told["in"] == ""
+    assert told["mode"] == 0o644
+    assert "OPENAI_API_KEY" not in told["env"]
+    assert told["env"]["HOME"] == "../home"
+    assert told["env"]["TMPDIR"] == "../tmp"
+    assert told["env"]["LANG"] == "C.UTF-8"
+    assert told["env"]["PYTHONHASHSEED"] == "0"
+    assert told["env"]["PATH"].endswith(":/usr/bin:/bin")
+    assert left_in(temporary) == []
+
+
+async def test_a_red_exit_code_is_data_and_files_come_back(sandbox: Unconfined) -> None:
+    code = "import os, sys; os.mkdir('o'); open('o/x', 'w').write(os.getcwd()); print('é', file=sys.stderr); sys.exit(3)"
+    ran = await sandbox.run(["python3", "-c", code], files={}, collect=["o/x", "never"])
+    assert (ran.exit_code, ran.ok, ran.stderr, ran.timed_out, ran.cut) == (3, False, "é\n", False, False)
+    assert ran.files == {"o/x": b"."}
+
+
+async def test_bytes_that_are_no_text_are_replaced(sandbox: Unconfined) -> None:
+    ran = await sandbox.run(["python", "-c", r"import sys; sys.stdout.buffer.write(b'a\xffb')"], files={})
+    assert ran.stdout == "a\ufffdb"
+
+
+async def test_long_output_is_cut_and_told(sandbox: Unconfined) -> None:
+    ran = await sandbox.run(["python", "-c", "print('é' * 3_000_000, end='')"], files={})
+    assert ran.cut
+    assert ran.stdout.startswith("é" * SHOWN_CHARACTERS + "\n… cut: ")
+    assert f"cut: {6_000_000 - 2 * SHOWN_CHARACTERS} more bytes" in ran.stdout[-60:]
+    small = await sandbox.run(["python", "-c", f"print('é' * {SHOWN_CHARACTERS}, end='')"], files={})
+    assert not small.cut
+
+
+async def test_what_cannot_start_is_data(sandbox: Unconfined) -> None:
+    ran = await sandbox.run(["no-such-command-here"], files={})
+    assert ran.exit_code == 127
+    assert "no-such-command-here: command not found" in ran.stderr
+    ran = await sandbox.run(["./x"], files={"x": b"echo"})
+    assert ran.exit_code == 126
+    ran = await sandbox.run(["python", "a\0b"], files={})
+    assert ran.exit_code == 126
+
+
+@pytest.mark.parametrize("path", ["../x", "/x", ".git/config", "a//b"])
+async def test_refused_paths_raise(sandbox: Unconfined, path: str) -> None:
+    with pytest.raises(AnswerInvalid, match="refused"):
+        await sandbox.run(["true"], files={path: b""})
+    with pytest.raises(AnswerInvalid, match="refused"):
+        await sandbox.run(["true"], files={}, collect=[path])
+    with pytest.raises(AnswerInvalid, match="folder"):
+        await sandbox.run(["true"], files={"a": b"", "a/b": b""})
+
+
+@pytest.mark.parametrize("code", ["os.symlink('/etc/passwd', 'x')", "os.mkdir('x')", "os.mkfifo('x')"])
+async def test_only_regular_files_are_collected(sandbox: Unconfined, code: str) -> None:
+    with pytest.raises(AnswerInvalid, match="not a regular file"):
+        await sandbox.run(["python", "-c", f"import os; {code}"], files={}, collect=["x"])
+
+
+async def test_a_folder_that_leads_outside_is_not_collected_from(sandbox: Unconfined) -> None:
+    with pytest.raises(AnswerInvalid, match="not a regular file"):
+        await sandbox.run(["python", "-c", "import os; os.symlink('/etc', 'x')"], files={}, collect=["x/passwd"])
+
+
+async def test_timeout_kills_the_whole_group(sandbox: Unconfined, temporary: Path) -> None:
+    marker = f"marker-{os.getpid()}-timeout"
+    code = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)', '{marker}']).wait()"
+    started = time.monotonic()
+    ran = await sandbox.run(["python", "-c", code], files={"a": b""}, timeout=0.5)
+    assert ran.timed_out
+    assert ran.exit_code == -9
+    assert 0.4 < time.monotonic() - started < 5
+    assert await gone(marker)
+    assert left_in(temporary) == []
+
+
+async def test_a_grandchild_that_keeps_the_pipe_holds_nothing_up(sandbox: Unconfined) -> None:
+    marker = f"marker-{os.getpid()}-daemon"
+    child = f"[sys.executable, '-c', 'import time; time.sleep(60)', '{marker}']"
+    code = (f"import subprocess, sys; print('out', flush=True); subprocess.Popen({child}, start_new_session=True); "
+            f"subprocess.Popen({child})")
+    started = time.monotonic()
+    ran = await sandbox.run(["python", "-c", code], files={})
+    assert (ran.exit_code, ran.stdout, ran.timed_out) == (0, "out\n", False)
+    assert time.monotonic() - started < 5
+    assert await gone(marker)
+
+
+async def test_cancellation_goes_on_only_when_nothing_runs(sandbox: Unconfined, temporary: Path) -> None:
+    marker = f"marker-{os.getpid()}-cancel"
+    code = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)', '{marker}']).wait()"
+    task = asyncio.create_task(sandbox.run(["python", "-c", code], files={}))
+    assert await comes(marker)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert left_in(temporary) == []
+    assert await gone(marker)
+
+
+async def test_cancellation_at_any_moment_leaves_nothing(sandbox: Unconfined, temporary: Path) -> None:
+    for delay in (0, 0.001, 0.005, 0.02, 0.05):
+        task = asyncio.create_task(sandbox.run(["sleep", "59.125"], files={f"f{n}": b"x" for n in range(50)}))
+        await asyncio.sleep(delay)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not running("59.125")
+        assert left_in(temporary) == []
+
+
+async def test_the_loop_is_never_blocked(sandbox: Unconfined) -> None:
+    files = {f"d{n}/f": b"x" * 1000 for n in range(300)}
+    task = asyncio.create_task(sandbox.run(["python", "-c", "print('x' * 5_000_000)"], files=files))
+    longest, last = 0.0, time.monotonic()
+    while not task.done():
+        await asyncio.sleep(0.001)
+        now = time.monotonic()
+        longest, last = max(longest, now - last), now
+    assert longest < 0.5
+    assert (await task).exit_code == 0
+
+
+async def test_what_a_command_locked_is_removed(sandbox: Unconfined, temporary: Path) -> None:
+    code = "import os; os.makedirs('d/e'); open('d/e/f', 'w'); os.chmod('d/e', 0o500); os.chmod('d', 0)"
+    ran = await sandbox.run(["python", "-c", code], files={})
+    assert ran.exit_code == 0
+    assert left_in(temporary) == []
+
+
+async def test_many_at_once(temporary: Path) -> None:
+    sandbox = Unconfined({"PATH": "/usr/bin:/bin"}, parallel=4)
+    results = await asyncio.gather(*(sandbox.run(["echo", str(n)], files={}) for n in range(20)))
+    assert [r.stdout for r in results] == [f"{n}\n" for n in range(20)]
+
+
+async def test_no_room_is_a_run_error(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary / "not-there"))
+    with pytest.raises(RunError, match="can't write the files of a command"):
+        await Unconfined({}).run(["true"], files={})
