@@ -11,7 +11,7 @@ from metaflow_agents.agent.agent import RoleAgent
 from metaflow_agents.bus import Bus
 from metaflow_agents.doers.acceptance import Acceptance
 from metaflow_agents.doers.command import Commands
-from metaflow_agents.doers.dispatch import Doers
+from metaflow_agents.runner import Doers
 from metaflow_agents.doers.expression import Expressions
 from metaflow_agents.doers.function import Functions
 from metaflow_agents.doers.observed import Observations

@@ -192,6 +192,7 @@ class Firing:
     failed: dict[Key, str] = field(default_factory=dict)         # key → error
     lost: list[Key] = field(default_factory=list)                # their dependents, which never run
     running: dict[Key, int] = field(default_factory=dict)        # key → attempt
+    revised: Any = None                                          # the version that it read of the artifact it makes
     ran: bool = False
     made: dict[str, int] = field(default_factory=dict)           # artifact → version
 
@@ -313,6 +314,7 @@ class Reference:
         author = s.makes not in s.reads                          # who reads what it makes revises, and drops nothing
         dropped = [k for k in self.memory[s.name] if k not in items] if author and "drop" not in self.without else []
         firing = Firing(s, self.fired[s.name], read, reads, items, after, dropped)
+        firing.revised = self.value(s.makes)
         self.firing[s.name] = firing
         self.log.append(firing)
         self._advance(firing)
@@ -335,22 +337,18 @@ class Reference:
     # items of a firing -----------------------------------------------------------------------------------------------
 
     def _advance(self, f: Firing) -> None:
-        """Starts what may start: in the order of the list, when all its `after` are done, no more than `parallel`."""
-        changed = True
-        while changed:
-            changed = False
-            for key in f.items:
-                if key in f.results or key in f.failed or key in f.lost or key in f.running:
-                    continue
-                if any(k in f.failed or k in f.lost for k in f.after[key]):
-                    f.lost.append(key)
-                elif any(k not in f.results for k in f.after[key]):
-                    continue
-                elif not self._reused(f, key):
-                    if f.step.foreach and f.step.foreach.parallel and len(f.running) >= f.step.foreach.parallel:
-                        continue
-                    self._run(f, key, 0)
-                changed = True
+        """Starts what may start: reuse is settled first, then items go in the order of the list, `parallel` at most."""
+        while True:
+            free = [key for key in f.items if not (key in f.results or key in f.failed or key in f.lost or key in f.running)
+                    and all(k in f.results or k in f.failed or k in f.lost for k in f.after[key])]
+            lost = [key for key in free if any(k in f.failed or k in f.lost for k in f.after[key])]
+            f.lost += lost
+            if not lost and not [key for key in free if self._reused(f, key)]:
+                break
+        for key in free:
+            each = f.step.foreach
+            if not (each and each.parallel and len(f.running) >= each.parallel):
+                self._run(f, key, 0)
         if not f.running:
             self._commit(f)
 
@@ -358,7 +356,9 @@ class Reference:
         """An item runs again only if its value, the other needs and wants, or what its `after` made differ from last time."""
         if f.step.foreach is None:
             return False
-        counted = {e: f.reads[e] for e in f.step.needs + f.step.wants if "." in e or e not in f.step.foreach.names}
+        counted = {e: f.reads[e] for e in f.step.needs + f.step.wants if e not in f.step.foreach.names}
+        if f.step.makes in f.step.reads:                         # a reviser: what it betters counts
+            counted["revised"] = f.revised
         f.digests[key] = json.dumps([f.items[key], counted, f.prior(key)], sort_keys=True)
         last = self.memory[f.step.name].get(key)
         if "reuse" in self.without or last is None or last.digest != f.digests[key]:

@@ -75,7 +75,7 @@ async def test_an_earlier_call_is_not_starved_by_small_ones_and_other_caps_do_no
     order: list[str] = []
 
     async def one(name: str, tokens: int, step: str = "s") -> None:
-        async with budgets.reserve("r", step, tokens) as held:
+        async with budgets.reserve(name, step, tokens) as held:
             order.append(name)
             held.settle(0)
 

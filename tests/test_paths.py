@@ -118,6 +118,7 @@ def test_escaped_text_matches_itself_and_nothing_else(text: str) -> None:
     ("app/[[]s]/x", "app/[s]/x", False),
     ("src/a.py", "src/**", True), ("src/a.py", "src/a.py", True), ("src/a.py", "src/b.py", False),
     ("*", "**", True), ("[a-zA-Z]:x", "*", False), ("?:x", "*", True),
+    ("x[.a]", "x[.b]", False), ("[ -.]", "?", True), ("[~-é]", "?", True), ("[Z-a]:", "?:", True), ("[ü-ÿ]", "[à-ý]", True),
     (".*", "*.", False), ("[a-m]*", "[k-z]*", True), ("[a-k]*", "[m-z]*", False),
 ])
 def test_overlap_cases(first: str, second: str, found: bool) -> None:
@@ -128,6 +129,11 @@ def test_hostile_patterns_take_no_exponential_time() -> None:
     pattern = "*a" * 60
     assert not paths.matches([pattern], "a" * 59)
     assert paths.overlap("**/" * 12 + "x", "*a" * 12 + "/x") == "a" * 12 + "/x"
+
+
+def test_whether_patterns_meet_takes_no_exponential_time() -> None:
+    assert paths.overlap("*a" + "?" * 24, "*b" + "?" * 23) is not None
+    assert paths.overlap("*a" + "?" * 24, "*b" + "?" * 24) is None          # the same place from the end
 
 
 def test_literal() -> None:

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from metaflow_agents.schema.sop import NOT_BUILT, SOP, Role
+from metaflow_agents.sop.check import check
 
 TOP = Path(__file__).resolve().parent.parent
 SOPS = sorted([*TOP.glob("sops/*.yaml"), *TOP.glob("examples/*/*.yaml")])
@@ -70,6 +71,13 @@ def test_every_template_ships_beside_who_uses_it() -> None:
         used |= {f"sops/{artifact['render']}" for artifact in read(path).get("artifacts", {}).values()
                  if isinstance(artifact, dict) and "render" in artifact}
     assert used == {str(path.relative_to(TOP)) for path in TOP.glob("*/*.md.j2")}
+
+
+@pytest.mark.parametrize("path", SOPS, ids=lambda path: path.name)
+def test_sop_check_finds_nothing_in_what_ships(path: Path) -> None:
+    report = check(path)
+    assert [str(problem) for problem in report.problems] == [], "not even a warning"
+    assert report.bounds is not None
 
 
 @pytest.mark.parametrize("path", SOPS, ids=lambda path: path.name)

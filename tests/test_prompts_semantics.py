@@ -135,7 +135,8 @@ def test_expressions_that_fail(expression: str, said: str) -> None:
     ("{{ text }}\n", "a text\n"),
     ("{{ '{{ a.ok }}' }}", "{{ a.ok }}"),
     ("{% set ns = namespace(n=0) %}{% for x in a.l %}{% set ns.n = ns.n + x.s %}{% endfor %}{{ ns.n }}", "3"),
-    ("{% macro m(x, y='d') %}{{ x }}{{ y }}{% if caller %}{{ caller() }}{% endif %}{% endmacro %}{{ m(1) }}{% call m(2) %}!{% endcall %}",
+    ("{% macro m(x, y='d') %}{{ x }}{{ y }}{% if caller %}{{ caller() }}{% endif %}{% endmacro %}"
+     "{{ m(1) }}{% call m(2) %}!{% endcall %}",
      "1d2d!"),
     ("{% set x %}{{ a.n }}!{% endset %}{{ x * 2 }}", "3!3!"),
     ("{% include 'inc' %}{% import 'lib' as lib %}{{ lib.twice('z') }}", "[3]zz"),

@@ -82,7 +82,8 @@ def unchanged_items_are_reused(machine: Reference) -> bool:
     for f in machine.log:
         if not f.step.foreach:
             continue
-        counted = {e: f.reads[e] for e in f.step.needs + f.step.wants if "." in e or e not in f.step.foreach.names}
+        counted = {e: f.reads[e] for e in f.step.needs + f.step.wants if e not in f.step.foreach.names}
+        counted["revised"] = f.revised if f.step.makes in f.step.reads else None
         for key in f.results:
             inputs = (f.round, f.items[key], counted, f.prior(key))
             before = last.get((f.step.name, key))
@@ -318,6 +319,12 @@ def test_priority_decides_who_starts_first_in_a_loop() -> None:
     assert order(9) == order(high) == ["high@1", "low@1", "high@2", "low@2"]
 
 
+def test_a_stage_counts_from_the_earliest_maker_wherever_it_stands_in_the_file() -> None:
+    steps = [Step("slow", "x", ("a",)), Step("first", "a", ("go",)), Step("then", "c", ("x",)), Step("quick", "x", ("go",))]
+    for placed in (steps, steps[::-1], [steps[1], steps[0], *steps[2:]]):
+        assert by_hand(placed, {}, go=1).order.stage == {"first": 1, "quick": 1, "slow": 2, "then": 2}
+
+
 # items -------------------------------------------------------------------------------------------------------------------
 
 WALK = Foreach(Expr("plan.rows", lambda reads, round_: reads["plan"]["rows"]), frozenset({"plan"}),
@@ -379,7 +386,8 @@ def test_other_needs_count_plain_sees_and_the_list_itself_do_not() -> None:
     assert again(needs=("plan",)) == again(needs=("go", "plan")) == ["2b"]
     assert again(needs=("plan.n",), sees=("plan",)) == ["2a", "2b"], "a part counts, though `in` names its artifact"
     assert again(needs=("plan",), wants=("out",)) == ["2a", "2b"]
-    assert again(needs=("plan",), sees=("out",)) == ["2b"]
+    assert again(needs=("plan",), sees=("out",)) == ["2a", "2b"], "what a reviser betters counts"
+    assert again(needs=("plan",), sees=("go",)) == ["2b"]
 
 
 def test_a_reviser_lays_over_the_latest_and_drops_nothing() -> None:

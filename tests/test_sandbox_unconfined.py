@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from metaflow_agents.errors import AnswerInvalid, RunError
+from metaflow_agents.sandbox import process
 from metaflow_agents.sandbox.unconfined import SHOWN_CHARACTERS, Unconfined
 
 
@@ -134,9 +135,19 @@ async def test_a_folder_that_leads_outside_is_not_collected_from(sandbox: Unconf
         await sandbox.run(["python", "-c", "import os; os.symlink('/etc', 'x')"], files={}, collect=["x/passwd"])
 
 
+@pytest.fixture(params=["all it has", "no /proc", "no pidfd", "neither"])
+def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the system offers to find processes and their ends with: groups must do where it has nothing else."""
+    if request.param in ("no /proc", "neither"):
+        monkeypatch.setattr(process, "_marked", lambda _: [])
+    if request.param in ("no pidfd", "neither"):
+        monkeypatch.setattr(process, "_pidfd", lambda _: None)
+
+
+@pytest.mark.usefixtures("system")
 async def test_timeout_kills_the_whole_group(sandbox: Unconfined, temporary: Path) -> None:
     marker = f"marker-{os.getpid()}-timeout"
-    code = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)', '{marker}']).wait()"
+    code = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(20)', '{marker}']).wait()"
     started = time.monotonic()
     ran = await sandbox.run(["python", "-c", code], files={"a": b""}, timeout=0.5)
     assert ran.timed_out
@@ -148,7 +159,7 @@ async def test_timeout_kills_the_whole_group(sandbox: Unconfined, temporary: Pat
 
 async def test_a_grandchild_that_keeps_the_pipe_holds_nothing_up(sandbox: Unconfined) -> None:
     marker = f"marker-{os.getpid()}-daemon"
-    child = f"[sys.executable, '-c', 'import time; time.sleep(60)', '{marker}']"
+    child = f"[sys.executable, '-c', 'import time; time.sleep(20)', '{marker}']"
     code = (f"import subprocess, sys; print('out', flush=True); subprocess.Popen({child}, start_new_session=True); "
             f"subprocess.Popen({child})")
     started = time.monotonic()
@@ -158,9 +169,10 @@ async def test_a_grandchild_that_keeps_the_pipe_holds_nothing_up(sandbox: Unconf
     assert await gone(marker)
 
 
+@pytest.mark.usefixtures("system")
 async def test_cancellation_goes_on_only_when_nothing_runs(sandbox: Unconfined, temporary: Path) -> None:
     marker = f"marker-{os.getpid()}-cancel"
-    code = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)', '{marker}']).wait()"
+    code = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(20)', '{marker}']).wait()"
     task = asyncio.create_task(sandbox.run(["python", "-c", code], files={}))
     assert await comes(marker)
     task.cancel()

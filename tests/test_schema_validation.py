@@ -113,6 +113,23 @@ def test_whole_floats_are_integers_and_integers_stay_exact() -> None:
         one({"type": "number", "multipleOf": 0.1}, 0.35)
 
 
+def test_a_pattern_is_found_anywhere() -> None:
+    assert one({"type": "string", "pattern": "a+$"}, "bbaa") == "bbaa"
+
+
+def test_the_first_branch_that_takes_a_value_gives_the_result() -> None:
+    branches = [{"properties": {"a": {"type": "integer", "default": default}}} for default in (1, 2)]
+    assert check({"anyOf": branches}, {}) == {"a": 1}
+
+
+def test_equal_in_json_is_not_equal_in_python() -> None:
+    assert one({"enum": [1]}, 1.0) == 1
+    assert one({"type": "array", "uniqueItems": True}, [1, True, [1], [True]]) == [1, True, [1], [True]]
+    for value in (True, "1", [1]):
+        with pytest.raises(AnswerInvalid):
+            one({"enum": [1]}, value)
+
+
 def test_defaults_are_filled_in_and_absent_fields_stay_absent() -> None:
     written = {
         "properties": {

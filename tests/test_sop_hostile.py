@@ -61,7 +61,7 @@ HOSTILE: dict[str, tuple[str, str]] = {
     "many roles": ("sop: x\nroles:\n" + "".join(f"  r{i}: {{profile: x}}\n" for i in range(4_000)), "missing-key"),
     "many unknown roles": ("sop: x\nroles:\n" + "".join(f"  r{i}: {{}}\n" for i in range(6_000)), "more-problems"),
     "many unknown files": (
-        "sop: x\nartifacts:\n" + "".join(f"  r{i}: {{schema: x{i}.yaml, render: y{i}}}\n" for i in range(3_000)), "more-problems"),
+        "sop: x\nartifacts:\n" + "".join(f"  r{i}: {{schema: x{i}.yaml, render: y{i}}}\n" for i in range(3000)), "more-problems"),
     "many inputs": ("sop: x\ninputs:\n" + "".join(f"  r{i}: string\n" for i in range(9_000)), "missing-key"),
     "too large": ("a" * (MIB + 1), "yaml-size"),
 }

@@ -254,7 +254,8 @@ def test_a_role_written_whole_is_not_mixed_with_the_packages_file(folder: Path, 
 def test_schemas_are_normalised_and_files_of_them_read(folder: Path) -> None:
     put(folder, "d.schema.yaml", "title: string\n")
     put(folder, "e.schema.json", '{\n\t"title": "string"\n}')
-    one = loaded(folder, top("artifacts: {d: {schema: d.schema.yaml}, e: {each: e.schema.json}, i: {schema: {title: string}}, t: {}}\n"
+    one = loaded(folder, top("artifacts: {d: {schema: d.schema.yaml}, e: {each: e.schema.json},\n"
+                             "            i: {schema: {title: string}}, t: {}}\n"
                              "inputs: {a: string, f: file, g: {type: folder}, h: {type: integer, default: 3}}"))
     found = one.program.schemas
     assert set(found) == {"d", "e", "i", "input:a", "input:h"}

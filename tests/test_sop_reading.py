@@ -144,6 +144,7 @@ steps:
     plain: some words
       go on
     single: 'it''s so'
+    twice: 'a''''b'
 """
 
 
@@ -165,7 +166,7 @@ def test_places_of_keys_and_values() -> None:
     ("text", (1, 1), (7, 7)), ("text", (1, 7), (7, 13)), ("text", (3, 3), (9, 9)), ("text", (3, 12), (9, 18)),
     ("folded", (1, 5), (11, 11)), ("folded", (1, 9), (12, 7)),
     ("plain", (1, 6), (13, 17)), ("plain", (1, 12), (14, 7)),
-    ("single", (1, 4), (15, 18)), ("single", (1, 6), (15, 20)),
+    ("twice", (1, 3), (16, 16)), ("twice", (1, 4), (16, 18)), ("single", (1, 4), (15, 18)), ("single", (1, 6), (15, 20)),
 ])
 def test_a_place_inside_a_text_is_a_place_of_the_file(key: str, inner: tuple[int, int], place: tuple[int, int]) -> None:
     assert read(TEXT).inside(("steps", "read", key), *inner) == place

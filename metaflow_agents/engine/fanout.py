@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from metaflow_agents.bus import Bus
 from metaflow_agents.engine.clock import TimeCaps
 from metaflow_agents.engine.items import before, walk
-from metaflow_agents.engine.merge import gathered, overlaid
+from metaflow_agents.engine.merge import gathered, overlaid, still_missing
 from metaflow_agents.engine.scope import Scopes, part
 from metaflow_agents.engine.work import Activation, Earlier, Item, StepRunner, Taken, Work
 from metaflow_agents.errors import AnswerInvalid, AttemptFailed, ExpressionError, StepFailed
@@ -109,7 +109,7 @@ class _Job:
             versions.append(self._version(self._step.makes.artifact, pack(files), blobs))
         elif finished is not None:
             versions.append(self._numbered(self._step.makes.artifact, finished.payload))
-        versions += self._failure_version(dict(self._firing.lost), blobs)
+        versions += self._failure_version(blobs)
         committed = Committed(firing=self._firing.key, versions=tuple(versions))
         await self._fan._bus.publish(*([finished] if finished is not None else []), committed, blobs=blobs)
 
@@ -118,37 +118,42 @@ class _Job:
         progress = Progress(items)
         place = {item.key: index for index, item in enumerate(items)}
         direct = {item.key: item.after for item in items}
-        waiting = {item.key: len(item.after) for item in items}
+        waiting = {item.key: len(item.after) for item in items}     # how many of its `after` are not done
         dependents: dict[str, list[str]] = {}
         for item in items:
             for key in item.after:
                 dependents.setdefault(key, []).append(item.key)
-        ready = [place[key] for key, count in waiting.items() if not count]
+        ready: list[tuple[int, dict[str, str]]] = []           # heap: (place in the list, what it comes after gave)
         running = 0
         finished: asyncio.Queue[tuple[Item, Result | None]] = asyncio.Queue()
 
-        def over(key: str) -> None:
+        def free(keys: Iterable[str]) -> None:
+            """Takes up items that wait for nothing any more: what stands already is done, the rest may start."""
+            open_ends = list(keys)
+            while open_ends:
+                item = items[place[open_ends.pop()]]
+                prior = self._prior(item, direct, progress)
+                if prior is not None and not self._known(item, prior, progress):
+                    heapq.heappush(ready, (place[item.key], prior))
+                    continue
+                open_ends += over(item.key)
+
+        def over(key: str) -> list[str]:
             for dependent in dependents.get(key, ()):
                 waiting[dependent] -= 1
-                if not waiting[dependent]:
-                    heapq.heappush(ready, place[dependent])
+            return [dependent for dependent in dependents.get(key, ()) if not waiting[dependent]]
 
         async def one(item: Item, prior: dict[str, str]) -> None:
             finished.put_nowait((item, await self._publish_item(item, prior)))
 
         limit = self._step.foreach.parallel if self._step.foreach is not None else None
+        free(item.key for item in items if not item.after)
         async with asyncio.TaskGroup() as group:
             while ready or running:
                 while ready and (limit is None or running < limit):
-                    item = items[heapq.heappop(ready)]
-                    prior = self._prior(item, direct, progress)
-                    if prior is None or self._known(item, prior, progress):
-                        over(item.key)
-                    else:
-                        running += 1
-                        group.create_task(one(item, prior), name=f"{self._firing.key}[{item.key}]")
-                if not running:
-                    continue
+                    index, prior = heapq.heappop(ready)
+                    running += 1
+                    group.create_task(one(items[index], prior), name=f"{self._firing.key}[{items[index].key}]")
                 item, result = await finished.get()
                 running -= 1
                 progress.ran = True
@@ -156,7 +161,7 @@ class _Job:
                     progress.lost[item.key] = self._firing.lost[item.key]
                 else:
                     progress.results[item.key] = result
-                over(item.key)
+                free(over(item.key))
         await self._commit_each(progress)
 
     def _prior(self, item: Item, direct: Mapping[str, tuple[str, ...]], progress: Progress) -> dict[str, str] | None:
@@ -194,32 +199,40 @@ class _Job:
     async def _commit_each(self, progress: Progress) -> None:
         last = self._fan._state.last.get(self._firing.step, {})
         keys = {item.key for item in progress.items}
-        dropped = [] if self._revises else [key for key in last if key not in keys]
-        order = [item.key for item in progress.items if item.key in progress.results]
-        missing = [item.key for item in progress.items if item.key in progress.lost]
+        before = self._fan._state.walked.get(self._firing.step, ())
+        dropped = [] if self._revises else [key for key in before if key not in keys]
         versions: list[Version] = []
         blobs: dict[str, bytes] = {}
         if progress.ran or dropped or self._base is None:
-            payload = self._merged(progress, order, missing, [last[key] for key in dropped])
-            versions.append(self._version(self._step.makes.artifact, pack(payload), blobs))
-        versions += self._failure_version({key: progress.lost[key] for key in missing}, blobs)
-        reused = tuple(key for key in order if key in progress.reused)
+            versions.append(self._version(self._step.makes.artifact, pack(self._merged(progress, dropped, last)), blobs))
+        versions += self._failure_version(blobs)
+        reused = tuple(item.key for item in progress.items if item.key in progress.reused)
         await self._fan._bus.publish(
             Committed(firing=self._firing.key, versions=tuple(versions), reused=reused), blobs=blobs)
 
-    def _merged(self, progress: Progress, order: list[str], missing: list[str], gone: list[Result]) -> Files | Collection:
-        if not self._artifact.files:
-            base = self._fan._values.payload(self._base) if self._base is not None and self._revises else None
-            results = {key: progress.results[key].payload for key in order}
-            return gathered(base if isinstance(base, Collection) else None, results, missing=missing)
-        patches = {key: self._patch(progress.results[key]) for key in order}
-        kept = {path for patch in patches.values() for path in patch.written}
-        drop = {path for result in gone for path in self._patch(result).written} - kept
-        fresh = [patches[key] for key in order if key not in progress.reused]
-        return overlaid(self._files_base(), fresh, drop=drop, patterns=self._bounds, missing=missing)
+    def _merged(self, progress: Progress, dropped: list[str], last: Mapping[str, Result]) -> Files | Collection:
+        order = [item.key for item in progress.items]
+        absent = [key for key in order if key in progress.lost]
+        gone = [] if self._revises else [*dropped, *absent]
+        fresh = [key for key in order if key in progress.results and key not in progress.reused]
+        base = None if self._base is None else self._fan._values.payload(self._base)
+        if self._artifact.files:
+            files = base if isinstance(base, Files) else None
+            missing = still_missing(files, absent, {*order, *dropped})
+            paths = {path for key in gone if key in last for path in self._wrote(last[key])}
+            patches = [self._patch(progress.results[key].payload) for key in fresh]
+            return overlaid(files, patches, gone=paths, patterns=self._bounds, missing=missing)
+        entries = base if isinstance(base, Collection) else None
+        missing = still_missing(entries, absent, {*order, *dropped})
+        return gathered(entries, {key: progress.results[key].payload for key in fresh}, gone=set(gone),
+                        order=[] if self._revises else order, missing=missing)
 
-    def _patch(self, result: Result) -> Patch:
-        payload = self._fan._values.payload(result.payload)
+    def _wrote(self, result: Result) -> set[str]:
+        """Every path that an item wrote in any of its runs, and that may still be there."""
+        return {path for payload in (*result.before, result.payload) for path in self._patch(payload).written}
+
+    def _patch(self, name: str) -> Patch:
+        payload = self._fan._values.payload(name)
         return payload if isinstance(payload, Patch) else Patch()
 
     def _files_base(self) -> Files | None:
@@ -311,6 +324,10 @@ class _Job:
                 elif entry != artifact:
                     value = part(self.scope.get(artifact, MISSING), entry.split(".")[1:])
                     parts[f"{kind}:{entry}"] = "" if value is MISSING else fingerprint(value)
+        if self._revises:
+            # What a reviser betters counts, or a fault that is told in the same words again would never be mended again.
+            made = step.makes.artifact
+            parts[f"revises:{made}"] = (state.payload(made, self._firing.read[made]) or "")[:32] if self._firing.read[made] else ""
         return parts
 
     def _parts(self, item: Item | None, prior: Mapping[str, str]) -> dict[str, str]:
@@ -334,11 +351,14 @@ class _Job:
             return ""
         return fingerprint([item.value, self._reads, dict(prior)])
 
-    def _failure_version(self, lost: Mapping[str | None, str], blobs: dict[str, bytes]) -> list[Version]:
+    def _failure_version(self, blobs: dict[str, bytes]) -> list[Version]:
+        """What tells of the failures, for `on_fail: {makes: …}`: the first in list order, and all of them."""
+        lost = self._firing.lost
         if not lost or self._step.on_fail.artifact is None:
             return []
-        items = [{"key": key or "", "error": error} for key, error in lost.items()]
-        value = {"step": self._firing.step, **items[0], "items": items}
+        order = [key for key in (self._firing.items or (None,)) if key in lost]
+        items = [{"key": key, "error": lost[key]} for key in order if key is not None]
+        value = {"step": self._firing.step, "key": order[0] or "", "error": lost[order[0]], "items": items}
         return [self._version(self._step.on_fail.artifact, pack(Data(value=value)), blobs)]
 
     def _version(self, artifact: str, packed: bytes, blobs: dict[str, bytes]) -> Version:

@@ -97,8 +97,12 @@ class Scheduler:
         return (name not in self._running
                 and self._triggered(name)
                 and all(self._state.version(artifact) for artifact in needed(step))
-                and (step.rounds is None or self._state.fired.get(name, 0) < step.rounds)
+                and not self._capped(step, name)
                 and self._holds(step, name))
+
+    def _capped(self, step: Step, name: str) -> bool:
+        """Rule 3."""
+        return step.rounds is not None and self._state.fired.get(name, 0) >= step.rounds
 
     def _holds(self, step: Step, name: str) -> bool:
         return step.when is None or truthy(self._now(step, name, "when", step.when))

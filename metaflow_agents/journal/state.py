@@ -39,10 +39,14 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What an item of a firing gave: its payload, and the digest by which it is reused."""
+    """What an item of a firing gave: its payload, and the digest by which it is reused.
+
+    `before` are the payloads that it gave when its step fired earlier: the files that they wrote are still its own.
+    """
 
     payload: str
     digest: str
+    before: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -117,6 +121,7 @@ class RunState:
     cursor: dict[str, dict[str, int]] = field(default_factory=dict)
     active: dict[str, Firing] = field(default_factory=dict)        # by firing key, in order of firing
     last: dict[str, dict[str, Result]] = field(default_factory=dict)   # step → item → result of its last firing
+    walked: dict[str, tuple[str, ...]] = field(default_factory=dict)   # step → keys of its last firing, failed ones too
     reads: dict[str, dict[str, int]] = field(default_factory=dict)     # firing → versions read
     memory: dict[str, list[Entry]] = field(default_factory=dict)       # firing → what roles remember of it
     spent: dict[tuple[str, str], Spending] = field(default_factory=dict)   # (role, step) → calls and tokens
@@ -245,9 +250,15 @@ class RunState:
             return
         self.busy[firing.step] = self.busy.get(firing.step, 0.0) + self.elapsed - firing.began
         before = self.last.get(firing.step, {})
-        results = {key: result for key, result in firing.done.items() if key is not None}
+        results = {}
+        for key, result in firing.done.items():
+            if key is not None:
+                old = before.get(key)
+                earlier = () if old is None else (*old.before, old.payload)
+                results[key] = Result(result.payload, result.digest, tuple(dict.fromkeys(earlier)))
         results.update((key, before[key]) for key in event.reused)
         self.last[firing.step] = results
+        self.walked[firing.step] = firing.items or ()
         if firing.memory:
             order = {key: place for place, key in enumerate(firing.items or ())}
             firing.memory.sort(key=lambda entry: order.get(parse_activation(entry.activation).item or "", 0))

@@ -87,7 +87,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         """Signs of numbers."""
         return sign(operator, arg)
 
-    def call(self, context: Context, obj: Any, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+    def call(self, context: Context, obj: Any, *args: Any, **kwargs: Any) -> Any:
         """Call what may be called: macros, `range`, `namespace`, functions of the scope, the loop's own."""
         spend(1)
         if isinstance(obj, LoopContext):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from metaflow_agents.schema.shape import Shape
 
 TEXT, NUMBER, INTEGER, BOOLEAN, NULL, ANY = (
-    Shape.text(), Shape("number"), Shape("integer"), Shape("boolean"), Shape("null"), Shape.any())
+    *(Shape.of({"type": name}) for name in ("string", "number", "integer", "boolean", "null")), Shape.any())
 
 SCALARS = frozenset({"string", "number", "integer", "boolean", "null"})
 

@@ -25,6 +25,7 @@ from metaflow_agents.prompts.operations import (
     contains,
     cut,
     elements,
+    equal,
     formatted,
     is_number,
     kind,
@@ -151,9 +152,17 @@ def values(value: Any) -> list[Any]:
     return [inner for _, inner in items(value)]
 
 
-def _order(left: Any, right: Any) -> int:
+def _order(left: list[Any], right: list[Any]) -> int:
     spend(1)
-    return -1 if COMPARE["lt"](left, right) else int(COMPARE["gt"](left, right))
+    for mine, other in zip(left, right, strict=True):
+        if not equal(mine, other):
+            return -1 if COMPARE["lt"](mine, other) else 1
+        COMPARE["lteq"](mine, other)
+    return 0
+
+
+def _by_key(left: tuple[list[Any], Any], right: tuple[list[Any], Any]) -> int:
+    return _order(left[0], right[0])
 
 
 def _folded(value: Any, case_sensitive: bool) -> Any:
@@ -163,14 +172,14 @@ def _folded(value: Any, case_sensitive: bool) -> Any:
 @_filter("sort")
 def sort(value: Any, reverse: bool = False, case_sensitive: bool = False, attribute: Any = None) -> list[Any]:
     """Sorted, stably, by the items or by attributes (`'size,name'`). Raises where values have no common order."""
-    names = [None] if attribute is None else str(attribute).split(",") if isinstance(attribute, str) else [attribute]
+    names: list[Any] = [None] if attribute is None else str(attribute).split(",") if isinstance(attribute, str) else [attribute]
     readers = [_keyed(name) for name in names]
 
-    def key(entry: Any) -> Any:
+    def key(entry: Any) -> list[Any]:
         return [_folded(orderable(read(entry)), case_sensitive) for read in readers]
 
-    keyed = [(key(entry), entry) for entry in elements(value)]
-    keyed.sort(key=cmp_to_key(lambda left, right: _order(left[0], right[0])), reverse=bool(reverse))
+    keyed: list[tuple[list[Any], Any]] = [(key(entry), entry) for entry in elements(value)]
+    keyed.sort(key=cmp_to_key(_by_key), reverse=bool(reverse))
     return [entry for _, entry in keyed]
 
 
@@ -179,7 +188,8 @@ def dictsort(value: Any, case_sensitive: bool = False, by: str = "key", reverse:
     """The pairs of a mapping, sorted by key or by value."""
     if by not in ("key", "value"):
         raise ExpressionError("`dictsort` sorts by `key` or by `value`")
-    return sort(items(value), reverse, case_sensitive, 0 if by == "key" else 1)
+    place = 0 if by == "key" else 1
+    return list(sort(items(value), reverse, case_sensitive, place))
 
 
 @_filter("reverse")
@@ -217,7 +227,7 @@ def groupby(value: Any, attribute: Any, default: Any = MISSING, case_sensitive: 
     for entry in elements(value):
         key = read(entry)
         groups.setdefault(_folded(orderable(key), case_sensitive), {"grouper": key, "list": []})["list"].append(entry)
-    return sort(list(groups.values()), False, case_sensitive, "grouper")
+    return list(sort(list(groups.values()), False, case_sensitive, "grouper"))
 
 
 @_filter("batch")
@@ -366,11 +376,12 @@ def _on_text(name: str, change: Callable[[str], str]) -> None:
     FILTERS[name] = apply
 
 
-for _name, _change in {
+_CHANGES: dict[str, Callable[[str], str]] = {
     "lower": str.lower, "upper": str.upper, "capitalize": str.capitalize, "string": str,
     "title": lambda text: re.sub(r"\S+", lambda word: word[0].capitalize(), text),
     "escape": html.escape, "e": html.escape, "urlencode": lambda text: quote(text, safe="/"),
-}.items():
+}
+for _name, _change in _CHANGES.items():
     _on_text(_name, _change)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from jinja2 import nodes
@@ -35,7 +36,7 @@ def size(root: nodes.Node) -> int:
     return count
 
 
-def _internal(name: str, node: nodes.Expr, args: list[nodes.Expr], lineno: int) -> nodes.Filter:
+def _internal(name: str, node: Any, args: list[nodes.Expr], lineno: int) -> nodes.Filter:
     return nodes.Filter(node, name, args, [], None, None, lineno=lineno)
 
 
@@ -50,6 +51,11 @@ class _Hardener(NodeTransformer):
 
     def visit_TemplateData(self, node: nodes.TemplateData) -> nodes.Node:
         return nodes.Const(node.data, lineno=node.lineno)          # printed like any value, so that it is counted
+
+    def visit_Const(self, node: nodes.Const) -> nodes.Node:
+        if isinstance(node.value, float) and not math.isfinite(node.value):
+            raise TemplateSyntaxError("a number in it is too large: numbers are finite", node.lineno)
+        return node
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
         self.generic_visit(node)

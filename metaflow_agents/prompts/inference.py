@@ -35,6 +35,7 @@ from metaflow_agents.schema.shape import Shape
 
 LOOP = Module({**{name: INTEGER for name in LOOP_FIELDS}, "first": BOOLEAN, "last": BOOLEAN, "previtem": ANY, "nextitem": ANY,
                "cycle": Function(ANY), "changed": Function(BOOLEAN)})
+MAX_FINDINGS = 100                  # of one text: who reads more mends the first ones and looks again
 _ALWAYS: dict[str, Function] = {"range": Function(Shape.list_of(INTEGER)), "namespace": Function(ANY, (), True)}
 
 
@@ -63,7 +64,7 @@ class Inference:
             found = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)").search(self.lines[line - 1], max(column - 1, 0))
             column = found.start() + 1 if found else column
         finding = Finding(code, message, mend, line, column)
-        if finding not in self.findings:
+        if len(self.findings) < MAX_FINDINGS and finding not in self.findings:
             self.findings.append(finding)
 
     # --- reading
@@ -205,6 +206,10 @@ class Inference:
                 self.shape(bound)
             return replace(base, optional=False) if base.kind in ("list", "string") else ANY
         self.shape(node.arg)
+        if base.kind in ("object", "files", "collection") and isinstance(node.arg, nodes.Const):
+            message = f"{_written(node.node) or 'the value'} is {base.describe()}: its keys are texts"
+            self.report("unknown-attribute", message, did_you_mean("", base.fields()), node.arg)
+            return ANY
         if base.kind in ("files", "collection"):
             return (base.element or ANY).as_optional()
         if base.kinds <= SCALARS - {"string"} and base.kind != "any":
@@ -255,7 +260,8 @@ class Inference:
         base = self.bound(callee.node)
         self._arguments(node)
         if isinstance(base, Module):
-            return self._called(self.field(base, callee.attr, callee), node, callee.attr)
+            member = self.field(base, callee.attr, callee)
+            return self._called(member, node, callee.attr) if callee.attr in base.members else ANY
         owner = _written(callee.node) or "x"
         if callee.attr in habits.METHODS:
             mend = "write `" + re.sub(r"\bx\b", lambda _: owner, habits.METHODS[callee.attr]) + "`"
@@ -299,7 +305,7 @@ class Inference:
     def _filter(self, node: nodes.Filter) -> Shape:
         shape = self.shape(node.node) if node.node is not None else TEXT
         args = [self.shape(argument) for argument in node.args]
-        named = {keyword.key: keyword.value for keyword in node.kwargs}
+        named: dict[str, nodes.Expr] = {str(keyword.key): keyword.value for keyword in node.kwargs}
         for value in named.values():
             self.shape(value)
         if node.dyn_args is not None or node.dyn_kwargs is not None:
@@ -418,6 +424,8 @@ class Inference:
 
     def _either(self, node: nodes.And | nodes.Or) -> Shape:
         left, right = self.shape(node.left), self.shape(node.right)
+        if isinstance(node, nodes.Or) and isinstance(node.right, nodes.List) and not node.right.items and left.kind == "list":
+            return replace(left, optional=False)                     # `x or []`
         if isinstance(node, nodes.Or):
             return Shape.union(replace(left, optional=False), right)
         return Shape.union(left, right)

@@ -17,7 +17,7 @@ MAX_TEXT = 4 * 1024 * 1024          # characters of one rendered text, and of an
 MAX_WORK = 4 * MAX_TEXT             # characters built in all, thrown away ones included
 MAX_RANGE = 100_000
 MAX_BITS = 4096                     # of a whole number
-MAX_SOURCE = 1024 * 1024            # characters of a template
+MAX_SOURCE = 256 * 1024             # characters of a template
 MAX_EXPRESSION = 64 * 1024          # characters of an expression
 
 

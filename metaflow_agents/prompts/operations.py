@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from jinja2.environment import TemplateModule
 from jinja2.runtime import LoopContext
 from jinja2.utils import Namespace
 
@@ -24,8 +25,9 @@ def kind(value: object) -> str:
     """How messages call a value: `a list`, `text`, `a number` …"""
     names: tuple[tuple[type | tuple[type, ...], str], ...] = (
         (bool, "true or false"), (str, "text"), ((int, float), "a number"), ((list, tuple, range), "a list"),
-        (FilesView, "a set of files"), (CollectionView, "a collection"), (Mapping, "a mapping"), (type(None), "null"), (type(MISSING), "missing"),
-        (Namespace, "a namespace"), (LoopContext, "the loop"))
+        (FilesView, "a set of files"), (CollectionView, "a collection"),
+        (Mapping, "a mapping"), (type(None), "null"), (type(MISSING), "missing"),
+        (Namespace, "a namespace"), (LoopContext, "the loop"), (TemplateModule, "an imported template"))
     return next((name for types, name in names if isinstance(value, types)), "a function")
 
 
@@ -46,6 +48,8 @@ def field(value: Any, name: str) -> Any:
             return Namespace.__getattribute__(value, name)
         except AttributeError:
             return MISSING
+    if isinstance(value, TemplateModule):
+        return MISSING if name.startswith("_") else value.__dict__.get(name, MISSING)
     mend = "take an item, or `map(attribute=…)`" if isinstance(value, list | tuple) else "only mappings have fields"
     raise ExpressionError(f"there is no `.{name}`: the value is {kind(value)}; mend: {mend}")
 

@@ -53,7 +53,9 @@ def compiled_expression(text: str) -> Template:
     """An expression made ready to run. Raises one of UNREADABLE."""
     tree = parse_expression(text)
     body = [nodes.Assign(nodes.Name(RESULT, "store", lineno=1), tree, lineno=1)]
-    return _made(sandbox(), nodes.Template(body, lineno=1).set_environment(sandbox()))
+    whole = nodes.Template(body, lineno=1)
+    whole.set_environment(sandbox())
+    return _made(sandbox(), whole)
 
 
 @lru_cache(maxsize=512)

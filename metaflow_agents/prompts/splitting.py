@@ -28,4 +28,6 @@ def split_template(template: str) -> tuple[tuple[bool, str], ...]:
                 raise ExpressionError(f"`{template}`: only `{{{{ value }}}}` may stand in a path pattern")
     except TemplateSyntaxError as error:
         raise ExpressionError(f"`{template}`: {plainly(error)}") from None
+    if inside is not None:
+        raise ExpressionError(f"`{template}`: `{{{{` is not closed; add `}}}}`")
     return tuple(parts)

@@ -21,8 +21,13 @@ RESERVED = ("loop", "range", "namespace", "history", "self", "super", "caller", 
 class Walker:
     """Walks a template's statements; expressions go to `inference`."""
 
-    def __init__(self, text: str, scopes: Scopes, templates: Mapping[str, str], open_: tuple[str, ...] = ()) -> None:
-        self.scopes, self.templates, self.open = scopes, templates, open_
+    def __init__(
+        self, text: str, scopes: Scopes, templates: Mapping[str, str], parent: Walker | None = None, name: str = "",
+    ) -> None:
+        self.scopes, self.templates = scopes, templates
+        self.open: tuple[str, ...] = (*parent.open, name) if parent else ()
+        # what was walked already, by template and the names that it saw: includes of includes would multiply
+        self.walked: dict[tuple[object, ...], Walker | None] = parent.walked if parent else {}
         self.inference = Inference(text, scopes)
         self.walking: dict[type[nodes.Node], Callable[[Any], None]] = {
             nodes.Output: self._output, nodes.For: self._for, nodes.If: self._if, nodes.Macro: self._macro,
@@ -104,11 +109,11 @@ class Walker:
             mend = "`| lines` or `| list` make a list of a text" if "string" in shape.kinds else "loop over a list"
             self.inference.report("not-a-list", f"the loop is over {shape.describe()}, which is no list", mend, node.iter)
         with self.scopes.inner():
-            pairs = isinstance(node.iter, nodes.Filter) and node.iter.name in ("items", "dictsort") and node.iter.node is not None
-            if pairs and isinstance(node.target, nodes.Tuple) and len(node.target.items) == 2:
+            mapping = node.iter.node if isinstance(node.iter, nodes.Filter) and node.iter.name in ("items", "dictsort") else None
+            if mapping is not None and isinstance(node.target, nodes.Tuple) and len(node.target.items) == 2:
                 silent = Inference("", self.scopes)                  # walked already: this only asks for the shape
                 self._bind(node.target.items[0], TEXT)
-                self._bind(node.target.items[1], value_of(silent.shape(node.iter.node)))  # type: ignore[union-attr]
+                self._bind(node.target.items[1], value_of(silent.shape(mapping)))
             else:
                 self._bind(node.target, item_of(shape))
             self.scopes.bind("loop", LOOP)
@@ -175,7 +180,11 @@ class Walker:
         scopes = Scopes(given)
         if with_context:
             scopes.locals = [{key: bound for names in self.scopes.locals for key, bound in names.items()}]
-        other = Walker(self.templates[name], scopes, self.templates, (*self.open, name))
+        seen = (name, with_context, frozenset(scopes.locals[0]))
+        if seen in self.walked:
+            return self.walked[seen]
+        other = Walker(self.templates[name], scopes, self.templates, self, name)
+        self.walked[seen] = None
         try:
             other.walk(read_template(self.templates[name]).body)
         except UNREADABLE as error:
@@ -188,6 +197,7 @@ class Walker:
         self.inference.names |= other.inference.names
         self.inference.paths |= other.inference.paths
         self.inference.histories |= other.inference.histories
+        self.walked[seen] = other
         return other
 
     def _include(self, node: nodes.Include | nodes.Extends) -> None:

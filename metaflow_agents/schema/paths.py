@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -238,7 +238,7 @@ class _Automaton:
         after = self.known.get((states, char))
         if after is None:
             after = self.closed({after for state in states for ranges, after in self.moves[state]
-                                 if any(low <= char <= high for low, high in ranges)})
+                                 if _holds(ranges, char)})
             if len(self.known) < 20_000:
                 self.known[states, char] = after
         return after
@@ -262,10 +262,7 @@ def _automaton(pattern: str) -> _Automaton:
             continue
         for token in _tokens(part):
             if token.many:
-                here = made.state()             # a state of its own: a loop on a shared one would leak into `**`
-                made.free[at].append(here)
-                made.moves[here].append((token.ranges, here))
-                at = here
+                made.moves[at].append((token.ranges, at))
             else:
                 after = made.state()
                 made.moves[at].append((token.ranges, after))
@@ -294,42 +291,51 @@ def _matches(pattern: str, path: str) -> bool:
     return len(automaton.moves) - 1 in states
 
 
+_Pair = tuple[int, int, str]          # a state of each automaton, and of the one of all paths
+
+
 def _meeting(first: _Automaton, second: _Automaton) -> str | None:
-    """A shortest path that both accept and that `refusal` lets pass: breadth first over the product."""
+    """A shortest path that both accept and that `refusal` lets pass: breadth first over the product of states."""
     chars = _letters(first, second)
-    start = first.closed({0}), second.closed({0}), "start"
-    before: dict[tuple[frozenset[int], frozenset[int], str], tuple[object, str]] = {start: (None, "")}
+    start: _Pair = (0, 0, "start")
+    before: dict[_Pair, tuple[_Pair | None, str]] = {start: (None, "")}
     queue = deque([start])
     while queue:
         here = queue.popleft()
-        a, b, part = here
-        if len(first.moves) - 1 in a and len(second.moves) - 1 in b and _may_end(part):
+        ends = first.closed({here[0]}), second.closed({here[1]})
+        if len(first.moves) - 1 in ends[0] and len(second.moves) - 1 in ends[1] and _may_end(here[2]):
             return _spelled(before, here)
+        moves = [(ranges, other, after, next_) for a in ends[0] for ranges, after in first.moves[a]
+                 for b in ends[1] for other, next_ in second.moves[b]]
         for char in chars:
-            follows = _follow(part, chr(char))
-            after = (first.step(a, char), second.step(b, char), follows or "")
-            if follows and after[0] and after[1] and after not in before:
-                before[after] = here, chr(char)
-                queue.append(after)
+            follows = _follow(here[2], chr(char))
+            for ranges, other, after, next_ in moves if follows else ():
+                pair = (after, next_, follows or "")
+                if pair not in before and _holds(ranges, char) and _holds(other, char):
+                    before[pair] = here, chr(char)
+                    queue.append(pair)
     return None
 
 
-def _spelled(before: dict[tuple[frozenset[int], frozenset[int], str], tuple[object, str]], end: object) -> str:
-    text = ""
-    at: object = end
-    while at is not None:
-        at, char = before[at]                   # type: ignore[index]
-        text = char + text
+def _holds(ranges: Ranges, char: int) -> bool:
+    return any(low <= char <= high for low, high in ranges)
+
+
+def _spelled(before: Mapping[_Pair, tuple[_Pair | None, str]], end: _Pair) -> str:
+    text, at = "", before[end]
+    while at[0] is not None:
+        text, at = at[1] + text, before[at[0]]
     return text
 
 
 def _letters(*automata: _Automaton) -> list[int]:
-    """One character at least of every set that the automata can tell apart, plain ones first."""
-    edges = {ord(char) for char in "/.:~ xagitGIT_0"}
+    """One usable character at least of every set that the automata can tell apart, plain ones first.
+
+    Where ranges meet, the meeting begins at the low end of one; where that one is of no use there, at the next that is.
+    """
+    edges = {ord(char) + more for char in "/.:~ agitxzAGITZ\\" for more in (0, 1)} | {0xA0}
     for automaton in automata:
-        for moves in automaton.moves:
-            for ranges, _ in moves:
-                edges.update(bound for low, high in ranges for bound in (low - 1, low, high, high + 1))
+        edges.update(low for moves in automaton.moves for ranges, _ in moves for low, _ in ranges)
     usable = [edge for edge in edges if 0 <= edge <= 0x10FFFF and not _CONTROL.match(chr(edge)) and edge != ord("\\")]
     return sorted(usable, key=lambda char: (char != ord("x"), not chr(char).isalnum(), char > 127, char))
 

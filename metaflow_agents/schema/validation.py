@@ -114,17 +114,13 @@ def _object(node: Mapping[str, Any]) -> Core:
     for name, written in node.get("properties", {}).items():
         core = _core(written)
         if "default" in written and name not in required:
-            # The default is checked too: what it leaves out has defaults of its own.
-            core = core_schema.with_default_schema(core, default_factory=_fresh(written["default"]), validate_default=True)
+            # The default is validated too: what it leaves out has defaults of its own, and the result is a fresh copy.
+            core = core_schema.with_default_schema(core, default=written["default"], validate_default=True)
         fields[name] = core_schema.typed_dict_field(core, required=name in required)
     if others is False:
         return core_schema.typed_dict_schema(fields, strict=True, extra_behavior="forbid")
     return core_schema.no_info_after_validator_function(keys_encodable, core_schema.typed_dict_schema(
         fields, strict=True, extra_behavior="allow", extras_schema=_core({} if others is True else others)))
-
-
-def _fresh(value: Any) -> Callable[[], Any]:
-    return lambda: copy.deepcopy(value)
 
 
 def _array(node: Mapping[str, Any]) -> Core:

@@ -69,9 +69,10 @@ class Files:
         try:
             text = data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            line = data[:error.start].count(b"\n") + 1
+            before = data[:error.start].decode("utf-8-sig", "replace")
             self.problems.append(Problem("template-encoding", f"byte 0x{data[error.start]:02x} is not UTF-8",
-                                         "save the file as UTF-8 text", shown, line, 1))
+                                         "save the file as UTF-8 text",
+                                         shown, before.count("\n") + 1, len(before) - before.rfind("\n")))
             return None
         self.sources[shown] = text
         return text
@@ -168,7 +169,8 @@ class _Schemas:
         except SchemaWritten as error:
             for fault in error.faults:
                 place_of = document.key_at if fault.code in _ABOUT_KEYS else document.at
-                self.files.problems.append(Problem(fault.code, fault.message, fault.mend, document.file, *place_of(*root, *fault.path)))
+                self.files.problems.append(Problem(fault.code, fault.message, fault.mend, document.file,
+                                                   *place_of(*root, *fault.path)))
             return {}
 
     def _file(self, name: str, place: Place) -> Document | None:

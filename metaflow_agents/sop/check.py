@@ -104,7 +104,7 @@ def _folders(loaded: LoadedSOP, start: Path) -> tuple[Path, ...]:
 
 
 def _sorted(problems: tuple[Problem, ...], entry: str) -> tuple[Problem, ...]:
-    """By place; those of the SOP itself before those of the files that it names. Where YAML itself is at fault, the rest follows."""
+    """By place; those of the SOP itself before those of the files that it names; where YAML is at fault, nothing else is."""
     broken = {(one.file, one.line, one.column) for one in problems if one.code.startswith("yaml-") and one.line}
     left = [one for one in problems if one.code.startswith("yaml-") or (one.file, one.line, one.column) not in broken]
     return tuple(sorted(dict.fromkeys(left), key=lambda one: (one.file != entry, one.file, one.line, one.column, one.code)))

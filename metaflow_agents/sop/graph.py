@@ -88,15 +88,14 @@ class SOPGraph:
         """Step → 1 + the latest of its needs, each as early as any maker allows. Absent: it can never fire."""
         stage: dict[str, int] = {}
         available = dict.fromkeys(self.given, 0)
-        changed = True
-        while changed:
-            changed = False
-            for name, step in self.steps.items():
-                if name not in stage and all(artifact in available for artifact in needed(step)):
-                    stage[name] = 1 + max((available[artifact] for artifact in needed(step)), default=0)
-                    for artifact in makes(step):
-                        available[artifact] = min(available.get(artifact, NEVER), stage[name])
-                    changed = True
+        for now in range(1, len(self.steps) + 1):           # stage by stage, so that the earliest maker of each need counts
+            started = [name for name, step in self.steps.items()
+                       if name not in stage and all(artifact in available for artifact in needed(step))]
+            for name in started:
+                stage[name] = now
+            for name in started:
+                for artifact in makes(self.steps[name]):
+                    available.setdefault(artifact, now)
         return stage
 
     def rank(self, step: str) -> tuple[int, int]:

@@ -46,6 +46,9 @@ def told(error: yaml.YAMLError, text: str, file: str) -> Problem:
     if "quoted scalar" in context and ("end of stream" in problem or "document indicator" in problem):
         start = getattr(error, "context_mark", None) or mark
         line, column = (start.line + 1, start.column + 1) if start else (line, column)
+        if _opened_before(_line(text, line)[:column - 1], _character(text, start)):
+            return Problem("yaml-cut", "YAML cut a value at a comma or bracket inside its quotes",
+                           "put the whole value in quotes: inside `{…}` and `[…]` a comma ends it", file, line, column)
         return Problem("yaml-syntax", "the quote that opens here is never closed",
                        "close it, and double a quote inside a quoted text", file, line, column)
     if " flow " in context and mark is not None and mark.index >= len(text.rstrip()):
@@ -62,6 +65,11 @@ def told(error: yaml.YAMLError, text: str, file: str) -> Problem:
         return Problem("yaml-braces", "`{{ }}` at the start of an unquoted value is a mapping to YAML",
                        'put the whole value in quotes: "{{ … }}"', file, line, column)
     return Problem("yaml-syntax", message, mend, file, line, column)
+
+
+def _opened_before(line: str, quote: str) -> bool:
+    """Whether the line opened such a quote already, inside a value that does not begin with it: `{value: join(', ')}`."""
+    return line.count(quote) % 2 == 1 and re.search(r"[{\[]", line) is not None
 
 
 def _words(problem: str, character: str) -> tuple[str, str]:

@@ -49,12 +49,14 @@ def _fitting(c: Context, name: str, step: Step) -> None:
     for key, doers in FITS.items():
         if getattr(step, key) is None or doer in doers or not c.own("steps", name, key):
             continue
-        mend = {"task": f"remove it; a `{doer}` step is told nothing", "check": "remove it, or let a step check what this one makes",
+        mend = {"task": f"remove it; a `{doer}` step is told nothing",
+                "check": "remove it, or let a step check what this one makes",
                 "parse": "remove it", "args": "remove it"}.get(key, "remove it")
         c.say("key-misplaced", ("steps", name, key), f"`{key}` is a key of `{doers[0]}` steps, and `{name}` is a `{doer}` step",
               mend, key=True)
     if doer != "role" and step.budget and (step.budget.tokens or step.budget.calls) and c.own("steps", name, "budget"):
-        c.say("key-misplaced", ("steps", name, "budget"), f"`budget` caps model calls, and `{name}` is a `{doer}` step that makes none",
+        c.say("key-misplaced", ("steps", name, "budget"),
+              f"`budget` caps model calls, and `{name}` is a `{doer}` step that makes none",
               "remove it; `timeout` bounds the time of an attempt", key=True)
 
 
@@ -66,9 +68,8 @@ def _role(c: Context, name: str, step: Step) -> None:
     close = nearest(role, c.sop.roles)
     if close in c.lost_roles:
         return                                            # the slip is in the declaration, and told there
-    c.say("unknown-role", where, f"`{role}` is no role of this SOP",
-          did_you_mean(role, c.sop.roles) if close else f"declare it: `roles: {{{role}: {{}}}}` takes it from `roles/{role}.yaml`; "
-          + did_you_mean(role, c.sop.roles))
+    declare = "" if close else f"declare it: `roles: {{{role}: {{}}}}` takes it from `roles/{role}.yaml`; "
+    c.say("unknown-role", where, f"`{role}` is no role of this SOP", declare + did_you_mean(role, c.sop.roles))
 
 
 def _command(c: Context, name: str, step: Step, where: Place, written: str | tuple[str, ...]) -> tuple[str, ...]:
@@ -79,7 +80,8 @@ def _command(c: Context, name: str, step: Step, where: Place, written: str | tup
         argv = parse_argv(written)
     except CommandWritten as fault:
         before = written[:fault.offset] if isinstance(written, str) else ""
-        inside = (before.count("\n") + 1, fault.offset - (before.rfind("\n") + 1) + 1) if isinstance(written, str) and written else None
+        inside = (before.count("\n") + 1, fault.offset - (before.rfind("\n") + 1) + 1) if isinstance(written,
+                                                                                                     str) and written else None
         c.say(fault.code, where, fault.message, fault.mend, inside=inside)
         return ()
     if isinstance(written, str):
@@ -132,7 +134,8 @@ def _strategy(c: Context, name: str, step: Step) -> None:
     at_key = c.has(*where, strategy)
     spot: Place = (*where, strategy) if at_key else where
     if strategy in LATER_STRATEGIES and strategy not in c.strategies:
-        c.say("not-built", spot, f"the strategy `{strategy}` is not built in this version", f"there is: {', '.join(c.strategies)}", key=at_key)
+        c.say("not-built", spot, f"the strategy `{strategy}` is not built in this version",
+              f"there is: {', '.join(c.strategies)}", key=at_key)
     elif strategy not in c.strategies:
         c.say("unknown-strategy", spot, f"there is no strategy `{strategy}`", did_you_mean(strategy, c.strategies), key=at_key)
     elif parameters is not None and not isinstance(parameters, dict):
@@ -170,4 +173,5 @@ def check_model(c: Context, where: Place, model: str, *, named: bool = True) -> 
         c.say("not-built", where, f"the model `{model}` is not built in this version", "write `dry`, or `python:MODULE:FUNCTION`")
     else:
         names = [*(c.sop.models if named else ()), "dry"]
-        c.say("unknown-model", where, f"`{model}` is no model", f"write `python:MODULE:FUNCTION`, or a name; {did_you_mean(model, names)}")
+        c.say("unknown-model", where, f"`{model}` is no model",
+              f"write `python:MODULE:FUNCTION`, or a name; {did_you_mean(model, names)}")

@@ -12,7 +12,7 @@ from metaflow_agents.schema.shape import Shape
 from metaflow_agents.schema.sop import NAME_PATTERN, Step
 from metaflow_agents.sop.checks import cut
 from metaflow_agents.sop.checks.context import Context, Place
-from metaflow_agents.sop.graph import artifact_of, reads
+from metaflow_agents.sop.graph import artifact_of
 
 Scope = Mapping[str, Shape]
 UNKNOWN_NAME = "unknown-name"
@@ -29,7 +29,7 @@ def run_shape(c: Context) -> Shape:
     """`run`: the run's name and its inputs."""
     schemas = {name: c.program.schemas.get(f"input:{name}", {}) for name in c.sop.inputs}
     if any("$defs" in schema or "$python" in schema for schema in schemas.values()):
-        schemas = dict.fromkeys(schemas, {})
+        schemas = {name: {} for name in schemas}
     inputs = {"type": "object", "properties": schemas, "required": list(schemas), "additionalProperties": False}
     return Shape.of({"type": "object", "properties": {"name": {"type": "string"}, "inputs": inputs},
                      "required": ["name", "inputs"], "additionalProperties": False})
@@ -218,8 +218,11 @@ def _stored(c: Context, file: str | None, scope: Scope, owner: str) -> None:
     text = c.program.templates[file or ""]
     analysis = analyse_template(text, scope, c.program.templates)
     c.analyses.append(("", analysis))
+    lost = any(problem.code.startswith("template-") for problem in c.reading)
     for finding in analysis.findings:
         code, message = finding.code, finding.message
+        if code == "unknown-include" and lost:
+            continue                                      # why the template is not there was told while reading
         if code == UNKNOWN_NAME and (name := _name_at(text, finding)) in c.known:
             code, message = "not-read", f"`{name}` is named here, but nothing that {owner} is shown holds it"
         c.say_at(code, *c.loaded.places.template(file or "", finding.line, finding.column), message, finding.mend)

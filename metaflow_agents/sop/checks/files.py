@@ -12,6 +12,9 @@ from metaflow_agents.sop.checks.context import Context, Place
 from metaflow_agents.sop.checks.expressions import run_shape, step_scope, template
 from metaflow_agents.sop.graph import reads
 
+_WILD = re.compile(r"\*+|\?|\[")
+_MOST_WILDCARDS = 20
+"""Whether two patterns meet is decided exactly, at a cost that grows with their wildcards."""
 _HOLE = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 
 
@@ -30,12 +33,14 @@ def _artifact(c: Context, name: str, artifact: Artifact) -> None:
     kinds = [key for key, given in (("schema", artifact.schema_ is not None), ("each", "each" in artifact.model_fields_set),
                                     ("files", bool(artifact.files))) if given]
     if len(kinds) > 1:
-        c.say("two-kinds", (*where, kinds[1]), f"`{name}` has `{kinds[0]}` and `{kinds[1]}`: an artifact is data, a collection, or files",
+        c.say("two-kinds", (*where, kinds[1]),
+              f"`{name}` has `{kinds[0]}` and `{kinds[1]}`: an artifact is data, a collection, or files",
               "keep one of them", key=True)
     for index, pattern in enumerate(artifact.files):
         _pattern(c, c.entry(*where, "files", index), pattern)
     if artifact.files and artifact.file is not None:
-        c.say("file-misplaced", (*where, "file"), f"`{name}` is a set of files, and they lie where they are", "remove `file`", key=True)
+        c.say("file-misplaced", (*where, "file"), f"`{name}` is a set of files, and they lie where they are", "remove `file`",
+              key=True)
     elif artifact.file is not None:
         _file(c, name, artifact)
     if artifact.render is not None and artifact.file is None:
@@ -63,6 +68,8 @@ def _filled(pattern: str) -> str:
 
 def _pattern(c: Context, where: Place, pattern: str) -> bool:
     why = paths.pattern_refusal(_filled(pattern))
+    if len(_WILD.findall(_filled(pattern))) > _MOST_WILDCARDS:
+        why = why or f"it holds more than {_MOST_WILDCARDS} wildcards"
     if why:
         c.say("path-refused", where, f"the pattern `{pattern}` is refused: {why}",
               "write a pattern relative to the run's repository, such as `src/**`")
@@ -83,7 +90,8 @@ def _pattern_names(c: Context, name: str, artifact: Artifact) -> None:
         known = {c.mended.get(one, one) for one in reads(step)} | set(reads(step))
         for one in sorted(names - known):
             c.say("not-read", ("steps", maker, "makes"),
-                  f"the files of `{name}` lie where `{one}` says, and `{maker}` does not read `{one}`", f"add `{one}` to its `sees`")
+                  f"the files of `{name}` lie where `{one}` says, and `{maker}` does not read `{one}`",
+                  f"add `{one}` to its `sees`")
 
 
 def _patterns(c: Context, name: str, step: Step) -> None:
@@ -127,9 +135,10 @@ def _command_files(c: Context, name: str, step: Step) -> None:
     each = "each" in artifact.model_fields_set
     written = artifact.each if each else artifact.schema_
     if not (step.parse or "").startswith("json") and written not in (None, {}):
+        fields = ", ".join(_fixed_fields(c, step.makes.artifact))
         kind = "with `parse: junit` " if (step.parse or "").startswith("junit") else ""
         c.say("fixed-schema", (*place, "each" if each else "schema"), f"what a command {kind}makes has a schema of its own",
-              f"declare `{step.makes.artifact}: {'{each: {}}' if each else '{}'}`; its fields are: {', '.join(_fixed_fields(c, step.makes.artifact))}",
+              f"declare `{step.makes.artifact}: {'{each: {}}' if each else '{}'}`; its fields are: {fields}",
               key=True)
 
 
@@ -139,10 +148,12 @@ def check_failures(c: Context) -> None:
         artifact = c.sop.artifacts.get(step.on_fail.artifact or "")
         if artifact is None:
             continue
-        key = next((key for key, given in (("schema", artifact.schema_ not in (None, {})), ("each", "each" in artifact.model_fields_set),
+        key = next((key for key, given in (("schema", artifact.schema_ not in (None, {})),
+                                           ("each", "each" in artifact.model_fields_set),
                                            ("files", bool(artifact.files))) if given), None)
         if key:
-            c.say("fixed-schema", ("artifacts", step.on_fail.artifact or "", key), f"what the failure of `{name}` makes has a schema of its own",
+            c.say("fixed-schema", ("artifacts", step.on_fail.artifact or "", key),
+                  f"what the failure of `{name}` makes has a schema of its own",
                   f"declare `{step.on_fail.artifact}: {{}}`; its fields are: step, key, error, items", key=True)
 
 
@@ -153,7 +164,7 @@ def _fixed_fields(c: Context, artifact: str) -> tuple[str, ...]:
 def _owned(c: Context) -> Iterator[tuple[str, str, Place]]:
     for name, artifact in c.sop.artifacts.items():
         for index, pattern in enumerate(artifact.files):
-            if "{{" not in pattern:
+            if "{{" not in pattern and len(_WILD.findall(pattern)) <= _MOST_WILDCARDS:
                 yield name, pattern, c.entry("artifacts", name, "files", index)
         if artifact.file is not None and not artifact.files and "{{" not in artifact.file and not paths.refusal(artifact.file):
             yield name, paths.escape(artifact.file), ("artifacts", name, "file")
@@ -165,8 +176,15 @@ def _overlaps(c: Context) -> None:
     told: set[tuple[str, str]] = set()
     for name, pattern, where in _owned(c):
         for other, theirs in seen:
-            if other != name and (other, name) not in told and (path := paths.overlap(theirs, pattern)):
+            if other != name and (other, name) not in told and _may_meet(theirs,
+                                                                         pattern) and (path := paths.overlap(theirs, pattern)):
                 told.add((other, name))
                 c.say("files-overlap", where, f"`{name}` and `{other}` both own the path `{path}`",
                       "make the patterns apart, so that each path belongs to one artifact")
         seen.append((name, pattern))
+
+
+def _may_meet(first: str, second: str) -> bool:
+    """Whether what stands before the wildcards agrees; cheap, so that many patterns can be compared."""
+    one, other = _WILD.split(first, maxsplit=1)[0], _WILD.split(second, maxsplit=1)[0]
+    return one.startswith(other) or other.startswith(one)

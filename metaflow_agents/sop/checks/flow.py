@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from metaflow_agents.schema.sop import SOP, Step
 from metaflow_agents.sop.checks.context import Context
 from metaflow_agents.sop.graph import SOPGraph, artifact_of, needed
@@ -30,7 +32,8 @@ def _mended(c: Context) -> SOP:
     steps: dict[str, Step] = {}
     for name, step in c.sop.steps.items():
         update: dict[str, object] = {
-            kind: tuple(entry for entry in getattr(step, kind) if artifact_of(entry) in c.known) for kind in ("needs", "wants", "sees")}
+            kind: tuple(entry for entry in getattr(step, kind) if artifact_of(entry) in c.known) for kind in ("needs", "wants",
+                                                                                                              "sees")}
         made = c.mended.get(step.makes.artifact, step.makes.artifact)
         if made in c.sop.inputs:
             made = f"{made} by {name}"                    # told already, and no loop follows from it
@@ -52,9 +55,11 @@ def _never(c: Context, graph: SOPGraph) -> set[str]:
         waits = circle[1] if len(circle) > 1 else first
         artifact = next(a for a in needed(graph.steps[first]) if waits in graph.makers.get(a, ()))
         index = next(i for i, entry in enumerate(c.sop.steps[first].needs) if artifact_of(entry) == artifact)
-        way = f", and {' → '.join(f'`{step}`' for step in [*circle[1:], first])} wait for each other" if len(circle) > 1 else ""
+        others = [*circle[1:], first]
+        way = "".join(f", and `{one}` waits for `{next_}`" for one, next_ in pairwise(others))
+        maker = "it" if waits == first else f"`{waits}`"
         c.say("never-fires", c.entry("steps", first, "needs", index),
-              f"`{first}` can never fire: it needs `{artifact}`, which only {'it' if waits == first else f'`{waits}`'} makes{way}",
+              f"`{first}` can never fire: it needs `{artifact}`, which only {maker} makes{way}",
               f"move `{artifact}` to `wants`, or give it `initial:`")
     return never
 
@@ -86,5 +91,6 @@ def _unordered(c: Context, graph: SOPGraph) -> None:
         by_failure = c.sop.steps[second].makes.artifact != artifact
         where = ("steps", second, "on_fail") if by_failure else ("steps", second, "makes")
         c.say("unordered-makers", where, f"`{first}` and `{second}` both make `{artifact}`, and neither comes after the other",
-              f"let one read what the other makes (such as `sees: [{artifact}]` in `{second}`), or let each make an artifact of its own")
+              f"let one read what the other makes (such as `sees: [{artifact}]` in `{second}`), or "
+              "let each make an artifact of its own")
 

@@ -89,14 +89,15 @@ def _key(c: Context, name: str, foreach: Foreach, item: Shape, scope: dict[str, 
         if not item.kinds & {"any", "string"}:
             texts = [field for field in item.fields() if (found := item.field(field)) and found.kind == "string"]
             c.say("key-missing", where[:-1], f"the items are {item.describe()}, no texts: each needs a `key`",
-                  f"add `key: {foreach.as_}.{texts[0]}`" if texts else "add `key:`, an expression that gives a different text for each item")
+                  f"add `key: {foreach.as_}.{texts[0]}`" if texts
+                  else "add `key:`, an expression that gives a different text for each item")
         return
     analysis = expression(c, where, foreach.key, scope, name)
     if analysis and not analysis.findings and not analysis.shape.kinds & {"any", "string"}:
+        written = f"({foreach.key})" if " " in foreach.key else foreach.key
         number = analysis.shape.kinds <= {"number", "integer", "boolean"}
         c.say("key-text", where, f"`key` gives {analysis.shape.describe()}; it has to be a text",
-              f"write `({foreach.key}) | string`" if number and " " in foreach.key else f"write `{foreach.key} | string`" if number
-              else "name a field that is a text")
+              f"write `{written} | string`" if number else "name a field that is a text")
 
 
 def _after(c: Context, name: str, foreach: Foreach, scope: dict[str, Shape]) -> None:
@@ -111,5 +112,6 @@ def _after(c: Context, name: str, foreach: Foreach, scope: dict[str, Shape]) -> 
         c.say("after-list", where, f"`after` gives {shape.describe()}; it has to be a list of keys",
               f"write `[{foreach.after}]`" if shape.kind == "string" else "give the keys of the items that come first")
     elif "list" in shape.kinds and not shape.item().kinds & {"any", "string"}:
+        change = "map(attribute='FIELD')" if shape.item().kind == "object" else "map('string')"
         c.say("after-list", where, f"`after` gives a {shape.describe()}; it has to be a list of keys, which are texts",
-              f"write `{foreach.after} | map(attribute='FIELD')`" if shape.item().kind == "object" else f"write `{foreach.after} | map('string')`")
+              f"write `{foreach.after} | {change}`")

@@ -31,7 +31,8 @@ def _clashes(c: Context) -> None:
     sop = c.sop
     for name in sop.artifacts:
         if name in sop.inputs:
-            c.say("input-and-artifact", ("artifacts", name), f"`{name}` is an input and an artifact", "give one of them another name",
+            c.say("input-and-artifact", ("artifacts", name), f"`{name}` is an input and an artifact",
+                  "give one of them another name",
                   key=True)
             c.muted.add(name)
     for kind, names in (("step", sop.steps), ("role", sop.roles)):
@@ -165,7 +166,7 @@ def _unmade(c: Context) -> None:
                   f"`{step}` {'needs' if kind == 'needs' else 'reads'} `{name}`, which no step makes", mend)
         elif name in (c.sop.outputs or ()):
             c.say("nobody-makes", ("outputs", list(c.sop.outputs or ()).index(name)),
-                  f"the output `{name}` is made by no step", mend)
+                  f"the output `{name}` is made by no step", f"let a step make it (`makes: {name}`), or remove it")
         else:
             c.say("nobody-makes", ("artifacts", name), f"no step makes `{name}`", f"{mend}; or remove it", key=True)
 
@@ -175,7 +176,7 @@ def _unread(c: Context) -> None:
     read |= {c.mended[name] for name in read if name in c.mended} | c.named
     read |= {artifact for role in c.sop.roles.values() for artifact in role.watches}
     for name in c.sop.inputs:
-        if name not in read and name not in c.muted:
+        if name not in read and name not in c.muted and not _through_run(c, name):
             c.say("unused-input", ("inputs", name), f"no step reads the input `{name}`",
                   "name it in a step's `needs` or `sees`, or remove it", key=True)
     if c.sop.outputs is None:
@@ -186,6 +187,11 @@ def _unread(c: Context) -> None:
                   "add it to `outputs`, let a step read it, or remove it with the step that makes it", key=True)
 
 
+def _through_run(c: Context, name: str) -> bool:
+    """Whether an input is named as `run.inputs.NAME`, or all of them as `run.inputs`."""
+    return any(path[:2] == ("run", "inputs") and path[2:3] in ((), (name,)) for path in c.named_paths)
+
+
 def _unused_roles(c: Context) -> None:
     used = {step.role for step in c.sop.steps.values() if step.role}
     if c.role_expressions:
@@ -193,7 +199,8 @@ def _unused_roles(c: Context) -> None:
     used |= {nearest(name, c.sop.roles) or name for name in used}
     for name in c.sop.roles:
         if name not in used and name not in c.lost_roles:
-            c.say("unused-role", ("roles", name), f"no step is done by the role `{name}`", "give it a step, or remove it", key=True)
+            c.say("unused-role", ("roles", name), f"no step is done by the role `{name}`", "give it a step, or remove it",
+                  key=True)
 
 
 def _unread_results(c: Context) -> None:

@@ -1,0 +1,106 @@
+"""The house rules: floors, circles, and what may be imported or touched where."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import grimp
+import networkx as nx
+import pytest
+
+import metaflow_agents
+
+PACKAGE = Path(metaflow_agents.__file__).parent
+MODULES = sorted(PACKAGE.rglob("*.py"))
+ONLY_IN = {                                  # external package → the rooms that may import it
+    "openai": ("models",),
+    "yaml": ("sop",),
+    "networkx": ("sop/graph.py",),
+    "jinja2": ("prompts", "views"),
+    "sqlite3": ("journal",),
+    "typer": ("cli",),
+    "rich": ("cli", "views"),
+    "subprocess": ("sandbox",),
+}
+
+
+def room(path: Path) -> str:
+    return path.relative_to(PACKAGE).as_posix()
+
+
+def imported(path: Path) -> list[tuple[str, int]]:
+    """(top-level package, line) of every import of a module, those inside functions too."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found += [(name.name.partition(".")[0], node.lineno) for name in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.append((node.module.partition(".")[0], node.lineno))
+    return found
+
+
+def test_floors_hold() -> None:
+    done = subprocess.run([Path(sys.executable).with_name("lint-imports"), "--no-cache"], cwd=PACKAGE.parent,
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_no_import_circles() -> None:
+    """Typing-only imports count too."""
+    graph = grimp.build_graph("metaflow_agents", exclude_type_checking_imports=False, cache_dir=None)
+    arrows = nx.DiGraph((a, b) for a in graph.modules for b in graph.find_modules_directly_imported_by(a))
+    circles = [sorted(component) for component in nx.strongly_connected_components(arrows) if len(component) > 1]
+    # The package's own `__init__` names what it exports lazily; nothing below may import it back.
+    assert circles == []
+
+
+@pytest.mark.parametrize("name", ONLY_IN)
+def test_external_packages_stay_in_their_rooms(name: str) -> None:
+    allowed = ONLY_IN[name]
+    found = {room(path) for path in MODULES if any(package == name for package, _ in imported(path))}
+    assert {path for path in found if not path.startswith(allowed)} == set()
+    if name != "openai":                     # comes with endpoint models
+        assert found, f"nothing imports {name}: does the rule still mean anything?"
+
+
+def test_environment_is_read_in_settings_alone() -> None:
+    found = {room(path) for path in MODULES for node in ast.walk(ast.parse(path.read_text()))
+             if isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv", "putenv", "environb")}
+    assert found == {"settings.py"}
+
+
+def test_nothing_foreign_is_evaluated() -> None:
+    forbidden = {"eval", "exec", "__import__"}
+    found = [f"{room(path)}:{node.lineno}" for path in MODULES for node in ast.walk(ast.parse(path.read_text()))
+             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in forbidden]
+    assert found == []
+    unsafe = {"pickle", "marshal", "shelve"}
+    assert not [room(path) for path in MODULES if unsafe & {package for package, _ in imported(path)}]
+
+
+def test_no_room_is_called_utils() -> None:
+    assert not [path for path in MODULES if path.stem in ("utils", "util", "helpers", "misc", "common")]
+
+
+def test_no_room_stands_empty() -> None:
+    for folder in {path.parent for path in MODULES}:
+        assert any(path.name != "__init__.py" or "import" in path.read_text() for path in folder.glob("*.py")), folder
+
+
+HEAVY = ("openai", "networkx", "rich", "jinja2", "yaml", "pydantic", "asyncio", "sqlite3")
+
+
+def test_importing_the_package_is_light() -> None:
+    code = f"import sys, metaflow_agents; print([m for m in {HEAVY!r} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_public_names() -> None:
+    assert sorted(metaflow_agents.__all__) == dir(metaflow_agents)
+    for name in metaflow_agents.__all__:
+        assert getattr(metaflow_agents, name) is not None
+    assert callable(metaflow_agents.run), "a module called `run` would hide the function"
