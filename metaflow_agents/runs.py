@@ -12,7 +12,6 @@ result = await going.result()
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version as installed
@@ -30,8 +29,6 @@ from metaflow_agents.errors import (
     BudgetExceeded,
     JournalError,
     RunError,
-    SOPInvalid,
-    SOPNotFound,
     UsageError,
     did_you_mean,
 )
@@ -39,23 +36,30 @@ from metaflow_agents.inputs import read_inputs
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.values import Values
 from metaflow_agents.models.registry import Given, resolve
+from metaflow_agents.opening import (
+    WORKSPACE,
+    as_it_is_now,
+    checked,
+    fine_name,
+    free_name,
+    given_payloads,
+    identity,
+    initial_versions,
+    journal_path,
+    model_names,
+    refuse_commands,
+    refuse_lost_steps,
+    refuse_unknown_step,
+    same_identity,
+    sources_of,
+)
 from metaflow_agents.prompts import MISSING
 from metaflow_agents.schema.event import Committed, Event, Fired, Outcome, Resumed, RunEnded, RunOpened, Version
 from metaflow_agents.schema.keys import firing_key, parse_firing
-from metaflow_agents.schema.model import digest
-from metaflow_agents.schema.payload import Collection, Data, Files, pack
 from metaflow_agents.schema.program import Program
-from metaflow_agents.schema.sop import SOP
-from metaflow_agents.schema.validation import validator
 from metaflow_agents.settings import Settings
-from metaflow_agents.sop.changes import changes
-from metaflow_agents.sop.check import check
-from metaflow_agents.sop.load import LoadedSOP, read_sop
 
-WORKSPACE = Path("workspace")
-JOURNALS = ".journals"
 T = TypeVar("T")
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _STATUS: dict[Outcome, int] = {"success": 0, "until": 0, "failure": 1, "stopped": 1, "budget": 3, "interrupted": 130}
 
 
@@ -141,7 +145,7 @@ class Run:
         ended = await asyncio.shield(self._task)
         state = self.journal.state
         spent, values = state.total(), self._assembly.values
-        found = {name: values.latest(name) for name in outputs_of(self.program.sop, self._assembly.graph)}
+        found = {name: values.latest(name) for name in outputs_of(self.program.sop)}
         outputs = {name: values.plain(state.payload(name) or "") for name, value in found.items() if value is not MISSING}
         return RunResult(self.name, ended.outcome, ended.reason, outputs, self.folder, spent.calls, spent.tokens,
                          state.elapsed, state.activations, ended.never)
@@ -224,7 +228,7 @@ class Run:
 
 
 async def run(sop: str | Path, /, **options: Any) -> RunResult:
-    """Runs a SOP to its end, as in `result = await run("letters.yaml", letter=text, model=my_function)`.
+    """Begins a run of a SOP and waits for its end.
 
     The options are those of `start`. Raises SOPInvalid, UsageError, ModelMissing before anything is made; how the run
     itself ended stands in the result.
@@ -276,17 +280,17 @@ def start(
     program, folders = loaded.program, [loaded.folder, Path.cwd()]
     chosen: dict[str, Given] = {**({"*": model} if model is not None else {}), **(models or {})}
     resolved, told = resolve(model_names(program.sop), program.sop.models, chosen, folders, settings.sop_model)
-    _unconfined(program.sop, sandbox, dry=resolved.dry)
-    _known_step(program.sop, until)
+    refuse_commands(program.sop, sandbox, dry=resolved.dry)
+    refuse_unknown_step(program.sop, until)
     payloads, blobs = read_inputs(program, {**(inputs or {}), **more_inputs})
     home = None if workspace is None else Path(workspace)
     earlier = _earlier(home, from_run)
-    label = _free_name(home, program.sop.sop) if name is None else _fine_name(name)
-    blobs.update(_blobs(loaded))
+    label = free_name(home, program.sop.sop) if name is None else fine_name(name)
+    blobs.update(sources_of(loaded))
     opened = RunOpened(
-        run=label, **_identity(loaded), models=told, sandbox=sandbox or "", until=until, budget=dict(budget or {}),
-        given=_given(given, blobs), reused_from=from_run, package=installed("metaflow-agents"))
-    versions = {**payloads, **_initial(program, blobs)}
+        run=label, **identity(loaded), models=told, sandbox=sandbox or "", until=until, budget=dict(budget or {}),
+        given=given_payloads(given, blobs), reused_from=from_run, package=installed("metaflow-agents"))
+    versions = {**payloads, **initial_versions(program, blobs)}
     first = Committed(versions=tuple(Version(artifact=a, number=1, payload=p) for a, p in versions.items()))
     options = Options(models=resolved, folders=folders, given=dict(given or {}), earlier=earlier, settings=settings)
 
@@ -331,7 +335,7 @@ def go_on(
         if state.ended is not None and state.ended.outcome == "success":
             raise UsageError(f"run `{name}` has succeeded: there is nothing to go on with; `sop fork` branches from it")
         recorded = Program.model_validate_json(journal.blob(state.compiled))
-        loaded, told = _as_it_is_now(opened, recorded)
+        loaded, told = as_it_is_now(opened, recorded)
         if told and not accept_changes:
             listed = "\n".join(f"  {change}" for change in told)
             raise UsageError(f"the SOP of run `{name}` changed since it ran:\n{listed}\n"
@@ -340,14 +344,14 @@ def go_on(
         folders = [Path(opened.location).parent, Path.cwd()]
         chosen: dict[str, Given] = {**state.models, **({"*": model} if model is not None else {}), **(models or {})}
         resolved, names = resolve(model_names(program.sop), program.sop.models, chosen, folders, settings.sop_model)
-        _unconfined(program.sop, opened.sandbox or None, dry=resolved.dry)
-        _known_step(program.sop, until)
-        _still_there(program.sop, state.active)
+        refuse_commands(program.sop, opened.sandbox or None, dry=resolved.dry)
+        refuse_unknown_step(program.sop, until)
+        refuse_lost_steps(program.sop, state.active)
         values = Values(journal.blob, state)
         given = {artifact: values.plain(payload) for artifact, payload in opened.given.items()}
-        resumed = Resumed(**(_identity(loaded) if loaded is not None and told else _same(journal)), changes=told,
+        resumed = Resumed(**(identity(loaded) if loaded is not None and told else same_identity(journal)), changes=told,
                           models=names, until=until, budget=dict(budget or {}))
-        blobs = _blobs(loaded) if loaded is not None and told else {}
+        blobs = sources_of(loaded) if loaded is not None and told else {}
         options = Options(models=resolved, folders=folders, given=given, earlier=_earlier(home, opened.reused_from),
                           reask=reask, settings=settings)
     except BaseException:
@@ -374,144 +378,11 @@ def fork(name: str, *, at: str | None = None, new_name: str | None = None, works
             if at not in fired:
                 raise UsageError(f"run `{name}` has no firing {at}: {did_you_mean(at, fired)}")
             until = fired[at] - 1
-    label = _free_name(home, name) if new_name is None else _fine_name(new_name)
+    label = free_name(home, name) if new_name is None else fine_name(new_name)
     branch = Journal.copy(source, journal_path(home, label), until)
     branch.__exit__()
     return label
 
 
-def journal_path(home: Path | None, name: str) -> Path:
-    """Where a run's journal lies. Raises UsageError for a name that can't be a run's."""
-    if home is None:
-        raise UsageError("a run that is kept in memory has no journal file; give it a workspace")
-    return home / JOURNALS / f"{_fine_name(name)}.db"
-
-
-def run_names(workspace: Path | str = WORKSPACE) -> list[str]:
-    """The runs of a workspace, by name."""
-    return sorted(path.stem for path in (Path(workspace) / JOURNALS).glob("*.db"))
-
-
-def checked(sop: str | Path) -> LoadedSOP:
-    """A SOP without errors. Raises SOPNotFound, or SOPInvalid with all its problems."""
-    reading = read_sop(sop)
-    report = check(reading)
-    if not report.ok or reading.loaded is None:
-        raise SOPInvalid([problem for problem in report.problems if problem.severity == "error"])
-    return reading.loaded
-
-
-def model_names(sop: SOP) -> list[str | None]:
-    """The model names that the role steps of a SOP use; None is the default."""
-    found: list[str | None] = []
-    for step in sop.steps.values():
-        if step.doer == "role":
-            roles = [sop.roles[step.role]] if step.role in sop.roles else list(sop.roles.values())
-            found += [step.model] if step.model is not None else [role.model for role in roles]
-    return list(dict.fromkeys(found))
-
-
-def _identity(loaded: LoadedSOP) -> dict[str, Any]:
-    program = loaded.program
-    return {"sop": program.fingerprint, "compiled": digest(program.stored()), "entry": loaded.entry,
-            "location": str((loaded.folder / Path(loaded.entry).name).resolve()),
-            "sources": {shown: digest(text.encode()) for shown, text in loaded.sources.items()}}
-
-
-def _same(journal: Journal) -> dict[str, Any]:
-    state = journal.state
-    opened = state.opened
-    return {} if opened is None else {"sop": opened.sop, "compiled": state.compiled, "sources": {}}
-
-
-def _blobs(loaded: LoadedSOP) -> dict[str, bytes]:
-    texts = [loaded.program.stored(), *(text.encode() for text in loaded.sources.values())]
-    return {digest(data): data for data in texts}
-
-
-def _as_it_is_now(opened: RunOpened, recorded: Program) -> tuple[LoadedSOP | None, tuple[str, ...]]:
-    """The SOP's file as it stands now and what differs; nothing where the file is gone: the journal holds all."""
-    try:
-        loaded = checked(Path(opened.location))
-    except SOPNotFound:
-        return None, ()
-    return loaded, changes(recorded, loaded.program)
-
-
-def _still_there(sop: SOP, active: Mapping[str, Any]) -> None:
-    for key, firing in active.items():
-        if firing.step not in sop.steps:
-            raise UsageError(f"{key} is under way, and the SOP has no step `{firing.step}` any more: put it back, "
-                             "or fork before it")
-
-
-def _unconfined(sop: SOP, sandbox: str | None, *, dry: bool) -> None:
-    commands = [name for name, step in sop.steps.items() if step.run is not None or (step.check and step.check.run)]
-    if commands and sandbox is None and not dry:
-        raise UsageError(f"steps run commands ({', '.join(commands)}), and no sandbox is built in this version: "
-                         "`--sandbox none` runs them unconfined, on copies of the run's files")
-    if sandbox not in (None, "none"):
-        raise UsageError(f"there is no sandbox `{sandbox}` in this version: there is: none")
-
-
-def _known_step(sop: SOP, until: str | None) -> None:
-    if until is not None and until not in sop.steps:
-        raise UsageError(f"`--until {until}`: there is no such step; {did_you_mean(until, sop.steps)}")
-
-
 def _earlier(home: Path | None, from_run: str | None) -> EarlierRun | None:
     return None if from_run is None else EarlierRun(Journal.read(journal_path(home, from_run)), from_run)
-
-
-def _given(given: Mapping[str, Any] | None, blobs: dict[str, bytes]) -> dict[str, str]:
-    found = {}
-    for artifact, value in (given or {}).items():
-        packed = pack(Data(value=value))
-        found[artifact] = digest(packed)
-        blobs[found[artifact]] = packed
-    return found
-
-
-def _initial(program: Program, blobs: dict[str, bytes]) -> dict[str, str]:
-    """Version 1 of every artifact with `initial`."""
-    found = {}
-    for name, spec in program.sop.artifacts.items():
-        if spec.has_initial:
-            packed = pack(initial_payload(program, name, blobs))
-            found[name] = digest(packed)
-            blobs[found[name]] = packed
-    return found
-
-
-def initial_payload(program: Program, name: str, blobs: dict[str, bytes]) -> Data | Files | Collection:
-    """The payload of an artifact's `initial`: data, path → text, or key → value."""
-    spec = program.sop.artifacts[name]
-    if spec.files:
-        for text in spec.initial.values():
-            blobs[digest(text.encode())] = text.encode()
-        return Files(patterns=spec.files, files={path: digest(text.encode()) for path, text in sorted(spec.initial.items())})
-    check_value = validator(program.schemas.get(name, {"type": "string"}), name).validate
-    if spec.each is None:
-        return Data(value=check_value(spec.initial))
-    items = []
-    for key, value in spec.initial.items():
-        packed = pack(Data(value=check_value(value)))
-        blobs[digest(packed)] = packed
-        items.append((key, digest(packed)))
-    return Collection(items=tuple(items))
-
-
-def _fine_name(name: str) -> str:
-    if not _NAME.fullmatch(name):
-        raise UsageError(f"{name!r} can't be a run's name: letters, digits, `.`, `_` and `-`, 100 at most")
-    return name
-
-
-def _free_name(home: Path | None, base: str) -> str:
-    if home is None:
-        return base
-    base = re.sub(r"-\d+$", "", base)
-    number = 1
-    while (home / JOURNALS / f"{base}-{number}.db").exists():
-        number += 1
-    return f"{base}-{number}"

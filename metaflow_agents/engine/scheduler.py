@@ -129,7 +129,7 @@ class Scheduler:
         if until:
             return RunEnded(outcome="until", reason=f"{self._until} is done")
         try:
-            fine, reason = succeeded(self._sop, self._graph, self._values, self._scopes.run_facts())
+            fine, reason = succeeded(self._sop, self._values, self._scopes.run_facts())
         except ExpressionError as error:
             fine, reason = False, f"`success`: {error}"
         outcome: Outcome = "success" if fine else "failure"
@@ -146,12 +146,13 @@ class Scheduler:
         return told
 
 
-def outputs_of(sop: SOP, graph: SOPGraph) -> tuple[str, ...]:
-    """What the run is for: `outputs`, by default what is made and nobody reads."""
+def outputs_of(sop: SOP) -> tuple[str, ...]:
+    """What the run is for: `outputs`, by default what steps make and nobody reads; a notice of failure is no output."""
     if sop.outputs is not None:
         return sop.outputs
     read = {artifact for step in sop.steps.values() for artifact in reads(step)}
-    return tuple(name for name in sop.artifacts if name in graph.makers and name not in read)
+    made = {step.makes.artifact for step in sop.steps.values()}
+    return tuple(name for name in sop.artifacts if name in made and name not in read)
 
 
 def everything(sop: SOP, values: Values) -> dict[str, Any]:
@@ -159,12 +160,12 @@ def everything(sop: SOP, values: Values) -> dict[str, Any]:
     return {name: values.latest(name) for name in (*sop.inputs, *sop.artifacts)}
 
 
-def succeeded(sop: SOP, graph: SOPGraph, values: Values, run: Mapping[str, Any]) -> tuple[bool, str]:
+def succeeded(sop: SOP, values: Values, run: Mapping[str, Any]) -> tuple[bool, str]:
     """Whether the run did what it is for, and if not, why. Raises ExpressionError."""
     if sop.success is not None:
         fine = truthy(evaluate(sop.success, {**everything(sop, values), "run": run}))
         return fine, "" if fine else f"`success: {sop.success}` does not hold"
-    absent = [name for name in outputs_of(sop, graph) if values.latest(name) is MISSING]
+    absent = [name for name in outputs_of(sop) if values.latest(name) is MISSING]
     return not absent, "" if not absent else f"not made: {', '.join(absent)}"
 
 

@@ -13,7 +13,7 @@ from metaflow_agents.sop.graph import SOPGraph
 ANSWER_REPAIRS = 2
 """How often a role is asked to mend an answer that does not fit its artifact."""
 CALLS = {"single": 1, "chain_of_thought": 2}
-"""Model calls of a strategy, for one answer."""
+"""Model calls of a strategy for its answer; a repair asks once more, whatever the strategy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +65,9 @@ def _step(step: Step, firings: int, walked: Shape | None) -> StepBounds:
 
 
 def _calls(step: Step) -> int:
-    """Of one activation: each attempt is an answer, mended as often as allowed, and mended again after its checks."""
+    """Of one activation: each attempt is an answer and its repairs, then one more answer and its repairs for each mended check."""
     if step.role is None:
         return 0
     strategy = next(iter(step.strategy)) if step.strategy else "single"
-    repairs = ANSWER_REPAIRS + (step.check.repairs if step.check else 0)
-    return CALLS.get(strategy, 1) * (1 + step.retries) * (1 + repairs)
+    checks = step.check.repairs if step.check else 0
+    return (1 + step.retries) * (CALLS.get(strategy, 1) + ANSWER_REPAIRS + checks * (1 + ANSWER_REPAIRS))

@@ -13,11 +13,11 @@ from metaflow_agents.sop.bounds import Bounds, bounds_of
 from metaflow_agents.sop.checks.calls import check_calls
 from metaflow_agents.sop.checks.context import Context
 from metaflow_agents.sop.checks.doers import check_doers
-from metaflow_agents.sop.checks.expressions import check_expressions
 from metaflow_agents.sop.checks.files import check_failures, check_files
 from metaflow_agents.sop.checks.flow import check_flow
 from metaflow_agents.sop.checks.foreach import check_makes
 from metaflow_agents.sop.checks.names import check_names, check_use
+from metaflow_agents.sop.checks.steps import check_expressions
 from metaflow_agents.sop.checks.values import check_values
 from metaflow_agents.sop.library import project_of
 from metaflow_agents.sop.load import LoadedSOP, Reading, read_sop

@@ -74,7 +74,7 @@ def _named(c: Context, where: Place, written: str, function: str, read: targets.
 
 def _given(name: str, step: Step) -> list[str]:
     item = ["item", step.foreach.as_, "key", "prior"] if step.foreach else []
-    return list(dict.fromkeys([*reads(step), *item, "round"]))
+    return list(dict.fromkeys([*reads(step), *item, "round", "run"]))
 
 
 def _parameters(c: Context, name: str, step: Step, signature: targets.Signature) -> None:

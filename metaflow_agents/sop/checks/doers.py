@@ -6,7 +6,9 @@ import re
 
 from metaflow_agents.errors import did_you_mean, nearest
 from metaflow_agents.sandbox.command import CommandWritten, is_pytest, parse_argv, parse_parse
+from metaflow_agents.schema.shape import Shape
 from metaflow_agents.schema.sop import DOERS, NAME_PATTERN, Step
+from metaflow_agents.sop.checks.calls import check_python_model
 from metaflow_agents.sop.checks.context import Context, Place
 from metaflow_agents.sop.checks.expressions import step_scope, template
 
@@ -74,7 +76,6 @@ def _role(c: Context, name: str, step: Step) -> None:
 
 def _command(c: Context, name: str, step: Step, where: Place, written: str | tuple[str, ...]) -> tuple[str, ...]:
     """The command's arguments; empty where it could not be split."""
-    from metaflow_agents.schema.shape import Shape
     scope = step_scope(c, name, step, Shape.any() if step.foreach else None)
     try:
         argv = parse_argv(written)
@@ -121,7 +122,7 @@ def _check(c: Context, name: str, step: Step) -> None:
         c.say("check-doer", where, "`check` has " + ("neither `run` nor `call`" if check.run is None else "`run` and `call`"),
               "write one: `run: COMMAND`, or `call: MODULE:FUNCTION`")
     elif check.run is not None:
-        _command(c, name, step.model_copy(update={"sees": (*step.sees, step.makes.artifact)}), (*where, "run"), check.run)
+        _command(c, name, step, (*where, "run"), check.run)
 
 
 def _strategy(c: Context, name: str, step: Step) -> None:
@@ -164,7 +165,6 @@ def _models(c: Context) -> None:
 
 def check_model(c: Context, where: Place, model: str, *, named: bool = True) -> None:
     """A model is a name under `models`, `dry`, or a Python function."""
-    from metaflow_agents.sop.checks.calls import check_python_model
     if model == "dry" or (named and model in c.sop.models):
         return
     if model.startswith("python:"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from metaflow_agents.prompts import analyse_expression
 from metaflow_agents.schema import paths
 from metaflow_agents.schema.shape import Shape
 from metaflow_agents.schema.sop import Artifact, Step
@@ -115,7 +116,6 @@ def _patterns(c: Context, name: str, step: Step) -> None:
 
 def _item(c: Context, name: str, step: Step) -> Shape | None:
     """The shape of the item, its faults told elsewhere."""
-    from metaflow_agents.prompts import analyse_expression
     if step.foreach is None:
         return None
     analysis = analyse_expression(step.foreach.in_, step_scope(c, name, step))

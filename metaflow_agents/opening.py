@@ -1,0 +1,170 @@
+"""What a run begins with: its name and place, the SOP as it stands, the values that it is given, and what refuses it.
+
+Everything here is decided before a run makes anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from metaflow_agents.errors import SOPInvalid, SOPNotFound, UsageError, did_you_mean
+from metaflow_agents.journal.journal import Journal
+from metaflow_agents.schema.event import RunOpened
+from metaflow_agents.schema.keys import parse_firing
+from metaflow_agents.schema.model import digest
+from metaflow_agents.schema.payload import Collection, Data, Files, pack
+from metaflow_agents.schema.program import Program
+from metaflow_agents.schema.sop import SOP
+from metaflow_agents.schema.validation import validator
+from metaflow_agents.sop.changes import changes
+from metaflow_agents.sop.check import check
+from metaflow_agents.sop.load import LoadedSOP, read_sop
+
+WORKSPACE = Path("workspace")
+JOURNALS = ".journals"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+def journal_path(home: Path | None, name: str) -> Path:
+    """Where a run's journal lies. Raises UsageError for a name that can't be a run's."""
+    if home is None:
+        raise UsageError("a run that is kept in memory has no journal file; give it a workspace")
+    return home / JOURNALS / f"{fine_name(name)}.db"
+
+
+def run_names(workspace: Path | str = WORKSPACE) -> list[str]:
+    """The runs of a workspace, by name."""
+    return sorted(path.stem for path in (Path(workspace) / JOURNALS).glob("*.db"))
+
+
+def checked(sop: str | Path) -> LoadedSOP:
+    """A SOP without errors. Raises SOPNotFound, or SOPInvalid with all its problems."""
+    reading = read_sop(sop)
+    report = check(reading)
+    if not report.ok or reading.loaded is None:
+        raise SOPInvalid([problem for problem in report.problems if problem.severity == "error"])
+    return reading.loaded
+
+
+def model_names(sop: SOP) -> list[str | None]:
+    """The model names that the role steps of a SOP use; None is the default."""
+    found: list[str | None] = []
+    for step in sop.steps.values():
+        if step.doer == "role":
+            roles = [sop.roles[step.role]] if step.role in sop.roles else list(sop.roles.values())
+            found += [step.model] if step.model is not None else [role.model for role in roles]
+    return list(dict.fromkeys(found))
+
+
+def identity(loaded: LoadedSOP) -> dict[str, Any]:
+    """What the journal says of the SOP that runs: the fields that `RunOpened` and `Resumed` share."""
+    program = loaded.program
+    return {"sop": program.fingerprint, "compiled": digest(program.stored()), "entry": loaded.entry,
+            "location": str((loaded.folder / Path(loaded.entry).name).resolve()),
+            "sources": {shown: digest(text.encode()) for shown, text in loaded.sources.items()}}
+
+
+def same_identity(journal: Journal) -> dict[str, Any]:
+    """The same fields where the SOP is what it was."""
+    state = journal.state
+    opened = state.opened
+    return {} if opened is None else {"sop": opened.sop, "compiled": state.compiled, "sources": {}}
+
+
+def sources_of(loaded: LoadedSOP) -> dict[str, bytes]:
+    """The compiled SOP and the texts of its files, by digest."""
+    texts = [loaded.program.stored(), *(text.encode() for text in loaded.sources.values())]
+    return {digest(data): data for data in texts}
+
+
+def as_it_is_now(opened: RunOpened, recorded: Program) -> tuple[LoadedSOP | None, tuple[str, ...]]:
+    """The SOP's file as it stands now and what differs; nothing where the file is gone: the journal holds all."""
+    try:
+        loaded = checked(Path(opened.location))
+    except SOPNotFound:
+        return None, ()
+    return loaded, changes(recorded, loaded.program)
+
+
+def refuse_lost_steps(sop: SOP, active: Iterable[str]) -> None:
+    """Raises UsageError where a firing is under way whose step is gone."""
+    for key in active:
+        if parse_firing(key)[0] not in sop.steps:
+            raise UsageError(f"{key} is under way, and the SOP has no step `{parse_firing(key)[0]}` any more: put it back, "
+                             "or fork before it")
+
+
+def refuse_commands(sop: SOP, sandbox: str | None, *, dry: bool) -> None:
+    """Raises UsageError where commands would run without a sandbox and nobody said that they may."""
+    commands = [name for name, step in sop.steps.items() if step.run is not None or (step.check and step.check.run)]
+    if commands and sandbox is None and not dry:
+        raise UsageError(f"steps run commands ({', '.join(commands)}), and no sandbox is built in this version: "
+                         "`--sandbox none` runs them unconfined, on copies of the run's files")
+    if sandbox not in (None, "none"):
+        raise UsageError(f"there is no sandbox `{sandbox}` in this version: there is: none")
+
+
+def refuse_unknown_step(sop: SOP, until: str | None) -> None:
+    """Raises UsageError for an `until` that names no step."""
+    if until is not None and until not in sop.steps:
+        raise UsageError(f"`--until {until}`: there is no such step; {did_you_mean(until, sop.steps)}")
+
+
+def given_payloads(given: Mapping[str, Any] | None, blobs: dict[str, bytes]) -> dict[str, str]:
+    """Artifact → digest of the value that stands in for its steps' work; the payloads go to `blobs`."""
+    found = {}
+    for artifact, value in (given or {}).items():
+        packed = pack(Data(value=value))
+        found[artifact] = digest(packed)
+        blobs[found[artifact]] = packed
+    return found
+
+
+def initial_versions(program: Program, blobs: dict[str, bytes]) -> dict[str, str]:
+    """Version 1 of every artifact with `initial`."""
+    found = {}
+    for name, spec in program.sop.artifacts.items():
+        if spec.has_initial:
+            packed = pack(initial_payload(program, name, blobs))
+            found[name] = digest(packed)
+            blobs[found[name]] = packed
+    return found
+
+
+def initial_payload(program: Program, name: str, blobs: dict[str, bytes]) -> Data | Files | Collection:
+    """The payload of an artifact's `initial`: data, path → text, or key → value."""
+    spec = program.sop.artifacts[name]
+    if spec.files:
+        for text in spec.initial.values():
+            blobs[digest(text.encode())] = text.encode()
+        return Files(patterns=spec.files, files={path: digest(text.encode()) for path, text in sorted(spec.initial.items())})
+    check_value = validator(program.schemas.get(name, {"type": "string"}), name).validate
+    if spec.each is None:
+        return Data(value=check_value(spec.initial))
+    items = []
+    for key, value in spec.initial.items():
+        packed = pack(Data(value=check_value(value)))
+        blobs[digest(packed)] = packed
+        items.append((key, digest(packed)))
+    return Collection(items=tuple(items))
+
+
+def fine_name(name: str) -> str:
+    """A name that a run may have. Raises UsageError."""
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"{name!r} can't be a run's name: letters, digits, `.`, `_` and `-`, 100 at most")
+    return name
+
+
+def free_name(home: Path | None, base: str) -> str:
+    """The first of `base-1`, `base-2`, … that no run of the workspace has."""
+    if home is None:
+        return base
+    base = re.sub(r"-\d+$", "", base)
+    number = 1
+    while (home / JOURNALS / f"{base}-{number}.db").exists():
+        number += 1
+    return f"{base}-{number}"

@@ -1,0 +1,128 @@
+"""A walk over all expressions and templates of a SOP, in the order in which a reader meets them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from metaflow_agents.errors import ExpressionError
+from metaflow_agents.prompts import Analysis, analyse_template, evaluate
+from metaflow_agents.schema.shape import Shape
+from metaflow_agents.schema.sop import NAME_PATTERN, Step
+from metaflow_agents.sop.checks.context import Context, Place
+from metaflow_agents.sop.checks.expressions import UNKNOWN_NAME, Scope, expression, name_at, run_shape, step_scope, template
+from metaflow_agents.sop.checks.foreach import check_foreach
+
+_TEXT = Shape.text()
+_ROLE = Shape.of({
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "profile": {"type": "string"}, "goal": {"type": "string"},
+                   "constraints": {"type": "array", "items": {"type": "string"}}},
+    "required": ["name", "profile", "goal", "constraints"], "additionalProperties": False})
+
+
+def check_expressions(c: Context) -> None:
+    """Everything but `foreach` (which has a file of its own), files' patterns and commands."""
+    for name, step in c.sop.steps.items():
+        _step(c, name, step)
+    everything = {**{name: c.shape(name) for name in c.sop.inputs},
+                  **{name: c.shape(name).as_optional() for name in c.sop.artifacts}, "run": run_shape(c)}
+    if c.sop.success is not None:
+        expression(c, ("success",), c.sop.success, everything)
+    for name, case in c.sop.tests.items():
+        expression(c, ("tests", name, "expect"), case.expect, {**everything, "success": Shape("boolean")})
+    for name, artifact in c.sop.artifacts.items():
+        for index, rule in enumerate(artifact.rules):
+            expression(c, ("artifacts", name, "rules", index, "assert"), rule.assert_, {name: c.shape(name), "run": run_shape(c)})
+    _stored_templates(c)
+
+
+def _step(c: Context, name: str, step: Step) -> None:
+    item = check_foreach(c, name, step) if step.foreach else None
+    whole, each = step_scope(c, name, step), step_scope(c, name, step, item)
+    if step.when is not None:
+        analysis = expression(c, ("steps", name, "when"), step.when, whole, name)
+        _constant(c, name, step, analysis)
+    if step.priority is not None:
+        analysis = expression(c, ("steps", name, "priority"), step.priority, whole, name)
+        if analysis and not analysis.findings and not analysis.shape.kinds & {"any", "number", "integer"}:
+            c.say("priority-number", ("steps", name, "priority"),
+                  f"`priority` is {analysis.shape.describe()}; it has to be a number", "write a number: higher starts first")
+    if step.value is not None:
+        expression(c, ("steps", name, "value"), step.value, each, name)
+    if step.role is not None and not re.fullmatch(NAME_PATTERN, step.role):
+        _role_expression(c, name, step.role, each)
+    if step.task is not None:
+        template(c, ("steps", name, "task"), step.task, each, name)
+    for where, text in _texts(step.args, ("steps", name, "args")):
+        template(c, where, text, each, name)
+
+
+def _constant(c: Context, name: str, step: Step, analysis: Analysis | None) -> None:
+    if analysis is None or analysis.findings or analysis.names or analysis.histories or step.when is None:
+        return
+    try:
+        holds = bool(evaluate(step.when, {}))
+    except ExpressionError:
+        return                                            # it needs values after all, and the run will tell
+    c.say("when-constant", ("steps", name, "when"), f"`when` is always {'true' if holds else 'false'}"
+          + ("" if holds else f": `{name}` never fires"),
+          "leave it out" if holds else "name what it depends on, or remove the step")
+
+
+def _role_expression(c: Context, name: str, text: str, scope: Scope) -> None:
+    where: Place = ("steps", name, "role")
+    analysis = expression(c, where, text, scope, name)
+    if analysis is None or analysis.findings:
+        return
+    shape, choices = analysis.shape, analysis.shape.enum()
+    if not shape.kinds & {"any", "string"}:
+        c.say("role-text", where, f"this expression gives {shape.describe()}; it has to give the name of a role",
+              "name one of the declared roles")
+    for choice in choices or ():
+        if choice not in c.sop.roles:
+            c.say("unknown-role", where, f"this expression may give {choice!r}, which is no role of this SOP",
+                  f"declare it under `roles`, or take it out of the choices; there is: {', '.join(c.sop.roles)}")
+
+
+def _texts(value: Any, where: Place) -> Iterator[tuple[Place, str]]:
+    if isinstance(value, str):
+        yield where, value
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _texts(inner, (*where, key))
+    elif isinstance(value, list | tuple):
+        for index, inner in enumerate(value):
+            yield from _texts(inner, (*where, index))
+
+
+def _stored_templates(c: Context) -> None:
+    """`render` templates see their artifact; a role's prompt sees what any step of the role reads."""
+    for name, artifact in c.sop.artifacts.items():
+        if artifact.render in c.program.templates:
+            _stored(c, artifact.render, {name: c.shape(name), "run": run_shape(c)}, f"the artifact `{name}`")
+    for name, role in c.sop.roles.items():
+        if role.prompt not in c.program.templates:
+            continue
+        scope: dict[str, Shape] = {}
+        for step_name, step in c.sop.steps.items():
+            if step.role == name or c.role_expressions:
+                item = Shape.any() if step.foreach else None
+                scope |= {key: shape.as_optional() for key, shape in step_scope(c, step_name, step, item).items()}
+        _stored(c, role.prompt, {**scope, "round": Shape("integer"), "run": run_shape(c), "role": _ROLE, "step": _TEXT},
+                f"the role `{name}`")
+
+
+def _stored(c: Context, file: str | None, scope: Scope, owner: str) -> None:
+    text = c.program.templates[file or ""]
+    analysis = analyse_template(text, scope, c.program.templates)
+    c.analyses.append(("", analysis))
+    lost = any(problem.code.startswith("template-") for problem in c.reading)
+    for finding in analysis.findings:
+        code, message = finding.code, finding.message
+        if code == "unknown-include" and lost:
+            continue                                      # why the template is not there was told while reading
+        if code == UNKNOWN_NAME and (name := name_at(text, finding)) in c.known:
+            code, message = "not-read", f"`{name}` is named here, but nothing that {owner} is shown holds it"
+        c.say_at(code, *c.loaded.places.template(file or "", finding.line, finding.column), message, finding.mend)

@@ -1,0 +1,341 @@
+"""Runs of `crash/crash.yaml` in forked processes that die, or find the disk full, at a chosen write; and what is left of them.
+
+Everything here is called in a process without threads (`crash_worker.py`): a fork copies the thread that forks and no other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import hashlib
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from metaflow_agents.errors import UsageError
+from metaflow_agents.journal.journal import Journal
+from metaflow_agents.journal.state import RunState
+from metaflow_agents.journal.store import Batch, Store
+from metaflow_agents.models.python import load_function
+from metaflow_agents.runs import Run, RunResult, go_on, journal_path, start
+from metaflow_agents.schema.event import Committed, Failed, Finished, Fired, Reserved, RunEnded, Settled
+from metaflow_agents.schema.keys import firing_key, parse_activation
+from metaflow_agents.schema.payload import Collection, Files, unpack
+
+SOP = Path(__file__).parent / "crash" / "crash.yaml"
+NAME = "run"
+KILLS = ("before", "inserted", "unsynced", "torn", "after")
+"""Before the transaction; in it, open; committed but never synced, as the kernel has it (`unsynced`) and as a power cut
+leaves it (`torn`: the unsynced bytes reached the disk in part); durable, and nobody told."""
+load_function("crash_desk:answer", [SOP.parent])
+desk: Any = sys.modules["crash_desk"]
+
+
+def begin(home: Path) -> Run:
+    """The run from its first event."""
+    return start(SOP, model=desk.answering(home / "calls"), sandbox="none", name=NAME, workspace=home,
+                 inputs={"topics": desk.TOPICS})
+
+
+def carry_on(home: Path, name: str = NAME) -> Run:
+    """The run from where its journal stands."""
+    return go_on(name, model=desk.answering(home / "calls"), workspace=home)
+
+
+async def drive(run: Run, beside: Callable[[Run], None] | None = None) -> RunResult:
+    """To the end. The editor's letter is sent once in the life of the run, however often that is taken up again."""
+    desk.new_desk()
+    async with run as going:
+        if beside is not None:
+            beside(going)
+        if not going.journal.state.sent:
+            await going.bus.send("desk", "editor", {"please": "be kind"})
+        desk.letter_came().set()
+        return await going.result()
+
+
+# What a run left.
+
+
+@dataclass
+class Facts:
+    """What must be equal however a run came to its end, and what was asked of its model."""
+
+    outcome: str = ""
+    state: dict[str, Any] = field(default_factory=dict)
+    folder: dict[str, str] = field(default_factory=dict)
+    events: dict[str, int] = field(default_factory=dict)
+    reserved: set[str] = field(default_factory=set)
+    settled: set[str] = field(default_factory=set)
+    replied: set[str] = field(default_factory=set)
+
+    def differences(self, other: Facts) -> list[str]:
+        """In words, this being as it should be."""
+        found = [] if self.outcome == other.outcome else [f"ended as {other.outcome}, not {self.outcome}"]
+        for what, mine, its in (("state", self.state, other.state), ("folder", self.folder, other.folder),
+                                ("times that it happened", self.events, other.events)):
+            found += [f"{what}: {key}: {its.get(key)}, not {mine.get(key)}"
+                      for key in sorted({*mine, *its}) if mine.get(key) != its.get(key)]
+        return found
+
+
+def facts(path: Path, folder: Path | None = None) -> Facts:
+    """The facts of a journal, and of the run's folder where one is given. Reads every payload: none may be missing."""
+    found = Facts()
+    happened: Counter[str] = Counter()
+    with Journal.read(path) as journal:
+        for _, event in journal.events():
+            match event:
+                case Fired():
+                    happened[f"fired {firing_key(event.step, event.round)}"] += 1
+                case Committed():
+                    happened[f"committed {event.firing}"] += 1
+                case Finished():
+                    happened[f"finished {parse_activation(event.activation).slot}"] += 1
+                case Failed():
+                    happened[f"failed {event.activation}"] += 1
+                case Reserved():
+                    found.reserved.add(event.key)
+                case Settled():
+                    found.settled.add(event.key)
+                    found.replied |= {event.key} if event.error is None else set()
+                case RunEnded():
+                    found.outcome = event.outcome
+        found.state = image(journal.state)
+        for made in journal.state.versions.values():
+            for version in made:
+                read_through(journal, version.payload)
+    found.events = dict(happened)
+    found.folder = {} if folder is None else tree(folder)
+    return found
+
+
+def image(state: RunState) -> dict[str, Any]:
+    """A fold without times, spending and the order in which things happened."""
+    return {"versions": state.versions, "maker": state.maker, "fired": state.fired, "cursor": state.cursor,
+            "active": list(state.active), "last": state.last, "walked": state.walked, "reads": state.reads,
+            "memory": state.memory, "activations": state.activations, "sent": [sent.payload for sent in state.sent]}
+
+
+def read_through(journal: Journal, digest: str) -> None:
+    """Raises JournalError where a payload, or what it names, is not in the journal."""
+    payload = unpack(journal.blob(digest))
+    inner = payload.files.values() if isinstance(payload, Files) else ()
+    for name in inner:
+        journal.blob(name)
+    if isinstance(payload, Collection):
+        for _, name in payload.items:
+            read_through(journal, name)
+
+
+def tree(folder: Path) -> dict[str, str]:
+    """Path → mode and hash of its bytes, for everything in a folder."""
+    return {path.relative_to(folder).as_posix(): f"{path.lstat().st_mode:o} {hashlib.sha256(path.read_bytes()).hexdigest()}"
+            for path in sorted(folder.rglob("*")) if not path.is_dir()}
+
+
+def called(home: Path) -> list[str]:
+    """The keys of all calls of the model so far."""
+    try:
+        return (home / "calls").read_text().splitlines()
+    except FileNotFoundError:
+        return []
+
+
+# Processes.
+
+
+def forked(home: Path, work: Callable[[], Any]) -> int:
+    """Does some work in a fork and waits for its end: its exit code, negative for a signal. A traceback goes to `home/trace`."""
+    if threading.active_count() != 1:
+        raise RuntimeError(f"a fork would lose threads: {threading.enumerate()}")
+    child = os.fork()
+    if child == 0:
+        code = 99
+        try:
+            (home / "tmp").mkdir(exist_ok=True)
+            tempfile.tempdir = str(home / "tmp")
+            code = int(work() or 0)
+        except BaseException:
+            (home / "trace").write_text(traceback.format_exc())
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def kill_at(number: int, phase: str, home: Path) -> None:
+    """From now on the journal's `number`-th transaction kills this process, in one phase of it."""
+    begin_and_insert, commit = Store._begin_and_insert, Store._commit
+    writes = 0
+
+    def dying_begin(store: Store, batches: Sequence[Batch]) -> None:
+        nonlocal writes
+        writes += 1
+        if writes == number:
+            if phase == "before":
+                die()
+            if phase in ("unsynced", "torn"):
+                store._writing().execute("PRAGMA synchronous=OFF")
+                shutil.copyfile(f"{store.path}-wal", home / "synced-wal")
+        begin_and_insert(store, batches)
+        if writes == number and phase == "inserted":
+            die()
+
+    def dying_commit(store: Store) -> None:
+        commit(store)
+        if writes == number:
+            die()
+
+    Store._begin_and_insert, Store._commit = dying_begin, dying_commit      # type: ignore[method-assign]
+
+
+def tear(home: Path, chance: random.Random) -> None:
+    """What a power cut may leave: of all that was not synced, in the WAL and in the run's folder, a part."""
+    wal = Path(f"{journal_path(home, NAME)}-wal")
+    new, old = wal.read_bytes(), (home / "synced-wal").read_bytes()
+    same = next((place for place, (a, b) in enumerate(zip(new, old, strict=False)) if a != b), min(len(new), len(old)))
+    cut = chance.randint(same, len(new))
+    wal.write_bytes(new[:cut] + old[cut:])
+    Path(f"{journal_path(home, NAME)}-shm").unlink()
+    for path in sorted((home / NAME).rglob("*.txt")):
+        if chance.random() < 0.3:
+            path.write_bytes(path.read_bytes()[: chance.randint(0, 5)])
+
+
+def marked(home: Path) -> list[int]:
+    """Commands that were started by runs in this home, and still run."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            environment = (entry / "environ").read_bytes()
+        except OSError:
+            continue                    # it ended meanwhile, or is somebody else's
+        if f"SOP_COMMAND_FOLDER={os.path.realpath(home)}/".encode() in environment:
+            found.append(int(entry.name))
+    return found
+
+
+def gone(home: Path, within: float = 10.0) -> bool:
+    """Whether no command of a killed run is left, or will be soon."""
+    deadline = time.monotonic() + within
+    while marked(home):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.005)
+    return True
+
+
+def left_running(home: Path) -> list[str]:
+    """Threads and processes that this process has not ended."""
+    gc.collect()                        # pools of threads end with their owners
+    deadline = time.monotonic() + 5
+    while threading.active_count() > 1 and time.monotonic() < deadline:
+        time.sleep(0.002)
+    threads = [thread.name for thread in threading.enumerate() if thread is not threading.current_thread()]
+    return [*(f"thread {name}" for name in threads), *(f"command {pid}" for pid in marked(home))]
+
+
+# One death, or several, and the way on.
+
+
+def finish(home: Path, number: int = 0, phase: str = "") -> int:
+    """Goes on with the run, or begins it where its journal is empty; dies at write `number` where that is not 0."""
+    if number:
+        kill_at(number, phase, home)
+    try:
+        run = carry_on(home)
+    except UsageError as error:
+        if "before it began" not in str(error):
+            raise
+        run = begin(home)
+    return 0 if asyncio.run(drive(run)).outcome == "success" else 1
+
+
+def die_and_go_on(home: Path, kills: Sequence[tuple[int, str]], reference: Facts, seed: int) -> dict[str, Any]:
+    """Kills the run at each of these writes in turn, goes on to the end, and compares. `killed`: how many it lived to see."""
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+    path, chance = journal_path(home, NAME), random.Random(seed)
+    asked: list[set[str]] = []           # by each process: calls
+    replied: list[set[str]] = []         # after each death: calls whose reply was durable
+    in_flight = killed = survivors = 0
+    faults: list[str] = []
+
+    def first() -> int:
+        number, phase = kills[0]
+        kill_at(number, phase, home)
+        return 0 if asyncio.run(drive(begin(home))).outcome == "success" else 1
+
+    for turn, (number, phase) in enumerate(kills):
+        before = len(called(home))
+        code = forked(home, first if turn == 0 else lambda n=number, p=phase: finish(home, n, p))
+        survivors += len(marked(home))
+        if not gone(home):
+            faults.append(f"commands of the killed process live on: {marked(home)}")
+        asked.append(set(called(home)[before:]))
+        if code == 0:
+            break                       # its writes were fewer
+        if code != -signal.SIGKILL:
+            faults.append(f"ended with {code} instead of being killed: {trace(home)}")
+            break
+        killed += 1
+        if phase == "torn":
+            tear(home, chance)
+        then = at_death(path, home / f"death-{turn}")
+        in_flight += len(then.reserved - then.settled)
+        replied.append(then.replied)
+        over = asked[-1] - then.reserved
+        if over:
+            faults.append(f"asked before it was durable that it would be: {sorted(over)}")
+        if then.outcome == "success":
+            break
+    before = len(called(home))
+    if killed and not (replied and facts(path).outcome == "success"):
+        code = forked(home, lambda: finish(home))
+        if code:
+            faults.append(f"the resume ended with {code}: {trace(home)}")
+    asked.append(set(called(home)[before:]))
+    faults += reference.differences(facts(path, home / NAME))
+    for place, durable in enumerate(replied):
+        again = durable.intersection(*[set().union(*asked[place + 1:])])
+        if again:
+            faults.append(f"answered, and asked again: {sorted(again)}")
+    if sorted(os.listdir(path.parent)) != [path.name]:
+        faults.append(f"left beside the journal: {sorted(os.listdir(path.parent))}")
+    calls = Counter(called(home))
+    if set(calls) != reference.reserved:
+        faults.append(f"other calls than in one go: {sorted(set(calls) ^ reference.reserved)}")
+    return {"kills": kills, "killed": killed, "faults": faults, "survivors": survivors,
+            "excess": sum(calls.values()) - len(reference.reserved), "in_flight": in_flight,
+            "repeated": sorted(key for key, count in calls.items() if count > 1)}
+
+
+def at_death(path: Path, copy: Path) -> Facts:
+    """The facts of a journal as a dead process left it. Read in a copy, so that the resume meets the very files."""
+    copy.mkdir()
+    for end in ("", "-wal"):
+        if Path(f"{path}{end}").exists():
+            shutil.copyfile(f"{path}{end}", copy / f"{path.name}{end}")
+    return facts(copy / path.name)
+
+
+def trace(home: Path) -> str:
+    try:
+        return (home / "trace").read_text()
+    except FileNotFoundError:
+        return "no traceback"

@@ -1,0 +1,49 @@
+"""A process that forks: reads jobs (JSON, one a line), does each, and writes its result to standard output.
+
+usage: crash_worker.py FOLDER < jobs
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import crash_harness as harness
+
+
+def reference(home: Path) -> harness.Facts:
+    """The run in one go. It also warms the process up: what is imported late is imported here."""
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+    result = asyncio.run(harness.drive(harness.begin(home)))
+    if result.outcome != "success" or (left := harness.left_running(home)):
+        raise RuntimeError(f"the run in one go: {result}, left running: {left}")
+    found = harness.facts(harness.journal_path(home, harness.NAME), home / harness.NAME)
+    if sorted(harness.called(home)) != sorted(found.reserved):
+        raise RuntimeError("the run in one go asked twice")
+    return found
+
+
+def done(home: Path, job: dict[str, Any], known: harness.Facts) -> dict[str, Any]:
+    started = time.monotonic()
+    result = harness.die_and_go_on(home, [(number, phase) for number, phase in job["kills"]], known, job["seed"])
+    return {**result, "seconds": time.monotonic() - started}
+
+
+def main() -> None:
+    home = Path(sys.argv[1]) / str(os.getpid())
+    known = reference(home)
+    for line in sys.stdin:
+        sys.stdout.write(json.dumps(done(home, json.loads(line), known)) + "\n")
+        sys.stdout.flush()
+    shutil.rmtree(home)
+
+
+if __name__ == "__main__":
+    main()
