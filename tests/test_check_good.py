@@ -87,7 +87,7 @@ def test_bounds_count_attempts_repairs_items_and_caps(tmp_path: Path) -> None:
         "  add: {role: writer, needs: [three, notes], foreach: {in: three}, makes: more}\n")
     bounds = check("it.yaml", start=tmp_path).bounds
     assert bounds is not None
-    assert bounds.steps["write"].calls == 3 * (2 + 2 + 4 * (1 + 2))      # attempts x (strategy, repairs, checks x (answer, repairs))
+    assert bounds.steps["write"].calls == 3 * (2 + 2 + 4 * (1 + 2))      # attempts (strategy, repairs, checks (answer, repairs))
     assert (bounds.steps["note"].activations, bounds.steps["note"].total_calls) == ("per item of names", 7)
     assert (bounds.steps["add"].activations, bounds.steps["add"].total_calls) == (3, 9)
     assert bounds.calls == 48 + 7 + 9

@@ -183,6 +183,13 @@ def test_shapes(expression: str, kind: str) -> None:
     assert analyse_expression(expression, SCOPE).shape.kind == kind
 
 
+def test_a_name_that_is_gone_is_told_why() -> None:
+    some = analyse_template("{% if test.ok %}{% set a = 1 %}{% endif %}{{ a }}", SCOPE).findings
+    assert "in some branches only" in some[0].message
+    inside = analyse_template("{% for f in design.files %}{% set a = 1 %}{% endfor %}{{ a }}", SCOPE).findings
+    assert "namespace(" in inside[0].mend
+
+
 def test_unknown_names_are_names_too() -> None:
     assert analyse_expression("nope.x and test", SCOPE).names == {"nope", "test"}
 

@@ -26,9 +26,8 @@ from metaflow_agents.schema.event import Entry
 from metaflow_agents.schema.model import canonical, digest
 from metaflow_agents.schema.payload import Patch
 from metaflow_agents.schema.program import Program
-from metaflow_agents.schema.sop import Step
+from metaflow_agents.schema.sop import ANSWER_REPAIRS, Step
 
-ANSWER_REPAIRS = 2
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _FENCED = re.compile(r"\s*```[a-zA-Z]*\n(.*)\n```\s*", re.DOTALL)
 

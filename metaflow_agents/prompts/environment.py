@@ -37,7 +37,6 @@ def bounded_range(*bounds: Any) -> list[int]:
     # len() of a range beyond the machine word raises OverflowError, so compare by arithmetic
     if (numbers.stop - numbers.start) // numbers.step > MAX_RANGE:
         raise ExpressionError(f"`range` gives at most {MAX_RANGE:,} numbers")
-    spend(len(numbers))
     return list(numbers)
 
 

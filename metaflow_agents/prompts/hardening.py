@@ -106,7 +106,7 @@ class _Hardener(NodeTransformer):
         return node
 
     def visit_For(self, node: nodes.For) -> nodes.Node:
-        weight = 1 + sum(size(child) for child in [*node.body, *([node.test] if node.test else [])]) // 4
+        weight = sum(size(child) for child in [*node.body, *([node.test] if node.test else [])]) // 4
         self.generic_visit(node)
         node.iter = _internal("$each", node.iter, [nodes.Const(weight, lineno=node.lineno)], node.lineno)
         if node.recursive:                                          # loop(children) comes past `$each`

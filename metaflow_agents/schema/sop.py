@@ -17,6 +17,8 @@ from metaflow_agents.schema import quantity
 from metaflow_agents.schema.model import Value
 
 LANGUAGE_VERSIONS = (1,)
+ANSWER_REPAIRS = 2
+"""How often a role is asked to mend an answer that does not fit its artifact, before the attempt has failed."""
 NAME_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*$"
 
 NOT_BUILT: dict[str, dict[str, str]] = {

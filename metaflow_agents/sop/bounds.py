@@ -7,11 +7,9 @@ from typing import Any
 
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.shape import Shape
-from metaflow_agents.schema.sop import Step
+from metaflow_agents.schema.sop import ANSWER_REPAIRS, Step
 from metaflow_agents.sop.graph import SOPGraph
 
-ANSWER_REPAIRS = 2
-"""How often a role is asked to mend an answer that does not fit its artifact."""
 CALLS = {"single": 1, "chain_of_thought": 2}
 """Model calls of a strategy for its answer; a repair asks once more, whatever the strategy."""
 
@@ -65,7 +63,7 @@ def _step(step: Step, firings: int, walked: Shape | None) -> StepBounds:
 
 
 def _calls(step: Step) -> int:
-    """Of one activation: each attempt is an answer and its repairs, then one more answer and its repairs for each mended check."""
+    """Of one activation: each attempt is an answer and its repairs, then an answer and its repairs for each mended check."""
     if step.role is None:
         return 0
     strategy = next(iter(step.strategy)) if step.strategy else "single"

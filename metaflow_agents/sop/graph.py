@@ -87,15 +87,20 @@ class SOPGraph:
     def stage(self) -> dict[str, int]:
         """Step → 1 + the latest of its needs, each as early as any maker allows. Absent: it can never fire."""
         stage: dict[str, int] = {}
-        available = dict.fromkeys(self.given, 0)
-        for now in range(1, len(self.steps) + 1):           # stage by stage, so that the earliest maker of each need counts
-            started = [name for name, step in self.steps.items()
-                       if name not in stage and all(artifact in available for artifact in needed(step))]
-            for name in started:
-                stage[name] = now
-            for name in started:
-                for artifact in makes(self.steps[name]):
-                    available.setdefault(artifact, now)
+        lacking = {name: set(needed(step)) - self.given for name, step in self.steps.items()}
+        wanted: dict[str, list[str]] = {}
+        for name, artifacts in lacking.items():
+            for artifact in artifacts:
+                wanted.setdefault(artifact, []).append(name)
+        started, now = [name for name, artifacts in lacking.items() if not artifacts], 0
+        while started:                                      # stage by stage, so that the earliest maker of each need counts
+            now += 1
+            stage.update(dict.fromkeys(started, now))
+            made = {artifact for name in started for artifact in makes(self.steps[name])}
+            closer = dict.fromkeys(name for artifact in made for name in wanted.pop(artifact, ()))
+            for name in closer:
+                lacking[name] -= made
+            started = [name for name in closer if not lacking[name]]
         return stage
 
     def rank(self, step: str) -> tuple[int, int]:

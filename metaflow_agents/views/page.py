@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import textwrap
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
+_NO_STYLES: Mapping[int, Callable[[str], str]] = MappingProxyType({})
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
 
 
@@ -88,8 +90,11 @@ def cut(text: str, width: int) -> str:
 
 
 def table(rows: Sequence[Sequence[str]], page: Page, *, headings: Sequence[str] = (), right: Iterable[int] = (),
-          indent: str = "", gap: str = "  ") -> list[str]:
-    """Columns under their headings. Where they don't fit, the widest are cut; `right` are aligned to the right."""
+          styles: Mapping[int, Callable[[str], str]] = _NO_STYLES, indent: str = "", gap: str = "  ") -> list[str]:
+    """Columns under their headings. Where they don't fit, the widest are cut; `right` are aligned to the right.
+
+    `styles`: column → what gives the style of a cell by its text (an empty text: none).
+    """
     plain = [[safe(cell) for cell in row] for row in rows]
     if not plain:
         return []
@@ -99,16 +104,18 @@ def table(rows: Sequence[Sequence[str]], page: Page, *, headings: Sequence[str] 
         _shrink(widths, page.width - len(indent) - len(gap) * (len(widths) - 1))
     aligned = frozenset(right)
 
-    def line(row: Sequence[str]) -> str:
+    def line(row: Sequence[str], styled: bool) -> str:
         cells = []
         for place, cell in enumerate(row):
             shown = cut(cell, widths[place])
-            padding = " " * (widths[place] - columns(shown))
+            padding = " " * (widths[place] - columns(shown)) if place < len(row) - 1 or place in aligned else ""
+            if styled and place in styles:
+                shown = page.paint(shown, styles[place](cell))
             cells.append(padding + shown if place in aligned else shown + padding)
         return (indent + gap.join(cells)).rstrip()
 
-    head = [page.paint(line(headings), "dim")] if headings else []
-    return [*head, *(line(row) for row in plain)]
+    head = [page.paint(line(headings, False), "dim")] if headings else []
+    return [*head, *(line(row, True) for row in plain)]
 
 
 def _shrink(widths: list[int], room: int) -> None:
