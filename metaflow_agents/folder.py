@@ -6,7 +6,6 @@ from metaflow_agents.bus import Bus
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.tree import Tree
 from metaflow_agents.schema.event import Committed
-from metaflow_agents.schema.model import digest
 from metaflow_agents.workspace import Workspace
 
 
@@ -15,7 +14,7 @@ class Folder:
 
     def __init__(self, bus: Bus, state: RunState, tree: Tree, workspace: Workspace) -> None:
         self._bus, self._state, self._tree, self._workspace = bus, state, tree, workspace
-        self._written: dict[str, dict[str, bytes]] = {}
+        self._written: dict[str, dict[str, str]] = {}          # artifact → path → digest of what was written
 
     async def follow(self) -> None:
         """Writes until the bus closes. Runs beside the scheduler, which never waits for it."""
@@ -28,20 +27,20 @@ class Folder:
         written: dict[str, bytes] = {}
         deleted: set[str] = set()
         for version in event.versions:
-            files = self._tree.of(version.artifact, version.payload)
+            leaves = self._tree.of(version.artifact, version.payload)
             before = self._written.get(version.artifact, {})
-            written.update({path: data for path, data in files.items() if before.get(path) != data})
-            deleted |= before.keys() - files.keys()
-            self._written[version.artifact] = files
+            written.update({path: leaf.load() for path, leaf in leaves.items() if before.get(path) != leaf.digest})
+            deleted |= before.keys() - leaves.keys()
+            self._written[version.artifact] = {path: leaf.digest for path, leaf in leaves.items()}
         if written or deleted:
             await self._workspace.apply(written, deleted - written.keys())
 
     async def settle(self) -> None:
         """Makes the folder hold exactly the files of the latest versions."""
-        files = self._tree.files()
-        held = {digest(data): data for data in files.values()}
+        leaves = self._tree.leaves()
+        held = {leaf.digest: leaf for leaf in leaves.values()}
 
         async def load(name: str) -> bytes:
-            return held[name]
+            return held[name].load()
 
-        await self._workspace.reconcile({path: digest(data) for path, data in files.items()}, load)
+        await self._workspace.reconcile({path: leaf.digest for path, leaf in leaves.items()}, load)

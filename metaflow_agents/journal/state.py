@@ -97,7 +97,7 @@ class Call:
     try_: int
     worst: int
     reply: str | None = None
-    settled: bool = False
+    failure: str | None = None                                     # why the attempt fails; it is not asked a second time
 
 
 @dataclass(slots=True)
@@ -214,7 +214,7 @@ class RunState:
     def _settled(self, event: Settled) -> None:
         activation = parse_activation(event.key)
         call = self._slot(event.key).calls[event.key]
-        call.reply, call.settled = event.reply, event.error is None
+        call.reply, call.failure = event.reply, None if event.stops else event.error
         self.spent[call.role, activation.step].tokens += event.tokens_in + event.tokens_out - call.worst
 
     def _finished(self, event: Finished) -> None:

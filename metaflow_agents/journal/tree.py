@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from metaflow_agents.errors import ExpressionError
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.values import Values
 from metaflow_agents.prompts import CollectionView, render
+from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.payload import Files
 from metaflow_agents.schema.program import Program
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One file: the digest of its bytes, and where they come from."""
+
+    digest: str
+    load: Callable[[], bytes]
 
 
 class Tree:
@@ -20,26 +31,31 @@ class Tree:
     def __init__(self, program: Program, values: Values, state: RunState, run: str) -> None:
         self._program, self._values, self._state, self._run = program, values, state, run
 
-    def files(self, versions: Mapping[str, int] | None = None) -> dict[str, bytes]:
-        """Path → bytes for these versions (artifact → number, 0: missing); by default the latest of everything."""
+    def files(self, versions: Mapping[str, int]) -> dict[str, bytes]:
+        """Path → bytes for these versions (artifact → number, 0: missing)."""
+        return {path: leaf.load() for path, leaf in self.leaves(versions).items()}
+
+    def leaves(self, versions: Mapping[str, int] | None = None) -> dict[str, Leaf]:
+        """Path → file for these versions; by default the latest of everything."""
         if versions is None:
             versions = {name: self._state.version(name) for name in self._program.sop.artifacts}
-        found: dict[str, bytes] = {}
+        found: dict[str, Leaf] = {}
         for name, number in versions.items():
-            digest = self._state.payload(name, number) if number else None
-            if digest is not None:
-                found.update(self.of(name, digest))
+            payload = self._state.payload(name, number) if number else None
+            if payload is not None:
+                found.update(self.of(name, payload))
         return found
 
-    def of(self, artifact: str, digest: str) -> dict[str, bytes]:
+    def of(self, artifact: str, digest_: str) -> dict[str, Leaf]:
         """The files of one payload of an artifact (or of an input that is a folder)."""
-        payload = self._values.payload(digest)
+        payload = self._values.payload(digest_)
         if isinstance(payload, Files):
-            return {path: self._values.data(blob) for path, blob in payload.files.items()}
+            return {path: Leaf(blob, partial(self._values.data, blob)) for path, blob in payload.files.items()}
         spec = self._program.sop.artifacts.get(artifact)
         if spec is None or spec.file is None:
             return {}
-        return {spec.file: self._text(artifact, spec.file, spec.render, self._values.view(digest)).encode()}
+        data = self._text(artifact, spec.file, spec.render, self._values.view(digest_)).encode()
+        return {spec.file: Leaf(digest(data), lambda: data)}
 
     def _text(self, artifact: str, file: str, template: str | None, value: Any) -> str:
         if template is not None:

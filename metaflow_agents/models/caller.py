@@ -29,6 +29,8 @@ class Caller:
                 return Reply(**json.loads(self._journal.blob(recorded.reply)))
             if not self._reask:
                 raise PromptChanged(f"{request.key}: this prompt changed since it was answered; `--reask` asks (and pays) again")
+        if recorded is not None and recorded.failure is not None and recorded.digest == request.digest:
+            raise AttemptFailed(recorded.failure)       # the run died before it could say that the attempt failed
         try_ = 0 if recorded is None else recorded.try_ + 1
         stored = request.stored()
         name = digest(stored)
@@ -44,7 +46,8 @@ class Caller:
         try:
             reply = await model.ask(request)
         except MetaflowError as error:
-            await self._bus.publish(Settled(key=request.key, try_=try_, error=str(error)))
+            stops = not isinstance(error, AttemptFailed)
+            await self._bus.publish(Settled(key=request.key, try_=try_, error=str(error), stops=stops))
             raise
         except Exception as error:          # the function of a `python:` model is the user's: whatever it raises is told
             told = f"the model {model.name} raised {raised(error)}"

@@ -104,6 +104,7 @@ class Settled(_Event):
     try_: int = Field(0, alias="try")
     reply: str | None = Field(None, description="digest of the reply; None where it failed")
     error: str | None = None
+    stops: bool = Field(False, description="the run stops with that error; without it the attempt failed, on a resume too")
     tokens_in: int = 0
     tokens_out: int = 0
 

@@ -1,0 +1,115 @@
+"""A journal at a glance: what a list of runs and the minutes need, straight from the rows, without folding any state."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from metaflow_agents.errors import JournalError
+from metaflow_agents.journal.store import Store
+
+_PAGE = 2000
+SQLITE = sqlite3.sqlite_version
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """One run in figures. `state` is an outcome, `running`, `killed`, or `damaged` (then `reason` says how)."""
+
+    run: str
+    sop: str = ""
+    state: str = ""
+    reason: str = ""
+    began: float = 0.0
+    latest: float = 0.0
+    activations: int = 0
+    calls: int = 0
+    tokens: int = 0
+
+
+class RawJournal:
+    """A journal's rows, for reading only; also while another process writes it. A context manager.
+
+    Raises UsageError where there is no such run, JournalError where the file is damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._store = Store(path, writable=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._store.close()
+
+    def events(self, *kinds: str) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Events with their numbers, in order, as the JSON that was written: defaults are left out."""
+        after, until = 0, self._store.last()
+        while rows := self._store.page(kinds, after, until, _PAGE):
+            for seq, kind, data in rows:
+                try:
+                    event = json.loads(data)
+                except ValueError as error:
+                    raise JournalError(f"{self.path} is damaged at event {seq}: {error}; restore the file from a copy") from error
+                event["kind"] = kind            # left out of the data, as every default is
+                yield seq, event
+            after = rows[-1][0]
+
+    def blob(self, digest: str) -> bytes:
+        """A blob's bytes. Raises JournalError where it is missing or damaged."""
+        return self._store.blob(digest)
+
+    def glance(self) -> Glance:
+        """The run in figures."""
+        with self._store.reading() as connection:
+            counts = dict(connection.execute("SELECT kind, count(*) FROM events GROUP BY kind").fetchall())
+            latest = connection.execute("SELECT data FROM events ORDER BY seq DESC LIMIT 1").fetchone()
+            tokens = connection.execute(
+                "SELECT coalesce(sum(coalesce(json_extract(data, '$.tokens_in'), 0)"
+                " + coalesce(json_extract(data, '$.tokens_out'), 0)), 0) FROM events WHERE kind = 'settled'").fetchone()[0]
+        opened: Mapping[str, Any] = next((event for _, event in self.events("run_opened")), {})
+        state, reason = self._how_it_stands()
+        return Glance(
+            run=self.path.stem, sop=opened.get("entry", ""), state=state, reason=reason, began=opened.get("at", 0.0),
+            latest=json.loads(latest[0]).get("at", 0.0) if latest else 0.0, activations=counts.get("finished", 0),
+            calls=counts.get("reserved", 0), tokens=int(tokens))
+
+    def _how_it_stands(self) -> tuple[str, str]:
+        if _holder(self.path) is not None:
+            return "running", ""
+        rests = list(self.events("resumed", "run_ended"))
+        last = rests[-1][1] if rests else {}
+        return (last["outcome"], last.get("reason", "")) if last.get("kind") == "run_ended" else ("killed", "")
+
+
+def glances(journals: Sequence[Path]) -> Iterator[Glance]:
+    """A glance at each of these journals; one that can't be read is told as damaged, and hides none of the others."""
+    for path in journals:
+        try:
+            with RawJournal(path) as journal:
+                yield journal.glance()
+        except JournalError as error:
+            yield Glance(run=path.stem, state="damaged", reason=str(error))
+
+
+def _holder(journal: Path) -> int | None:
+    """The process that has the run open, by its lock file; None where there is none, or it died without removing it."""
+    try:
+        written = journal.with_name(journal.name + ".lock").read_text(encoding="ascii", errors="replace").strip()
+    except OSError:                             # no lock file: nobody has it open
+        return None
+    if not written.isdigit():
+        return None
+    try:
+        os.kill(int(written), 0)
+    except ProcessLookupError:
+        return None
+    except PermissionError:                     # it is there, and somebody else's
+        return int(written)
+    return int(written)

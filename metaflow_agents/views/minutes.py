@@ -1,0 +1,204 @@
+"""The minutes of a run: one line an event, saying who did, asked or told what to whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+from metaflow_agents.views.page import Page, safe
+from metaflow_agents.views.wording import amount, clock, duration, listed
+
+Raw = Mapping[str, Any]
+"""An event as it stands in the journal: JSON, without the fields that are at their defaults."""
+
+KINDS = ("run_opened", "resumed", "fired", "reserved", "settled", "observed", "finished", "failed", "committed", "sent",
+         "run_ended")
+_STYLES = {"failed": "red", "committed": "green", "run_ended": "bold", "run_opened": "bold", "resumed": "bold",
+           "reserved": "dim", "settled": "dim", "observed": "dim"}
+
+
+@dataclass(frozen=True, slots=True)
+class Minute:
+    """One line: `who` is a firing, an activation, a role or the run."""
+
+    at: float
+    kind: str
+    who: str
+    what: str
+
+    def line(self, page: Page) -> str:
+        """As the minutes print it."""
+        head = f"{clock(self.at)}  " if self.at else ""
+        text = page.fitted(f"{head}{safe(f'{self.who}: {self.what}')}")
+        return page.paint(text, _STYLES.get(self.kind, ""))
+
+
+def minute(event: Raw, read_by: Mapping[str, list[str]]) -> Minute:
+    """An event in words. `read_by`: artifact → the steps that read it."""
+    who, what = _WORDS[event["kind"]](event, read_by)
+    return Minute(event.get("at", 0.0), event["kind"], who, what)
+
+
+def step_of(event: Raw) -> str | None:
+    """The step that an event belongs to; None where it belongs to the run as a whole."""
+    if "step" in event:
+        return str(event["step"])
+    key = event.get("activation") or event.get("firing") or event.get("key")
+    return None if key is None else str(key).partition("@")[0]
+
+
+def readers(program: Raw) -> dict[str, list[str]]:
+    """Artifact → the steps that read it, from a stored program (its plain JSON)."""
+    found: dict[str, list[str]] = {}
+    for name, step in program.get("sop", {}).get("steps", {}).items():
+        entries = [entry for key in ("needs", "wants", "sees") for entry in step.get(key, ())]
+        for artifact in dict.fromkeys(entry.partition(".")[0] for entry in entries):
+            found.setdefault(artifact, []).append(name)
+    return found
+
+
+def _opened(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
+    models = ", ".join(model if name in ("*", "default") else f"{name}={model}" for name, model in event.get("models", {}).items())
+    until = f", until {event['until']}" if event.get("until") else ""
+    reuse = f", reusing {event['reused_from']}" if event.get("reused_from") else ""
+    return event["run"], f"begins {event['entry']}{f' with {models}' if models else ''}{until}{reuse}"
+
+
+def _resumed(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
+    forked = f", forked from {event['forked_from']}" if event.get("forked_from") else ""
+    changed = f", with {amount(len(event['changes']), 'change')} of its SOP: {listed(event['changes'])}" if event.get(
+        "changes") else ""
+    return "run", f"goes on{forked}{changed}"
+
+
+def _fired(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
+    read = [f"{name}@{number}" if number else f"no {name}" for name, number in event.get("read", {}).items()]
+    items = "" if event.get("items") is None else f", for {amount(len(event['items']), 'item')}: {listed(event['items'])}"
+    if event.get("items") == []:
+        items = ", for no item"
+    return f"{event['step']}@{event['round']}", f"starts{' on ' + ', '.join(read) if read else ''}{items}"
+
+
+def _reserved(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
+    again = f", try {event['try'] + 1}" if event.get("try") else ""
+    return _spoken(event["key"]), f"{event.get('role') or 'it'} asks {event['model']} (at most {event['tokens']:,} tokens{again})"
+
+
+def _settled(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
+    if event.get("error"):
+        return _spoken(event["key"]), f"no answer: {event['error']}"
+    return _spoken(event["key"]), (f"is answered ({event.get('tokens_in', 0):,} tokens in, "
+                                   f"{event.get('tokens_out', 0):,} out)")
+
+
+def _observed(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
+    seconds = f" in {duration(event['seconds'])}" if event.get("seconds") else ""
+    return _spoken(event["key"]), f"ran{seconds}"
+
+
+def _finished(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
+    if event.get("reused_from"):
+        return _spoken(event["activation"]), f"taken over from {event['reused_from']}"
+    why = f"; anew, since {listed(event['why'])}" if event.get("why") else ""
+    return _spoken(event["activation"]), f"is done in {duration(event.get('seconds', 0.0))}{why}"
+
+
+def _failed(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
+    word = "stops the run" if event.get("stops") else "failed for good" if event.get("final") else "failed, tries again"
+    return _spoken(event["activation"]), f"{word}: {event['error']}"
+
+
+def _committed(event: Raw, read_by: Mapping[str, list[str]]) -> tuple[str, str]:
+    told = []
+    for version in event.get("versions", ()):
+        names = read_by.get(version["artifact"], [])
+        told.append(f"{version['artifact']}@{version['number']}{' for ' + listed(names) if names else ''}")
+    reused = event.get("reused", ())
+    kept = f" ({amount(len(reused), 'item')} unchanged)" if reused else ""
+    if event.get("firing") is None:
+        return "given", ", ".join(told) or "nothing"
+    return event["firing"], (f"makes {'; '.join(told)}" if told else "makes nothing new") + kept
+
+
+def _sent(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
+    return event["sender"], f"writes to {event.get('to') or 'all'}"
+
+
+def _ended(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
+    return "run", f"ends: {OUTCOMES[event['outcome']]}{'; ' + event['reason'] if event.get('reason') else ''}"
+
+
+OUTCOMES = {"success": "success", "failure": "no success", "stopped": "stopped", "interrupted": "interrupted",
+            "until": "at the step asked for", "budget": "a cap is reached", "running": "running", "killed": "killed",
+            "damaged": "damaged"}
+"""How a run stands → in words."""
+
+_WORDS: dict[str, Callable[[Raw, Mapping[str, list[str]]], tuple[str, str]]] = {
+    "run_opened": _opened, "resumed": _resumed, "fired": _fired, "reserved": _reserved, "settled": _settled,
+    "observed": _observed, "finished": _finished, "failed": _failed, "committed": _committed, "sent": _sent,
+    "run_ended": _ended,
+}
+
+
+def _spoken(key: str) -> str:
+    """A key as people read it: the item as it was written, and no attempt where it is the first."""
+    head, slash, call = key.partition("/") if "]" not in key else _after_item(key)
+    return unquote(head.removesuffix("~0")) + slash + call
+
+
+def _after_item(key: str) -> tuple[str, str, str]:
+    item, bracket, rest = key.rpartition("]")
+    attempt, slash, call = rest.partition("/")
+    return item + bracket + attempt, slash, call
+
+
+def full(event: Raw, blob: Callable[[str], Any], page: Page) -> Iterator[str]:
+    """What was said and made, word for word, indented under its line. `blob` gives the JSON stored under a digest."""
+    for title, text in _said(event, blob):
+        if title:
+            yield page.paint(f"    {title}", "cyan")
+        for line in safe(text, lines=True).splitlines() or [""]:
+            yield f"      {line}".rstrip()
+
+
+def _said(event: Raw, blob: Callable[[str], Any]) -> Iterator[tuple[str, str]]:
+    match event["kind"]:
+        case "reserved":
+            for message in blob(event["request"])["messages"]:
+                yield message["role"], message["content"]
+        case "settled" if event.get("reply"):
+            reply = blob(event["reply"])
+            yield "answer", reply["text"] if reply["text"] is not None else _json(reply["value"])
+        case "observed" | "finished":
+            yield "", _payload(blob(event["payload"]))
+        case "committed":
+            for version in event.get("versions", ()):
+                yield f"{version['artifact']}@{version['number']}", _payload(blob(version["payload"]))
+        case "sent":
+            yield "", _payload(blob(event["payload"]))
+        case "resumed" if event.get("changes"):
+            yield "", "\n".join(event["changes"])
+
+
+def _payload(stored: Any) -> str:
+    """A stored payload in short: data as it is; of files and collections the paths and keys."""
+    match stored:
+        case {"kind": "data", **rest}:
+            value = rest.get("value")
+            return value if isinstance(value, str) else _json(value)
+        case {"kind": "files", "files": files}:
+            return "\n".join(files) or "no file"
+        case {"kind": "patch", **rest}:
+            return "\n".join([*rest.get("written", ()), *(f"deleted: {path}" for path in rest.get("deleted", ()))]) or "no file"
+        case {"kind": "collection", "items": items}:
+            return "\n".join(key for key, _ in items) or "no item"
+        case _:
+            return _json(stored)
+
+
+def _json(value: Any) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False, indent=2)
