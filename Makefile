@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 RUN    := $(VENV)/bin/python
 
-.PHONY: check venv lint types test bench clean
+.PHONY: check venv lint types test docs bench clean
 
 check: lint types test          ## all that CI asks of the source
 
@@ -23,6 +23,9 @@ types: venv                     ## mypy, strict
 
 test: venv                      ## the tests
 	$(RUN) -m pytest
+
+docs: venv                      ## the tables of the documents, made anew from the code
+	$(RUN) docs/generate.py
 
 bench: venv                     ## the engine's figures, in one run
 	$(RUN) benchmarks/engine.py

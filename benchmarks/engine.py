@@ -115,14 +115,15 @@ def chain(length: int) -> str:
     return f"sop: chain\ninputs: {{idea: string}}\nroles: {ROLES}\nartifacts:\n{artifacts}steps:\n{steps}outputs: [n{length - 1}]\n"
 
 
-def fan(parallel: int | None = None) -> str:
-    """One role step over a list: a collection with a schema, and a file made of it."""
+def fan(parallel: int | None = None, *, whole: bool = False) -> str:
+    """One role step over a list: a collection with a schema, and a file made of it. `whole`: each prompt shows the list."""
+    told = "" if whole else "One of {{ tasks | length }} tasks. "     # what the task names is not shown beside it
     limit = "" if parallel is None else f", parallel: {parallel}"
     return (f"sop: fan\ninputs: {{tasks: [{{id: string, text: string}}]}}\nroles: {ROLES}\n"
             f"artifacts:\n  notes: {{each: {NOTE}, file: docs/notes.json}}\n"
             f"steps:\n  work:\n    role: worker_0\n    needs: [tasks]\n    makes: notes\n"
             f"    foreach: {{in: tasks, as: task, key: task.id{limit}}}\n"
-            f"    task: \"Write a note on this: {{{{ task.text }}}}\"\noutputs: [notes]\n")
+            f"    task: \"{told}Write a note on this: {{{{ task.text }}}}\"\noutputs: [notes]\n")
 
 
 def tasks(count: int) -> list[dict[str, str]]:

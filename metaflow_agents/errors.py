@@ -161,4 +161,5 @@ def raised(error: BaseException) -> str:
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     place = "" if trace is None else f" ({trace.tb_frame.f_code.co_filename.rsplit('/', 1)[-1]}:{trace.tb_lineno})"
-    return f"{type(error).__name__}: {error}{place}"
+    said = " ".join(str(error).split())
+    return f"{type(error).__name__}{': ' if said else ''}{said}{place}"

@@ -6,12 +6,13 @@ Everything here is decided before a run makes anything.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from metaflow_agents.errors import SOPInvalid, SOPNotFound, UsageError, did_you_mean
 from metaflow_agents.journal.journal import Journal
+from metaflow_agents.schema import quantity
 from metaflow_agents.schema.event import RunOpened
 from metaflow_agents.schema.keys import parse_firing
 from metaflow_agents.schema.model import digest
@@ -113,11 +114,39 @@ def refuse_unknown_step(sop: SOP, until: str | None) -> None:
         raise UsageError(f"`--until {until}`: there is no such step; {did_you_mean(until, sop.steps)}")
 
 
-def given_payloads(given: Mapping[str, Any] | None, blobs: dict[str, bytes]) -> dict[str, str]:
-    """Artifact → digest of the value that stands in for its steps' work; the payloads go to `blobs`."""
+def refuse_unknown_models(sop: SOP, models: Iterable[str]) -> None:
+    """Raises UsageError where a model is given for a name that no step and no role uses."""
+    used = [name or "default" for name in model_names(sop)]
+    for name in models:
+        if name not in ("*", "default", *used):
+            raise UsageError(f"no step and no role asks for a model `{name}`: {did_you_mean(name, used)}")
+
+
+def caps(budget: Mapping[str, Any] | None) -> dict[str, float]:
+    """The caps that a run is given, as numbers: `tokens` and `calls`, `time` in seconds. Raises UsageError."""
+    parse: dict[str, Callable[[object], float]] = {"tokens": quantity.count, "calls": quantity.count, "time": quantity.seconds}
     found = {}
+    for measure, written in (budget or {}).items():
+        if measure not in parse:
+            raise UsageError(f"`{measure}` is no budget of this version: {did_you_mean(measure, parse)}")
+        try:
+            found[measure] = float(parse[measure](written))
+        except ValueError as error:
+            raise UsageError(f"budget `{measure}`: {error}") from None
+    return found
+
+
+def given_payloads(sop: SOP, given: Mapping[str, Any] | None, blobs: dict[str, bytes]) -> dict[str, str]:
+    """Artifact → digest of the value that stands in for its steps' work; the payloads go to `blobs`. Raises UsageError."""
+    found = {}
+    made = [step.makes.artifact for step in sop.steps.values()]
     for artifact, value in (given or {}).items():
-        packed = pack(Data(value=value))
+        if artifact not in made:
+            raise UsageError(f"a value is given for `{artifact}`, which no step makes: {did_you_mean(artifact, made)}")
+        try:
+            packed = pack(Data(value=value))
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"what is given for `{artifact}` is not JSON: {error}") from None
         found[artifact] = digest(packed)
         blobs[found[artifact]] = packed
     return found

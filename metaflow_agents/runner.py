@@ -13,6 +13,7 @@ from metaflow_agents.doers.function import Functions
 from metaflow_agents.doers.parts import Parts
 from metaflow_agents.engine.work import Activation, Work
 from metaflow_agents.models.dry import example_path
+from metaflow_agents.schema.model import fingerprint
 from metaflow_agents.schema.payload import Data
 from metaflow_agents.schema.results import JUNIT_RESULT, RUN_RESULT
 from metaflow_agents.schema.smallest import smallest
@@ -47,9 +48,15 @@ class Doers:
 
     def parts(self, activation: Activation) -> dict[str, str]:
         """What the result depends on besides what the step reads."""
-        role = self._agent.role_of(activation) if self._sop.steps[activation.key.step].doer == "role" else None
+        step = self._sop.steps[activation.key.step]
+        role = self._agent.role_of(activation) if step.doer == "role" else None
         model = None if role is None else self._agent.model_of(activation, role).name
-        return self._parts.of(activation, role, model, activation.scope["run"])
+        parts = self._parts.of(activation, role, model, activation.scope["run"])
+        if step.makes.artifact in self._given:
+            parts["given"] = fingerprint(self._given[step.makes.artifact])
+        elif self._dry and step.doer in ("run", "call"):
+            parts["dry"] = "not executed"
+        return parts
 
     def _walked(self, step: Step, activation: Activation) -> Work:
         """What a dry run takes a command or a function to have made."""

@@ -28,7 +28,8 @@ from metaflow_agents.engine.scheduler import outputs_of
 from metaflow_agents.errors import (
     BudgetExceeded,
     JournalError,
-    RunError,
+    MetaflowError,
+    RunBusy,
     UsageError,
     did_you_mean,
 )
@@ -39,6 +40,7 @@ from metaflow_agents.models.registry import Given, resolve
 from metaflow_agents.opening import (
     WORKSPACE,
     as_it_is_now,
+    caps,
     checked,
     fine_name,
     free_name,
@@ -49,7 +51,9 @@ from metaflow_agents.opening import (
     model_names,
     refuse_commands,
     refuse_lost_steps,
+    refuse_unknown_models,
     refuse_unknown_step,
+    run_names,
     same_identity,
     sources_of,
 )
@@ -58,6 +62,7 @@ from metaflow_agents.schema.event import Committed, Event, Fired, Outcome, Resum
 from metaflow_agents.schema.keys import firing_key, parse_firing
 from metaflow_agents.schema.program import Program
 from metaflow_agents.settings import Settings
+from metaflow_agents.threads import to_the_end
 
 T = TypeVar("T")
 _STATUS: dict[Outcome, int] = {"success": 0, "until": 0, "failure": 1, "stopped": 1, "budget": 3, "interrupted": 130}
@@ -107,7 +112,8 @@ class Run:
         self.folder = None if home is None else home / name
         self._options, self._open, self._first, self._blobs = options, journal, first, dict(blobs)
         self._joined: Assembly | None = None
-        self._task: asyncio.Task[RunEnded] | None = None
+        self._work: asyncio.Task[RunEnded] | None = None       # what `stop` cancels
+        self._task: asyncio.Task[RunEnded] | None = None       # ends after it, with the run's last event; nobody cancels it
 
     @property
     def _assembly(self) -> Assembly:
@@ -130,13 +136,13 @@ class Run:
         async with self.bus.events(after=0) as events:
             async for _, event in events:
                 yield event
-                if isinstance(event, RunEnded) and self.journal.state.ended is event:
+                if isinstance(event, RunEnded) and event == self.journal.state.ended:
                     return
 
     def stop(self) -> None:
-        """Cancels the run: its activations end, nothing is left running, and it can be resumed."""
-        if self._task is not None:
-            self._task.cancel()
+        """Cancels the run: its activations end, nothing is left running, and it can be resumed. Once is enough."""
+        if self._work is not None and not self._work.cancelling():
+            self._work.cancel()
 
     async def result(self) -> RunResult:
         """Waits until the run rests. Raises JournalError where the journal could not be written."""
@@ -152,33 +158,46 @@ class Run:
 
     async def __aenter__(self) -> Self:
         journal = self._open()
+        if self.folder is not None:
+            self.name, self.folder = journal.path.stem, self.folder.with_name(journal.path.stem)
         await journal.__aenter__()
         try:
             await journal.append(*self._first(journal), blobs=self._blobs)
             self._joined = assemble(self.program, journal, self._options, folder=self.folder)
         except BaseException:
             await journal.close()
+            self._leave_earlier()
             raise
         self._blobs.clear()
-        self._task = asyncio.create_task(self._drive(), name=f"run {self.name}")
+        self._work = asyncio.create_task(self._scheduled(), name=f"run {self.name}")
+        self._task = asyncio.create_task(self._drive(self._work), name=f"last event of run {self.name}")
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         try:
-            if self._task is not None and not self._task.done():
-                self._task.cancel()
-                await asyncio.wait([self._task])
+            self.stop()
+            if self._task is not None:
+                await _ended(self._task)
         finally:
             self.bus.close()
+            self._leave_earlier()
             await self.journal.close()
 
-    async def _drive(self) -> RunEnded:
-        """Scheduler and folder side by side; whatever ends them becomes the run's last event."""
-        ended = await self._scheduled()
+    def _leave_earlier(self) -> None:
+        if self._options.earlier is not None:
+            self._options.earlier.close()
+
+    async def _drive(self, work: asyncio.Task[RunEnded]) -> RunEnded:
+        """Whatever ends the work becomes the run's last event."""
+        try:
+            ended = await work
+        except asyncio.CancelledError:                  # stopped before its first step
+            ended = RunEnded(outcome="interrupted", reason="interrupted")
         await self.bus.publish(ended)
         return ended
 
     async def _scheduled(self) -> RunEnded:
+        """Scheduler and folder side by side, and how that ended."""
         folder = self._assembly.folder
         left = self._time_left()
         try:
@@ -191,7 +210,7 @@ class Run:
                 finally:
                     if follower is not None:
                         follower.cancel()
-                        await asyncio.wait([follower])
+                        await _ended(follower)
             if folder is not None:
                 await folder.settle()
             return ended
@@ -205,7 +224,7 @@ class Run:
             raise
         except BudgetExceeded as error:
             return RunEnded(outcome="budget", reason=str(error))
-        except RunError as error:
+        except MetaflowError as error:          # a function that can't be imported, too: it shows when it is called
             return RunEnded(outcome="stopped", reason=str(error))
 
     async def _beside(self, follower: asyncio.Task[None] | None) -> RunEnded:
@@ -219,12 +238,17 @@ class Run:
         finally:
             if not scheduled.done():
                 scheduled.cancel()
-                await asyncio.wait([scheduled])
+                await _ended(scheduled)
 
     def _time_left(self) -> float | None:
         state = self.journal.state
         cap = run_budget(self.program, state.budget).time
         return None if cap is None else max(cap - state.elapsed, 0.0)
+
+
+async def _ended(task: asyncio.Task[Any]) -> None:
+    """Returns once a task is over; also where the caller is cancelled meanwhile, so that none is left behind."""
+    await to_the_end(asyncio.ensure_future(asyncio.wait([task])))
 
 
 async def run(sop: str | Path, /, **options: Any) -> RunResult:
@@ -261,7 +285,7 @@ def start(
     until: str | None = None,
     from_run: str | None = None,
     sandbox: str | None = None,
-    budget: Mapping[str, float] | None = None,
+    budget: Mapping[str, float | str] | None = None,
     given: Mapping[str, Any] | None = None,
     settings: Settings | None = None,
     **more_inputs: Any,
@@ -282,22 +306,26 @@ def start(
     resolved, told = resolve(model_names(program.sop), program.sop.models, chosen, folders, settings.sop_model)
     refuse_commands(program.sop, sandbox, dry=resolved.dry)
     refuse_unknown_step(program.sop, until)
+    refuse_unknown_models(program.sop, models or {})
     payloads, blobs = read_inputs(program, {**(inputs or {}), **more_inputs})
     home = None if workspace is None else Path(workspace)
-    earlier = _earlier(home, from_run)
     label = free_name(home, program.sop.sop) if name is None else fine_name(name)
     blobs.update(sources_of(loaded))
     opened = RunOpened(
-        run=label, **identity(loaded), models=told, sandbox=sandbox or "", until=until, budget=dict(budget or {}),
-        given=given_payloads(given, blobs), reused_from=from_run, package=installed("metaflow-agents"))
+        run=label, **identity(loaded), models=told, sandbox=sandbox or "", until=until, budget=caps(budget),
+        given=given_payloads(program.sop, given, blobs), reused_from=from_run, package=installed("metaflow-agents"))
     versions = {**payloads, **initial_versions(program, blobs)}
     first = Committed(versions=tuple(Version(artifact=a, number=1, payload=p) for a, p in versions.items()))
-    options = Options(models=resolved, folders=folders, given=dict(given or {}), earlier=earlier, settings=settings)
+    options = Options(models=resolved, folders=folders, given=dict(given or {}), earlier=_earlier(home, from_run),
+                      settings=settings)
 
     def journal() -> Journal:
-        return Journal.in_memory() if home is None else Journal.create(journal_path(home, label))
+        return Journal.in_memory() if home is None else _created(home, label, chosen=name is not None)
 
-    return Run(program, options, label, home, journal, lambda _: [opened, first], blobs)
+    def first_events(journal: Journal) -> list[Event]:
+        return [opened if home is None else opened.model_copy(update={"run": journal.path.stem}), first]
+
+    return Run(program, options, label, home, journal, first_events, blobs)
 
 
 async def resume(name: str, **options: Any) -> RunResult:
@@ -312,7 +340,7 @@ def go_on(
     workspace: Path | str = WORKSPACE,
     model: Given | None = None,
     models: Mapping[str, Given] | None = None,
-    budget: Mapping[str, float] | None = None,
+    budget: Mapping[str, float | str] | None = None,
     until: str | None = None,
     accept_changes: bool = False,
     reask: bool = False,
@@ -342,18 +370,20 @@ def go_on(
                              "`--accept-changes` goes on with it as it is now; undo the changes to go on as it was")
         program = recorded if loaded is None or not told else loaded.program
         folders = [Path(opened.location).parent, Path.cwd()]
-        chosen: dict[str, Given] = {**state.models, **({"*": model} if model is not None else {}), **(models or {})}
+        chosen: dict[str, Given] = {**(state.models if model is None else {"*": model}), **(models or {})}
         resolved, names = resolve(model_names(program.sop), program.sop.models, chosen, folders, settings.sop_model)
         refuse_commands(program.sop, opened.sandbox or None, dry=resolved.dry)
         refuse_unknown_step(program.sop, until)
+        refuse_unknown_models(program.sop, models or {})
         refuse_lost_steps(program.sop, state.active)
         values = Values(journal.blob, state)
         given = {artifact: values.plain(payload) for artifact, payload in opened.given.items()}
         resumed = Resumed(**(identity(loaded) if loaded is not None and told else same_identity(journal)), changes=told,
-                          models=names, until=until, budget=dict(budget or {}))
+                          models=names, until=until, budget=caps(budget))
         blobs = sources_of(loaded) if loaded is not None and told else {}
-        options = Options(models=resolved, folders=folders, given=given, earlier=_earlier(home, opened.reused_from),
-                          reask=reask, settings=settings)
+        left = opened.reused_from if opened.reused_from in run_names(home) else None        # or it was removed since
+        options = Options(models=resolved, folders=folders, given=given, earlier=_earlier(home, left), reask=reask,
+                          settings=settings)
     except BaseException:
         journal.__exit__()
         raise
@@ -368,7 +398,8 @@ def fork(name: str, *, at: str | None = None, new_name: str | None = None, works
     home = Path(workspace)
     source = journal_path(home, name)
     with Journal.read(source) as journal:
-        until = journal.last
+        ended = [seq for seq, _ in journal.events(RunEnded)]
+        until = journal.last if journal.last not in ended else journal.last - 1        # the branch has not ended
         if at is not None:
             try:
                 parse_firing(at)
@@ -382,6 +413,17 @@ def fork(name: str, *, at: str | None = None, new_name: str | None = None, works
     branch = Journal.copy(source, journal_path(home, label), until)
     branch.__exit__()
     return label
+
+
+def _created(home: Path, label: str, *, chosen: bool) -> Journal:
+    """The journal of a new run; where nobody chose its name and another run took it since, under the next free one."""
+    while True:
+        try:
+            return Journal.create(journal_path(home, label))
+        except (RunBusy, UsageError):
+            if chosen:
+                raise
+            label = free_name(home, label)
 
 
 def _earlier(home: Path | None, from_run: str | None) -> EarlierRun | None:

@@ -12,13 +12,14 @@ import os
 import random
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,8 @@ from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.store import Batch, Store
 from metaflow_agents.models.python import load_function
-from metaflow_agents.runs import Run, RunResult, go_on, journal_path, start
+from metaflow_agents.opening import journal_path
+from metaflow_agents.runs import Run, RunResult, fork, go_on, start
 from metaflow_agents.schema.event import Committed, Failed, Finished, Fired, Reserved, RunEnded, Settled
 from metaflow_agents.schema.keys import firing_key, parse_activation
 from metaflow_agents.schema.payload import Collection, Files, unpack
@@ -38,6 +40,8 @@ NAME = "run"
 KILLS = ("before", "inserted", "unsynced", "torn", "after")
 """Before the transaction; in it, open; committed but never synced, as the kernel has it (`unsynced`) and as a power cut
 leaves it (`torn`: the unsynced bytes reached the disk in part); durable, and nobody told."""
+BESIDE = ("partial", "renamed", "command")
+"""Not at the journal: a file of the run's folder is written but not in its place, or is; a command has just been started."""
 load_function("crash_desk:answer", [SOP.parent])
 desk: Any = sys.modules["crash_desk"]
 
@@ -78,7 +82,6 @@ class Facts:
     events: dict[str, int] = field(default_factory=dict)
     reserved: set[str] = field(default_factory=set)
     settled: set[str] = field(default_factory=set)
-    replied: set[str] = field(default_factory=set)
 
     def differences(self, other: Facts) -> list[str]:
         """In words, this being as it should be."""
@@ -109,7 +112,6 @@ def facts(path: Path, folder: Path | None = None) -> Facts:
                     found.reserved.add(event.key)
                 case Settled():
                     found.settled.add(event.key)
-                    found.replied |= {event.key} if event.error is None else set()
                 case RunEnded():
                     found.outcome = event.outcome
         found.state = image(journal.state)
@@ -179,7 +181,40 @@ def die() -> None:
 
 
 def kill_at(number: int, phase: str, home: Path) -> None:
-    """From now on the journal's `number`-th transaction kills this process, in one phase of it."""
+    """From now on this process dies at its `number`-th transaction, file or command, in one phase of it."""
+    if phase in KILLS:
+        _kill_at_write(number, phase, home)
+        return
+    count = 0
+
+    def dies() -> bool:
+        nonlocal count
+        count += 1
+        return count == number
+
+    rename, start_process = os.replace, subprocess.Popen
+
+    def renaming(*arguments: Any, **options: Any) -> None:
+        now = dies()
+        if now and phase == "partial":
+            die()
+        rename(*arguments, **options)
+        if now:
+            die()
+
+    def starting(*arguments: Any, **options: Any) -> Any:
+        process = start_process(*arguments, **options)
+        if dies():
+            die()
+        return process
+
+    if phase == "command":
+        subprocess.Popen = starting         # type: ignore[assignment, misc]
+    else:
+        os.replace = renaming               # type: ignore[assignment]
+
+
+def _kill_at_write(number: int, phase: str, home: Path) -> None:
     begin_and_insert, commit = Store._begin_and_insert, Store._commit
     writes = 0
 
@@ -253,81 +288,109 @@ def left_running(home: Path) -> list[str]:
 # One death, or several, and the way on.
 
 
-def finish(home: Path, number: int = 0, phase: str = "") -> int:
-    """Goes on with the run, or begins it where its journal is empty; dies at write `number` where that is not 0."""
-    if number:
-        kill_at(number, phase, home)
+@dataclass
+class Life:
+    """What one process of a run did: calls of the model, and the facts that it left, if it was killed."""
+
+    code: int
+    asked: set[str]
+    survivors: int
+    left: Facts | None = None
+
+
+def die_and_go_on(home: Path, kills: Sequence[tuple[int, str]], reference: Facts, seed: int) -> dict[str, Any]:
+    """Kills the run at each of these moments in turn, goes on to the end, and compares. `reached`: how many it came to."""
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+    chance = random.Random(seed)
+    lives: list[Life] = []
+    for kill in kills:
+        lives.append(_life(home, kill, chance))
+        if lives[-1].left is None or lives[-1].left.outcome == "success":
+            break                       # it came to its end before that moment, or the moment was its end
+    killed = [life for life in lives if life.left is not None]
+    resumed = bool(killed) and (lives[-1].left is None or lives[-1].left.outcome != "success")
+    if resumed and lives[-1].left is not None:
+        lives.append(_life(home, None, chance))
+    calls = Counter(called(home))
+    return {
+        "reached": len(killed), "faults": [*_faults(home, lives, reference, resumed=resumed)],
+        "survivors": sum(life.survivors for life in lives), "excess": sum(calls.values()) - len(reference.reserved),
+        "in_flight": sum(len(life.left.reserved - life.left.settled) for life in lives if life.left is not None)}
+
+
+def die_and_fork(home: Path, number: int, reference: Facts, seed: int) -> dict[str, Any]:
+    """Kills the run at a write, forks it as a whole and before a firing taken by chance, and brings all three to the end."""
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+    chance, faults = random.Random(seed), []
+    killed = _life(home, (number, chance.choice(KILLS)), chance).left
+    branches = [NAME]
+    if killed is not None and killed.outcome != "success":
+        firings = sorted(key.split()[1] for key in killed.events if key.startswith("fired "))
+        at = [None, *(chance.sample(firings, 1) if firings else ())] if killed.state["sent"] or firings else []
+        branches += [fork(NAME, at=firing, workspace=home) for firing in at]
+    for branch in branches:
+        code = forked(home, lambda branch=branch: live(home, name=branch))
+        if code:
+            faults.append(f"{branch} ended with {code}: {trace(home)}")
+        else:
+            faults += [f"{branch}: {told}" for told in reference.differences(facts(journal_path(home, branch), home / branch))]
+    return {"reached": len(branches) - 1, "faults": faults}
+
+
+def _life(home: Path, kill: tuple[int, str] | None, chance: random.Random) -> Life:
+    before = len(called(home))
+    code = forked(home, lambda: live(home, kill))
+    life = Life(code, set(called(home)[before:]), len(marked(home)))
+    if code == -signal.SIGKILL and kill is not None:
+        if kill[1] == "torn":
+            tear(home, chance)
+        life.left = at_death(journal_path(home, NAME), home / f"death-{before}-{chance.random()}")
+    return life
+
+
+def live(home: Path, kill: tuple[int, str] | None = None, name: str = NAME) -> int:
+    """In a fork: goes on with the run, or begins it where there is nothing to go on with; dies where `kill` says so."""
+    if kill is not None:
+        kill_at(*kill, home)
     try:
-        run = carry_on(home)
+        run = carry_on(home, name)
     except UsageError as error:
-        if "before it began" not in str(error):
+        if journal_path(home, NAME).exists() and "before it began" not in str(error):
             raise
         run = begin(home)
     return 0 if asyncio.run(drive(run)).outcome == "success" else 1
 
 
-def die_and_go_on(home: Path, kills: Sequence[tuple[int, str]], reference: Facts, seed: int) -> dict[str, Any]:
-    """Kills the run at each of these writes in turn, goes on to the end, and compares. `killed`: how many it lived to see."""
-    shutil.rmtree(home, ignore_errors=True)
-    home.mkdir(parents=True)
-    path, chance = journal_path(home, NAME), random.Random(seed)
-    asked: list[set[str]] = []           # by each process: calls
-    replied: list[set[str]] = []         # after each death: calls whose reply was durable
-    in_flight = killed = survivors = 0
-    faults: list[str] = []
-
-    def first() -> int:
-        number, phase = kills[0]
-        kill_at(number, phase, home)
-        return 0 if asyncio.run(drive(begin(home))).outcome == "success" else 1
-
-    for turn, (number, phase) in enumerate(kills):
-        before = len(called(home))
-        code = forked(home, first if turn == 0 else lambda n=number, p=phase: finish(home, n, p))
-        survivors += len(marked(home))
-        if not gone(home):
-            faults.append(f"commands of the killed process live on: {marked(home)}")
-        asked.append(set(called(home)[before:]))
-        if code == 0:
-            break                       # its writes were fewer
-        if code != -signal.SIGKILL:
-            faults.append(f"ended with {code} instead of being killed: {trace(home)}")
-            break
-        killed += 1
-        if phase == "torn":
-            tear(home, chance)
-        then = at_death(path, home / f"death-{turn}")
-        in_flight += len(then.reserved - then.settled)
-        replied.append(then.replied)
-        over = asked[-1] - then.reserved
-        if over:
-            faults.append(f"asked before it was durable that it would be: {sorted(over)}")
-        if then.outcome == "success":
-            break
-    before = len(called(home))
-    if killed and not (replied and facts(path).outcome == "success"):
-        code = forked(home, lambda: finish(home))
-        if code:
-            faults.append(f"the resume ended with {code}: {trace(home)}")
-    asked.append(set(called(home)[before:]))
-    faults += reference.differences(facts(path, home / NAME))
-    for place, durable in enumerate(replied):
-        again = durable.intersection(*[set().union(*asked[place + 1:])])
+def _faults(home: Path, lives: Sequence[Life], reference: Facts, *, resumed: bool) -> Iterator[str]:
+    """All that is not as in the run that was never killed."""
+    path = journal_path(home, NAME)
+    yield from reference.differences(facts(path, home / NAME))
+    if not gone(home):
+        yield f"commands of a killed process live on: {marked(home)}"
+    if resumed and sorted(os.listdir(path.parent)) != [path.name]:
+        yield f"left beside the journal: {sorted(os.listdir(path.parent))}"
+    asked = {key for life in lives for key in life.asked}
+    if asked != reference.reserved:
+        yield f"other calls than in one go: {sorted(asked ^ reference.reserved)}"
+    for place, life in enumerate(lives):
+        if life.left is None:
+            if life.code:
+                yield f"a process ended with {life.code}: {trace(home)}"
+            continue
+        if life.asked - life.left.reserved:
+            yield f"asked before that was durable: {sorted(life.asked - life.left.reserved)}"
+        again = life.left.settled & {key for later in lives[place + 1:] for key in later.asked}
         if again:
-            faults.append(f"answered, and asked again: {sorted(again)}")
-    if sorted(os.listdir(path.parent)) != [path.name]:
-        faults.append(f"left beside the journal: {sorted(os.listdir(path.parent))}")
-    calls = Counter(called(home))
-    if set(calls) != reference.reserved:
-        faults.append(f"other calls than in one go: {sorted(set(calls) ^ reference.reserved)}")
-    return {"kills": kills, "killed": killed, "faults": faults, "survivors": survivors,
-            "excess": sum(calls.values()) - len(reference.reserved), "in_flight": in_flight,
-            "repeated": sorted(key for key, count in calls.items() if count > 1)}
+            yield f"settled, and asked again: {sorted(again)}"
 
 
 def at_death(path: Path, copy: Path) -> Facts:
     """The facts of a journal as a dead process left it. Read in a copy, so that the resume meets the very files."""
     copy.mkdir()
+    if not path.exists():
+        return Facts()
     for end in ("", "-wal"):
         if Path(f"{path}{end}").exists():
             shutil.copyfile(f"{path}{end}", copy / f"{path.name}{end}")
@@ -335,6 +398,7 @@ def at_death(path: Path, copy: Path) -> Facts:
 
 
 def trace(home: Path) -> str:
+    """The traceback of the last process that failed."""
     try:
         return (home / "trace").read_text()
     except FileNotFoundError:

@@ -6,6 +6,7 @@ usage: crash_worker.py FOLDER < jobs
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import shutil
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import crash_harness as harness
+import crash_trouble as trouble
 
 
 def reference(home: Path) -> harness.Facts:
@@ -32,13 +34,22 @@ def reference(home: Path) -> harness.Facts:
 
 def done(home: Path, job: dict[str, Any], known: harness.Facts) -> dict[str, Any]:
     started = time.monotonic()
-    result = harness.die_and_go_on(home, [(number, phase) for number, phase in job["kills"]], known, job["seed"])
-    return {**result, "seconds": time.monotonic() - started}
+    match job:
+        case {"kills": kills}:
+            result = harness.die_and_go_on(home, [(number, phase) for number, phase in kills], known, job["seed"])
+        case {"fork": number}:
+            result = harness.die_and_fork(home, number, known, job["seed"])
+        case {"full": where}:
+            result = trouble.full_and_go_on(home, where, job["number"], known)
+        case _:
+            result = trouble.stop_and_go_on(home, job["stop"], known)
+    return {**job, **result, "seconds": time.monotonic() - started}
 
 
 def main() -> None:
     home = Path(sys.argv[1]) / str(os.getpid())
     known = reference(home)
+    gc.freeze()                         # a collection in a fork would copy every page that it looks at
     for line in sys.stdin:
         sys.stdout.write(json.dumps(done(home, json.loads(line), known)) + "\n")
         sys.stdout.flush()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from metaflow_agents.errors import RunError, UsageError
+from metaflow_agents.errors import AttemptFailed, UsageError
 from metaflow_agents.models.port import ModelRequest, Reply
 from metaflow_agents.models.python import PythonModel, load_function
 
@@ -43,7 +43,7 @@ async def test_a_reply_that_tells_its_tokens_is_believed() -> None:
 
 @pytest.mark.parametrize("answer", [None, object(), b"x", {1: {2}}, float("nan"), Reply()])
 async def test_anything_else_is_told(answer: Any) -> None:
-    with pytest.raises(RunError, match="the model `m` returned"):
+    with pytest.raises(AttemptFailed, match="the model `m` returned"):
         await PythonModel("m", lambda _: answer).ask(REQUEST)
 
 

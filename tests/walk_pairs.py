@@ -16,7 +16,7 @@ from metaflow_agents.models.dry import DryModel
 from metaflow_agents.models.port import ModelRequest
 
 LEFT_OUT = object()
-Shows = Literal["journal", "check", "test", "people"]
+Shows = Literal["journal", "check", "tests", "people"]
 
 
 async def dry(request: ModelRequest) -> Any:
@@ -30,7 +30,14 @@ async def slow(request: ModelRequest) -> Any:
     return await dry(request)
 
 
-async def loud_at_b(request: ModelRequest) -> Any:
+async def unhurried(request: ModelRequest) -> Any:
+    """Lets the others go on many times before it answers, without a clock."""
+    for _ in range(50):
+        await asyncio.sleep(0)
+    return await dry(request)
+
+
+async def wrong_at_b(request: ModelRequest) -> Any:
     """Fails for the item `b`: a repair is answered no better."""
     return "no number" if "[b]" in request.key else 1
 
@@ -38,11 +45,6 @@ async def loud_at_b(request: ModelRequest) -> Any:
 async def wrong_at_first(request: ModelRequest) -> Any:
     """No number in the first attempt, a number in the second."""
     return "no number" if "~0" in request.key else 1
-
-
-async def growing(request: ModelRequest) -> Any:
-    """0, then 1, 2, … with each repair or firing."""
-    return len(request.messages) // 2 + int(request.key.split("@")[1].split("~")[0])
 
 
 @dataclass(frozen=True)
@@ -54,9 +56,10 @@ class Pair:
     base: str                                   # YAML
     shows: Shows = "journal"
     instead: Any = LEFT_OUT
+    also: Mapping[str, Any] = field(default_factory=dict)           # place → value, set on both sides
     form: str = ""                              # which form of a key that has several
     model: Callable[[ModelRequest], Any] | None = dry
-    given: Mapping[str, Any] = field(default_factory=dict)
+    given: Mapping[str, Any] = field(default_factory=dict)          # inputs
     files: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -72,20 +75,21 @@ async def other(request):
     return f"{request.role} in {request.step}, by another"
 def count(words, step_size=1):
     return len(words) * step_size
-def total(numbers):
-    return sum(numbers)
+def letters(words):
+    return len("".join(words))
+def content(letter):
+    return None
 def refuse(letter):
     return "too plain"
 """
 
 LETTER = """
 sop: walk
-inputs: {topic: string}
+inputs: {topic: {type: string, default: rain}}
 roles: {writer: {profile: You write.}}
 artifacts: {letter: {}}
 steps: {write: {role: writer, needs: [topic], makes: letter}}
 """
-TOPIC = {"topic": "rain"}
 
 NUMBER = """
 sop: walk
@@ -117,7 +121,7 @@ steps:
 FACT = """
 sop: walk
 inputs: {topic: {type: string, default: rain}}
-artifacts: {fact: {}, other: {}}
+artifacts: {fact: {}}
 steps: {look: {value: topic, needs: [topic], makes: fact}}
 """
 
@@ -127,6 +131,16 @@ inputs: {names: {type: [string], default: [a, b, c]}}
 roles: {writer: {profile: You write.}}
 artifacts: {notes: {each: integer}}
 steps: {write: {role: writer, needs: [names], foreach: {in: names}, makes: notes}}
+"""
+
+LOST = """
+sop: walk
+inputs: {names: {type: [string], default: [a, b, c]}}
+roles: {writer: {profile: You write.}}
+artifacts: {notes: {each: integer}, letter: {}, lost: {}}
+steps:
+  write: {role: writer, needs: [names], foreach: {in: names}, makes: notes}
+  bind:  {role: writer, needs: [notes], makes: letter, on_fail: {makes: lost}}
 """
 
 TASKS = """
@@ -163,10 +177,17 @@ steps:
   write: {role: writer, makes: letter}
 """
 
+RULED = """
+sop: walk
+roles: {writer: {profile: You write.}}
+artifacts: {number: {schema: integer, rules: [{assert: number > 0, message: write more}]}}
+steps: {write: {role: writer, makes: number}}
+"""
+
 LISTED = """
 sop: walk
 artifacts:
-  fact: {schema: {name: string}, initial: {name: moss}}
+  fact: {initial: moss}
   listing: {}
 steps: {list_it: {run: cat fact.txt, needs: [fact], makes: listing}}
 """
@@ -174,23 +195,18 @@ steps: {list_it: {run: cat fact.txt, needs: [fact], makes: listing}}
 RESULTS = """
 sop: walk
 artifacts:
-  kept: {files: ["*.xml", "*.json"], initial: {results.xml: "<testsuite><testcase name='it' classname='t'/></testsuite>", it.json: "[1, 2]"}}
+  kept:
+    files: ["*.xml", "*.json"]
+    initial: {results.xml: "<testsuite><testcase name='it' classname='t'/></testsuite>", it.json: '"a word"'}
   result: {}
 steps: {look: {run: "true", needs: [kept], makes: result}}
 """
 
 CALLED = """
 sop: walk
-inputs: {words: {type: [string], default: [a, b]}}
+inputs: {words: {type: [string], default: [a, bc]}}
 artifacts: {size: {schema: integer}}
-steps: {measure: {call: "desk.py:count", needs: [words], makes: size}}
-"""
-
-CHECKED = """
-sop: walk
-roles: {writer: {profile: You write.}}
-artifacts: {letter: {}}
-steps: {write: {role: writer, makes: letter}}
+steps: {measure: {call: "desk:count", needs: [words], makes: size}}
 """
 
 TESTED = """
@@ -200,165 +216,155 @@ roles: {writer: {profile: You write.}}
 artifacts: {letter: {}, shout: {}}
 steps:
   write: {role: writer, needs: [topic], makes: letter}
-  shout: {value: letter | upper, needs: [letter], makes: shout}
+  raise_it: {value: letter | upper, needs: [letter], makes: shout}
 tests: {walks: {}}
 """
 
 
-def edited(base: str, *changes: tuple[str, str]) -> str:
-    """A base with some of its text replaced; each change must find its text once."""
-    for old, new in changes:
-        if base.count(old) != 1:
-            raise AssertionError(f"{old!r} stands {base.count(old)} times in {base}")
-        base = base.replace(old, new)
-    return base
-
+NO_TOPIC_NEEDED = {"steps.write.needs": LEFT_OUT}
+AT_THE_DESK = {"models.default": "python:desk.py:answer"}
+A_SCOUT = {"roles.scout.profile": "You look around."}
+ITS_FILES = {"desk.py": DESK}
 
 SOP_KEYS = [
     Pair("sop", "walk", LETTER, "check"),
-    Pair("sop", "walk", LETTER, instead="stroll", given=TOPIC),
+    Pair("sop", "walk", LETTER, instead="stroll"),
     Pair("language", 2, LETTER, "check"),
     Pair("description", "Letters about the weather.", LETTER, "people"),
     Pair("inputs", {"topic": "string"}, LETTER, "check"),
-    Pair("inputs", {"topic": {"type": "string", "default": "rain"}}, edited(LETTER, ("needs: [topic]", "task: '{{ run.inputs | length }}'"))),
-    Pair("inputs.topic", "string", edited(LETTER, ("{topic: string}", "{}")), "check"),
+    Pair("inputs", {"topic": {"default": "rain", "type": "string"}}, LETTER,
+         also={**NO_TOPIC_NEEDED, "steps.write.task": "{{ run.inputs | length }}"}),
+    Pair("inputs.topic", "string", LETTER, "check"),
     Pair("inputs.topic.type", "string", FACT, "check"),
-    Pair("inputs.topic.type", [{"word": "string"}], FACT, instead="string"),
-    Pair("inputs.topic.description", "what the letter is about", edited(FACT, (
-        "{look: {value: topic, needs: [topic], makes: fact}}", "{look: {role: scout, needs: [topic], makes: fact}}"), (
-        "artifacts:", "roles: {scout: {profile: You look.}}\nartifacts:"))),
-    Pair("inputs.topic.default", "rain", edited(FACT, (", default: rain", ""))),
+    Pair("inputs.topic.type", "snow | hail", FACT, instead="string",
+         also={"inputs.topic.default": LEFT_OUT}, given={"topic": "rain"}),
+    Pair("inputs.topic.description", "what the letter is about", LETTER),
+    Pair("inputs.topic.default", "rain", FACT),
     Pair("defaults", {"steps": {"retries": 1}}, NUMBER, model=wrong_at_first),
     Pair("defaults.steps", {"retries": 1}, NUMBER, model=wrong_at_first),
-    Pair("defaults.roles", {"goal": "Short sentences."}, LETTER, given=TOPIC),
+    Pair("defaults.roles", {"goal": "Short sentences."}, LETTER),
     Pair("roles", {"writer": {"profile": "You write."}}, LETTER, "check"),
     Pair("roles.writer", {"profile": "You write."}, LETTER, "check"),
     Pair("artifacts", {"letter": {}}, LETTER, "check"),
     Pair("artifacts.letter", {}, LETTER, "check"),
     Pair("steps", {"write": {"role": "writer", "needs": ["topic"], "makes": "letter"}}, LETTER, "check"),
-    Pair("steps.again", {"value": "letter", "needs": ["letter"], "makes": "copy"}, edited(LETTER, ("{letter: {}}", "{letter: {}, copy: {}}")),
-         given=TOPIC),
-    Pair("outputs", ["letter"], edited(TWO_ROLES, ("{role: scout, makes: news}", "{role: scout, makes: news, when: run.name == 'x'}"))),
-    Pair("success", "letter == ''", LETTER, given=TOPIC),
-    Pair("budget", {"calls": 0}, LETTER, given=TOPIC),
-    Pair("budget.tokens", 10, edited(LETTER, ("inputs:", "budget: {}\ninputs:")), given=TOPIC),
-    Pair("budget.calls", 2, edited(SERIES, ("roles:", "budget: {}\nroles:"))),
-    Pair("budget.time", 0.05, edited(LETTER, ("inputs:", "budget: {}\ninputs:")), given=TOPIC, model=slow),
-    Pair("models", {"default": "python:desk.py:answer"}, LETTER, given=TOPIC, model=None, files={"desk.py": DESK}),
-    Pair("tests", {"walks": {"inputs": {"topic": "rain"}}}, LETTER, "test"),
-    Pair("tests.walks", {"inputs": {"topic": "rain"}}, edited(LETTER, ("roles:", "tests: {}\nroles:")), "test"),
+    Pair("steps.again", {"value": "letter", "needs": ["letter"], "makes": "copy"}, LETTER,
+         also={"artifacts.copy.initial": "none"}),
+    Pair("outputs", ["letter"], TWO_ROLES, also={"steps.look.when": "run.name == 'x'"}),
+    Pair("success", "letter == ''", LETTER),
+    Pair("budget", {"calls": 2}, SERIES),
+    Pair("budget.tokens", 10, LETTER),
+    Pair("budget.calls", 2, SERIES),
+    Pair("budget.time", 0.05, LETTER, model=slow),
+    Pair("models", {"default": "python:desk.py:answer"}, LETTER, model=None, files=ITS_FILES),
+    Pair("tests", {"walks": {"inputs": {"topic": "rain"}}}, LETTER, "tests"),
+    Pair("tests.walks", {"inputs": {"topic": "rain"}}, LETTER, "tests"),
 ]
 
 ROLE_KEYS = [
     Pair("roles.writer.role", "scribe", LETTER, "check"),
-    Pair("roles.writer.profile", "You write.", edited(LETTER, ("profile: You write.", "goal: Short sentences."))),
+    Pair("roles.writer.profile", "You write.", LETTER, also={"roles.writer.goal": "Short sentences."}),
     Pair("roles.writer.goal", "Short sentences.", LETTER),
     Pair("roles.writer.constraints", ["no adjectives"], LETTER),
     Pair("roles.writer.prompt", "scribe.md.j2", LETTER, files={"scribe.md.j2": "A scribe for {{ step }}."}),
-    Pair("roles.writer.model", "python:desk.py:other", edited(LETTER, ("inputs:", "models: {default: 'python:desk.py:answer'}\ninputs:")),
-         model=None, files={"desk.py": DESK}),
+    Pair("roles.writer.model", "python:desk.py:other", LETTER, also=AT_THE_DESK, model=None, files=ITS_FILES),
     Pair("roles.writer.memory", {"window": "1 turns"}, SERIES),
-    Pair("roles.writer.memory.window", "1 turns", edited(SERIES, ("profile: You write.", "profile: You write., memory: {}"))),
-    Pair("roles.writer.memory.window", "1 tokens", edited(SERIES, ("profile: You write.", "profile: You write., memory: {}")), form="tokens"),
+    Pair("roles.writer.memory.window", "1 turns", SERIES),
+    Pair("roles.writer.memory.window", "1 tokens", SERIES, form="tokens"),
     Pair("roles.writer.watches", ["news"], WATCHED),
     Pair("roles.writer.budget", {"calls": 2}, SERIES),
-    Pair("roles.writer.budget.tokens", 10, edited(TWO_ROLES, ("profile: You write.", "profile: You write., budget: {}"))),
-    Pair("roles.writer.budget.calls", 2, edited(SERIES, ("profile: You write.", "profile: You write., budget: {}"))),
-    Pair("roles.writer.budget.time", 0.05, edited(TWO_ROLES, ("profile: You write.", "profile: You write., budget: {}")), model=slow),
+    Pair("roles.writer.budget.tokens", 10, TWO_ROLES),
+    Pair("roles.writer.budget.calls", 2, SERIES),
+    Pair("roles.writer.budget.time", 0.05, TWO_ROLES, model=slow),
 ]
 
 ARTIFACT_KEYS = [
     Pair("artifacts.letter.schema", {"text": "string"}, LETTER),
-    Pair("artifacts.notes.each", "integer", edited(NOTES, ("{each: integer}", "{}")), "check"),
+    Pair("artifacts.notes.each", "integer", NOTES, "check"),
     Pair("artifacts.notes.each", "integer", NOTES, instead="string"),
     Pair("artifacts.letter.files", "*.txt", LETTER),
     Pair("artifacts.fact.file", "fact.txt", LISTED),
-    Pair("artifacts.fact.render", "fact.j2", edited(LISTED, ("initial:", "file: fact.txt, initial:")),
-         files={"fact.j2": "It is {{ fact.name }}."}),
+    Pair("artifacts.fact.render", "fact.j2", LISTED, also={"artifacts.fact.file": "fact.txt"},
+         files={"fact.j2": "It is {{ fact }}."}),
     Pair("artifacts.letter.initial", "Dear you", LETTER),
     Pair("artifacts.number.rules", [{"assert": "number > 0"}], NUMBER),
-    Pair("artifacts.number.rules.0.assert", "number > 0", edited(NUMBER, ("schema: integer", "schema: integer, rules: [{message: more}]")),
-         "check"),
-    Pair("artifacts.number.rules.0.assert", "number > 0",
-         edited(NUMBER, ("schema: integer", "schema: integer, rules: [{message: more}]")), instead="number >= 0"),
-    Pair("artifacts.number.rules.0.message", "write a larger one",
-         edited(NUMBER, ("schema: integer", "schema: integer, rules: [{assert: number > 0}]"))),
+    Pair("artifacts.number.rules.0.assert", "number > 0", RULED, "check"),
+    Pair("artifacts.number.rules.0.assert", "number > 0", RULED, instead="number >= 0"),
+    Pair("artifacts.number.rules.0.message", "write a larger one", RULED),
     Pair("artifacts.letter.description", "what goes out today", LETTER),
 ]
 
 DOER_KEYS = [
     Pair("steps.write.role", "writer", LETTER, "check"),
-    Pair("steps.write.role", "'writer' if topic else 'scout'", edited(LETTER, ("{writer:", "{scout: {profile: You look.}, writer:")),
-         instead="scout"),
-    Pair("steps.list_it.run", "cat fact.txt", LISTED, "check"),
-    Pair("steps.list_it.run", "cat fact.txt", LISTED, instead="true"),
-    Pair("steps.list_it.run", ["echo", "a b"], LISTED, instead="echo a b", form="list"),
-    Pair("steps.measure.call", "desk.py:count", CALLED, "check", files={"desk.py": DESK}),
-    Pair("steps.measure.call", "desk.py:count", edited(CALLED, ("needs: [words]", "needs: [words], args: {numbers: [1, 2, 4]}")),
-         instead="desk.py:total", files={"desk.py": DESK}),
-    Pair("steps.look.value", "topic", FACT, "check"),
-    Pair("steps.look.value", "topic", FACT, instead="topic | upper"),
+    Pair("steps.write.role", "'writer' if topic else 'scout'", LETTER, instead="scout", also=A_SCOUT),
     Pair("steps.write.task", "Write about {{ topic }}.", LETTER),
     Pair("steps.write.strategy", "chain_of_thought", LETTER, form="chain_of_thought"),
-    Pair("steps.write.strategy", "single", edited(LETTER, ("inputs:", "defaults: {steps: {strategy: chain_of_thought}}\ninputs:")), form="single"),
-    Pair("steps.look.parse", "json it.json", edited(RESULTS, ("result: {}", "result: {schema: [integer]}")), form="json FILE"),
+    Pair("steps.write.strategy", "single", LETTER, form="single", also={"defaults.steps.strategy": "chain_of_thought"}),
+    Pair("steps.write.model", "python:desk.py:other", LETTER, also=AT_THE_DESK, model=None, files=ITS_FILES),
+    Pair("steps.list_it.run", "cat fact.txt", LISTED, "check"),
+    Pair("steps.list_it.run", "cat fact.txt", LISTED, instead="true"),
+    Pair("steps.list_it.run", ["echo", "a  b"], LISTED, instead="echo a  b", form="list"),
+    Pair("steps.look.parse", "json it.json", RESULTS, form="json FILE"),
     Pair("steps.look.parse", "junit results.xml", RESULTS, form="junit FILE"),
-    Pair("steps.look.parse", "junit", edited(RESULTS, ('run: "true"', "run: python -m pytest --co -q")), form="junit"),
-    Pair("steps.measure.args", {"step_size": 3}, CALLED, files={"desk.py": DESK}),
-    Pair("steps.write.model", "python:desk.py:other", edited(LETTER, ("inputs:", "models: {default: 'python:desk.py:answer'}\ninputs:")),
-         model=None, files={"desk.py": DESK}),
+    Pair("steps.look.parse", "junit", RESULTS, form="junit", instead="junit results.xml",
+         also={"steps.look.run": "python -m pytest -p no:asyncio --co -q"}),
+    Pair("steps.measure.call", "desk:count", CALLED, "check", files=ITS_FILES),
+    Pair("steps.measure.call", "desk:count", CALLED, instead="desk:letters", files=ITS_FILES),
+    Pair("steps.measure.args", {"step_size": 3}, CALLED, files=ITS_FILES),
+    Pair("steps.look.value", "topic", FACT, "check"),
+    Pair("steps.look.value", "topic", FACT, instead="topic | upper"),
 ]
 
 STEP_KEYS = [
     Pair("steps.write.needs", ["topic"], LETTER),
-    Pair("steps.write.wants", ["topic"], edited(LETTER, ("needs: [topic], ", ""))),
-    Pair("steps.write.sees", ["topic"], edited(LETTER, ("needs: [topic], ", ""))),
+    Pair("steps.write.wants", ["topic"], LETTER, also=NO_TOPIC_NEEDED),
+    Pair("steps.write.sees", ["topic"], LETTER, also=NO_TOPIC_NEEDED),
     Pair("steps.look.makes", "fact", FACT, "check"),
-    Pair("steps.look.makes", "fact", FACT, instead="other"),
+    Pair("steps.look.makes", "fact", FACT, instead="other",
+         also={"artifacts.fact.initial": "one", "artifacts.other.initial": "two"}),
     Pair("steps.write.makes", {"pages": "pages/one.txt"}, PAGES, instead="pages"),
-    Pair("steps.write.makes.pages", ["pages/two.txt", "notes.txt"], PAGES, instead="pages/one.txt"),
+    Pair("steps.write.makes.pages", ["pages/two.txt", "notes.txt"], PAGES, instead="pages/one.txt",
+         also={"steps.write.makes": {}}),
     Pair("steps.write.when", "topic == 'snow'", LETTER),
     Pair("steps.mend.rounds", 2, LOOP, "check"),
     Pair("steps.mend.rounds", 3, LOOP, instead=2),
     Pair("steps.write.priority", 5, TWO_ROLES),
     Pair("steps.write.timeout", 0.05, LETTER, model=slow),
     Pair("steps.write.retries", 1, NUMBER, model=wrong_at_first),
-    Pair("steps.write.on_fail", "skip", NOTES, form="skip", model=loud_at_b),
-    Pair("steps.write.on_fail", "stop", edited(NOTES, ("inputs:", "defaults: {steps: {on_fail: skip}}\ninputs:")), form="stop", model=loud_at_b),
-    Pair("steps.write.on_fail", {"makes": "lost"}, edited(NOTES, ("{each: integer}", "{each: integer}, lost: {}")), form="makes",
-         instead="skip", model=loud_at_b),
+    Pair("steps.write.on_fail", "skip", NOTES, form="skip", model=wrong_at_b),
+    Pair("steps.write.on_fail", "stop", NOTES, form="stop", model=wrong_at_b, also={"defaults.steps.on_fail": "skip"}),
+    Pair("steps.write.on_fail", {"makes": "lost"}, LOST, form="makes", instead="skip", model=wrong_at_b),
     Pair("steps.write.budget", {"calls": 2}, NOTES),
-    Pair("steps.write.budget.tokens", 10, edited(NOTES, ("makes:", "budget: {}, makes:"))),
-    Pair("steps.write.budget.calls", 2, edited(NOTES, ("makes:", "budget: {}, makes:"))),
-    Pair("steps.write.budget.time", 0.05, edited(NOTES, ("makes:", "budget: {}, makes:")), model=slow),
-    Pair("steps.write.check", {"run": "false"}, CHECKED),
-    Pair("steps.write.check.run", "false", edited(CHECKED, ("makes:", "check: {}, makes:")), "check"),
-    Pair("steps.write.check.run", "false", edited(CHECKED, ("makes:", "check: {}, makes:")), instead="true"),
-    Pair("steps.write.check.run", ["grep", "-q", "it is"], edited(CHECKED, ("makes:", "check: {}, makes:")), instead="true", form="list"),
-    Pair("steps.write.check.call", "desk.py:refuse", edited(CHECKED, ("makes:", "check: {}, makes:")), "check", files={"desk.py": DESK}),
-    Pair("steps.write.check.call", "desk.py:refuse", edited(CHECKED, ("makes:", "check: {}, makes:")), instead="desk.py:total",
-         files={"desk.py": edited(DESK, ("def total(numbers):\n    return sum(numbers)", "def total(letter):\n    return None"))}),
-    Pair("steps.write.check.repairs", 1, edited(CHECKED, ("makes:", "check: {run: 'false'}, makes:"))),
+    Pair("steps.write.budget.tokens", 10, NOTES),
+    Pair("steps.write.budget.calls", 2, NOTES),
+    Pair("steps.write.budget.time", 0.05, NOTES, model=slow),
+    Pair("steps.write.check", {"run": "false"}, LETTER),
+    Pair("steps.write.check.run", "false", LETTER, "check"),
+    Pair("steps.write.check.run", "false", LETTER, instead="true"),
+    Pair("steps.write.check.run", ["test", "-n", ""], LETTER, instead=["test", "-n", "it is"], form="list"),
+    Pair("steps.write.check.call", "desk:refuse", LETTER, "check", files=ITS_FILES),
+    Pair("steps.write.check.call", "desk:refuse", LETTER, instead="desk:content", files=ITS_FILES),
+    Pair("steps.write.check.repairs", 1, LETTER, also={"steps.write.check.run": "false"}),
 ]
 
 FOREACH_KEYS = [
-    Pair("steps.write.foreach", {"in": "names"}, edited(NOTES, ("{each: integer}", "{files: '*.txt'}"))),
+    Pair("steps.write.foreach", {"in": "names"}, NOTES, also={"artifacts.notes": {"files": "*.txt"}}),
     Pair("steps.write.foreach.in", "names", NOTES, "check"),
     Pair("steps.write.foreach.in", "names", NOTES, instead="names | reverse | list"),
     Pair("steps.write.foreach.as", "person", NOTES),
     Pair("steps.write.foreach.key", "item | upper", NOTES),
     Pair("steps.write.foreach.after", "item.uses", TASKS),
     Pair("steps.write.foreach.where", "item != 'b'", NOTES),
-    Pair("steps.write.foreach.parallel", 1, NOTES),
+    Pair("steps.write.foreach.parallel", 1, NOTES, model=unhurried),
 ]
 
 TEST_KEYS = [
-    Pair("tests.walks.inputs", {"topic": "snow"}, edited(TESTED, ("walks: {}", "walks: {expect: topic == 'snow'}")), "test"),
-    Pair("tests.walks.given", {"letter": "Dear you"}, edited(TESTED, ("walks: {}", "walks: {expect: shout == 'DEAR YOU'}")), "test"),
-    Pair("tests.walks.until", "write", edited(TESTED, ("walks: {}", "walks: {expect: not shout}")), "test"),
-    Pair("tests.walks.model", "python:desk.py:answer", edited(TESTED, ("walks: {}", "walks: {expect: \"'desk' in letter\"}")), "test",
-         files={"desk.py": DESK}),
-    Pair("tests.walks.expect", "letter == ''", TESTED, "test"),
+    Pair("tests.walks.inputs", {"topic": "snow"}, TESTED, "tests", also={"tests.walks.expect": "topic == 'snow'"}),
+    Pair("tests.walks.given", {"letter": "Dear you"}, TESTED, "tests", also={"tests.walks.expect": "shout == 'DEAR YOU'"}),
+    Pair("tests.walks.until", "write", TESTED, "tests", also={"tests.walks.expect": "not shout"}),
+    Pair("tests.walks.model", "python:desk.py:answer", TESTED, "tests", also={"tests.walks.expect": "'desk' in letter"},
+         files=ITS_FILES),
+    Pair("tests.walks.expect", "letter == ''", TESTED, "tests"),
 ]
 
 PAIRS = [*SOP_KEYS, *ROLE_KEYS, *ARTIFACT_KEYS, *DOER_KEYS, *STEP_KEYS, *FOREACH_KEYS, *TEST_KEYS]

@@ -27,6 +27,7 @@ class Acceptance:
 
     def __init__(self, program: Program, values: Values, load: Callable[[str], Any]) -> None:
         self._program, self._sop, self._values, self._load = program, program.sop, values, load
+        self._validators: dict[str, Validator] = {}            # a python model is imported once, and all are asked for often
 
     def schema(self, artifact: str) -> dict[str, Any] | None:
         """What the endpoint is asked for: JSON Schema; None for text and for files."""
@@ -36,7 +37,9 @@ class Acceptance:
 
     def validator(self, artifact: str) -> Validator:
         """The check of an artifact's data (of one item, for a collection)."""
-        return validator(self._program.schemas.get(artifact, _TEXT), artifact, self._load)
+        if artifact not in self._validators:
+            self._validators[artifact] = validator(self._program.schemas.get(artifact, _TEXT), artifact, self._load)
+        return self._validators[artifact]
 
     def accept(self, activation: Activation, given: Any) -> Work:
         """The payload of a value that a function, an expression or a model gave: path → text for files."""

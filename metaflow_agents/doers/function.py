@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError, validate_call
+from pydantic import ConfigDict, ValidationError, validate_call
+from pydantic.errors import PydanticUserError
 from pydantic_core import to_jsonable_python
 
 from metaflow_agents.doers.acceptance import Acceptance
 from metaflow_agents.doers.observed import Observations
 from metaflow_agents.engine.work import Activation, Work
-from metaflow_agents.errors import AttemptFailed, MetaflowError, raised
-from metaflow_agents.models.python import THREADS, is_async
+from metaflow_agents.errors import AttemptFailed, raised
+from metaflow_agents.models.python import THREADS, called
 from metaflow_agents.prompts import MISSING, CollectionView, FilesView, render_args
+from metaflow_agents.schema.model import canonical
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.threads import Threads
 
@@ -46,19 +49,21 @@ class Functions:
         return "\n".join(map(str, told)) if isinstance(told, list) else str(told)
 
     async def _result(self, spec: str, scope: Mapping[str, Any]) -> Any:
-        function = self._load(spec)
-        arguments = _arguments(function, scope)
-        checked = validate_call(config=ConfigDict(arbitrary_types_allowed=True))(function)
+        function = _function(self._load(spec))
         try:
-            given = await (checked(**arguments) if is_async(function)
-                           else self._threads.run(lambda: checked(**arguments)))
-        except ValidationError as error:
-            raise AttemptFailed(f"{spec} was called with what it does not take: {error}") from error
-        except MetaflowError:
+            arguments = _arguments(function, scope)
+            checked = validate_call(config=ConfigDict(arbitrary_types_allowed=True))(function)
+        except (NameError, ValueError, PydanticUserError) as error:
+            raise AttemptFailed(f"the signature of {spec} can't be read: {error}".partition("\n")[0]) from error
+        try:
+            given = await called(spec, self._threads, checked, **arguments)
+        except AttemptFailed:
             raise
         except Exception as error:            # the user's function: whatever it raises is told as a failed attempt
+            if isinstance(error, ValidationError) and not _inside(function, error):
+                raise AttemptFailed(f"{spec} does not take what it is given: {_told(error)}") from error
             raise AttemptFailed(f"{spec} raised {raised(error)}") from error
-        return to_jsonable_python(given.model_dump(mode="json") if isinstance(given, BaseModel) else given)
+        return _json(spec, given)
 
 
 def plain_scope(scope: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,8 +82,40 @@ def plain(value: Any) -> Any:
     return value
 
 
+def _function(found: Callable[..., Any]) -> Callable[..., Any]:
+    """What can be looked at like a function: of an object that is called, its `__call__`."""
+    plain_one = inspect.isroutine(found) or isinstance(found, type | partial)
+    return found if plain_one else found.__call__  # type: ignore[operator]
+
+
 def _arguments(function: Callable[..., Any], scope: Mapping[str, Any]) -> dict[str, Any]:
     parameters = inspect.signature(function).parameters.values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return dict(scope)
     return {parameter.name: scope[parameter.name] for parameter in parameters if parameter.name in scope}
+
+
+def _inside(function: Callable[..., Any], error: BaseException) -> bool:
+    """Whether the function itself was under way when it was raised, and not the check of its arguments."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code is code:
+            return True
+        trace = trace.tb_next
+    return False
+
+
+def _told(error: ValidationError) -> str:
+    faults = error.errors(include_url=False, include_context=False, include_input=False)
+    return "; ".join(f"`{'.'.join(map(str, fault['loc']))}`: {fault['msg']}" for fault in faults)
+
+
+def _json(spec: str, given: Any) -> Any:
+    """What a function gave, as a JSON value. Raises AttemptFailed where it is none."""
+    try:
+        value = to_jsonable_python(given)
+        canonical(value)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise AttemptFailed(f"{spec} gave what is not JSON: {' '.join(str(error).split())}") from error
+    return value

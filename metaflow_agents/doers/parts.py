@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
@@ -21,6 +22,8 @@ PACKAGE_PROMPTS = 1
 # Keys that say when and how often, not what: changing them changes no result.
 _NOT_MEANING = {"when", "rounds", "priority", "timeout", "retries", "on_fail", "budget", "foreach", "role", "model"}
 
+_KEPT = 64                          # firings whose parts are at hand: about as many as run side by side
+
 
 class Parts:
     """Fingerprints by name: `step`, `role`, `model`, `memory`, and where a text of the step names them `round`, `run`."""
@@ -28,13 +31,28 @@ class Parts:
     def __init__(self, program: Program, state: RunState, memory: RoleMemory) -> None:
         self._program, self._sop, self._state, self._memory = program, program.sop, state, memory
         self._steps: dict[str, tuple[str, frozenset[str], frozenset[str]]] = {}
+        self._prompts: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
+        self._firings: OrderedDict[tuple[str, str | None, str | None], dict[str, str]] = OrderedDict()
 
     def of(self, activation: Activation, role: str | None, model: str | None, facts: Any) -> dict[str, str]:
-        """The parts of one activation; `role` and `model` are those that do it, `facts` is `run` as templates see it."""
+        """The parts of one activation; `role` and `model` are those that do it, `facts` is `run` as templates see it.
+
+        They are the same for all items of a firing, whose versions are fixed, and made once for them.
+        """
+        key = (activation.key.firing, role, model)
+        if key not in self._firings:
+            self._firings[key] = self._of(activation, role, model, facts)
+            if len(self._firings) > _KEPT:
+                self._firings.popitem(last=False)
+        return dict(self._firings[key])
+
+    def _of(self, activation: Activation, role: str | None, model: str | None, facts: Any) -> dict[str, str]:
         name = activation.key.step
         own, names, past = self._of_step(name)
         parts = {"step": own}
         if role is not None:
+            told, recalled = self._named_by_prompt(role)
+            names, past = names | told, past | recalled
             parts["role"] = self._roles[role]
             parts["model"] = fingerprint(model)
             parts["memory"] = self._memory.fingerprint(role, self._sop.roles[role], activation.read)
@@ -55,6 +73,15 @@ class Parts:
             past = frozenset().union(*(histories(text, template=template) for text, template in texts))
             self._steps[name] = fingerprint(self._meaning(step)), used, past
         return self._steps[name]
+
+    def _named_by_prompt(self, role: str) -> tuple[frozenset[str], frozenset[str]]:
+        """The names and the histories that a role's own template uses."""
+        if role not in self._prompts:
+            prompt = self._sop.roles[role].prompt
+            texts = [] if prompt is None else list(self._with_includes(prompt).values())
+            self._prompts[role] = (frozenset().union(*(free_names(text, template=True) for text in texts)),
+                                   frozenset().union(*(histories(text, template=True) for text in texts)))
+        return self._prompts[role]
 
     def _meaning(self, step: Step) -> Any:
         made = self._sop.artifacts[step.makes.artifact]

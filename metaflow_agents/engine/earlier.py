@@ -24,6 +24,10 @@ class EarlierRun:
             self._equal.setdefault((step, fingerprint(event.parts)), []).append(event)
             self._slots[parse_activation(event.activation).slot] = event
 
+    def close(self) -> None:
+        """Lets go of that run's journal."""
+        self._journal.__exit__()
+
     def find(self, key: ActivationKey, parts: Mapping[str, str]) -> Taken | tuple[str, ...]:
         """The result whose every part is equal (the same slot's first), else the parts that differ."""
         equal = self._equal.get((key.step, fingerprint(dict(parts))), [])

@@ -246,19 +246,17 @@ class _Job:
         slot = self._firing.slot(key)
         loop = asyncio.get_running_loop()
         while True:
-            activation = self._activation(item, prior, slot.attempts)
-            parts = {**self._parts(item, prior), **self._runner_parts(activation)}
-            why: tuple[str, ...] = ()
-            if self._fan._earlier is not None and not slot.attempts:
-                found = self._fan._earlier.find(activation.key, parts)
-                if isinstance(found, Taken):
-                    return self._taken(activation, parts, found, self._digest(item, prior))
-                why = found
+            attempt = ActivationKey(self._firing.step, self._firing.round, key, slot.attempts)
             started = loop.time()
             try:
+                activation = self._activation(attempt, item, prior)
+                parts = {**self._parts(item, prior), **self._fan._runner.parts(activation)}
+                found = self._fan._earlier.find(attempt, parts) if self._fan._earlier and not slot.attempts else ()
+                if isinstance(found, Taken):
+                    return self._taken(activation, parts, found, self._digest(item, prior))
                 work = await self._work(activation)
             except _ATTEMPT_ERRORS as error:
-                await self._failed(activation.key, str(error), loop.time() - started)
+                await self._failed(attempt, str(error), loop.time() - started)
                 if key in self._firing.lost:
                     return None
                 continue
@@ -266,8 +264,8 @@ class _Job:
             packed = pack(work.payload)
             name = digest(packed)
             blobs[name] = packed
-            return Finished(activation=str(activation.key), payload=name, digest=self._digest(item, prior), parts=parts,
-                            memory=work.memory, why=why, seconds=loop.time() - started), blobs, work.payload
+            return Finished(activation=str(attempt), payload=name, digest=self._digest(item, prior), parts=parts,
+                            memory=work.memory, why=found, seconds=loop.time() - started), blobs, work.payload
 
     async def _work(self, activation: Activation) -> Work:
         step = self._step
@@ -297,8 +295,7 @@ class _Job:
         return Finished(activation=str(activation.key), payload=taken.payload, digest=own, parts=parts, memory=taken.memory,
                         reused_from=taken.source), blobs, unpack(blobs[taken.payload])
 
-    def _activation(self, item: Item | None, prior: dict[str, str], attempt: int) -> Activation:
-        key = ActivationKey(self._firing.step, self._firing.round, None if item is None else item.key, attempt)
+    def _activation(self, key: ActivationKey, item: Item | None, prior: dict[str, str]) -> Activation:
         scope: dict[str, Any] = {**self.scope, "prior": Prior(prior, self._fan._values.view)}
         if item is not None and self._step.foreach is not None:
             scope.update({"item": item.value, self._step.foreach.as_: item.value, "key": item.key})
@@ -341,9 +338,6 @@ class _Job:
             parts["item"] = fingerprint(item.value)
         parts.update((f"after:{key}", payload[:32]) for key, payload in prior.items())
         return parts
-
-    def _runner_parts(self, activation: Activation) -> dict[str, str]:
-        return self._fan._runner.parts(activation)
 
     def _digest(self, item: Item | None, prior: Mapping[str, str]) -> str:
         """By which an item is reused when its step fires again."""

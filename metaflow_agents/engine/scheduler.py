@@ -13,7 +13,7 @@ from typing import Any
 from metaflow_agents.bus import Bus
 from metaflow_agents.engine.fanout import Fanout
 from metaflow_agents.engine.scope import Scopes
-from metaflow_agents.errors import ExpressionError
+from metaflow_agents.errors import AnswerInvalid, ExpressionError
 from metaflow_agents.journal.state import Firing, RunState
 from metaflow_agents.journal.values import Values
 from metaflow_agents.prompts import MISSING, evaluate, truthy
@@ -32,6 +32,14 @@ class Scheduler:
         self._sop, self._graph, self._bus, self._state = program.sop, graph, bus, state
         self._values, self._scopes, self._fanout, self._until = values, scopes, fanout, until
         self._running: dict[str, str] = {}                     # step → its firing, from the decision to the commit
+        self._ready: set[str] = set()
+        # What a step's readiness hangs on, looked up at every commit: whether it is ready changes with these alone.
+        self._triggers = {name: triggers(step) for name, step in graph.steps.items()}
+        self._needed = {name: needed(step) for name, step in graph.steps.items()}
+        self._readers: dict[str, set[str]] = {}
+        for name, step in graph.steps.items():
+            for artifact in reads(step):
+                self._readers.setdefault(artifact, set()).add(name)
 
     async def run(self) -> RunEnded:
         """Goes on until the run rests, and says how it ended; the event is not yet journalled.
@@ -44,12 +52,14 @@ class Scheduler:
                     for firing in list(self._state.active.values()):
                         self._start(group, firing)
                     reached = False
+                    touched = set(self._graph.steps)
                     while True:
                         if not reached:
-                            await self._fire(group)
+                            await self._fire(group, touched)
                         if not self._running:
                             break
                         _, event = await commits.get()
+                        touched = self._touched(event)
                         if event.firing is not None:
                             step, _ = parse_firing(event.firing)
                             self._running.pop(step, None)
@@ -62,10 +72,17 @@ class Scheduler:
         self._running[firing.step] = firing.key
         group.create_task(self._fanout.run(firing), name=firing.key)
 
-    async def _fire(self, group: asyncio.TaskGroup) -> None:
+    def _touched(self, event: Committed) -> set[str]:
+        """The steps that a commit may have made ready, or no longer ready: its own, and those that read what it made."""
+        found = set().union(*(self._readers.get(version.artifact, ()) for version in event.versions))
+        return found if event.firing is None else found | {parse_firing(event.firing)[0]}
+
+    async def _fire(self, group: asyncio.TaskGroup, touched: set[str]) -> None:
         """Rule 8: unblocked ready steps start, one decision after the other; one write for all of them."""
         fired: list[Fired] = []
-        ready = {name for name in self._graph.steps if self._ready(name)}
+        ready = self._ready
+        ready -= touched
+        ready |= {name for name in touched if self._is_ready(name)}
         while ready:
             running = set(self._running)
             free = [name for name in ready if not self._graph.blockers(name, running, ready - {name})]
@@ -75,7 +92,10 @@ class Scheduler:
             ready.discard(name)
             step, round_ = self._graph.steps[name], self._state.fired.get(name, 0) + 1
             read = {artifact: self._state.version(artifact) for artifact in reads(step)}
-            items = self._fanout.items(step, read, round_)
+            try:
+                items = self._fanout.items(step, read, round_)
+            except (AnswerInvalid, ExpressionError) as error:
+                raise ExpressionError(f"steps.{name}.foreach: {error}") from None
             fired.append(Fired(step=name, round=round_, read=read,
                                items=None if items is None else tuple(item.key for item in items)))
             self._running[name] = firing_key(name, round_)
@@ -89,14 +109,14 @@ class Scheduler:
         cursor = self._state.cursor.get(name)
         return cursor is None or any(
             self._state.version(artifact) > cursor.get(artifact, 0) and self._state.maker.get(artifact) != name
-            for artifact in triggers(self._graph.steps[name]))
+            for artifact in self._triggers[name])
 
-    def _ready(self, name: str) -> bool:
+    def _is_ready(self, name: str) -> bool:
         """Rule 5."""
         step = self._graph.steps[name]
         return (name not in self._running
                 and self._triggered(name)
-                and all(self._state.version(artifact) for artifact in needed(step))
+                and all(self._state.version(artifact) for artifact in self._needed[name])
                 and not self._capped(step, name)
                 and self._holds(step, name))
 

@@ -78,4 +78,6 @@ class Earlier(Protocol):
         """The result whose every part is equal, else why there is none: the parts that differ."""
         ...
 
-
+    def close(self) -> None:
+        """Lets go of that run."""
+        ...

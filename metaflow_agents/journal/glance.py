@@ -15,18 +15,39 @@ from metaflow_agents.journal.store import Store
 
 _PAGE = 2000
 SQLITE = sqlite3.sqlite_version
+"""The version of SQLite that Python was built with."""
+_TOKENS = """
+WITH
+asked(key, try, worst) AS MATERIALIZED (
+  SELECT json_extract(data, '$.key'), coalesce(json_extract(data, '$.try'), 0), json_extract(data, '$.tokens')
+  FROM events WHERE kind = 'reserved'),
+answered(key, try, cost) AS MATERIALIZED (
+  SELECT json_extract(data, '$.key'), coalesce(json_extract(data, '$.try'), 0),
+         coalesce(json_extract(data, '$.tokens_in'), 0) + coalesce(json_extract(data, '$.tokens_out'), 0)
+  FROM events WHERE kind = 'settled')
+SELECT coalesce(sum(coalesce(answered.cost, asked.worst)), 0) FROM asked LEFT JOIN answered USING (key, try)
+"""                         # reserved and not settled is charged at its worst case, as everywhere
+
+_SECONDS = """
+WITH times(kind, at, before) AS (
+  SELECT kind, json_extract(data, '$.at'), lag(json_extract(data, '$.at')) OVER (ORDER BY seq) FROM events)
+SELECT coalesce(sum(max(at - before, 0.0)), 0.0) FROM times WHERE kind NOT IN ('run_opened', 'resumed')
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Glance:
-    """One run in figures. `state` is an outcome, `running`, `killed`, or `damaged` (then `reason` says how)."""
+    """One run in figures. `state` is an outcome, `running`, `killed`, or `damaged` (then `reason` says how).
+
+    `began` is Unix time, `seconds` how long the run was under way, pauses left out.
+    """
 
     run: str
     sop: str = ""
     state: str = ""
     reason: str = ""
     began: float = 0.0
-    latest: float = 0.0
+    seconds: float = 0.0
     activations: int = 0
     calls: int = 0
     tokens: int = 0
@@ -69,15 +90,13 @@ class RawJournal:
         """The run in figures."""
         with self._store.reading() as connection:
             counts = dict(connection.execute("SELECT kind, count(*) FROM events GROUP BY kind").fetchall())
-            latest = connection.execute("SELECT data FROM events ORDER BY seq DESC LIMIT 1").fetchone()
-            tokens = connection.execute(
-                "SELECT coalesce(sum(coalesce(json_extract(data, '$.tokens_in'), 0)"
-                " + coalesce(json_extract(data, '$.tokens_out'), 0)), 0) FROM events WHERE kind = 'settled'").fetchone()[0]
+            seconds = connection.execute(_SECONDS).fetchone()[0]
+            tokens = connection.execute(_TOKENS).fetchone()[0]
         opened: Mapping[str, Any] = next((event for _, event in self.events("run_opened")), {})
         state, reason = self._how_it_stands()
         return Glance(
             run=self.path.stem, sop=opened.get("entry", ""), state=state, reason=reason, began=opened.get("at", 0.0),
-            latest=json.loads(latest[0]).get("at", 0.0) if latest else 0.0, activations=counts.get("finished", 0),
+            seconds=round(seconds, 3), activations=counts.get("finished", 0),
             calls=counts.get("reserved", 0), tokens=int(tokens))
 
     def _how_it_stands(self) -> tuple[str, str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 from weakref import WeakSet
 
@@ -61,8 +62,9 @@ def _acquire(path: Path, run: str) -> int:
             os.close(fd)
             raise JournalError(f"can't lock {path}: {error.strerror}; lay runs on a file system with locks") from error
         if _is_at(fd, path):
-            os.ftruncate(fd, 0)
-            os.pwrite(fd, str(os.getpid()).encode(), 0)
+            with suppress(OSError):     # who holds it is told as a courtesy: on a full disk the lock holds without
+                os.ftruncate(fd, 0)
+                os.pwrite(fd, str(os.getpid()).encode(), 0)
             return fd
         os.close(fd)  # its holder removed the name between our `open` and our lock: this descriptor guards nothing
 

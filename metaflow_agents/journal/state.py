@@ -191,7 +191,7 @@ class RunState:
     def _resumed(self, event: Resumed) -> None:
         self.ended = None
         self.compiled, self.until = event.compiled, event.until
-        self.models.update(event.models)
+        self.models = dict(event.models) or self.models
         self.budget.update(event.budget)
         for firing in self.active.values():
             for slot in firing.slots.values():

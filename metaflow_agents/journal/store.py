@@ -168,10 +168,10 @@ class Store:
     def _begin_and_insert(self, batches: Sequence[Batch]) -> None:
         writer = self._writing()
         writer.execute("BEGIN IMMEDIATE")
-        for batch in batches:
-            if batch.blobs:
-                writer.executemany("INSERT OR IGNORE INTO blobs VALUES (?, ?, ?)", _packed(batch.blobs))
-            writer.executemany("INSERT INTO events VALUES (?, ?, ?)", batch.rows)
+        blobs = {digest: data for batch in batches for digest, data in batch.blobs.items()}
+        if blobs:
+            writer.executemany("INSERT OR IGNORE INTO blobs VALUES (?, ?, ?)", _packed(blobs))
+        writer.executemany("INSERT INTO events VALUES (?, ?, ?)", (row for batch in batches for row in batch.rows))
 
     def _commit(self) -> None:
         self._writing().execute("COMMIT")

@@ -13,6 +13,7 @@ from metaflow_agents.journal.store import Batch, Store
 from metaflow_agents.schema.event import Event
 
 _GROUP = 4096  # appends in one transaction at most, so that the first of many is not kept waiting by the last
+_TURN = 32  # appends that are handed over at once: what one turn of the event loop appends, but no later than this many
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,19 +37,34 @@ class Writer:
     def __init__(self, store: Store, done: Done) -> None:
         self._store, self._done = store, done
         self._loop = asyncio.get_running_loop()
-        self._queue: SimpleQueue[Job | asyncio.Future[None]] = SimpleQueue()
+        self._queue: SimpleQueue[list[Job] | asyncio.Future[None]] = SimpleQueue()
+        self._outbox: list[Job] = []
         self._failure: Exception | None = None
         # A daemon: a program that dies without closing its journal must not hang at exit; what was acknowledged is on disk.
         self._thread = Thread(target=self._run, name=f"journal {store.path.stem}", daemon=True)
         self._thread.start()
 
     def put(self, job: Job) -> None:
-        """Queues a job; returns at once."""
-        self._queue.put(job)
+        """Queues a job; returns at once.
+
+        What one turn of the event loop queues is handed over together. Waking the thread costs more than most jobs do,
+        and what was settled shares its transaction with what follows from it at once.
+        """
+        if not self._outbox:
+            self._loop.call_soon(self._hand_over)
+        self._outbox.append(job)
+        if len(self._outbox) >= _TURN:
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        if self._outbox:
+            self._queue.put(self._outbox)
+            self._outbox = []
 
     async def stop(self) -> None:
         """Writes what is queued, closes the store and ends the thread; also when the caller is cancelled meanwhile."""
         stopped: asyncio.Future[None] = self._loop.create_future()
+        self._hand_over()
         self._queue.put(stopped)
         try:
             await asyncio.shield(stopped)
@@ -69,8 +85,8 @@ class Writer:
     def _take(self) -> tuple[list[Job], asyncio.Future[None] | None]:
         jobs: list[Job] = []
         taken = self._queue.get()
-        while isinstance(taken, Job):
-            jobs.append(taken)
+        while isinstance(taken, list):
+            jobs += taken
             if len(jobs) >= _GROUP:
                 return jobs, None
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,8 @@ from metaflow_agents.schema.model import canonical, fingerprint
 from metaflow_agents.schema.sop import Role
 
 _BYTES_A_TOKEN = 4                  # of English text and code, on average; the window bounds a prompt, it does not bill it
+
+_KEPT = 64                          # firings whose memories are at hand: about as many as run side by side
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +37,22 @@ class RoleMemory:
 
     def __init__(self, state: RunState, values: Values, rank: Mapping[str, tuple[int, int]]) -> None:
         self._state, self._values, self._rank = state, values, rank
+        self._recent: OrderedDict[tuple[str, frozenset[tuple[str, int]]], list[tuple[str, str | None]]] = OrderedDict()
 
     def digests(self, name: str, role: Role, read: Mapping[str, int]) -> list[tuple[str, str | None]]:
         """(asked, answered) digests of the turns that the role remembers, oldest first, the window not yet applied.
 
-        For a watched message: (artifact name with its payload's digest, None).
+        For a watched message: (artifact name with its payload's digest, None). What led to these versions has committed
+        and changes no more, so that it is looked up once for all items of a firing.
         """
+        key = (name, frozenset(read.items()))
+        if key not in self._recent:
+            self._recent[key] = self._digests(name, role, read)
+            if len(self._recent) > _KEPT:
+                self._recent.popitem(last=False)
+        return self._recent[key]
+
+    def _digests(self, name: str, role: Role, read: Mapping[str, int]) -> list[tuple[str, str | None]]:
         found: list[tuple[str, str | None]] = []
         watched = self._watched(role)
         for firing in in_order(self._state.past(read), self._rank):
@@ -55,8 +68,11 @@ class RoleMemory:
 
     def turns(self, name: str, role: Role, read: Mapping[str, int]) -> list[Turn]:
         """What stands in the prompt: the latest turns that fit into the window, oldest first."""
-        turns = [self._turn(asked, answered) for asked, answered in self.digests(name, role, read)]
-        return latest(turns, *role.memory.window)
+        number, unit = role.memory.window
+        digests = self.digests(name, role, read)
+        if unit == "turns":
+            digests = digests[-number:]                 # what falls out of the window is not read
+        return latest([self._turn(asked, answered) for asked, answered in digests], number, unit)
 
     def _watched(self, role: Role) -> dict[str, list[tuple[str, str]]]:
         by_firing: dict[str, list[tuple[str, str]]] = {}

@@ -7,7 +7,7 @@ import json
 from metaflow_agents.bus import Bus
 from metaflow_agents.errors import AttemptFailed, MetaflowError, PromptChanged, raised
 from metaflow_agents.journal.journal import Journal
-from metaflow_agents.models.budget import Budgets
+from metaflow_agents.models.budget import Budgets, Reservation
 from metaflow_agents.models.port import Model, ModelRequest, Reply
 from metaflow_agents.schema.event import Reserved, Settled
 from metaflow_agents.schema.keys import parse_activation
@@ -38,30 +38,42 @@ class Caller:
             await self._bus.publish(
                 Reserved(key=request.key, role=request.role, try_=try_, digest=request.digest, request=name,
                          model=model.name, tokens=request.worst_tokens), blobs={name: stored})
-            reply = await self._answer(model, request, try_)
-            reservation.settle(reply.tokens)
+            reply = await self._answer(model, request, try_, reservation)
         return reply
 
-    async def _answer(self, model: Model, request: ModelRequest, try_: int) -> Reply:
+    async def _answer(self, model: Model, request: ModelRequest, try_: int, reservation: Reservation) -> Reply:
+        async def failed(told: str, tokens: int = 0) -> None:
+            reservation.settle(tokens)
+            await self._bus.publish(Settled(key=request.key, try_=try_, error=told, tokens_in=tokens))
+
         try:
             reply = await model.ask(request)
+            stored = _stored(model, reply)
         except MetaflowError as error:
-            stops = not isinstance(error, AttemptFailed)
-            await self._bus.publish(Settled(key=request.key, try_=try_, error=str(error), stops=stops))
+            await failed(str(error))
             raise
         except Exception as error:          # the function of a `python:` model is the user's: whatever it raises is told
             told = f"the model {model.name} raised {raised(error)}"
-            await self._bus.publish(Settled(key=request.key, try_=try_, error=told))
+            await failed(told)
             raise AttemptFailed(told) from error
         if reply.tokens > request.worst_tokens:
             told = f"the model {model.name} gave {reply.tokens} tokens, more than the {request.worst_tokens} that were reserved"
-            await self._bus.publish(Settled(key=request.key, try_=try_, error=told, tokens_in=request.worst_tokens))
+            await failed(told, request.worst_tokens)
             raise AttemptFailed(told)
-        stored = canonical({"text": reply.text, "value": reply.value,
-                            "tokens_in": reply.tokens_in, "tokens_out": reply.tokens_out})
+        reservation.settle(reply.tokens)
         name = digest(stored)
         await self._bus.publish(
             Settled(key=request.key, try_=try_, reply=name, tokens_in=reply.tokens_in, tokens_out=reply.tokens_out),
             blobs={name: stored})
         return reply
 
+
+def _stored(model: Model, reply: Reply) -> bytes:
+    """A reply as the journal keeps it. Raises AttemptFailed for one that is not what the port says."""
+    counts = (reply.tokens_in, reply.tokens_out)
+    if not isinstance(reply.text, str | None) or not all(type(count) is int and count >= 0 for count in counts):
+        raise AttemptFailed(f"the model {model.name} gave a Reply whose `text` is no text, or whose tokens are no counts")
+    try:
+        return canonical({"text": reply.text, "value": reply.value, "tokens_in": counts[0], "tokens_out": counts[1]})
+    except (TypeError, ValueError, RecursionError) as error:
+        raise AttemptFailed(f"the model {model.name} gave what is not JSON: {error}") from error

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
-from metaflow_agents.schema.model import canonical, fingerprint
+from metaflow_agents.schema.model import canonical
+from metaflow_agents.schema.model import digest as digest_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)       # no slots: what is computed of a request is kept in it
 class ModelRequest:
-    """What one model call sends.
+    """What one model call sends. It is not changed once it is made, its messages and schema neither.
 
     `key` is the call's identity in the journal (`write@1~0/turn.0`), `role` and `step` who asks for what.
     `messages`: chat messages, each `{"role": "system" | "user" | "assistant", "content": text}`.
@@ -37,15 +39,20 @@ class ModelRequest:
             "tools": [dict(tool) for tool in self.tools],
         }
 
-    @property
+    @cached_property
+    def _sent(self) -> bytes:
+        return canonical(self._asked)
+
+    @cached_property
     def digest(self) -> str:
         """Fingerprint of all that decides the answer: model, messages, parameters, schema, tools; not the key."""
-        return fingerprint({"model": self.model, "parameters": {"max_tokens": self.max_tokens}, **self._asked})
+        how = canonical({"model": self.model, "parameters": {"max_tokens": self.max_tokens}})
+        return digest_of(how + self._sent)[:32]
 
     @property
     def worst_tokens(self) -> int:
         """No call costs more: a token is at least one byte, and the answer is bounded."""
-        return len(canonical(self._asked)) + self.max_tokens
+        return len(self._sent) + self.max_tokens
 
     def stored(self) -> bytes:
         """Canonical JSON, as the journal keeps it."""

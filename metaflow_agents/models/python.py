@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import importlib
 import importlib.util
@@ -18,7 +19,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from metaflow_agents.errors import RunError, UsageError, did_you_mean
+from metaflow_agents.errors import AttemptFailed, UsageError, did_you_mean, raised
 from metaflow_agents.models.port import ModelRequest, Reply
 from metaflow_agents.schema.model import canonical
 from metaflow_agents.threads import Threads
@@ -46,14 +47,8 @@ class PythonModel:
         return self._name
 
     async def ask(self, request: ModelRequest) -> Reply:
-        """The function's answer. What the function raises goes on; RunError for an answer of another type."""
-        if is_async(self._function):
-            answer = await self._function(request)
-        else:
-            answer = await self._threads.run(lambda: self._function(request))
-            if inspect.isawaitable(answer):             # a plain function that hands out a coroutine
-                answer = await answer
-        reply = self._reply(answer)
+        """The function's answer. What the function raises goes on; AttemptFailed for an answer of another type."""
+        reply = self._reply(await called(f"the model {self._name}", self._threads, self._function, request))
         if reply.tokens:
             return reply
         said = reply.text.encode() if reply.text is not None else canonical(reply.value)
@@ -62,7 +57,7 @@ class PythonModel:
     def _reply(self, answer: Any) -> Reply:
         if isinstance(answer, Reply):
             if answer.text is None and answer.value is None:
-                raise RunError(f"the model `{self._name}` returned a Reply with neither text nor value")
+                raise AttemptFailed(f"the model `{self._name}` returned a Reply with neither text nor value")
             return answer
         if isinstance(answer, str):
             return Reply(text=answer)
@@ -72,9 +67,9 @@ class PythonModel:
             try:
                 canonical(answer)
             except (TypeError, ValueError) as error:
-                raise RunError(f"the model `{self._name}` returned what is not JSON: {error}") from error
+                raise AttemptFailed(f"the model `{self._name}` returned what is not JSON: {error}") from error
             return Reply(value=answer)
-        raise RunError(f"the model `{self._name}` returned {type(answer).__name__}: return text, a JSON value, "
+        raise AttemptFailed(f"the model `{self._name}` returned {type(answer).__name__}: return text, a JSON value, "
                        "a pydantic model, or a Reply")
 
 
@@ -85,6 +80,30 @@ def _tokens(size: int) -> int:
 def is_async(function: Callable[..., Any]) -> bool:
     """Whether calling it gives a coroutine: an async function, or an object whose `__call__` is one."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+
+
+async def called(what: str, threads: Threads, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
+    """What somebody else's function gives, async or not; one that is not runs in a thread.
+
+    What it raises goes on, but for what would end more than this one call: `sys.exit()`, a StopIteration (which no future
+    can carry), a cancellation that nobody asked for. These come as AttemptFailed, told with `what`.
+    """
+    def contained() -> Any:
+        try:
+            return function(*arguments, **named)
+        except (SystemExit, KeyboardInterrupt, GeneratorExit, StopIteration, asyncio.CancelledError) as error:
+            raise AttemptFailed(f"{what} raised {raised(error)}") from error
+
+    try:
+        given = await (function(*arguments, **named) if is_async(function) else threads.run(contained))
+        return await given if inspect.isawaitable(given) else given         # a plain function that hands out a coroutine
+    except SystemExit as error:
+        raise AttemptFailed(f"{what} raised {raised(error)}") from error
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise AttemptFailed(f"{what} raised {raised(error)}, though nobody cancelled it") from error
 
 
 def load_function(spec: str, folders: Sequence[Path]) -> Callable[..., Any]:

@@ -18,7 +18,7 @@ _NOT_BUILT = ("openai:", "replay:", "manual")
 
 
 class Models:
-    """The models of a run. `everybody` (from `--model M`) answers for every role; else names are looked up."""
+    """The models of a run. `everybody` (from `--model M`) answers for every name that has no model of its own."""
 
     def __init__(self, named: Mapping[str, Model], everybody: Model | None = None) -> None:
         self._named, self._everybody = dict(named), everybody
@@ -26,13 +26,11 @@ class Models:
     @property
     def dry(self) -> bool:
         """Whether the whole run is a dry one: commands, functions and checks are not executed."""
-        return self._everybody is not None and self._everybody.name == "dry"
+        return self._everybody is not None and all(model.name == "dry" for model in (self._everybody, *self._named.values()))
 
     def of(self, name: str | None) -> Model:
         """The model for a name that a step or a role gives (None: the default). Raises ModelMissing."""
-        if self._everybody is not None:
-            return self._everybody
-        found = self._named.get(name or "default")
+        found = self._named.get(name or "default") or self._everybody
         if found is None:
             raise ModelMissing(f"no model is configured{f' under the name {name}' if name else ''}; {WAYS}")
         return found
@@ -42,12 +40,13 @@ def resolve(used: Iterable[str | None], written: Mapping[str, str], given: Mappi
             fallback: str | None = None) -> tuple[Models, dict[str, str]]:
     """The models for the names that are used, and what the journal says of them (name → model).
 
-    `written` are the SOP's `models`, `given` those of the command line (`*` answers for everybody), `fallback` is
-    SOP_MODEL. A name that stands nowhere is a model itself. Raises ModelMissing, or UsageError for one that can't be had.
+    `written` are the SOP's `models`, `given` those of the command line (`*` answers for everybody who is not named there),
+    `fallback` is SOP_MODEL. A name that stands nowhere is a model itself. Raises ModelMissing, or UsageError for one that can't be had.
     """
     if "*" in given:
-        model = _made(given["*"], folders)
-        return Models({}, model), {"*": model.name}
+        made = {name: _made(model, folders) for name, model in given.items()}
+        return Models({name: model for name, model in made.items() if name != "*"}, made["*"]), \
+            {name: model.name for name, model in made.items()}
     known: dict[str, Given] = {**({"default": fallback} if fallback else {}), **written, **given}
     named: dict[str, Model] = {}
     for name in dict.fromkeys(name or "default" for name in used):
@@ -65,10 +64,15 @@ def _made(given: Given, folders: Sequence[Path]) -> Model:
     if not isinstance(given, str):
         if isinstance(given, Model):
             return given
+        if not callable(given):
+            raise UsageError(f"{given!r} is no model: give its name, or a function that gets the request")
         name = f"python:{getattr(given, '__module__', '?')}:{getattr(given, '__qualname__', type(given).__name__)}"
         return PythonModel(name, given)
     if given == "dry":
         return DryModel()
+    if given.startswith("python:") and "<" in given:
+        raise UsageError(f"the model was `{given}`, a function inside of a program, which only that program can give again: "
+                         "`resume(…, model=function)`")
     if given.startswith("python:"):
         return PythonModel(given, load_function(given.removeprefix("python:"), folders))
     if given.startswith(_NOT_BUILT):

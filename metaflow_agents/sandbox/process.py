@@ -23,6 +23,7 @@ from metaflow_agents.sandbox.port import NOT_EXECUTABLE, NOT_FOUND
 
 KEPT_BYTES = 1_000_000              # of each output; more is read and dropped, so that the command never waits
 _DRAIN_SECONDS = 1.0                # how long output is read once the group is dead
+_LIVE: set[ProcessGroup] = set()
 _POLL_SECONDS = 0.02                # how often to look where the system can't tell of an ended process
 
 
@@ -61,6 +62,7 @@ class ProcessGroup:
         self._wake_read, self._wake_write = os.pipe()
         self._stdout, self._stderr = Output(), Output()
         self._stopped = False
+        self._process: subprocess.Popen[bytes] | None = None
 
     def stop(self) -> None:
         """Ask for the end, from another thread."""
@@ -86,7 +88,12 @@ class ProcessGroup:
             code, why = _not_started(self._argv[0], error)
             self._stderr.add(why.encode())
             return Ended(code, self._stdout, self._stderr, time.monotonic() - started)
-        timed_out = self._watch(process, None if self._timeout is None else started + self._timeout)
+        self._process = process
+        _LIVE.add(self)
+        try:
+            timed_out = self._watch(process, None if self._timeout is None else started + self._timeout)
+        finally:
+            _LIVE.discard(self)
         return Ended(process.wait(), self._stdout, self._stderr, time.monotonic() - started, timed_out)
 
     def _watch(self, process: subprocess.Popen[bytes], deadline: float | None) -> bool:
@@ -142,6 +149,13 @@ class ProcessGroup:
         for pid in _marked(self._marker):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+
+
+def end_all() -> None:
+    """Kill every command that this process runs now: for a process that is about to end without waiting for anything."""
+    for group in tuple(_LIVE):
+        if group._process is not None:
+            group._end(group._process)
 
 
 def _wait(deadline: float | None, ended_at: float | None, polling: bool) -> float | None:

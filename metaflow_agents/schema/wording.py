@@ -19,7 +19,7 @@ _SHOWN_FIELDS, _SHOWN_CHOICES, _SHOWN_PARTS = 8, 12, 16
 def shown(value: object, limit: int = 60) -> str:
     """A value as JSON, cut to about `limit` characters."""
     try:
-        text = json.dumps(value, ensure_ascii=False)
+        text = json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()      # half characters too
     except (TypeError, ValueError, RecursionError):
         text = f"a Python {type(value).__name__}"
     return text if len(text) <= limit else f"{text[:limit - 1]}…"
@@ -37,7 +37,7 @@ def place(path: Sequence[str | int]) -> str:
             text += f".{part}" if text else part
         else:
             text += f"[{json.dumps(part, ensure_ascii=False)}]"
-    return f"`{text}`" if text else "the value"
+    return f"`{text.encode('utf-8', 'backslashreplace').decode()}`" if text else "the value"
 
 
 def resolved(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -27,6 +27,8 @@ MAX_DEPTH = 40
 MAX_NODES = 20_000
 MAX_PROBLEMS = 100
 
+FAST = hasattr(yaml, "CSafeLoader")
+"""Whether libyaml parses; without it PyYAML's own parser does, some ten times slower."""
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)      # only its parser is used, never its constructor
 _NULL = re.compile(r"null|Null|NULL|~|")
 _BOOL = re.compile(r"true|True|TRUE|false|False|FALSE")

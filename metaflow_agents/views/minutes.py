@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from metaflow_agents.views.page import Page, safe
+from metaflow_agents.views.page import Page, columns, cut, safe
 from metaflow_agents.views.wording import amount, clock, duration, listed
 
 Raw = Mapping[str, Any]
@@ -31,7 +32,10 @@ class Minute:
     def line(self, page: Page) -> str:
         """As the minutes print it."""
         head = f"{clock(self.at)}  " if self.at else ""
-        text = page.fitted(f"{head}{safe(f'{self.who}: {self.what}')}")
+        who, what = safe(self.who), safe(self.what)
+        if page.width is not None and columns(head + who + what) + 2 > page.width:
+            who = cut(who, max(page.width // 3, page.width - columns(head + what) - 2))
+        text = page.fitted(f"{head}{who}: {what}")
         return page.paint(text, _STYLES.get(self.kind, ""))
 
 
@@ -59,8 +63,13 @@ def readers(program: Raw) -> dict[str, list[str]]:
     return found
 
 
+def models_told(models: Mapping[str, str]) -> str:
+    """Who is asked: `dry`, or `dry, strong=python:…`."""
+    return ", ".join(model if name in ("*", "default") else f"{name}={model}" for name, model in models.items())
+
+
 def _opened(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
-    models = ", ".join(model if name in ("*", "default") else f"{name}={model}" for name, model in event.get("models", {}).items())
+    models = models_told(event.get("models", {}))
     until = f", until {event['until']}" if event.get("until") else ""
     reuse = f", reusing {event['reused_from']}" if event.get("reused_from") else ""
     return event["run"], f"begins {event['entry']}{f' with {models}' if models else ''}{until}{reuse}"
@@ -185,13 +194,12 @@ def _said(event: Raw, blob: Callable[[str], Any]) -> Iterator[tuple[str, str]]:
 def _payload(stored: Any) -> str:
     """A stored payload in short: data as it is; of files and collections the paths and keys."""
     match stored:
-        case {"kind": "data", **rest}:
-            value = rest.get("value")
+        case {"kind": "data", "value": value}:
             return value if isinstance(value, str) else _json(value)
         case {"kind": "files", "files": files}:
             return "\n".join(files) or "no file"
-        case {"kind": "patch", **rest}:
-            return "\n".join([*rest.get("written", ()), *(f"deleted: {path}" for path in rest.get("deleted", ()))]) or "no file"
+        case {"kind": "patch", "written": written, "deleted": deleted}:
+            return "\n".join([*written, *(f"deleted: {path}" for path in deleted)]) or "no file"
         case {"kind": "collection", "items": items}:
             return "\n".join(key for key, _ in items) or "no item"
         case _:
@@ -199,6 +207,4 @@ def _payload(stored: Any) -> str:
 
 
 def _json(value: Any) -> str:
-    import json
-
     return json.dumps(value, ensure_ascii=False, indent=2)

@@ -57,8 +57,10 @@ def _named(c: Context, where: Place, written: str, function: str, read: targets.
     try:
         found = read()
     except targets.NoModule:
-        c.say("call-module", where, f"there is no module `{module}` beside the SOP, in its project or on Python's path",
-              "mend the name, or put the module beside the SOP")
+        mend = "mend the name, or put the module beside the SOP"
+        if module.endswith(".py"):
+            mend = f"a module's name has no `.py`: write `{module.removesuffix('.py').replace('/', '.')}:{function}`"
+        c.say("call-module", where, f"there is no module `{module}` beside the SOP, in its project or on Python's path", mend)
         return None
     except targets.BrokenModule as error:
         c.say("call-broken", where, f"the module `{module}` is no valid Python: {error}", "mend that file")

@@ -1,0 +1,67 @@
+"""`sop check`, `sop graph`, `sop schema`: what can be said of a file without running it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from metaflow_agents.cli.edge import complain, page, say, say_json
+from metaflow_agents.cli.options import Json, SOPFile
+
+Files = Annotated[list[str], typer.Argument(metavar="FILE...", help="SOPs: files, or names of SOPs in sops/ or the package.")]
+
+
+def check(files: Files, json: Json = False) -> int:
+    """All that can be known without a model: errors, warnings, bounds."""
+    from metaflow_agents.errors import SOPNotFound
+    from metaflow_agents.sop.check import check as look
+    from metaflow_agents.views.checked import report_lines
+
+    status = 0
+    reports = []
+    for place, file in enumerate(files):
+        try:
+            report = look(file)
+        except SOPNotFound as error:
+            status = complain(str(error), error.exit_status)
+            continue
+        status = status if report.ok else 2
+        if json:
+            reports.append(report.as_json())
+        else:
+            say([*([""] if place else []), *report_lines(report, page())])
+    if json and reports:
+        say_json(reports[0] if len(files) == 1 else reports)
+    return status
+
+
+def graph(file: SOPFile,
+          mermaid: Annotated[bool, typer.Option("--mermaid", help="A Mermaid flowchart.")] = False,
+          json: Json = False) -> int:
+    """Draws a SOP: steps by stage, who feeds whom, loops."""
+    from metaflow_agents.errors import SOPInvalid, UsageError
+    from metaflow_agents.sop.graph import SOPGraph
+    from metaflow_agents.sop.load import read_sop
+    from metaflow_agents.views import graph as drawn
+
+    if mermaid and json:
+        raise UsageError("`--mermaid` and `--json` are two forms of the drawing: give one")
+    reading = read_sop(file)
+    if reading.loaded is None:
+        raise SOPInvalid(reading.problems)
+    sop = reading.loaded.program.sop
+    steps = SOPGraph(sop)
+    if json:
+        say_json(drawn.as_json(sop, steps))
+    else:
+        say(drawn.mermaid(sop, steps) if mermaid else drawn.drawing(sop, steps, page()))
+    return 0
+
+
+def schema(role: Annotated[bool, typer.Option("--role", help="Of a role file instead of a SOP.")] = False) -> int:
+    """The JSON Schema of SOP and role files, for editors."""
+    from metaflow_agents.sop.editor_schema import role_schema, sop_schema
+
+    say_json(role_schema() if role else sop_schema())
+    return 0

@@ -1,0 +1,86 @@
+"""`sop doctor`: what is installed, and whether it holds."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+from metaflow_agents.cli.edge import page, say, say_json
+from metaflow_agents.cli.options import WORKSPACE, Json, Workspace
+
+_STYLES = {"ok": "green", "note": "yellow", "bad": "red"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at. `bad` keeps runs from working; `note` is worth knowing."""
+
+    what: str
+    state: Literal["ok", "note", "bad"]
+    said: str
+
+
+def doctor(workspace: Workspace = WORKSPACE, json: Json = False) -> int:
+    """What is installed and holds. Ends with 1 where something keeps runs from working."""
+    from metaflow_agents.views.page import table
+
+    found = [_python(), _package(), _sqlite(), _libyaml(), _workspace(workspace), _models(), _sandbox()]
+    if json:
+        say_json([asdict(finding) for finding in found])
+    else:
+        say(table([[one.state, one.what, one.said] for one in found], page(), styles={0: lambda state: _STYLES.get(state, "")}))
+    return 1 if any(one.state == "bad" for one in found) else 0
+
+
+def _python() -> Finding:
+    fine = sys.version_info >= (3, 11)
+    return Finding("python", "ok" if fine else "bad", platform.python_version() + ("" if fine else "; 3.11 or newer is needed"))
+
+
+def _package() -> Finding:
+    from importlib.metadata import version
+
+    from metaflow_agents.sop.library import shipped_folder
+
+    count = sum(".schema" not in file.suffixes for file in shipped_folder("sops").glob("*.yaml"))
+    said = f"{version('metaflow-agents')}, {count} SOPs in {shipped_folder('sops')}"
+    return Finding("package", "ok" if count else "bad", said if count else f"{said}: install the package again")
+
+
+def _sqlite() -> Finding:
+    from metaflow_agents.journal.glance import SQLITE
+
+    fine = tuple(int(part) for part in SQLITE.split(".")) >= (3, 38)        # json_extract is built in since
+    return Finding("sqlite", "ok" if fine else "bad", SQLITE + ("" if fine else "; 3.38 or newer is needed"))
+
+
+def _libyaml() -> Finding:
+    from metaflow_agents.sop.reading import FAST
+
+    return Finding("libyaml", "ok" if FAST else "note", "in use" if FAST else "missing: SOPs are read some ten times slower")
+
+
+def _workspace(workspace: Path) -> Finding:
+    nearest = next(folder for folder in (workspace.absolute(), *workspace.absolute().parents) if folder.exists())
+    if not nearest.is_dir():
+        return Finding("workspace", "bad", f"{nearest} is no folder: give another `--workspace`")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        return Finding("workspace", "bad", f"{nearest} can't be written: mend its permissions, or give another `--workspace`")
+    made = "" if workspace.exists() else " (made at the first run)"
+    return Finding("workspace", "ok", f"{workspace}{made}")
+
+
+def _models() -> Finding:
+    from metaflow_agents.settings import Settings
+
+    named = Settings.read().sop_model
+    return Finding("model", "ok" if named else "note",
+                   f"SOP_MODEL is {named}" if named else "none is configured: `--model dry` and `--model python:…` need none")
+
+
+def _sandbox() -> Finding:
+    return Finding("sandbox", "note", "none is built in this version: commands need `--sandbox none`, and run unconfined")

@@ -1,0 +1,106 @@
+"""Drives a run to its end: shows it, and lets a person stop it, once gently and twice at once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from metaflow_agents.assembly import run_budget
+from metaflow_agents.cli.edge import INTERRUPTED, page, say, say_json
+from metaflow_agents.cli.faces import Face, face_for
+from metaflow_agents.journal.values import Values
+from metaflow_agents.runs import Run, RunResult
+from metaflow_agents.sandbox.process import end_all
+from metaflow_agents.sop.graph import SOPGraph
+from metaflow_agents.views.board import Board
+from metaflow_agents.views.graph import readers
+from metaflow_agents.views.story import Told, ending_lines
+
+_TICK = 0.12                # seconds between two drawings of the board
+
+
+def drive(run: Run, *, json: bool) -> int:
+    """Runs it, shows it, tells how it ended. Returns the exit status."""
+    return asyncio.run(_drive(run, json))
+
+
+async def _drive(run: Run, json: bool) -> int:
+    async with run as going:
+        graph = SOPGraph(going.program.sop)
+        state = going.journal.state
+        face = face_for(json, lambda: Board(going.program, graph, state, run_budget(going.program, state.budget)),
+                        lambda: readers(graph))
+        try:
+            with _stopping(going, face):
+                result = await _shown(going, face)
+        finally:
+            face.close()
+        home = going.journal.path.parent.parent
+        told = Told(going.name, going.program, state, Values(going.journal.blob, state), home, result.outcome)
+        if json:
+            say_json(_as_json(told, result))
+        else:
+            say(ending_lines(told, page()))
+    return result.exit_status
+
+
+async def _shown(going: Run, face: Face) -> RunResult:
+    """The result; until then every event goes to the face, which is drawn a few times a second."""
+    async def hear() -> None:
+        async for event in going.events():
+            face.hear(event)
+
+    async def draw() -> None:
+        while True:
+            face.draw()
+            await asyncio.sleep(_TICK)
+
+    hearing, drawing = asyncio.create_task(hear()), asyncio.create_task(draw())
+    try:
+        result = await going.result()
+        await hearing
+        return result
+    finally:
+        for task in (hearing, drawing):
+            task.cancel()
+        await asyncio.wait([hearing, drawing])
+
+
+@contextmanager
+def _stopping(going: Run, face: Face) -> Iterator[None]:
+    """The first Ctrl-C (or SIGTERM) stops the run and keeps its state; the second ends the process at once.
+
+    A handler of the process and not of the loop: it answers also while somebody's function keeps the loop from turning.
+    """
+    loop = asyncio.get_running_loop()
+    asked = 0
+
+    def stop() -> None:
+        face.note("stopping… (again to kill)")
+        going.stop()
+
+    def handle(number: int, _: FrameType | None) -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            loop.call_soon_threadsafe(stop)
+        elif number == signal.SIGINT or asked > 2:
+            end_all()
+            face.close()
+            os._exit(INTERRUPTED)
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _as_json(told: Told, result: RunResult) -> dict[str, Any]:
+    return {**told.as_json(), "outcome": result.outcome, "exit_status": result.exit_status, "outputs": dict(result.outputs)}

@@ -1,0 +1,125 @@
+"""What is shown while a run is under way: a live board on a terminal, plain lines elsewhere, nothing with `--json`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from metaflow_agents.cli.edge import page, say
+from metaflow_agents.schema.event import Event, Finished
+from metaflow_agents.schema.keys import parse_activation
+from metaflow_agents.views.minutes import minute
+from metaflow_agents.views.page import Page
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+    from metaflow_agents.views.board import Board
+
+_QUIET = ("reserved", "settled", "observed")                 # each call is told by what comes of it
+
+
+def matters(event: Event) -> bool:
+    """Whether an event gets a plain line: calls don't, nor that a step without items is done, which its commit says."""
+    if isinstance(event, Finished):
+        return bool(parse_activation(event.activation).item is not None or event.reused_from or event.why)
+    return event.kind not in _QUIET
+
+
+class Face(Protocol):
+    """Hears every event, and is asked to draw a few times a second."""
+
+    def hear(self, event: Event) -> None:
+        """One more event."""
+        ...
+
+    def draw(self) -> None:
+        """Brings what is seen up to date."""
+        ...
+
+    def note(self, text: str) -> None:
+        """A word to the person, now."""
+        ...
+
+    def close(self) -> None:
+        """Leaves the terminal as it was. May be called again."""
+        ...
+
+
+class SilentFace:
+    """For programs that read the result."""
+
+    def hear(self, event: Event) -> None:
+        """Nothing."""
+
+    def draw(self) -> None:
+        """Nothing."""
+
+    def note(self, text: str) -> None:
+        """On stderr."""
+        say([f"sop: {text}"], sys.stderr)
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+class PlainFace(SilentFace):
+    """A line for each event that matters, without colour."""
+
+    def __init__(self, read_by: dict[str, list[str]]) -> None:
+        self._read_by = read_by
+
+    def hear(self, event: Event) -> None:
+        """Its line, at once."""
+        if matters(event):
+            say([minute(event.model_dump(mode="json", by_alias=True), self._read_by).line(Page())])
+            sys.stdout.flush()
+
+
+class LiveFace:
+    """The board, drawn over itself until the run rests, then gone."""
+
+    def __init__(self, board: Board, live: Live) -> None:
+        self._board, self._live, self._said = board, live, ""
+        self._live.start()
+
+    def hear(self, event: Event) -> None:
+        """The board hears it; it is drawn with the next `draw`."""
+        self._board.apply(event)
+
+    def draw(self) -> None:
+        """The board as it stands, as large as the terminal is now."""
+        from rich.text import Text
+
+        console = self._live.console
+        seen = Page(width=console.width, colour=page().colour)
+        lines = self._board.lines(seen, time.time(), console.height - (2 if self._said else 0))
+        if self._said:
+            lines += ["", seen.paint(self._said, "yellow")]
+        self._live.update(Text.from_ansi("\n".join(lines), no_wrap=True), refresh=True)
+
+    def note(self, text: str) -> None:
+        """Under the board."""
+        self._said = text
+        self.draw()
+
+    def close(self) -> None:
+        """The board goes, the cursor comes back."""
+        self._live.stop()
+
+
+def face_for(json: bool, board: Callable[[], Board], read_by: Callable[[], dict[str, list[str]]]) -> Face:
+    """The face that fits where stdout goes."""
+    if json:
+        return SilentFace()
+    if not sys.stdout.isatty():
+        return PlainFace(read_by())
+    from rich.console import Console
+    from rich.live import Live
+
+    console = Console(highlight=False, markup=False, emoji=False)
+    if console.is_dumb_terminal:
+        return PlainFace(read_by())
+    return LiveFace(board(), Live(console=console, auto_refresh=False, transient=True, vertical_overflow="crop"))

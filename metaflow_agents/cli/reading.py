@@ -1,0 +1,172 @@
+"""`sop runs`, `sop show`, `sop log`, `sop diff`: what the journals tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from metaflow_agents.cli.edge import page, say, say_json
+from metaflow_agents.cli.options import WORKSPACE, Json, RunName, Workspace
+from metaflow_agents.errors import UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from metaflow_agents.views.story import Told
+
+
+def runs(workspace: Workspace = WORKSPACE, json: Json = False) -> int:
+    """Lists the runs, the newest last."""
+    from dataclasses import asdict
+
+    from metaflow_agents.journal.glance import glances
+    from metaflow_agents.opening import journal_path, run_names
+    from metaflow_agents.views.listing import runs_lines
+
+    found = list(glances([journal_path(workspace, name) for name in run_names(workspace)]))
+    if json:
+        say_json([asdict(run) for run in sorted(found, key=lambda run: run.began)])
+    elif found:
+        say(runs_lines(found, page()))
+    else:
+        say([f"no run in {workspace}/; `sop run FILE` makes one"])
+    return 0
+
+
+def show(name: RunName,
+         artifact: Annotated[str | None, typer.Argument(
+             metavar="[ARTIFACT[@VERSION]]", help="Its value; by default of the latest version.")] = None,
+         workspace: Workspace = WORKSPACE,
+         json: Json = False) -> int:
+    """How a run ended and what it made; or one artifact's value."""
+    from metaflow_agents.views.story import show_lines
+
+    with _told(workspace, name) as told:
+        if artifact is not None:
+            return _value(told, artifact, json)
+        if json:
+            say_json(told.as_json())
+        else:
+            say(show_lines(told, page()))
+    return 0
+
+
+def log(name: RunName,
+        step: Annotated[str | None, typer.Option("--step", metavar="STEP", help="Only this step.")] = None,
+        kind: Annotated[str | None, typer.Option("--kind", metavar="KIND", help="Only events of this kind, like failed.")] = None,
+        full: Annotated[bool, typer.Option("--full", help="With prompts, answers and values, word for word.")] = False,
+        workspace: Workspace = WORKSPACE,
+        json: Json = False) -> int:
+    """The minutes of a run: who said what to whom."""
+    import json as js
+
+    from metaflow_agents.journal.glance import RawJournal
+    from metaflow_agents.opening import journal_path
+    from metaflow_agents.views import minutes
+
+    if kind is not None and kind not in minutes.KINDS:
+        raise UsageError(f"no event is of kind `{kind}`: {did_you_mean(kind, minutes.KINDS)}")
+    with RawJournal(journal_path(workspace, name)) as journal:
+        program: dict[str, Any] = {}
+
+        def blob(digest: str) -> Any:
+            return js.loads(journal.blob(digest))
+
+        for _, event in journal.events("run_opened", "resumed"):
+            program = blob(event["compiled"])
+        steps = program.get("sop", {}).get("steps", {})
+        if step is not None and step not in steps:
+            raise UsageError(f"run `{name}` has no step `{step}`: {did_you_mean(step, steps)}")
+        chosen = (event for _, event in journal.events(*([kind] if kind else []))
+                  if step is None or minutes.step_of(event) == step)
+        if json:
+            _as_array(chosen)
+            return 0
+        seen, read_by = page(), minutes.readers(program)
+
+        def lines() -> Iterator[str]:
+            for event in chosen:
+                yield minutes.minute(event, read_by).line(seen)
+                if full:
+                    yield from minutes.full(event, blob, seen)
+
+        say(lines())
+    return 0
+
+
+def diff(one: Annotated[str, typer.Argument(metavar="RUN1", help="A run.")],
+         two: Annotated[str, typer.Argument(metavar="RUN2", help="Another one.")],
+         workspace: Workspace = WORKSPACE,
+         json: Json = False) -> int:
+    """How two runs differ: SOPs, artifacts, firings, costs."""
+    from metaflow_agents.views.difference import as_json, diff_lines
+
+    with _told(workspace, one) as first, _told(workspace, two) as second:
+        if json:
+            say_json(as_json(first, second))
+        else:
+            say(diff_lines(first, second, page()))
+    return 0
+
+
+@contextmanager
+def _told(workspace: Path, name: str) -> Iterator[Told]:
+    """A run as its journal tells it, while it may still be written. Raises UsageError, JournalError."""
+    from metaflow_agents.journal.glance import RawJournal
+    from metaflow_agents.journal.journal import Journal
+    from metaflow_agents.journal.values import Values
+    from metaflow_agents.opening import journal_path
+    from metaflow_agents.schema.program import Program
+    from metaflow_agents.views.story import Told
+
+    path = journal_path(workspace, name)
+    with RawJournal(path) as raw, Journal.read(path) as journal:
+        state = journal.state
+        if state.opened is None:
+            raise UsageError(f"run `{name}` was killed before it began: there is nothing in {path}")
+        program = Program.model_validate_json(journal.blob(state.compiled))
+        yield Told(name, program, state, Values(journal.blob, state), workspace, raw.glance().state)
+
+
+def _value(told: Told, written: str, json: bool) -> int:
+    from metaflow_agents.journal.tree import Tree
+    from metaflow_agents.views.page import safe
+    from metaflow_agents.views.values import as_text
+
+    artifact, sign, number = written.partition("@")
+    known = told.state.versions
+    if artifact not in known:
+        declared = (*told.program.sop.inputs, *told.program.sop.artifacts)
+        if artifact in declared:
+            raise UsageError(f"run `{told.name}` has made no `{artifact}` yet: {did_you_mean(artifact, known)}")
+        raise UsageError(f"run `{told.name}` has no artifact `{artifact}`: {did_you_mean(artifact, declared)}")
+    latest = len(known[artifact])
+    if sign and not (number.isdecimal() and 1 <= int(number) <= latest):
+        raise UsageError(f"`{artifact}` has no version {number or '(none given)'}: there is: {artifact}@1"
+                         + (f" to {artifact}@{latest}" if latest > 1 else ""))
+    payload = told.state.payload(artifact, int(number) if sign else latest) or ""
+    if json:
+        say_json(told.values.plain(payload))
+        return 0
+    spec = told.program.sop.artifacts.get(artifact)
+    text = as_text(artifact, payload, told.values, Tree(told.program, told.values, told.state, told.name),
+                   rendered=spec is not None and spec.render is not None)
+    say([(safe(text, lines=True) if page().width is not None else text).removesuffix("\n")])
+    return 0
+
+
+def _as_array(events: Iterator[dict[str, Any]]) -> None:
+    """One JSON array, an event a line, written as it is read."""
+    import json as js
+
+    def lines() -> Iterator[str]:
+        before = None
+        for event in events:
+            if before is not None:
+                yield before + ","
+            before = ("[" if before is None else " ") + js.dumps(event, ensure_ascii=False)
+        yield "[]" if before is None else before + "]"
+
+    say(lines())

@@ -1,0 +1,109 @@
+"""`sop run`, `sop resume`, `sop fork`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from metaflow_agents.cli import options
+from metaflow_agents.cli.edge import page, say, say_json
+from metaflow_agents.cli.options import WORKSPACE, Budget, Json, Model, RunName, Until, Workspace
+from metaflow_agents.errors import SOPInvalid, UsageError
+
+if TYPE_CHECKING:
+    from metaflow_agents.schema.program import Program
+
+OPEN = {"ignore_unknown_options": True, "allow_interspersed_args": True}
+"""A SOP's inputs are options too, and only its file says which."""
+
+RunLabel = Annotated[str | None, typer.Option("--name", metavar="NAME", help="What the run is called.")]
+
+
+def run(context: typer.Context,
+        words: Annotated[list[str] | None, typer.Argument(
+            metavar="FILE [--INPUT VALUE]...", help="A SOP and its inputs.")] = None,
+        model: Model = None,
+        name: RunLabel = None,
+        workspace: Workspace = WORKSPACE,
+        until: Until = None,
+        from_run: Annotated[str | None, typer.Option(
+            "--from", metavar="RUN", help="Take over every activation of that run whose inputs are unchanged.")] = None,
+        sandbox: Annotated[str | None, typer.Option(
+            "--sandbox", metavar="none", help="`none` lets commands run unconfined, on copies of the run's files.")] = None,
+        budget: Budget = None,
+        pairs: Annotated[list[str] | None, typer.Option(
+            "--input", metavar="NAME=VALUE", help="An input that is called like one of these options. May be repeated.")] = None,
+        json: Json = False,
+        show_help: Annotated[bool, typer.Option("--help", help="This, and with a FILE its inputs.")] = False) -> int:
+    """Runs a SOP. Each of its inputs is an option: text, @FILE, JSON for lists and mappings, paths for files and folders."""
+    from metaflow_agents.cli import given
+
+    found = given.split(words or ())
+    own = [option for param in context.command.params for option in param.opts if option.startswith("--")]
+    if found.file is None and (show_help or not found.options):
+        say([context.get_help()])
+        return 0 if show_help else 2
+    if found.file is None:
+        raise UsageError("no SOP is named: write `sop run FILE`; its inputs follow as options")
+    program = _program(found.file)
+    if show_help:
+        say([context.get_help(), "", *given.help_lines(program, own, page())])
+        return 0
+    everybody, named = options.models(model)
+    inputs = {**given.read_options(program, found.options, own), **given.read_pairs(program, pairs or ())}
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        inputs |= given.ask(program, inputs)
+
+    from metaflow_agents.cli.drive import drive
+    from metaflow_agents.runs import start
+
+    return drive(start(found.file, model=everybody, models=named, inputs=inputs, name=name, workspace=workspace, until=until,
+                       from_run=from_run, sandbox=sandbox, budget=options.budget(budget)), json=json)
+
+
+def resume(name: RunName,
+           model: Model = None,
+           budget: Budget = None,
+           accept_changes: Annotated[bool, typer.Option(
+               "--accept-changes", help="Go on with the SOP as it is now, where it changed since.")] = False,
+           reask: Annotated[bool, typer.Option("--reask", help="Ask (and pay) again where a recorded prompt changed.")] = False,
+           until: Until = None,
+           workspace: Workspace = WORKSPACE,
+           json: Json = False) -> int:
+    """Goes on with a run: after a crash, a cap, a failure, Ctrl-C."""
+    everybody, named = options.models(model)
+
+    from metaflow_agents.cli.drive import drive
+    from metaflow_agents.runs import go_on
+
+    return drive(go_on(name, workspace=workspace, model=everybody, models=named, budget=options.budget(budget), until=until,
+                       accept_changes=accept_changes, reask=reask), json=json)
+
+
+def fork(name: RunName,
+         at: Annotated[str | None, typer.Option("--at", metavar="FIRING", help="Before this firing, like fix_code@2.")] = None,
+         new_name: RunLabel = None,
+         workspace: Workspace = WORKSPACE,
+         json: Json = False) -> int:
+    """Branches a new run off, before a firing; then resume it."""
+    from metaflow_agents.runs import fork as branch
+
+    label = branch(name, at=at, new_name=new_name, workspace=workspace)
+    where = "" if workspace == WORKSPACE else f" --workspace {workspace}"
+    if json:
+        say_json({"run": label, "forked_from": name, "at": at})
+    else:
+        say([f"{label} branches off from {name}{f' before {at}' if at else ''}; go on: sop resume {label}{where}"])
+    return 0
+
+
+def _program(file: str) -> Program:
+    """The SOP, for its inputs; whether it makes sense is looked at when the run begins."""
+    from metaflow_agents.sop.load import read_sop
+
+    reading = read_sop(file)
+    if reading.loaded is None:
+        raise SOPInvalid(reading.problems)
+    return reading.loaded.program

@@ -1,0 +1,194 @@
+"""The live board: every step and running item with its state, who waits for whom, and what was spent against the caps."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from metaflow_agents.journal.state import Firing, RunState
+from metaflow_agents.schema.event import Committed, Event, Failed, Fired, Observed, Reserved, RunEnded
+from metaflow_agents.schema.keys import ActivationKey, parse_activation
+from metaflow_agents.schema.program import Program
+from metaflow_agents.schema.sop import Budget, Step
+from metaflow_agents.sop.graph import SOPGraph, needed, reads, triggers
+from metaflow_agents.views.minutes import Minute, minute, models_told
+from metaflow_agents.views.page import Page, columns, cut, safe
+from metaflow_agents.views.wording import amount, duration, listed, short
+
+Mark = Literal["done", "running", "waiting", "failed", "never"]
+_MARKS: dict[Mark, tuple[str, str]] = {
+    "done": ("✓", "green"), "running": ("●", "cyan"), "waiting": ("○", "dim"), "failed": ("✗", "red"), "never": ("–", "dim")}
+_MESSAGES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the board; an item stands indented under its step."""
+
+    mark: Mark
+    name: str
+    what: str
+    item: bool = False
+
+    def line(self, page: Page, width: int) -> str:
+        """The line; the name takes `width` columns."""
+        sign, style = _MARKS[self.mark]
+        lead = "     " if self.item else " "
+        name = cut(safe(self.name), width)
+        gap = " " * (width - columns(name) + 2)
+        room = None if page.width is None else max(page.width - len(lead) - width - 4, 8)
+        what = safe(self.what) if room is None else cut(safe(self.what), room)
+        shown = what if self.mark in ("running", "failed") else page.paint(what, "dim")
+        return f"{lead}{page.paint(sign, style)} {name}{gap}{shown}".rstrip()
+
+
+class Board:
+    """What a reader sees of a run under way. `apply` every event; `lines` draws the board as it stands."""
+
+    def __init__(self, program: Program, graph: SOPGraph, state: RunState, budget: Budget) -> None:
+        self._graph, self._state, self._budget = graph, state, budget
+        self._when = {name: step.when for name, step in program.sop.steps.items()}
+        self._read_by: dict[str, list[str]] = {}
+        for name, step in program.sop.steps.items():
+            for artifact in reads(step):
+                self._read_by.setdefault(artifact, []).append(name)
+        self._began: dict[str, float] = {}                    # firing or item → when it was first heard of
+        self._messages: deque[Minute] = deque(maxlen=_MESSAGES)
+        self._lost: dict[str, int] = {}                       # step → items that failed for good in its last firing
+
+    def apply(self, event: Event) -> None:
+        """One more event of the run."""
+        if isinstance(event, Fired):
+            self._began[f"{event.step}@{event.round}"] = event.at
+            self._lost[event.step] = 0
+        elif isinstance(event, Reserved | Observed):
+            self._began.setdefault(parse_activation(event.key).slot, event.at)
+        elif isinstance(event, Failed) and event.final and not event.stops:
+            self._lost[parse_activation(event.activation).step] += 1
+        if isinstance(event, Committed | Failed | RunEnded):
+            self._messages.append(minute(event.model_dump(mode="json", by_alias=True), self._read_by))
+
+    def lines(self, page: Page, now: float, height: int | None = None) -> list[str]:
+        """The board. `now` is Unix time in seconds; `height` how many lines there is room for."""
+        head = [*self._head(page, now), ""]
+        tail = [message.line(page) for message in self._messages]
+        rows = self.rows(now, None if height is None else max(height - len(head) - len(tail) - 2, 5))
+        widths = [max((columns(row.name) for row in rows if row.item is item), default=0) for item in (False, True)]
+        if page.width is not None:
+            widths = [min(widths[0], max(page.width // 3, 14)), min(widths[1], max(page.width - 34, 14))]
+        return [*head, *(row.line(page, widths[row.item]) for row in rows), *([""] if tail else []), *tail]
+
+    def rows(self, now: float, most: int | None = None) -> list[Row]:
+        """Steps in the order of the file, with their items under way.
+
+        Where they are more than `most`, fewer items show, and then steps that rest are left out.
+        """
+        steps = {name: self._step(name, now) for name in self._graph.steps}
+        running = {firing.step: firing for firing in self._state.active.values() if firing.items is not None}
+        room = None if most is None else max(most - len(steps), 0)
+        each = None if room is None or not running else room // len(running)
+        rows: list[Row] = []
+        for name, row in steps.items():
+            rows.append(row)
+            if name in running and each != 0:
+                rows += self._items(running[name], now, each)
+        if most is None or len(rows) <= most:
+            return rows
+        alive = [row for row in rows if row.mark in ("running", "failed")]
+        left = len(rows) - len(alive)
+        return [*alive[:most - 1], Row("waiting", "…", f"{amount(left + max(len(alive) - most + 1, 0), 'step')} not shown")]
+
+    def _head(self, page: Page, now: float) -> list[str]:
+        spent, budget = self._state.total(), self._budget
+        elapsed = self._state.elapsed + (0.0 if self._state.ended else max(now - self._state.latest, 0.0))
+        parts = [_against("calls", str(spent.calls), None if budget.calls is None else short(budget.calls)),
+                 _against("tokens", short(spent.tokens), None if budget.tokens is None else short(budget.tokens)),
+                 _against("time", duration(elapsed), None if budget.time is None else duration(budget.time))]
+        opened = self._state.opened
+        if opened is None:
+            return []
+        room = None if page.width is None else page.width - sum(len(part) + 3 for part in parts)
+        name = opened.run if room is None else cut(opened.run, max(room, 8))
+        asked = f"{opened.entry} with {models_told(self._state.models)}" if self._state.models else opened.entry
+        return [f"{page.paint(name, 'bold')}   {'   '.join(parts)}", page.paint(page.fitted(safe(asked)), "dim")]
+
+    def _step(self, name: str, now: float) -> Row:
+        step = self._graph.steps[name]
+        firing = next((firing for firing in self._state.active.values() if firing.step == name), None)
+        if firing is not None:
+            return Row("running", name, self._running(firing, now))
+        why = None if self._state.ended is None else self._state.ended.never.get(name)
+        if why is not None:
+            return Row("never", name, why)
+        fired = self._state.fired.get(name, 0)
+        if self._triggered(name):
+            waits = self._waits(name)
+            return Row("waiting", name, waits if not fired else f"fired {amount(fired, 'time')}; {waits}")
+        made = f"{step.makes.artifact}@{self._state.version(step.makes.artifact)}"
+        lost = self._lost.get(name, 0)
+        rounds = f", {fired} rounds" if fired > 1 else ""
+        return Row("failed" if lost else "done", name, f"{made}{rounds}{f', {lost} failed' if lost else ''}")
+
+    def _running(self, firing: Firing, now: float) -> str:
+        since = duration(max(now - self._began.get(firing.key, now), 0.0))
+        round_ = f"round {firing.round}, " if firing.round > 1 else ""
+        if firing.items is None:
+            slot = firing.slots.get(None)
+            attempt = f", attempt {slot.attempts + 1}" if slot is not None and slot.attempts else ""
+            return f"{round_}{since}{attempt}"
+        lost = f", {len(firing.lost)} failed" if firing.lost else ""
+        return f"{round_}{len(firing.done)}/{amount(len(firing.items), 'item')}{lost}, {since}"
+
+    def _items(self, firing: Firing, now: float, most: int | None) -> list[Row]:
+        """Items that failed or are under way, and how many others wait."""
+        rows, waiting = [], 0
+        for item in firing.items or ():
+            slot = firing.slots.get(item)
+            if item in firing.lost:
+                rows.append(Row("failed", item, firing.lost[item], item=True))
+            elif item in firing.done:
+                continue
+            elif slot is not None and (slot.calls or slot.observed or slot.attempts):
+                began = self._began.get(ActivationKey(firing.step, firing.round, item, 0).slot, now)
+                again = f", attempt {slot.attempts + 1}" if slot.attempts else ""
+                rows.append(Row("running", item, f"{duration(max(now - began, 0.0))}{again}", item=True))
+            else:
+                waiting += 1
+        shown = rows if most is None or len(rows) < most else rows[:max(most - 1, 0)]
+        more = [f"{len(rows) - len(shown)} more under way or failed"] if len(rows) > len(shown) else []
+        more += [f"{amount(waiting, 'item')} waiting"] if waiting else []
+        return [*shown, *([Row("waiting", "…", ", ".join(more), item=True)] if more else [])]
+
+    def _triggered(self, name: str) -> bool:
+        """Rule 4, and whether rounds remain."""
+        step, state = self._graph.steps[name], self._state
+        fired = state.fired.get(name, 0)
+        if step.rounds is not None and fired >= step.rounds:
+            return False
+        seen: Mapping[str, int] = state.cursor.get(name, {})
+        return not fired or any(state.version(artifact) > seen.get(artifact, 0) and state.maker.get(artifact) != name
+                                for artifact in triggers(step))
+
+    def _waits(self, name: str) -> str:
+        step = self._graph.steps[name]
+        absent = self._absent(step)
+        if absent:
+            makers = [f"{artifact} ({', '.join(self._graph.makers.get(artifact, ()))})" for artifact in absent]
+            return f"waits for {listed(makers, 3)}"
+        running = {firing.step for firing in self._state.active.values()}
+        ready = {other for other in self._graph.steps
+                 if other not in running and other != name and self._triggered(other)
+                 and not self._absent(self._graph.steps[other]) and self._when[other] is None}
+        blockers = sorted(self._graph.blockers(name, running, ready), key=self._graph.place.__getitem__)
+        if blockers:
+            return f"after {listed(blockers, 3)}"
+        return "ready" if step.when is None else f"when {step.when}"
+
+    def _absent(self, step: Step) -> list[str]:
+        return [artifact for artifact in needed(step) if not self._state.version(artifact)]
+
+
+def _against(word: str, used: str, cap: str | None) -> str:
+    return f"{word} {used}" if cap is None else f"{word} {used} of {cap}"

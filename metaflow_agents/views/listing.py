@@ -1,0 +1,21 @@
+"""The list of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from metaflow_agents.journal.glance import Glance
+from metaflow_agents.views.minutes import OUTCOMES
+from metaflow_agents.views.page import Page, table
+from metaflow_agents.views.wording import duration, moment, short
+
+_STYLES = {"success": "green", "at the step asked for": "green", "running": "cyan"}
+
+
+def runs_lines(runs: Sequence[Glance], page: Page) -> list[str]:
+    """`sop runs`: the newest last, as the eye is at the end of the list."""
+    rows = [[run.run, run.sop, OUTCOMES[run.state], moment(run.began) if run.began else "",
+             duration(run.seconds) if run.began else "", f"{run.activations:,}", f"{run.calls:,}",
+             short(run.tokens)] for run in sorted(runs, key=lambda run: run.began)]
+    return table(rows, page, headings=("run", "SOP", "state", "began", "took", "activations", "calls", "tokens"),
+                 right=(4, 5, 6, 7), styles={2: lambda state: _STYLES.get(state, "red")})

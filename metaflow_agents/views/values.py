@@ -1,0 +1,27 @@
+"""An artifact's value as a person reads it, and as plain data."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from metaflow_agents.journal.tree import Tree
+from metaflow_agents.journal.values import Values
+from metaflow_agents.schema.payload import Collection, Files
+
+
+def as_text(artifact: str, payload: str, values: Values, tree: Tree, *, rendered: bool) -> str:
+    """One version as text: files with their paths, what has a template rendered by it, all else as text or JSON."""
+    held = values.payload(payload)
+    if isinstance(held, Files):
+        return "\n".join(f"=== {path} ===\n{values.text(digest)}" for path, digest in held.files.items()) or "no file"
+    if rendered:
+        return "\n".join(leaf.load().decode("utf-8", "replace") for leaf in tree.of(artifact, payload).values())
+    if isinstance(held, Collection):
+        return "\n".join(f"=== {key} ===\n{text_of(values.plain(item))}" for key, item in held.items) or "no item"
+    return text_of(values.plain(payload))
+
+
+def text_of(value: Any) -> str:
+    """Text as it is, everything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)

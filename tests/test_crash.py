@@ -1,0 +1,136 @@
+"""A run can be killed at every instant, and goes on: to the same artifacts and files, nothing done or paid twice.
+
+`crash/crash.yaml` is run in forks of warmed processes, which die by SIGKILL at a chosen moment (`crash_harness.py`). What the
+resume makes of what they left is compared with the run in one go: every version's digest, the folder's bytes and modes, the
+fold of the journal, and how often each firing and activation happened.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from crash_harness import BESIDE, KILLS, SOP, desk
+from crash_pool import Climb, Result, carry_out, climb_all
+
+from metaflow_agents.errors import RunBusy, UsageError
+from metaflow_agents.runs import fork, go_on, resume, start
+
+EVERY = ("before", "unsynced", "after")
+"""The phases in which every single write kills; the others take every third."""
+
+
+@pytest.fixture(scope="module")
+def deaths() -> dict[str, list[Result]]:
+    """Phase → the runs that were killed in it, in the order of the write that killed them."""
+    climbs = {phase: Climb(lambda number, phase=phase: {"kills": [[number, phase]], "seed": number}, 1 if phase in EVERY else 3)
+              for phase in KILLS}
+    climb_all(*climbs.values())
+    return {phase: climb.results for phase, climb in climbs.items()}
+
+
+def faults(results: list[Result]) -> list[str]:
+    return [f"{result.get('kills') or result}: {fault}" for result in results for fault in result["faults"]]
+
+
+@pytest.mark.parametrize("phase", KILLS)
+def test_killed_at_every_write_a_run_goes_on_to_the_same_end(deaths: dict[str, list[Result]], phase: str) -> None:
+    numbers = [result["number"] for result in deaths[phase]]
+    step = 1 if phase in EVERY else 3
+    at_least = 100 // step
+    assert numbers[:at_least] == list(range(1, 1 + step * at_least, step)), "every write kills, from the first to the hundredth"
+    assert faults(deaths[phase]) == []
+
+
+def test_a_resume_asks_again_only_what_was_in_flight(deaths: dict[str, list[Result]]) -> None:
+    """In flight: reserved in the journal as the dead process left it, and not settled there."""
+    results = [result for phase in KILLS for result in deaths[phase]]
+    assert [result for result in results if result["excess"] > result["in_flight"]] == []
+    assert any(result["excess"] for result in results), "some call was in flight, or this test shows nothing"
+
+
+def test_killed_between_journal_and_folder_or_beside_a_command(deaths: dict[str, list[Result]]) -> None:
+    climbs = {phase: Climb(lambda number, phase=phase: {"kills": [[number, phase]], "seed": number}) for phase in BESIDE}
+    climb_all(*climbs.values())
+    assert {phase: faults(climb.results) for phase, climb in climbs.items()} == {phase: [] for phase in BESIDE}
+    assert all(len(climb.results) >= 12 for climb in climbs.values())
+    assert any(result["survivors"] for result in climbs["command"].results), "a command was running when its run died"
+
+
+def killed_again(count: int, seed: int) -> list[Result]:
+    """Runs that are killed, killed again in the resume, and some of them once more."""
+    chance = random.Random(seed)
+    jobs = []
+    for number in range(count):
+        kills = [[chance.randint(1, 115), chance.choice(KILLS)]]
+        kills += [[chance.choice((1, 2, 3, chance.randint(1, 60))), chance.choice(KILLS)] for _ in range(1 + number % 3 // 2)]
+        jobs.append({"kills": kills, "seed": number})
+    return carry_out(jobs)
+
+
+def must_go_on_alike(results: list[Result]) -> None:
+    assert faults(results) == []
+    assert [result for result in results if result["excess"] > result["in_flight"]] == []
+    assert sum(result["reached"] > 1 for result in results) > len(results) / 2, "most were killed twice"
+
+
+def test_killed_in_the_resume_and_resumed_again() -> None:
+    must_go_on_alike(killed_again(16, seed=1))
+
+
+@pytest.mark.slow
+def test_two_hundred_random_pairs_of_kills() -> None:
+    must_go_on_alike(killed_again(200, seed=2))
+
+
+def test_a_run_that_was_killed_can_be_forked() -> None:
+    """As a whole, and before any of its firings, with the journal as the dead process left it; the run itself goes on too."""
+    results = carry_out([{"fork": number, "seed": number} for number in range(5, 110, 9)])
+    assert faults(results) == []
+    assert sum(result["reached"] for result in results) > 20, "forks of killed runs, each to the same end"
+
+
+def stopped(count: int, seed: int) -> list[Result]:
+    return carry_out([{"stop": number} for number in range(seed, seed + count)])
+
+
+def must_stop_alike(results: list[Result]) -> None:
+    assert faults(results) == []
+    assert [result for result in results if result["excess"] > result["in_flight"]] == []
+    assert sum(result["reached"] for result in results) > len(results) / 2, "most were stopped before their end"
+
+
+def test_stopped_at_any_moment_nothing_is_left_running_and_the_resume_makes_the_same() -> None:
+    """By `Run.stop`, which is what Ctrl-C does: once, or several times in a hurry."""
+    must_stop_alike(stopped(40, seed=0))
+
+
+@pytest.mark.slow
+def test_stopped_at_four_hundred_moments() -> None:
+    must_stop_alike(stopped(400, seed=1000))
+
+
+@pytest.fixture
+def letter() -> Iterator[None]:
+    """The gate of `crash.yaml` open, so that a run needs nobody beside it."""
+    desk.new_desk()
+    desk.letter_came().set()
+    yield
+    desk.new_desk()
+
+
+async def test_a_run_open_here_is_refused_to_a_second(tmp_path: Path, letter: None) -> None:
+    model = desk.answering(tmp_path / "calls")
+    async with start(SOP, model=model, sandbox="none", name="one", workspace=tmp_path, inputs={"topics": desk.TOPICS}) as going:
+        with pytest.raises(RunBusy, match="run `one` is open in process"):
+            go_on("one", model=model, workspace=tmp_path)
+        with pytest.raises(RunBusy, match="run `one` is open in process"):
+            async with start(SOP, model=model, sandbox="none", name="one", workspace=tmp_path, inputs={"topics": desk.TOPICS}):
+                pass
+        branch = fork("one", workspace=tmp_path)            # reading it is free, also while it runs
+        assert (await going.result()).ok
+    assert (await resume(branch, model=model, workspace=tmp_path)).ok
+    with pytest.raises(UsageError, match="has succeeded"):
+        go_on("one", model=model, workspace=tmp_path)

@@ -1,0 +1,189 @@
+"""The documents keep to the code: examples are checked and run, tables are regenerated, links lead somewhere."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import runpy
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+import pytest
+
+from metaflow_agents import check
+from metaflow_agents.schema.sop import NOT_BUILT
+from metaflow_agents.sop.shape_errors import MODELS, keys_of
+from metaflow_agents.trial import try_out
+
+TOP = Path(__file__).resolve().parent.parent
+PAGES = [TOP / "README.md", TOP / "CONTRIBUTING.md", TOP / "CHANGELOG.md", *sorted((TOP / "docs").glob("**/*.md"))]
+EXAMPLES = [TOP / "README.md", *sorted((TOP / "docs").glob("*.md"))]
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FILE = re.compile(r"\A# file: (\S+)\n")
+
+
+class Block(NamedTuple):
+    """A fenced block of a page: what it is, what it says, and the file that its first line names."""
+
+    language: str
+    text: str
+    line: int
+
+    @property
+    def file(self) -> str | None:
+        named = _FILE.match(self.text)
+        return named[1] if named else None
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    text = page.read_text(encoding="utf-8")
+    for match in _FENCE.finditer(text):
+        yield Block(match[1], match[2], text.count("\n", 0, match.start()) + 1)
+
+
+def name(path: Path) -> str:
+    return path.relative_to(TOP).as_posix()
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder to work in; modules that an example made are forgotten afterwards."""
+    (tmp_path / "pyproject.toml").touch()       # a project of its own: nothing of this one is found by accident
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    before = set(sys.modules)
+    yield tmp_path
+    for module in set(sys.modules) - before:
+        if str(tmp_path) in str(getattr(sys.modules[module], "__file__", None)):
+            del sys.modules[module]
+
+
+def lay_out(page: Path, folder: Path) -> None:
+    for block in blocks(page):
+        if block.file is not None:
+            (folder / block.file).parent.mkdir(parents=True, exist_ok=True)
+            (folder / block.file).write_text(block.text, encoding="utf-8")
+
+
+def load_generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docs_generate", TOP / "docs" / "generate.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("page", [page for page in EXAMPLES if any(b.language == "yaml" for b in blocks(page))], ids=name)
+def test_every_procedure_passes_the_check(page: Path, project: Path) -> None:
+    lay_out(page, project)
+    for block in blocks(page):
+        if block.language != "yaml" or (block.file or "").startswith("roles/") or (block.file or "").endswith(".schema.yaml"):
+            continue
+        file = project / (block.file or f"line-{block.line}.yaml")
+        file.write_text(block.text, encoding="utf-8")
+        report = check(file)
+        assert report.ok, f"{name(page)}:{block.line}\n" + "\n".join(map(str, report.errors))
+
+
+@pytest.mark.parametrize("page", [page for page in EXAMPLES if any("\ntests:\n" in b.text for b in blocks(page))], ids=name)
+async def test_the_tests_of_every_procedure_hold(page: Path, project: Path) -> None:
+    lay_out(page, project)
+    for block in blocks(page):
+        if block.language == "yaml" and "\ntests:\n" in block.text:
+            file = project / (block.file or f"line-{block.line}.yaml")
+            file.write_text(block.text, encoding="utf-8")
+            async for verdict in try_out(file):
+                assert verdict.ok, f"{name(page)}:{block.line}: {verdict.case}: {verdict.why}"
+
+
+@pytest.mark.parametrize("page", [page for page in EXAMPLES if any(b.language == "python" for b in blocks(page))
+                                  and page.name != "README.md"], ids=name)
+def test_every_program_runs(page: Path, project: Path) -> None:
+    """In the order of the page, in one folder; blocks that name a file are there from the start."""
+    lay_out(page, project)
+    for block in blocks(page):
+        if block.language == "python" and block.file is None:
+            script = project / f"line_{block.line}.py"
+            script.write_text(block.text, encoding="utf-8")
+            runpy.run_path(os.fspath(script), run_name="__main__")
+
+
+def test_the_readmes_program_is_the_one_that_python_md_runs() -> None:
+    """It stands there without its surroundings: what it calls has to be what the examples call."""
+    shown = "\n".join(block.text for block in blocks(TOP / "README.md") if block.language == "python")
+    assert "from metaflow_agents import run\n" in shown
+    assert 'result = await run("letters.yaml", letter=' in (TOP / "docs" / "python.md").read_text(encoding="utf-8")
+    assert 'result = await run("letters.yaml", letter=text, model=my_function)' in shown
+
+
+def test_regenerating_changes_nothing() -> None:
+    wanted = load_generator().wanted()
+    stale = [name(path) for path, text in wanted.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
+    assert stale == [], "out of date: run `make docs`"
+
+
+def test_every_table_is_used_and_every_marker_closed() -> None:
+    generator = load_generator()
+    texts = [page.read_text(encoding="utf-8") for page in generator.DOCUMENTS]
+    used = {found for text in texts for found in re.findall(r"<!-- generated: ([a-z-]+)", text)}
+    assert used == set(generator.TABLES)
+    for page, text in zip(generator.DOCUMENTS, texts, strict=True):
+        closed = re.findall(r"<!-- generated: [a-z -]+ -->\n(.*?)<!-- end -->", _FENCE.sub("", text), re.DOTALL)
+        opened = re.findall(r"^<!-- generated: [a-z -]+ -->$", _FENCE.sub("", text), re.MULTILINE)
+        assert len(closed) == len(opened) and all(closed), f"{name(page)}: an empty table, or one that is not closed"
+
+
+def test_the_reference_has_every_key_built_or_not() -> None:
+    text = (TOP / "docs" / "language.md").read_text(encoding="utf-8")
+    told = {kind for kind in MODELS if f"<!-- generated: keys {kind} -->" in text}
+    assert set(MODELS) - told == {"defaults"}, "its two keys are told in a sentence"
+    assert all(f"`defaults.{key}`" in text for key in keys_of("defaults"))
+    assert all(f"`{key}`" in text for kind in NOT_BUILT for key in NOT_BUILT[kind])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = _FENCE.sub("", page.read_text(encoding="utf-8"))
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        if "://" in link:
+            continue
+        file, _, heading = link.partition("#")
+        target = (page.parent / file) if file else page
+        assert target.exists(), f"{name(page)}: {link}"
+        if heading:
+            assert heading in anchors(target), f"{name(page)}: {link}; there is: {', '.join(sorted(anchors(target)))}"
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    heads = re.findall(r"^#+ (.+)$", _FENCE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_pages_name_files_of_the_package_that_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    named = set(re.findall(r"`((?:metaflow_agents|tests|docs|sops|roles|examples|benchmarks)/[\w./-]+)`", text))
+    assert [path for path in sorted(named) if "NAME" not in path and not (TOP / path).exists()] == []
+
+
+@pytest.mark.parametrize("page", EXAMPLES, ids=name)
+def test_commands_that_pages_show_exist(page: Path) -> None:
+    """Each `sop …` line: the command exists, and so does each of its options (inputs of a SOP after `sop run` aside)."""
+    commands = load_generator().command_tree()
+    text = page.read_text(encoding="utf-8")
+    shown = [line for block in blocks(page) if block.language == "sh" for line in block.text.splitlines()]
+    shown += re.findall(r"`(sop [a-z]+[^`|]*)`", text)
+    for line in shown:
+        words = re.sub(r'"[^"]*"', "TEXT", line.partition("#")[0]).split()
+        if words[:1] != ["sop"]:
+            continue
+        assert words[1] in commands, f"{name(page)}: `{line}`"
+        known = {option for part in commands[words[1]].params for option in part.opts}
+        unknown = [word for word in words if word.startswith("--") and word not in known]
+        inputs = {"--idea", "--transcript", "--letter", "--title"} if words[1] == "run" else set()
+        assert set(unknown) <= inputs, f"{name(page)}: `{line}`"

@@ -1,0 +1,253 @@
+"""Every command-line option and argument changes something: a walk over the commands against pairs of command lines.
+
+Each side runs twice in a folder of its own; compared are the exit status, what is printed, the files that are left and
+the journals of the runs, free of times.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from walk_journal import told
+
+from metaflow_agents.cli import command
+from metaflow_agents.cli.app import app
+from metaflow_agents.journal.journal import Journal
+
+LETTERS = """
+sop: letters
+inputs: {topic: {type: string, default: rain}}
+roles: {writer: {profile: a writer}, critic: {profile: a critic, model: strict}}
+artifacts: {letter: {}, verdict: {}, stamped: {}}
+models: {default: "python:desk.py:answer", strict: "python:desk.py:answer"}
+steps:
+  write: {role: writer, needs: [topic], makes: letter, task: "Write about {{ topic }}."}
+  judge: {role: critic, needs: [letter], makes: verdict}
+  stamp: {value: letter ~ verdict, needs: [letter, verdict], makes: stamped}
+tests:
+  walks: {model: dry, expect: success}
+  fails: {model: dry, expect: letter == ''}
+"""
+OPEN = LETTERS.replace("{type: string, default: rain}", "string")
+CLASHING = (LETTERS.replace("inputs: {", "inputs: {until: {type: string, default: noon}, ")
+            .replace("needs: [topic]", "needs: [topic, until]"))
+THINKING = LETTERS.replace("{role: writer, needs: [topic],", "{role: writer, strategy: chain_of_thought, needs: [topic],")
+COMMANDS = """
+sop: commands
+artifacts: {listing: {}}
+steps: {list_it: {run: echo it, makes: listing}}
+success: listing.stdout == 'it\\n'
+tests: {lists: {model: "python:desk.py:answer", expect: success}}
+"""
+DESK = """
+async def answer(request):
+    return f"{request.role}: {request.step}"
+async def another(request):
+    return "said by another"
+"""
+FILES = {"letters.yaml": LETTERS, "open.yaml": OPEN, "clashing.yaml": CLASHING, "thinking.yaml": THINKING,
+         "commands.yaml": COMMANDS, "desk.py": DESK}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two command lines that differ in one option or argument, after the same lines before."""
+
+    key: str                                # `run --until`, `check FILE...`
+    without: str
+    with_: str
+    before: Sequence[str] = ()
+    change: tuple[str, str, str] | None = None       # file, text, its replacement: made after `before`
+
+
+RUN = "run letters.yaml --name one"
+OTHER = "run letters.yaml --name two --topic snow"
+STOPPED = "run letters.yaml --name one --until write"
+CAPPED = "run thinking.yaml --name one --budget calls=1"        # the first of the two calls of `write` is paid
+
+PAIRS = [
+    Pair("--version", "", "--version"),
+    Pair("check FILE...", "check", "check letters.yaml"),
+    Pair("check FILE...", "check letters.yaml", "check letters.yaml open.yaml"),
+    Pair("check --json", "check letters.yaml", "check letters.yaml --json"),
+    Pair("run FILE", "run", "run letters.yaml"),
+    Pair("run FILE", "run letters.yaml", "run letters.yaml --topic snow"),
+    Pair("run --model", "run letters.yaml", "run letters.yaml --model dry"),
+    Pair("run --model", "run letters.yaml", "run letters.yaml --model strict=python:desk.py:another"),
+    Pair("run --name", "run letters.yaml", "run letters.yaml --name monday"),
+    Pair("run --workspace", "run letters.yaml", "run letters.yaml --workspace elsewhere"),
+    Pair("run --until", "run letters.yaml", "run letters.yaml --until write"),
+    Pair("run --from", "run letters.yaml", "run letters.yaml --from one", [RUN]),
+    Pair("run --sandbox", "run commands.yaml", "run commands.yaml --sandbox none"),
+    Pair("run --budget", "run letters.yaml", "run letters.yaml --budget calls=1"),
+    Pair("run --input", "run clashing.yaml", "run clashing.yaml --input until=night"),
+    Pair("run --json", "run letters.yaml", "run letters.yaml --json"),
+    Pair("run --help", "run letters.yaml", "run letters.yaml --help"),
+    Pair("run --help", "run --help", "run letters.yaml --help"),
+    Pair("test FILE", "test", "test letters.yaml"),
+    Pair("test CASE...", "test letters.yaml", "test letters.yaml walks"),
+    Pair("test --sandbox", "test commands.yaml", "test commands.yaml --sandbox none"),
+    Pair("test --json", "test letters.yaml", "test letters.yaml --json"),
+    Pair("graph FILE", "graph", "graph letters.yaml"),
+    Pair("graph --mermaid", "graph letters.yaml", "graph letters.yaml --mermaid"),
+    Pair("graph --json", "graph letters.yaml", "graph letters.yaml --json"),
+    Pair("new NAME", "new", "new town"),
+    Pair("new --folder", "new town", "new town --folder deep/town"),
+    Pair("resume RUN", "resume", "resume one", [STOPPED]),
+    Pair("resume --model", "resume one", "resume one --model python:desk.py:another", [STOPPED]),
+    Pair("resume --budget", "resume one", "resume one --budget calls=1", [STOPPED]),
+    Pair("resume --accept-changes", "resume one", "resume one --accept-changes", [STOPPED],
+         ("letters.yaml", "letter ~ verdict", "verdict ~ letter")),
+    Pair("resume --reask", "resume one --accept-changes --budget calls=9", "resume one --accept-changes --budget calls=9 --reask",
+         [CAPPED], ("thinking.yaml", "Write about", "Write a letter about")),
+    Pair("resume --until", "resume one", "resume one --until judge", [STOPPED]),
+    Pair("resume --workspace", "resume one", "resume one --workspace elsewhere", [STOPPED]),
+    Pair("resume --json", "resume one", "resume one --json", [STOPPED]),
+    Pair("fork RUN", "fork", "fork one", [RUN]),
+    Pair("fork --at", "fork one", "fork one --at judge@1", [RUN]),
+    Pair("fork --name", "fork one", "fork one --name two", [RUN]),
+    Pair("fork --workspace", "fork one", "fork one --workspace elsewhere", [RUN]),
+    Pair("fork --json", "fork one", "fork one --json", [RUN]),
+    Pair("runs --workspace", "runs", "runs --workspace elsewhere", [RUN]),
+    Pair("runs --json", "runs", "runs --json", [RUN]),
+    Pair("show RUN", "show", "show one", [RUN]),
+    Pair("show ARTIFACT", "show one", "show one letter", [RUN]),
+    Pair("show --workspace", "show one", "show one --workspace elsewhere", [RUN]),
+    Pair("show --json", "show one", "show one --json", [RUN]),
+    Pair("log RUN", "log", "log one", [RUN]),
+    Pair("log --step", "log one", "log one --step judge", [RUN]),
+    Pair("log --kind", "log one", "log one --kind fired", [RUN]),
+    Pair("log --full", "log one", "log one --full", [RUN]),
+    Pair("log --workspace", "log one", "log one --workspace elsewhere", [RUN]),
+    Pair("log --json", "log one", "log one --json", [RUN]),
+    Pair("diff RUN1", "diff", "diff one two", [RUN, OTHER]),
+    Pair("diff RUN2", "diff one", "diff one two", [RUN, OTHER]),
+    Pair("diff --workspace", "diff one two", "diff one two --workspace elsewhere", [RUN, OTHER]),
+    Pair("diff --json", "diff one two", "diff one two --json", [RUN, OTHER]),
+    Pair("schema --role", "schema", "schema --role"),
+    Pair("doctor --workspace", "doctor", "doctor --workspace desk.py"),
+    Pair("doctor --json", "doctor", "doctor --json"),
+]
+
+
+def keys() -> Iterator[str]:
+    """Every option and argument of every command: `run --until`, `check FILE...`."""
+    root: Any = typer.main.get_command(app)
+    for of, one in [("", root), *((f"{name} ", inner) for name, inner in root.commands.items())]:
+        for param in one.params:
+            if param.param_type_name == "argument":
+                yield of + re.sub(r"[\[\]]|@VERSION| .*", "", param.metavar or param.name)
+            else:
+                yield from (of + option for option in (*param.opts, *param.secondary_opts))
+
+
+KEYS = tuple(keys())
+COMMANDS_OF_SOP = tuple(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+
+
+def carried_out(line: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """One command line: its status and what it prints, free of times."""
+    status = command(line.split())
+    printed = capsys.readouterr()
+    return {"status": status, "out": timeless(printed.out), "err": timeless(printed.err)}
+
+
+def timeless(text: str) -> str:
+    """A text without moments, durations, and what is derived from them."""
+    text = re.sub(r"\d{4}-\d\d-\d\d|\b\d{1,2}:\d\d(:\d\d)?\b", "WHEN", text)
+    text = re.sub(r'"(began|latest|at|seconds)": [\d.]+', r'"\1": 0', text)
+    return re.sub(r"\d+(\.\d+)? ?(ms|s|min)\b", "A WHILE", text)
+
+
+def what_is_left(folder: Path) -> dict[str, Any]:
+    """Every file below a folder, journals as what they tell."""
+    found: dict[str, Any] = {}
+    for path in sorted(folder.rglob("*")):
+        shown = path.relative_to(folder).as_posix()
+        if path.suffix == ".db":
+            with Journal.read(path) as journal:
+                found[shown] = told(journal)
+        elif path.is_file() and "__pycache__" not in shown and not path.name.endswith((".db-wal", ".db-shm", ".lock")):
+            found[shown] = path.read_text(encoding="utf-8")
+    return found
+
+
+class Bench:
+    """A folder that is always called the same, laid out anew for each command line; what stands before it is run once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.here, self._prepared = folder / "here", folder / "prepared"
+
+    def lay_out(self, pair: Pair, capsys: pytest.CaptureFixture[str]) -> None:
+        """The SOPs, the runs that stand before, and the change that follows them."""
+        kept = self._prepared / str(abs(hash(tuple(pair.before))))
+        if not kept.exists():
+            self._fresh()
+            for name, text in FILES.items():
+                (self.here / name).write_text(text, encoding="utf-8")
+            for earlier in pair.before:
+                assert carried_out(earlier, capsys)["status"] in (0, 3)
+            shutil.copytree(self.here, kept)
+        self._fresh(kept)
+        if pair.change is not None:
+            name, old, new = pair.change
+            assert old in FILES[name]
+            (self.here / name).write_text(FILES[name].replace(old, new), encoding="utf-8")
+
+    def _fresh(self, like: Path | None = None) -> None:
+        os.chdir(self.here.parent)
+        shutil.rmtree(self.here, ignore_errors=True)
+        if like is None:
+            self.here.mkdir()
+        else:
+            shutil.copytree(like, self.here)
+        os.chdir(self.here)
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    before = Path.cwd()
+    yield Bench(tmp_path_factory.mktemp("flags"))
+    os.chdir(before)
+
+
+def observed(pair: Pair, line: str, bench: Bench, capsys: pytest.CaptureFixture[str]) -> str:
+    """One side of a pair: what the command says, and what it leaves that was not there."""
+    bench.lay_out(pair, capsys)
+    before = what_is_left(bench.here)
+    seen = carried_out(line, capsys)
+    left = {name: told for name, told in what_is_left(bench.here).items() if before.get(name) != told}
+    return json.dumps({**seen, "left": left}, indent=1, ensure_ascii=False)
+
+
+@pytest.fixture(autouse=True)
+def at_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    for name in ("SOP_MODEL", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: f"{pair.key}: {pair.with_}")
+def test_an_option_changes_what_happens(pair: Pair, bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    sides = [observed(pair, line, bench, capsys) for line in (pair.without, pair.with_) * 2]
+    for first, second in ((0, 2), (1, 3)):
+        assert sides[first].splitlines() == sides[second].splitlines(), "one side does not do the same twice"
+    if sides[0] == sides[1]:
+        raise AssertionError(f"`{pair.key}` changes nothing: both lines give\n{sides[0]}")
+
+
+@pytest.mark.parametrize("name", COMMANDS_OF_SOP)
+def test_every_command_tells_its_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    seen = carried_out(f"{name} --help", capsys)
+    assert seen["status"] == 0 and seen["err"] == "" and f"Usage: sop {name}" in seen["out"]
