@@ -116,7 +116,7 @@ def budgets(program: Program, journal: Journal) -> Budgets:
     """The caps on calls and tokens, with what the journal says was spent."""
     sop, state = program.sop, journal.state
     found = Budgets(run_budget(program, state.budget), {name: role.budget for name, role in sop.roles.items()},
-                    {name: step.budget for name, step in sop.steps.items()}, name=journal.path.stem)
+                    {name: step.budget for name, step in sop.steps.items()}, name=journal.path.stem if journal.path.suffix else "RUN")
     for (role, step), spending in state.spent.items():
         found.charge(role, step, spending.tokens, spending.calls)
     return found

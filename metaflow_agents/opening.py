@@ -5,13 +5,17 @@ Everything here is decided before a run makes anything.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from metaflow_agents.errors import SOPInvalid, SOPNotFound, UsageError, did_you_mean
 from metaflow_agents.journal.journal import Journal
+from metaflow_agents.journal.places import WORKSPACE as WORKSPACE
+from metaflow_agents.journal.places import fine_name as fine_name
+from metaflow_agents.journal.places import free_name as free_name
+from metaflow_agents.journal.places import journal_path as journal_path
+from metaflow_agents.journal.places import run_names as run_names
 from metaflow_agents.schema import quantity
 from metaflow_agents.schema.event import RunOpened
 from metaflow_agents.schema.keys import parse_firing
@@ -23,22 +27,6 @@ from metaflow_agents.schema.validation import validator
 from metaflow_agents.sop.changes import changes
 from metaflow_agents.sop.check import check
 from metaflow_agents.sop.load import LoadedSOP, read_sop
-
-WORKSPACE = Path("workspace")
-JOURNALS = ".journals"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-
-
-def journal_path(home: Path | None, name: str) -> Path:
-    """Where a run's journal lies. Raises UsageError for a name that can't be a run's."""
-    if home is None:
-        raise UsageError("a run that is kept in memory has no journal file; give it a workspace")
-    return home / JOURNALS / f"{fine_name(name)}.db"
-
-
-def run_names(workspace: Path | str = WORKSPACE) -> list[str]:
-    """The runs of a workspace, by name."""
-    return sorted(path.stem for path in (Path(workspace) / JOURNALS).glob("*.db"))
 
 
 def checked(sop: str | Path) -> LoadedSOP:
@@ -68,11 +56,9 @@ def identity(loaded: LoadedSOP) -> dict[str, Any]:
             "sources": {shown: digest(text.encode()) for shown, text in loaded.sources.items()}}
 
 
-def same_identity(journal: Journal) -> dict[str, Any]:
+def same_identity(journal: Journal, recorded: Program) -> dict[str, Any]:
     """The same fields where the SOP is what it was."""
-    state = journal.state
-    opened = state.opened
-    return {} if opened is None else {"sop": opened.sop, "compiled": state.compiled, "sources": {}}
+    return {"sop": recorded.fingerprint, "compiled": journal.state.compiled, "sources": {}}
 
 
 def sources_of(loaded: LoadedSOP) -> dict[str, bytes]:
@@ -179,21 +165,3 @@ def initial_payload(program: Program, name: str, blobs: dict[str, bytes]) -> Dat
         blobs[digest(packed)] = packed
         items.append((key, digest(packed)))
     return Collection(items=tuple(items))
-
-
-def fine_name(name: str) -> str:
-    """A name that a run may have. Raises UsageError."""
-    if not _NAME.fullmatch(name):
-        raise UsageError(f"{name!r} can't be a run's name: letters, digits, `.`, `_` and `-`, 100 at most")
-    return name
-
-
-def free_name(home: Path | None, base: str) -> str:
-    """The first of `base-1`, `base-2`, … that no run of the workspace has."""
-    if home is None:
-        return base
-    base = re.sub(r"-\d+$", "", base)
-    number = 1
-    while (home / JOURNALS / f"{base}-{number}.db").exists():
-        number += 1
-    return f"{base}-{number}"

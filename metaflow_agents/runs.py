@@ -62,6 +62,7 @@ from metaflow_agents.schema.event import Committed, Event, Fired, Outcome, Resum
 from metaflow_agents.schema.keys import firing_key, parse_firing
 from metaflow_agents.schema.program import Program
 from metaflow_agents.settings import Settings
+from metaflow_agents.sop.library import python_folders
 from metaflow_agents.threads import to_the_end
 
 T = TypeVar("T")
@@ -301,7 +302,7 @@ def start(
     """
     settings = settings or Settings.read()
     loaded = checked(sop)
-    program, folders = loaded.program, [loaded.folder, Path.cwd()]
+    program, folders = loaded.program, python_folders(loaded.folder, Path.cwd())
     chosen: dict[str, Given] = {**({"*": model} if model is not None else {}), **(models or {})}
     resolved, told = resolve(model_names(program.sop), program.sop.models, chosen, folders, settings.sop_model)
     refuse_commands(program.sop, sandbox, dry=resolved.dry)
@@ -369,7 +370,7 @@ def go_on(
             raise UsageError(f"the SOP of run `{name}` changed since it ran:\n{listed}\n"
                              "`--accept-changes` goes on with it as it is now; undo the changes to go on as it was")
         program = recorded if loaded is None or not told else loaded.program
-        folders = [Path(opened.location).parent, Path.cwd()]
+        folders = python_folders(Path(opened.location).parent, Path.cwd())
         chosen: dict[str, Given] = {**(state.models if model is None else {"*": model}), **(models or {})}
         resolved, names = resolve(model_names(program.sop), program.sop.models, chosen, folders, settings.sop_model)
         refuse_commands(program.sop, opened.sandbox or None, dry=resolved.dry)
@@ -378,8 +379,8 @@ def go_on(
         refuse_lost_steps(program.sop, state.active)
         values = Values(journal.blob, state)
         given = {artifact: values.plain(payload) for artifact, payload in opened.given.items()}
-        resumed = Resumed(**(identity(loaded) if loaded is not None and told else same_identity(journal)), changes=told,
-                          models=names, until=until, budget=caps(budget))
+        which = identity(loaded) if loaded is not None and told else same_identity(journal, recorded)
+        resumed = Resumed(**which, changes=told, models=names, until=until, budget=caps(budget))
         blobs = sources_of(loaded) if loaded is not None and told else {}
         left = opened.reused_from if opened.reused_from in run_names(home) else None        # or it was removed since
         options = Options(models=resolved, folders=folders, given=given, earlier=_earlier(home, left), reask=reask,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from textwrap import dedent
@@ -44,6 +45,8 @@ class Scripted:
             answer = answer[min(before, len(answer) - 1)]
         if callable(answer):
             answer = answer(request)
+        if inspect.isawaitable(answer):
+            answer = await answer
         if isinstance(answer, Exception):
             raise answer
         return answer

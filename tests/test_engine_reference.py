@@ -17,7 +17,7 @@ from random_sops import random_sop, random_sops
 from reference import Procedure, Reference, play, to_sop
 from reference_runner import Machine
 
-from metaflow_agents.engine import fanout
+from metaflow_agents.engine import attempts, fanout
 from metaflow_agents.engine.fanout import Fanout
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.sop.graph import SOPGraph, needed
@@ -132,17 +132,17 @@ def _own_versions_trigger(patch: pytest.MonkeyPatch) -> None:
 
 
 def _no_reuse(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(fanout._Job, "_digest", lambda self, item, prior: repr((item, id(prior))))
+    patch.setattr(attempts.Attempts, "digest", lambda self, item, prior: repr((item, id(prior))))
 
 
 def _nothing_dropped(patch: pytest.MonkeyPatch) -> None:
-    original = fanout._Job.__init__
+    original = attempts.Attempts.__init__
 
     def init(self: Any, *args: Any) -> None:
         original(self, *args)
-        self._revises = True
+        self.revises = True
 
-    patch.setattr(fanout._Job, "__init__", init)
+    patch.setattr(attempts.Attempts, "__init__", init)
 
 
 def _after_ignored(patch: pytest.MonkeyPatch) -> None:
@@ -168,12 +168,12 @@ def _every_failure_skips(patch: pytest.MonkeyPatch) -> None:
 
 
 def _no_retries(patch: pytest.MonkeyPatch) -> None:
-    original = fanout._Job.__init__
+    original = attempts.Attempts.__init__
 
-    def init(self: Any, owner: Any, step: Any, firing: Any) -> None:
-        original(self, owner, step.model_copy(update={"retries": 0}), firing)
+    def init(self: Any, means: Any, step: Any, firing: Any) -> None:
+        original(self, means, step.model_copy(update={"retries": 0}), firing)
 
-    patch.setattr(fanout._Job, "__init__", init)
+    patch.setattr(attempts.Attempts, "__init__", init)
 
 
 MUTATIONS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -99,7 +100,11 @@ async def broken_in_the_middle(tmp_path: Path) -> None:
     path = write(tmp_path, CHAIN.replace("task: Draft it.}", "task: Draft it., strategy: chain_of_thought}"))
     model = Scripted()
     async with start(path, letter="x", model=model, workspace=tmp_path) as going:
-        model.answers["draft_it"] = lambda request: "thought" if request.key.endswith("reason") else going.stop()
+        async def stop_here() -> None:
+            going.stop()
+            await asyncio.sleep(60)
+
+        model.answers["draft_it"] = lambda request: "thought" if request.key.endswith("reason") else stop_here()
         assert (await going.result()).outcome == "interrupted"
 
 
@@ -300,5 +305,5 @@ async def test_odd_keys_go_through_keys_folder_journal_and_resume(tmp_path: Path
     done = [event.activation for event in events(tmp_path, "odd-1", Finished)]
     assert sorted(done) == sorted(f"{step}@1[{quote(key, safe='/._-')}]~{int(step == 'write' and key == ODD[broken])}"
                                   for step in ("write", "publish") for key in ODD)
-    again = await run(path, names=ODD, model=Scripted(), workspace=tmp_path, from_run="odd-1")
+    again = await run(path, names=ODD, model=model, workspace=tmp_path, from_run="odd-1")
     assert again.calls == 0 and again.outputs == result.outputs

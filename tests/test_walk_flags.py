@@ -39,7 +39,7 @@ tests:
   walks: {model: dry, expect: success}
   fails: {model: dry, expect: letter == ''}
 """
-OPEN = LETTERS.replace("{type: string, default: rain}", "string")
+OPEN = LETTERS.replace("{type: string, default: rain}", "string").partition("tests:")[0]
 CLASHING = (LETTERS.replace("inputs: {", "inputs: {until: {type: string, default: noon}, ")
             .replace("needs: [topic]", "needs: [topic, until]"))
 THINKING = LETTERS.replace("{role: writer, needs: [topic],", "{role: writer, strategy: chain_of_thought, needs: [topic],")
@@ -69,11 +69,13 @@ class Pair:
     with_: str
     before: Sequence[str] = ()
     change: tuple[str, str, str] | None = None       # file, text, its replacement: made after `before`
+    status: int = 0                         # with the option
 
 
 RUN = "run letters.yaml --name one"
 OTHER = "run letters.yaml --name two --topic snow"
 STOPPED = "run letters.yaml --name one --until write"
+ELSEWHERE = " --workspace elsewhere"
 CAPPED = "run thinking.yaml --name one --budget calls=1"        # the first of the two calls of `write` is paid
 
 PAIRS = [
@@ -83,6 +85,7 @@ PAIRS = [
     Pair("check --json", "check letters.yaml", "check letters.yaml --json"),
     Pair("run FILE", "run", "run letters.yaml"),
     Pair("run FILE", "run letters.yaml", "run letters.yaml --topic snow"),
+    Pair("run FILE", "run open.yaml", "run open.yaml --topic snow"),
     Pair("run --model", "run letters.yaml", "run letters.yaml --model dry"),
     Pair("run --model", "run letters.yaml", "run letters.yaml --model strict=python:desk.py:another"),
     Pair("run --name", "run letters.yaml", "run letters.yaml --name monday"),
@@ -90,15 +93,15 @@ PAIRS = [
     Pair("run --until", "run letters.yaml", "run letters.yaml --until write"),
     Pair("run --from", "run letters.yaml", "run letters.yaml --from one", [RUN]),
     Pair("run --sandbox", "run commands.yaml", "run commands.yaml --sandbox none"),
-    Pair("run --budget", "run letters.yaml", "run letters.yaml --budget calls=1"),
+    Pair("run --budget", "run letters.yaml", "run letters.yaml --budget calls=1", status=3),
     Pair("run --input", "run clashing.yaml", "run clashing.yaml --input until=night"),
     Pair("run --json", "run letters.yaml", "run letters.yaml --json"),
     Pair("run --help", "run letters.yaml", "run letters.yaml --help"),
     Pair("run --help", "run --help", "run letters.yaml --help"),
-    Pair("test FILE", "test", "test letters.yaml"),
+    Pair("test FILE", "test", "test letters.yaml", status=1),
     Pair("test CASE...", "test letters.yaml", "test letters.yaml walks"),
     Pair("test --sandbox", "test commands.yaml", "test commands.yaml --sandbox none"),
-    Pair("test --json", "test letters.yaml", "test letters.yaml --json"),
+    Pair("test --json", "test letters.yaml", "test letters.yaml --json", status=1),
     Pair("graph FILE", "graph", "graph letters.yaml"),
     Pair("graph --mermaid", "graph letters.yaml", "graph letters.yaml --mermaid"),
     Pair("graph --json", "graph letters.yaml", "graph letters.yaml --json"),
@@ -106,44 +109,45 @@ PAIRS = [
     Pair("new --folder", "new town", "new town --folder deep/town"),
     Pair("resume RUN", "resume", "resume one", [STOPPED]),
     Pair("resume --model", "resume one", "resume one --model python:desk.py:another", [STOPPED]),
-    Pair("resume --budget", "resume one", "resume one --budget calls=1", [STOPPED]),
+    Pair("resume --budget", "resume one", "resume one --budget calls=1", [STOPPED], status=3),
     Pair("resume --accept-changes", "resume one", "resume one --accept-changes", [STOPPED],
          ("letters.yaml", "letter ~ verdict", "verdict ~ letter")),
     Pair("resume --reask", "resume one --accept-changes --budget calls=9", "resume one --accept-changes --budget calls=9 --reask",
          [CAPPED], ("thinking.yaml", "Write about", "Write a letter about")),
     Pair("resume --until", "resume one", "resume one --until judge", [STOPPED]),
-    Pair("resume --workspace", "resume one", "resume one --workspace elsewhere", [STOPPED]),
+    Pair("resume --workspace", "resume one", "resume one --workspace elsewhere", [STOPPED + ELSEWHERE]),
     Pair("resume --json", "resume one", "resume one --json", [STOPPED]),
     Pair("fork RUN", "fork", "fork one", [RUN]),
     Pair("fork --at", "fork one", "fork one --at judge@1", [RUN]),
     Pair("fork --name", "fork one", "fork one --name two", [RUN]),
-    Pair("fork --workspace", "fork one", "fork one --workspace elsewhere", [RUN]),
+    Pair("fork --workspace", "fork one", "fork one --workspace elsewhere", [RUN + ELSEWHERE]),
     Pair("fork --json", "fork one", "fork one --json", [RUN]),
-    Pair("runs --workspace", "runs", "runs --workspace elsewhere", [RUN]),
+    Pair("runs --workspace", "runs", "runs --workspace elsewhere", [RUN + ELSEWHERE]),
     Pair("runs --json", "runs", "runs --json", [RUN]),
     Pair("show RUN", "show", "show one", [RUN]),
     Pair("show ARTIFACT", "show one", "show one letter", [RUN]),
-    Pair("show --workspace", "show one", "show one --workspace elsewhere", [RUN]),
+    Pair("show --workspace", "show one", "show one --workspace elsewhere", [RUN + ELSEWHERE]),
     Pair("show --json", "show one", "show one --json", [RUN]),
     Pair("log RUN", "log", "log one", [RUN]),
     Pair("log --step", "log one", "log one --step judge", [RUN]),
     Pair("log --kind", "log one", "log one --kind fired", [RUN]),
     Pair("log --full", "log one", "log one --full", [RUN]),
-    Pair("log --workspace", "log one", "log one --workspace elsewhere", [RUN]),
+    Pair("log --workspace", "log one", "log one --workspace elsewhere", [RUN + ELSEWHERE]),
     Pair("log --json", "log one", "log one --json", [RUN]),
     Pair("diff RUN1", "diff", "diff one two", [RUN, OTHER]),
     Pair("diff RUN2", "diff one", "diff one two", [RUN, OTHER]),
-    Pair("diff --workspace", "diff one two", "diff one two --workspace elsewhere", [RUN, OTHER]),
+    Pair("diff --workspace", "diff one two", "diff one two --workspace elsewhere",
+         [RUN + ELSEWHERE, OTHER + ELSEWHERE]),
     Pair("diff --json", "diff one two", "diff one two --json", [RUN, OTHER]),
     Pair("schema --role", "schema", "schema --role"),
-    Pair("doctor --workspace", "doctor", "doctor --workspace desk.py"),
+    Pair("doctor --workspace", "doctor", "doctor --workspace desk.py", status=1),
     Pair("doctor --json", "doctor", "doctor --json"),
 ]
 
 
-def keys() -> Iterator[str]:
+def keys(whole: typer.Typer) -> Iterator[str]:
     """Every option and argument of every command: `run --until`, `check FILE...`."""
-    root: Any = typer.main.get_command(app)
+    root: Any = typer.main.get_command(whole)
     for of, one in [("", root), *((f"{name} ", inner) for name, inner in root.commands.items())]:
         for param in one.params:
             if param.param_type_name == "argument":
@@ -152,7 +156,7 @@ def keys() -> Iterator[str]:
                 yield from (of + option for option in (*param.opts, *param.secondary_opts))
 
 
-KEYS = tuple(keys())
+KEYS = tuple(keys(app))
 COMMANDS_OF_SOP = tuple(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
 
 
@@ -241,6 +245,7 @@ def at_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: f"{pair.key}: {pair.with_}")
 def test_an_option_changes_what_happens(pair: Pair, bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     sides = [observed(pair, line, bench, capsys) for line in (pair.without, pair.with_) * 2]
+    assert json.loads(sides[1])["status"] == pair.status, sides[1]
     for first, second in ((0, 2), (1, 3)):
         assert sides[first].splitlines() == sides[second].splitlines(), "one side does not do the same twice"
     if sides[0] == sides[1]:
@@ -251,3 +256,20 @@ def test_an_option_changes_what_happens(pair: Pair, bench: Bench, capsys: pytest
 def test_every_command_tells_its_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     seen = carried_out(f"{name} --help", capsys)
     assert seen["status"] == 0 and seen["err"] == "" and f"Usage: sop {name}" in seen["out"]
+
+
+def test_the_walk_tells_an_option_that_does_nothing(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(AssertionError, match="changes nothing"):
+        test_an_option_changes_what_happens(Pair("run --workspace", RUN, f"{RUN} --workspace workspace"), bench, capsys)
+
+
+def test_the_walk_sees_options_and_arguments_of_every_command() -> None:
+    other = typer.Typer()
+
+    @other.command()
+    def go(place: str, fast: bool = False) -> None: ...
+
+    @other.command()
+    def stay() -> None: ...
+
+    assert set(keys(other)) >= {"go place", "go --fast", "go --no-fast"}

@@ -25,8 +25,8 @@ async def dry(request: ModelRequest) -> Any:
 
 
 async def slow(request: ModelRequest) -> Any:
-    """Takes a quarter of a second."""
-    await asyncio.sleep(0.25)
+    """Longer than the caps on time."""
+    await asyncio.sleep(0.15)
     return await dry(request)
 
 

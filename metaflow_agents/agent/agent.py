@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from metaflow_agents.agent import strategies
@@ -120,8 +121,7 @@ class RoleAgent:
         if reply.text is None:
             return self._acceptance.accept(activation, reply.value)
         if self._sop.artifacts[artifact].files:
-            current = {} if activation.base is None else self._values.view(activation.base)
-            written, deleted = apply_blocks(parse_blocks(reply.text), current, activation.patterns)
+            written, deleted = apply_blocks(parse_blocks(reply.text), self._files_before(activation), activation.patterns)
             return self._acceptance.files(activation, written, deleted)
         schema = self._acceptance.schema(artifact)
         if schema is None or schema == {"type": "string"}:
@@ -129,6 +129,15 @@ class RoleAgent:
         fenced = _FENCED.fullmatch(reply.text)
         value = self._acceptance.validator(artifact).validate_json(fenced[1] if fenced else reply.text)
         return self._acceptance.accept(activation, value)
+
+    def _files_before(self, activation: Activation) -> Mapping[str, str]:
+        """The files that edits apply to: the latest version, and on it what the items made that this one comes after."""
+        found: dict[str, str] = {} if activation.base is None else dict(self._values.view(activation.base))
+        for patch in activation.patches():
+            for path in patch.deleted:
+                found.pop(path, None)
+            found.update((path, self._values.text(blob)) for path, blob in patch.written.items())
+        return found
 
     async def _checked(self, step: Step, activation: Activation, work: Work, reply: Reply, number: int) -> str | None:
         check = step.check
@@ -162,7 +171,7 @@ class RoleAgent:
                 for sender, said in letters]
 
     def _with_memory(self, step: Step, role: str, activation: Activation, work: Work, said: str) -> Work:
-        asked = self._conversations.user(step, activation, "", whole=False).encode()
+        asked = self._conversations.remembered(step, activation).encode()
         answered = said.encode()
         entry = Entry(role=role, activation=str(activation.key), asked=digest(asked), answered=digest(answered))
         return Work(work.payload, {**work.blobs, entry.asked: asked, entry.answered: answered}, entry)

@@ -273,7 +273,7 @@ def _refused(block: Block, patterns: Sequence[str]) -> list[str]:
         if why:
             faults.append(f"line {block.line}: path `{path}` is refused: {why}")
         elif not paths.matches(patterns, path):
-            allowed = ", ".join(f"`{pattern}`" for pattern in patterns)
+            allowed = ", ".join(f"`{pattern}`" for pattern in paths.told(patterns))
             faults.append(f"line {block.line}: path `{path}` is outside of what this step makes: {allowed}")
     return faults
 

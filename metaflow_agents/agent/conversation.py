@@ -11,6 +11,7 @@ from metaflow_agents.engine.work import Activation
 from metaflow_agents.memory.window import Turn
 from metaflow_agents.prompts import MISSING, package_template, render
 from metaflow_agents.prompts.names import free_names
+from metaflow_agents.schema import paths
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import Role, Step
 from metaflow_agents.sop.graph import reads
@@ -30,8 +31,13 @@ class Conversations:
             return render(package_template("role"), scope)
         return render(self._program.templates[role.prompt], scope, self._program.templates, name=role.prompt)
 
+    def remembered(self, step: Step, activation: Activation) -> str:
+        """What the role remembers that it was asked: its item and its task, without what it read."""
+        asked = self.user(step, activation, "", whole=False)
+        return asked if asked.strip() else f"Step `{activation.key.step}`: make `{step.makes.artifact}`.\n"
+
     def user(self, step: Step, activation: Activation, output_format: str, *, whole: bool = True) -> str:
-        """What the role is to do. `whole`: with the artifacts that it reads; without them it is what it remembers."""
+        """What the role is to do; `whole`: with the artifacts that it reads."""
         task = "" if step.task is None else render(step.task, activation.scope)
         named = free_names(step.task, template=True) if step.task else frozenset()
         shown = [self._read(name, activation) for name in reads(step) if name not in named] if whole else []
@@ -53,7 +59,7 @@ class Conversations:
         kind = "files" if spec.files else "text" if schema is None or schema == {"type": "string"} else "data"
         return render(package_template("output_format"), {
             "name": name, "kind": kind, "description": spec.description, "schema": schema,
-            "rules": [rule.message or rule.assert_ for rule in spec.rules], "patterns": list(activation.patterns),
+            "rules": [rule.message or rule.assert_ for rule in spec.rules], "patterns": paths.told(activation.patterns),
             "revises": activation.base is not None, "key": activation.item.key if activation.item and not spec.files else None,
         })
 

@@ -22,7 +22,7 @@ def runs(workspace: Workspace = WORKSPACE, json: Json = False) -> int:
     from dataclasses import asdict
 
     from metaflow_agents.journal.glance import glances
-    from metaflow_agents.opening import journal_path, run_names
+    from metaflow_agents.journal.places import journal_path, run_names
     from metaflow_agents.views.listing import runs_lines
 
     found = list(glances([journal_path(workspace, name) for name in run_names(workspace)]))
@@ -63,7 +63,7 @@ def log(name: RunName,
     import json as js
 
     from metaflow_agents.journal.glance import RawJournal
-    from metaflow_agents.opening import journal_path
+    from metaflow_agents.journal.places import journal_path
     from metaflow_agents.views import minutes
 
     if kind is not None and kind not in minutes.KINDS:
@@ -117,7 +117,7 @@ def _told(workspace: Path, name: str) -> Iterator[Told]:
     from metaflow_agents.journal.glance import RawJournal
     from metaflow_agents.journal.journal import Journal
     from metaflow_agents.journal.values import Values
-    from metaflow_agents.opening import journal_path
+    from metaflow_agents.journal.places import journal_path
     from metaflow_agents.schema.program import Program
     from metaflow_agents.views.story import Told
 
@@ -127,7 +127,7 @@ def _told(workspace: Path, name: str) -> Iterator[Told]:
         if state.opened is None:
             raise UsageError(f"run `{name}` was killed before it began: there is nothing in {path}")
         program = Program.model_validate_json(journal.blob(state.compiled))
-        yield Told(name, program, state, Values(journal.blob, state), workspace, raw.glance().state)
+        yield Told(name, program, state, Values(journal.blob, state), workspace, raw.standing()[0])
 
 
 def _value(told: Told, written: str, json: bool) -> int:

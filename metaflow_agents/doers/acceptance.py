@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -66,7 +66,8 @@ class Acceptance:
         for path in (*written, *deleted):
             faults += self._refused(artifact, path, activation.patterns, activation.bounds)
         if not written and not deleted:
-            faults.append(f"no file was given; wanted: {', '.join(activation.patterns)}")
+            faults.append(f"no file was given; wanted: {', '.join(paths.told(activation.patterns))}")
+        faults += _clash(written)
         if faults:
             raise AnswerInvalid(faults)
         blobs = {digest(text.encode()): text.encode() for text in written.values()}
@@ -105,11 +106,13 @@ class Acceptance:
                 yield f"step `{name}` walks over it, and `{foreach.in_}` fails: {error}"
                 continue
             bounds = self._bounds_of(step.makes.artifact, artifact, value, activation)
+            made: list[str] = []
             for item in items:
                 scope = {artifact: value, "item": item.value, foreach.as_: item.value, "key": item.key}
                 for pattern in step.makes.patterns:
                     if free_names(pattern, template=True) <= set(scope):
-                        yield from self._refused_pattern(step.makes.artifact, pattern, scope, bounds)
+                        yield from self._refused_pattern(step.makes.artifact, pattern, scope, bounds, made)
+            yield from _clash(made)
 
     def _bounds_of(self, made: str, artifact: str, value: Any, activation: Activation) -> tuple[str, ...]:
         """The patterns of the files that the items will make, as far as they are known now."""
@@ -119,7 +122,9 @@ class Acceptance:
         seen = self._values.payload_at(made, activation.read.get(made, 0))
         return seen.patterns if isinstance(seen, Files) else ()
 
-    def _refused_pattern(self, made: str, pattern: str, scope: Mapping[str, Any], bounds: tuple[str, ...]) -> Iterator[str]:
+    def _refused_pattern(self, artifact: str, pattern: str, scope: Mapping[str, Any], bounds: tuple[str, ...],
+                         made: list[str]) -> Iterator[str]:
+        """What is wrong with the path that one item is to make; a path that is whole is added to `made`."""
         try:
             path = render_pattern(pattern, scope)
         except ExpressionError as error:
@@ -129,7 +134,8 @@ class Acceptance:
         if why:
             yield f"{path!r} can't be a path: {why}"
         elif (literal := paths.literal(path)) is not None:
-            yield from self._refused(made, literal, (), bounds)
+            made.append(literal)
+            yield from self._refused(artifact, literal, (), bounds)
 
     def _refused(self, artifact: str, path: str, patterns: tuple[str, ...], bounds: tuple[str, ...]) -> Iterator[str]:
         why = paths.refusal(path)
@@ -138,11 +144,11 @@ class Acceptance:
             return
         for allowed in (patterns, bounds):
             if allowed and not paths.matches(allowed, path):
-                yield f"{path!r} lies outside `{artifact}`, which is confined to {', '.join(allowed)}"
+                yield f"{path!r} lies outside `{artifact}`, which is confined to {', '.join(paths.told(allowed))}"
                 return
         for other, taken in self._places.items():
             if other != artifact and paths.matches(taken, path):
-                yield f"{path!r} belongs to `{other}` ({', '.join(taken)})"
+                yield f"{path!r} belongs to `{other}` ({', '.join(paths.told(taken))})"
 
     @cached_property
     def _places(self) -> dict[str, tuple[str, ...]]:
@@ -158,7 +164,9 @@ class Acceptance:
 
     @cached_property
     def _walkers(self) -> dict[str, list[tuple[str, Step]]]:
-        """Artifact → the steps whose list, keys and order depend on it alone."""
+        """Artifact → the steps whose list, keys and order depend on it alone. A collection is made item by item: no item
+        is the list, nor its author the one to tell.
+        """
         found: dict[str, list[tuple[str, Step]]] = {}
         for name, step in self._sop.steps.items():
             foreach = step.foreach
@@ -168,6 +176,13 @@ class Acceptance:
             used = set(free_names(foreach.in_))
             for expression in (foreach.key, foreach.after, foreach.where):
                 used |= set(free_names(expression)) - own if expression else set()
-            if len(used) == 1 and used <= set(self._sop.artifacts):
+            whole = {artifact for artifact, spec in self._sop.artifacts.items() if spec.each is None}
+            if len(used) == 1 and used <= whole:
                 found.setdefault(used.pop(), []).append((name, step))
         return found
+
+
+def _clash(files: Iterable[str]) -> Iterator[str]:
+    pair = paths.clash(files)
+    if pair:
+        yield f"`{pair[0]}` can't be a file and the folder of `{pair[1]}`"

@@ -44,8 +44,10 @@ class Functions:
         artifact = self._sop.steps[activation.key.step].makes.artifact
         scope = {**plain_scope(activation.scope), artifact: made}
         told = await self._observations.once(key, lambda: self._result(spec, scope))
-        if told in (None, "", [], True):
+        if told in (None, "", []) or told is True:
             return None
+        if told is False:
+            return f"{spec} says that it is not right"
         return "\n".join(map(str, told)) if isinstance(told, list) else str(told)
 
     async def _result(self, spec: str, scope: Mapping[str, Any]) -> Any:

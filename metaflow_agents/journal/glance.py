@@ -93,13 +93,14 @@ class RawJournal:
             seconds = connection.execute(_SECONDS).fetchone()[0]
             tokens = connection.execute(_TOKENS).fetchone()[0]
         opened: Mapping[str, Any] = next((event for _, event in self.events("run_opened")), {})
-        state, reason = self._how_it_stands()
+        state, reason = self.standing()
         return Glance(
             run=self.path.stem, sop=opened.get("entry", ""), state=state, reason=reason, began=opened.get("at", 0.0),
             seconds=round(seconds, 3), activations=counts.get("finished", 0),
             calls=counts.get("reserved", 0), tokens=int(tokens))
 
-    def _how_it_stands(self) -> tuple[str, str]:
+    def standing(self) -> tuple[str, str]:
+        """How the run stands (an outcome, `running` or `killed`), and why."""
         if _holder(self.path) is not None:
             return "running", ""
         rests = list(self.events("resumed", "run_ended"))

@@ -62,9 +62,10 @@ class Caller:
             raise AttemptFailed(told)
         reservation.settle(reply.tokens)
         name = digest(stored)
-        await self._bus.publish(
-            Settled(key=request.key, try_=try_, reply=name, tokens_in=reply.tokens_in, tokens_out=reply.tokens_out),
-            blobs={name: stored})
+        # Not waited for: it is written at once, and before all that is made of the reply, which most often goes with it.
+        # A kill until it is durable finds the call in flight, and so would one while this waited.
+        self._bus.post(Settled(key=request.key, try_=try_, reply=name, tokens_in=reply.tokens_in, tokens_out=reply.tokens_out),
+                       blobs={name: stored})
         return reply
 
 

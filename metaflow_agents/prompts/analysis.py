@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 
 from jinja2 import nodes
 
 from metaflow_agents.prompts import habits
+from metaflow_agents.prompts.compilable import surely_compiles
 from metaflow_agents.prompts.findings import Analysis, Finding
 from metaflow_agents.prompts.positions import read_expression, read_template, syntax_fault
 from metaflow_agents.prompts.running import UNREADABLE, compiled_expression, compiled_template
@@ -53,7 +55,7 @@ def analyse_expression(text: str, scope: Mapping[str, Shape]) -> Analysis:
         return Analysis((_unreadable(error, text, "expression-syntax", True),))
     walker = Walker(text, Scopes(scope), {})
     shape = walker.inference.shape(tree)
-    if not walker.inference.findings:
+    if not walker.inference.findings and not surely_compiles(tree):
         try:
             compiled_expression(text)
         except UNREADABLE as error:
@@ -70,7 +72,7 @@ def analyse_template(text: str, scope: Mapping[str, Shape], templates: Mapping[s
         return Analysis((_in_template(error, text),))
     walker = Walker(text, Scopes(scope), templates)
     walker.walk(tree.body)
-    if not walker.inference.findings:
+    if not walker.inference.findings and not surely_compiles(tree):
         try:
             compiled_template(text, frozenset(templates.items()))
         except UNREADABLE as error:
@@ -100,6 +102,7 @@ def _gathered(walker: Walker, shape: Shape) -> Analysis:
     return Analysis(tuple(findings), frozenset(found.names), shape, frozenset(found.histories), frozenset(found.paths))
 
 
+@lru_cache(maxsize=512)
 def includes(text: str) -> tuple[str, ...]:
     """The constant names of include, extends and import in a template, in order; empty where it can't be read."""
     try:

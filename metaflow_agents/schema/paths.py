@@ -104,6 +104,11 @@ def literal(pattern: str) -> str | None:
         return None
 
 
+def told(patterns: Iterable[str]) -> list[str]:
+    """Patterns as people and models read them: one that matches a single path is that path, without escapes."""
+    return [literal(pattern) or pattern for pattern in patterns]
+
+
 def matches(patterns: Sequence[str], path: str) -> bool:
     """Whether any of the patterns matches the path. A refused pattern matches nothing, nor is a refused path matched."""
     return refusal(path) is None and any(_matches(pattern, path) for pattern in patterns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -9,26 +10,27 @@ from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.shape import Shape
 from metaflow_agents.schema.sop import ANSWER_REPAIRS, Step
 from metaflow_agents.sop.graph import SOPGraph
-
-CALLS = {"single": 1, "chain_of_thought": 2}
-"""Model calls of a strategy for its answer; a repair asks once more, whatever the strategy."""
+from metaflow_agents.sop.strategies import STRATEGIES, KnownStrategy
 
 
 @dataclass(frozen=True, slots=True)
 class StepBounds:
-    """The most that one step can do in a run. `calls` are model calls of one activation, all its attempts together."""
+    """The most that one step can do in a run.
+
+    `calls` are model calls of one activation, all its attempts together; None where its strategy does not say.
+    """
 
     firings: int
     activations: int | str
     """Of one firing: a number, or `per item of design.files`."""
-    calls: int
+    calls: int | None
     total_calls: int | None
-    """In the whole run; None where it depends on how long a list is."""
+    """In the whole run; None where it depends on how long a list is, or on the strategy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The most that a run can do; `calls` is None where it depends on how long lists are."""
+    """The most that a run can do; `calls` is None where it depends on how long lists are, or on a strategy."""
 
     steps: dict[str, StepBounds]
     calls: int | None
@@ -38,10 +40,12 @@ class Bounds:
         return asdict(self)
 
 
-def bounds_of(program: Program, graph: SOPGraph, items: dict[str, Shape]) -> Bounds:
+def bounds_of(program: Program, graph: SOPGraph, items: Mapping[str, Shape],
+              strategies: Mapping[str, KnownStrategy] = STRATEGIES) -> Bounds:
     """The bounds of a program without unbounded cycles. `items`: step → the shape of the list that its `foreach` walks."""
     firings = graph.firing_bounds()
-    steps = {name: _step(step, firings[name], items.get(name)) for name, step in program.sop.steps.items()}
+    steps = {name: _step(step, firings[name], items.get(name), _calls(step, strategies))
+             for name, step in program.sop.steps.items()}
     totals = [bound.total_calls for bound in steps.values()]
     known = [total for total in totals if total is not None]
     calls = sum(known) if len(known) == len(totals) else None
@@ -49,23 +53,26 @@ def bounds_of(program: Program, graph: SOPGraph, items: dict[str, Shape]) -> Bou
     return Bounds(steps, cap if calls is None else calls if cap is None else min(calls, cap))
 
 
-def _step(step: Step, firings: int, walked: Shape | None) -> StepBounds:
+def _step(step: Step, firings: int, walked: Shape | None, calls: int | None) -> StepBounds:
     activations: int | str = 1
     if step.foreach:
         most = walked.schema.get("maxItems") if walked is not None else None
         activations = most if isinstance(most, int) else f"per item of {step.foreach.in_}"
-    calls = _calls(step)
-    total = calls * firings * activations if isinstance(activations, int) else 0 if not calls or not firings else None
+    total = 0 if calls == 0 or not firings else (
+        None if calls is None or not isinstance(activations, int) else calls * firings * activations)
     cap = step.budget.calls if step.budget else None
-    if cap is not None and calls:
+    if cap is not None and calls != 0:
         total = cap if total is None else min(total, cap)
     return StepBounds(firings, activations, calls, total)
 
 
-def _calls(step: Step) -> int:
+def _calls(step: Step, strategies: Mapping[str, KnownStrategy]) -> int | None:
     """Of one activation: each attempt is an answer and its repairs, then an answer and its repairs for each mended check."""
     if step.role is None:
         return 0
     strategy = next(iter(step.strategy)) if step.strategy else "single"
+    answer = strategies[strategy].calls if strategy in strategies else None
+    if answer is None:
+        return None
     checks = step.check.repairs if step.check else 0
-    return (1 + step.retries) * (CALLS.get(strategy, 1) + ANSWER_REPAIRS + checks * (1 + ANSWER_REPAIRS))
+    return (1 + step.retries) * (answer + ANSWER_REPAIRS + checks * (1 + ANSWER_REPAIRS))

@@ -19,11 +19,9 @@ from metaflow_agents.sop.checks.foreach import check_makes
 from metaflow_agents.sop.checks.names import check_names, check_use
 from metaflow_agents.sop.checks.steps import check_expressions
 from metaflow_agents.sop.checks.values import check_values
-from metaflow_agents.sop.library import project_of
-from metaflow_agents.sop.load import LoadedSOP, Reading, read_sop
-
-STRATEGIES: Mapping[str, Mapping[str, Any]] = {"single": {}, "chain_of_thought": {}}
-"""The strategies of this version, each with its parameters."""
+from metaflow_agents.sop.library import python_folders
+from metaflow_agents.sop.load import Reading, read_sop
+from metaflow_agents.sop.strategies import STRATEGIES, KnownStrategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +63,18 @@ class CheckReport:
 
 
 def check(source: str | Path | Reading, *, start: Path | None = None,
-          strategies: Mapping[str, Mapping[str, Any]] = STRATEGIES) -> CheckReport:
+          strategies: Mapping[str, KnownStrategy] = STRATEGIES) -> CheckReport:
     """Checks a SOP by file or name, or one that was read already.
 
-    `start` is the folder from which names are looked for (default: the current one). Raises SOPNotFound where there
-    is no such SOP; whatever stands in its files is told in `problems`.
+    `start` is the folder from which names are looked for (default: the current one), `strategies` are those that a step
+    may name. Raises SOPNotFound where there is no such SOP; whatever stands in its files is told in `problems`.
     """
     reading = source if isinstance(source, Reading) else read_sop(source, start=start)
     loaded = reading.loaded
     if loaded is None:
         file = reading.problems[0].file if reading.problems else str(source)
         return CheckReport(file, _sorted(reading.problems, file), None, None)
-    context = Context(loaded, strategies, _folders(loaded, start or Path.cwd()), reading=reading.problems)
+    context = Context(loaded, strategies, tuple(python_folders(loaded.folder, start or Path.cwd())), reading=reading.problems)
     bounds = _checked(context)
     problems = _sorted((*reading.problems, *context.problems), loaded.entry)
     sound = not any(problem.severity == "error" for problem in problems)
@@ -95,12 +93,7 @@ def _checked(c: Context) -> Bounds | None:
     check_values(c)
     graph = check_flow(c)
     check_use(c)
-    return None if graph.unbounded_cycles() else bounds_of(c.program, graph, c.walked)
-
-
-def _folders(loaded: LoadedSOP, start: Path) -> tuple[Path, ...]:
-    found = [loaded.folder, project_of(loaded.folder), start, project_of(start)]
-    return tuple(dict.fromkeys(folder.absolute() for folder in found if folder is not None))
+    return None if graph.unbounded_cycles() else bounds_of(c.program, graph, c.walked, c.strategies)
 
 
 def _sorted(problems: tuple[Problem, ...], entry: str) -> tuple[Problem, ...]:

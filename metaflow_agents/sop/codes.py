@@ -153,7 +153,8 @@ GROUPS: dict[str, dict[str, Code]] = {
                                "Read it, give it in `args`, or give it a default."),
         "call-argument": Code("`args` gives what the function does not take.", "Use the nearest parameter."),
         "unknown-strategy": Code("A strategy that does not exist.", "Use one that is named."),
-        "strategy-parameter": Code("A parameter that the strategy does not have.", "Use one that is named."),
+        "strategy-parameter": Code("A parameter that the strategy does not have, or one that it wants and is not given.",
+                                   "Use those that are named."),
         "unknown-model": Code("A model that does not exist.", "Declare it under `models`, or write `dry` or `python:…`."),
     },
     "Items and files": {

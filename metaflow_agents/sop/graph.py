@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
 from functools import cached_property
-from typing import TYPE_CHECKING
+from graphlib import TopologicalSorter
 
 from metaflow_agents.schema.sop import SOP, Step
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 NEVER = 10**6
 """The stage of a step that can never fire."""
@@ -77,24 +74,23 @@ class SOPGraph:
         self.place = {name: index for index, name in enumerate(self.steps)}
 
     @cached_property
-    def graph(self) -> nx.DiGraph[str]:
-        """Steps as nodes, maker → reader as edges."""
-        import networkx as nx
-
-        graph: nx.DiGraph[str] = nx.DiGraph()
-        graph.add_nodes_from(self.steps)
-        for name, step in self.steps.items():
-            for artifact in reads(step):
-                graph.add_edges_from((maker, name) for maker in self.makers.get(artifact, ()) if maker != name)
-        return graph
+    def arrows(self) -> dict[str, frozenset[str]]:
+        """Step → the steps that make what it reads, itself left out."""
+        return {
+            name: frozenset(maker for artifact in reads(step) for maker in self.makers.get(artifact, ()) if maker != name)
+            for name, step in self.steps.items()
+        }
 
     @cached_property
     def loop(self) -> dict[str, int]:
-        """Step → number of its strongly connected component."""
-        import networkx as nx
-
-        components = nx.strongly_connected_components(self.graph)
-        return {name: number for number, names in enumerate(components) for name in names}
+        """Step → number of its strongly connected component: those from which it is reached and which it reaches."""
+        numbers: dict[str, int] = {}
+        for name in self.steps:
+            if name not in numbers:
+                number = len(numbers)
+                numbers[name] = number
+                numbers.update((other, number) for other in self._before[name] if name in self._before[other])
+        return numbers
 
     def in_loop(self, step: str) -> bool:
         """Whether the step stands on a cycle with another step."""
@@ -126,8 +122,8 @@ class SOPGraph:
 
     @cached_property
     def _before(self) -> dict[str, frozenset[str]]:
-        """Step → all steps from which a path leads to it."""
-        return _leading_to(self.graph.pred)
+        """Step → all other steps from which a path leads to it."""
+        return {name: found - {name} for name, found in ancestors(self.arrows).items()}
 
     @cached_property
     def _waits_running(self) -> dict[str, frozenset[str]]:
@@ -142,17 +138,14 @@ class SOPGraph:
     @cached_property
     def _waits_ready(self) -> dict[str, frozenset[str]]:
         """Rules 7b and 7c: step → those that hold it up while they are ready."""
-        import networkx as nx
-
-        rising: nx.DiGraph[str] = nx.DiGraph()
-        rising.add_nodes_from(self.steps)
-        rising.add_edges_from(
-            (a, b) for a, b in self.graph.edges if self.loop[a] != self.loop[b] or self.rank(a) < self.rank(b)
-        )
-        waits, before = {}, _leading_to(rising.pred)
+        rising = ancestors({
+            name: frozenset(a for a in makers if self.loop[a] != self.loop[name] or self.rank(a) < self.rank(name))
+            for name, makers in self.arrows.items()
+        })
+        waits = {}
         for name in self.steps:
             other_loops = {a for a in self._before[name] if self.loop[a] != self.loop[name]}
-            same_loop = {a for a in before[name] if self.loop[a] == self.loop[name]}
+            same_loop = {a for a in rising[name] if self.loop[a] == self.loop[name] and a != name}
             waits[name] = frozenset(other_loops | same_loop)
         return waits
 
@@ -175,14 +168,18 @@ class SOPGraph:
 
     def unbounded_cycles(self) -> list[list[str]]:
         """Cycles in which no step has `rounds`, one for each component that holds one, starting at its first step."""
-        import networkx as nx
+        free = self._uncapped()
+        before = ancestors(free)
+        on_cycle = {name for name in free if name in before[name]}
+        if not on_cycle:
+            return []
+        import networkx as nx  # heavy, and needed only for a SOP that is wrong
 
-        free = self.graph.subgraph(name for name, step in self.steps.items() if step.rounds is None)
+        graph: nx.DiGraph[str] = nx.DiGraph((maker, name) for name, makers in free.items() for maker in makers)
         cycles = []
-        for component in nx.strongly_connected_components(free):
-            if len(component) > 1:
-                start = min(component, key=self.place.__getitem__)
-                cycles.append([edge[0] for edge in nx.find_cycle(free.subgraph(component), start)])
+        for component in nx.strongly_connected_components(graph.subgraph(on_cycle)):
+            start = min(component, key=self.place.__getitem__)
+            cycles.append([edge[0] for edge in nx.find_cycle(graph.subgraph(component), start)])
         return sorted(cycles, key=lambda cycle: self.place[cycle[0]])
 
     def never(self) -> list[str]:
@@ -211,13 +208,30 @@ class SOPGraph:
 
     def _capped_last(self) -> Iterable[str]:
         """Steps in an order in which each uncapped one comes after the uncapped ones that feed it."""
-        import networkx as nx
-
-        free = self.graph.subgraph(name for name, step in self.steps.items() if step.rounds is None)
-        yield from nx.topological_sort(free)
+        yield from TopologicalSorter(self._uncapped()).static_order()
         yield from (name for name, step in self.steps.items() if step.rounds is not None)
+
+    def _uncapped(self) -> dict[str, frozenset[str]]:
+        """Step without `rounds` → such steps that make what it reads."""
+        free = {name for name, step in self.steps.items() if step.rounds is None}
+        return {name: self.arrows[name] & free for name in self.steps if name in free}
 
     def _new_versions(self, artifact: str, reader: str, bounds: dict[str, int]) -> int:
         inside = [m for m in self.makers.get(artifact, ()) if m != reader and self.loop[m] == self.loop[reader]]
         outside = artifact in self.given or any(self.loop[m] != self.loop[reader] for m in self.makers.get(artifact, ()))
         return int(outside) + sum(bounds.get(m, self.steps[m].rounds or 0) for m in inside)
+
+
+def ancestors(arrows: Mapping[str, Set[str]]) -> dict[str, frozenset[str]]:
+    """Node → all from which a path leads to it; itself only where it stands on a cycle. `arrows`: node → its predecessors."""
+    found = {}
+    for node, first in arrows.items():
+        seen: set[str] = set()
+        open_ends = list(first)
+        while open_ends:
+            other = open_ends.pop()
+            if other not in seen:
+                seen.add(other)
+                open_ends.extend(arrows[other])
+        found[node] = frozenset(seen)
+    return found

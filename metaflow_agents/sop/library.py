@@ -90,6 +90,12 @@ def sop_folders(sop_folder: Path, start: Path) -> list[Path]:
     return _distinct([sop_folder, *projects, shipped_folder("sops")])
 
 
+def python_folders(sop_folder: Path, start: Path) -> list[Path]:
+    """The folders in which the Python that a SOP names is looked for, in order, by a check and by a run alike."""
+    found = [sop_folder, project_of(sop_folder), start, project_of(start)]
+    return _distinct(folder.absolute() for folder in found if folder is not None)
+
+
 def find_beside(name: str, folders: Iterable[Path]) -> Path | None:
     """The first file of that plain name in the folders, or None."""
     if name_refusal(name):

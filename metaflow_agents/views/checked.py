@@ -43,8 +43,8 @@ def problem_lines(problems: Sequence[Problem], page: Page) -> list[str]:
 
 def bounds_lines(bounds: Bounds, page: Page) -> list[str]:
     """A line a step: how often it fires, how many activations a firing has, how many calls a model gets."""
-    rows = [[name, str(bound.firings), str(bound.activations), str(bound.calls) if bound.calls else "-",
-             "-" if not bound.calls else "?" if bound.total_calls is None else f"{bound.total_calls:,}"]
+    rows = [[name, str(bound.firings), str(bound.activations), "-" if bound.calls == 0 else str(bound.calls or "?"),
+             "-" if bound.calls == 0 else "?" if bound.total_calls is None else f"{bound.total_calls:,}"]
             for name, bound in bounds.steps.items()]
     return table(rows, page, headings=("at most, in a run", "firings", "activations each", "calls each", "calls in all"),
                  right=(1, 3, 4))
@@ -57,7 +57,11 @@ def verdict(report: CheckReport, page: Page) -> str:
         return f"{report.file}: {page.paint(', '.join(counts), 'red', 'bold')}"
     calls = None if report.bounds is None else report.bounds.calls
     most = "" if report.bounds is None else (
-        "; how many model calls a run makes depends on its lists" if calls is None
+        f"; how many model calls a run makes depends on its {_depends(report.bounds)}" if calls is None
         else "; no model call" if calls == 0 else f"; at most {amount(calls, 'model call')}")
     warned = f" with {counts[0]}" if counts else ""
     return f"{report.file}: {page.paint('ok', 'green', 'bold')}{warned}{most}"
+
+
+def _depends(bounds: Bounds) -> str:
+    return "strategies" if any(bound.calls is None for bound in bounds.steps.values()) else "lists"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+import time
+from functools import lru_cache
 
 
 def duration(seconds: float) -> str:
@@ -32,12 +33,17 @@ def short(number: int) -> str:
 
 def clock(at: float) -> str:
     """The local time of day of a Unix time, `14:03:59`."""
-    return datetime.fromtimestamp(at).astimezone().strftime("%H:%M:%S")
+    return _clock(int(at))
+
+
+@lru_cache(maxsize=8)                           # thousands of minutes fall into few seconds
+def _clock(at: int) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(at))
 
 
 def moment(at: float) -> str:
     """The local date and time of a Unix time, `2025-03-01 14:03`."""
-    return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M")
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
 
 
 def listed(names: list[str], most: int = 4) -> str:

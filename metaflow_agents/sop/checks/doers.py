@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from metaflow_agents.errors import did_you_mean, nearest
 from metaflow_agents.sandbox.command import CommandWritten, is_pytest, parse_argv, parse_parse
@@ -142,11 +144,22 @@ def _strategy(c: Context, name: str, step: Step) -> None:
     elif parameters is not None and not isinstance(parameters, dict):
         c.say("strategy-parameter", spot, f"the parameters of `{strategy}` have to be a mapping", f"write `{strategy}: {{}}`")
     else:
-        known = c.strategies[strategy]
-        for parameter in parameters or {}:
-            if parameter not in known:
-                c.say("strategy-parameter", (*spot, parameter), f"the strategy `{strategy}` has no parameter `{parameter}`",
-                      did_you_mean(parameter, known) if known else f"it takes none: write `strategy: {strategy}`", key=True)
+        _parameters(c, spot, strategy, parameters or {}, at_key)
+
+
+def _parameters(c: Context, spot: Place, strategy: str, given: Mapping[str, Any], at_key: bool) -> None:
+    takes = c.strategies[strategy].parameters
+    known = (*takes.required, *takes.optional)
+    for parameter in given:
+        if parameter not in known and not takes.takes_any:
+            c.say("strategy-parameter", (*spot, parameter), f"the strategy `{strategy}` has no parameter `{parameter}`",
+                  did_you_mean(parameter, known) if known else f"it takes none: write `strategy: {strategy}`", key=True)
+    missing = [parameter for parameter in takes.required if parameter not in given]
+    if missing:
+        listed = ", ".join(f"`{parameter}`" for parameter in missing)
+        wanted = ", ".join(f"{parameter}: …" for parameter in missing)
+        c.say("strategy-parameter", spot, f"the strategy `{strategy}` wants {listed}", f"write `{{{strategy}: {{{wanted}}}}}`",
+              key=at_key)
 
 
 def _models(c: Context) -> None:

@@ -33,8 +33,11 @@ def check_expressions(c: Context) -> None:
     for name, case in c.sop.tests.items():
         expression(c, ("tests", name, "expect"), case.expect, {**everything, "success": Shape("boolean")})
     for name, artifact in c.sop.artifacts.items():
+        own = c.shape(name)
+        if artifact.each is not None and own.element is not None:
+            own = own.element                           # of a collection, one item
         for index, rule in enumerate(artifact.rules):
-            expression(c, ("artifacts", name, "rules", index, "assert"), rule.assert_, {name: c.shape(name), "run": run_shape(c)})
+            expression(c, ("artifacts", name, "rules", index, "assert"), rule.assert_, {name: own, "run": run_shape(c)})
     _stored_templates(c)
 
 

@@ -1,0 +1,185 @@
+"""Attempts at one activation of a firing: asked for, timed out, tried again, taken over from an earlier run.
+
+Also what an activation depends on: `parts` by name, and of an item the digest by which it is reused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from metaflow_agents.bus import Bus
+from metaflow_agents.engine.clock import TimeCaps
+from metaflow_agents.engine.scope import Scopes, part
+from metaflow_agents.engine.work import Activation, Earlier, Item, StepRunner, Taken, Work
+from metaflow_agents.errors import AnswerInvalid, AttemptFailed, ExpressionError, StepFailed
+from metaflow_agents.journal.state import Firing, RunState
+from metaflow_agents.journal.values import Values
+from metaflow_agents.prompts import MISSING, render_pattern
+from metaflow_agents.prompts.names import free_names
+from metaflow_agents.schema.event import Failed, Finished
+from metaflow_agents.schema.keys import ActivationKey
+from metaflow_agents.schema.model import digest, fingerprint
+from metaflow_agents.schema.payload import Collection, Data, Files, Patch, pack, unpack
+from metaflow_agents.schema.sop import SOP, Step
+from metaflow_agents.sop.graph import artifact_of, reads
+
+_ATTEMPT_ERRORS = (AnswerInvalid, AttemptFailed, ExpressionError)
+
+Outcome = tuple[Finished, dict[str, bytes], Data | Files | Patch | Collection]
+"""An activation that worked: its event (not yet journalled), the blobs that it names, and its payload."""
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What carrying out firings takes; the same for all firings of a run."""
+
+    sop: SOP
+    bus: Bus
+    state: RunState
+    values: Values
+    scopes: Scopes
+    runner: StepRunner
+    earlier: Earlier | None
+    caps: TimeCaps
+
+
+class Prior(Mapping[str, Any]):
+    """What an item's transitive `after` items made, read when it is asked for."""
+
+    def __init__(self, results: Mapping[str, str], view: Callable[[str], Any]) -> None:
+        self._results, self._view = results, view
+
+    def __getitem__(self, key: str) -> Any:
+        return self._view(self._results[key])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._results)
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+
+class Attempts:
+    """The activations of one firing. `scope`, `base` and `bounds` are the same for all of them.
+
+    `base` is the digest of the latest version of the artifact that the step makes, `bounds` are its rendered path
+    patterns, `revises` says whether the step reads what it makes.
+    """
+
+    def __init__(self, means: Means, step: Step, firing: Firing) -> None:
+        self._means, self._step, self._firing = means, step, firing
+        self.scope = means.scopes.of(step, firing.read, firing.round)
+        self.base = means.state.payload(step.makes.artifact)
+        self.bounds = tuple(render_pattern(pattern, self.scope) for pattern in means.sop.artifacts[step.makes.artifact].files)
+        self.revises = step.makes.artifact in reads(step)
+        self._reads = self._read_parts()
+
+    async def until_done(self, item: Item | None,
+                        prior: dict[str, str]) -> Outcome | None:
+        """Tries until it works or the attempts are used up: None where the item is lost."""
+        key = None if item is None else item.key
+        slot = self._firing.slot(key)
+        loop = asyncio.get_running_loop()
+        while True:
+            attempt = ActivationKey(self._firing.step, self._firing.round, key, slot.attempts)
+            started = loop.time()
+            try:
+                activation = self._activation(attempt, item, prior)
+                parts = {**self._parts(item, prior), **self._means.runner.parts(activation)}
+                found = self._means.earlier.find(attempt, parts) if self._means.earlier and not slot.attempts else ()
+                if isinstance(found, Taken):
+                    return self._taken(activation, parts, found, self.digest(item, prior))
+                work = await self._work(activation)
+            except _ATTEMPT_ERRORS as error:
+                await self._failed(attempt, str(error), loop.time() - started)
+                if key in self._firing.lost:
+                    return None
+                continue
+            blobs = dict(work.blobs)
+            packed = pack(work.payload)
+            name = digest(packed)
+            blobs[name] = packed
+            return Finished(activation=str(attempt), payload=name, digest=self.digest(item, prior), parts=parts,
+                            memory=work.memory, why=found, seconds=loop.time() - started), blobs, work.payload
+
+    async def _work(self, activation: Activation) -> Work:
+        step = self._step
+        scopes = [f"step:{activation.key.step}", f"role:{step.role}"]
+        async with self._means.caps.within(scopes):
+            if step.timeout is None:
+                return await self._means.runner.work(activation)
+            try:
+                async with asyncio.timeout(step.timeout) as limit:
+                    return await self._means.runner.work(activation)
+            except TimeoutError:
+                if not limit.expired():
+                    raise
+                raise AttemptFailed(f"timed out after {step.timeout:g} s") from None
+
+    async def _failed(self, key: ActivationKey, error: str, seconds: float) -> None:
+        slot = self._firing.slot(key.item)
+        final = slot.series >= self._step.retries
+        stops = final and self._step.on_fail.action == "stop"
+        await self._means.bus.publish(Failed(activation=str(key), error=error, final=final, stops=stops, seconds=seconds))
+        if stops:
+            raise StepFailed(str(key), error)
+
+    def _taken(self, activation: Activation, parts: dict[str, str], taken: Taken,
+               own: str) -> Outcome:
+        blobs = dict(taken.blobs)
+        return Finished(activation=str(activation.key), payload=taken.payload, digest=own, parts=parts, memory=taken.memory,
+                        reused_from=taken.source), blobs, unpack(blobs[taken.payload])
+
+    def _activation(self, key: ActivationKey, item: Item | None, prior: dict[str, str]) -> Activation:
+        scope: dict[str, Any] = {**self.scope, "prior": Prior(prior, self._means.values.view)}
+        if item is not None and self._step.foreach is not None:
+            scope.update({"item": item.value, self._step.foreach.as_: item.value, "key": item.key})
+        patterns = tuple(render_pattern(pattern, scope) for pattern in self._step.makes.patterns) or self.bounds
+
+        def patches() -> tuple[Patch, ...]:
+            found = (self._means.values.payload(payload) for payload in prior.values())
+            return tuple(payload for payload in found if isinstance(payload, Patch))
+
+        return Activation(key, self._firing.read, scope, item, patches, patterns, self.bounds, self.base)
+
+    def _read_parts(self) -> dict[str, str]:
+        """What every item's digest covers: needs and wants, but for those that the list itself is made of."""
+        step = self._step
+        walked = free_names(step.foreach.in_) if step.foreach is not None else frozenset()
+        parts: dict[str, str] = {}
+        for kind, entries in (("need", step.needs), ("want", step.wants)):
+            for entry in entries:
+                artifact = artifact_of(entry)
+                if entry == artifact and artifact not in walked:
+                    parts[f"{kind}:{entry}"] = self._seen(artifact)
+                elif entry != artifact:
+                    value = part(self.scope.get(artifact, MISSING), entry.split(".")[1:])
+                    parts[f"{kind}:{entry}"] = "" if value is MISSING else fingerprint(value)
+        if self.revises:
+            # What a reviser betters counts, or a fault that is told in the same words again would never be mended again.
+            parts[f"revises:{step.makes.artifact}"] = self._seen(step.makes.artifact)
+        return parts
+
+    def _seen(self, artifact: str) -> str:
+        """The content of the version that was read; empty where it was missing."""
+        number = self._firing.read.get(artifact, 0)
+        return (self._means.state.payload(artifact, number) or "")[:32] if number else ""
+
+    def _parts(self, item: Item | None, prior: Mapping[str, str]) -> dict[str, str]:
+        """What a result depends on, as far as the engine sees: for `--from`, where `sees` counts too."""
+        parts = dict(self._reads)
+        for entry in self._step.sees:
+            parts[f"sees:{entry}"] = self._seen(artifact_of(entry))
+        if item is not None:
+            parts["item"] = fingerprint(item.value)
+        parts.update((f"after:{key}", payload[:32]) for key, payload in prior.items())
+        return parts
+
+    def digest(self, item: Item | None, prior: Mapping[str, str]) -> str:
+        """By which an item is reused when its step fires again."""
+        if item is None:
+            return ""
+        return fingerprint([item.value, self._reads, dict(prior)])
