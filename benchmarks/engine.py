@@ -1,6 +1,6 @@
 """What the engine adds to the work that it carries, measured in one run beside what it is compared with.
 
-    python -m benchmarks.engine            # the table; about two minutes
+    python -m benchmarks.engine            # the table; about a minute
     python -m benchmarks.engine --json     # the same, for programs
     python -m benchmarks.engine --tiny     # sizes that only show that it works
 
@@ -53,7 +53,7 @@ class Sizes:
     processes: int = 9
 
 
-TINY = Sizes(chain=3, items=4, fan=8, appends=4, large=60, repeats=1, processes=1)
+TINY = Sizes(chain=3, items=4, fan=10, appends=4, large=60, repeats=1, processes=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Row:
     """One figure, what it stands beside, their ratio, and the most that figure (or ratio, with `x`) may be."""
 
     name: str
-    figure: float | None
+    figure: float
     unit: str
     beside: str = ""
     other: float | None = None
@@ -70,9 +70,9 @@ class Row:
 
     @property
     def fine(self) -> bool | None:
-        """Whether the bound is kept; None without a bound or a figure."""
+        """Whether the bound is kept; None without a bound."""
         judged = self.figure if self.ratio is None else self.ratio
-        return None if self.bound is None or judged is None else judged <= self.bound
+        return None if self.bound is None else judged <= self.bound
 
 
 @dataclass(slots=True)
@@ -82,26 +82,25 @@ class Report:
     rows: list[Row] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
 
-    def add(self, name: str, figure: float | None, unit: str, beside: str = "", other: float | None = None, *,
+    def add(self, name: str, figure: float, unit: str, beside: str = "", other: float | None = None, *,
             bound: float | None = None, compared: bool = False) -> None:
         """One more row; `compared`: the ratio to `other` is what counts."""
-        ratio = figure / other if compared and figure is not None and other else None
+        ratio = figure / other if compared and other else None
         self.rows.append(Row(name, figure, unit, beside, other, ratio, bound))
 
     def as_text(self) -> str:
         """The table."""
-        lines = [f"{'':44}{'figure':>13}  {'beside':<44}{'ratio':>8}{'bound':>8}"]
+        lines = [f"{'':50}{'figure':>13}  {'beside':<44}{'ratio':>8}{'bound':>8}"]
         for row in self.rows:
-            figure = "not built" if row.figure is None else f"{row.figure:.3g} {row.unit}" if row.figure < 100 \
-                else f"{row.figure:,.0f} {row.unit}"
-            other = "" if row.other is None else f"{row.other:.3g} {row.unit} "
+            figure, other = _short(row.figure, row.unit), "" if row.other is None else _short(row.other, row.unit) + " "
             ratio = "" if row.ratio is None else f"{row.ratio:.2f} x"
             bound = "" if row.bound is None else f"{row.bound:g}{'' if row.fine is not False else ' !'}"
-            lines.append(f"{row.name:44}{figure:>13}  {other + row.beside:<44}{ratio:>8}{bound:>8}")
+            lines.append(f"{row.name:50}{figure:>13}  {other + row.beside:<44}{ratio:>8}{bound:>8}")
         return "\n".join([*lines, "", ", ".join(f"{name} {value}" for name, value in self.facts.items())])
 
 
-ROLES = "{" + ", ".join(f"worker_{n}: {{profile: You work., goal: Good work., constraints: [be brief]}}" for n in range(4)) + "}"
+_WHO = "{profile: You work., goal: Good work., constraints: [be brief]}"
+ROLES = "{" + ", ".join(f"worker_{n}: {_WHO}" for n in range(4)) + "}"
 NOTE = "{title: string, points: [{text: string, weight: integer}], 'remark?': string}"
 ANSWER = {"title": "a note", "points": [{"text": f"point {n} of this note", "weight": n} for n in range(4)]}
 
@@ -112,7 +111,8 @@ def chain(length: int) -> str:
     steps = "".join(
         f"  s{i}: {{role: worker_{i % 4}, needs: [{f'n{i - 1}' if i else 'idea'}], makes: n{i}, "
         f"task: \"Write the next note, number {i}, after the one before it.\"}}\n" for i in range(length))
-    return f"sop: chain\ninputs: {{idea: string}}\nroles: {ROLES}\nartifacts:\n{artifacts}steps:\n{steps}outputs: [n{length - 1}]\n"
+    return (f"sop: chain\ninputs: {{idea: string}}\nroles: {ROLES}\nartifacts:\n{artifacts}steps:\n{steps}"
+            f"outputs: [n{length - 1}]\n")
 
 
 def fan(parallel: int | None = None, *, whole: bool = False) -> str:
@@ -206,17 +206,20 @@ class Bench:
     async def wide(self) -> None:
         """A wide fan-out: without latency, and against the ideal makespan of a model that takes 50 ms."""
         count, sop = self.sizes.fan, self.sop(fan())
-        walls, cpus, slow, ideal = [], [], [], []
+        whole, small = self.sop(fan(whole=True)), count // 5
+        walls, cpus, slow, ideal, shown = [], [], [], [], []
         for _ in range(self.sizes.repeats):
             found = await self.run(sop, at_once, tasks=tasks(count))
             walls.append(found.wall)
             cpus.append(found.cpu / count * 1e6)
+            shown.append((await self.run(whole, at_once, tasks=tasks(small))).cpu / small * 1e6)
             with timed() as bare:
                 await _plainly(later, count, parallel=True)
             ideal.append(bare.wall)
             slow.append((await self.run(sop, later, tasks=tasks(count))).wall)
         self.report.add(f"fan-out of {count:,}: makespan", _middle(walls), "s")
         self.report.add(f"fan-out of {count:,}: CPU per activation", _middle(cpus), "µs")
+        self.report.add(f"fan-out of {small:,}, whole list in each prompt: CPU", _middle(shown), "µs")
         self.report.add(f"fan-out of {count:,} at 50 ms: makespan", _middle(slow), "s", "`gather` of the plain function",
                         _middle(ideal), compared=True)
 
@@ -245,9 +248,9 @@ class Bench:
                     await asyncio.gather(*(self._appends(journal, event, blobs, (turn + 1) * 10**6 + task * 10**4)
                                            for task in range(64)))
                     grouped.append((time.perf_counter() - begun) / (64 * 10))
-        self.report.add("synced append, alone", _middle(alone) * 1e6, "µs", "SQLite's own commit", _middle(raw) * 1e6, compared=True)
-        self.report.add("synced append, 64 at once: each", _middle(grouped) * 1e6, "µs", "SQLite's own commit", _middle(raw) * 1e6,
-                        compared=True)
+        for name, found in (("alone", alone), ("64 at once: each", grouped)):
+            self.report.add(f"synced append, {name}", _middle(found) * 1e6, "µs", "SQLite's own commit", _middle(raw) * 1e6,
+                            compared=True)
 
     @staticmethod
     async def _appends(journal: Journal, event: Sent, blobs: Callable[[int], dict[str, bytes]], first: int) -> None:
@@ -259,13 +262,14 @@ class Bench:
         company = Path(__file__).resolve().parent.parent / "sops/software_company.yaml"
         wanted = {"`sop --help`": (["--help"], 2.0), "`sop check software_company.yaml`": (["check", str(company)], 3.5)}
         for name, (arguments, bound) in wanted.items():
+            for command in (IMPORTS, [*SOP, *arguments]):
+                _process(command, self.folder)                      # the first time Python compiles what it imports
             base, own = [], []
             for _ in range(self.sizes.processes):
-                base.append(_process(IMPORTS, self.folder))
-                own.append(_process([*SOP, *arguments], self.folder))
-            known = [seconds * 1e3 for seconds in own if seconds is not None]
-            self.report.add(name, _middle(known) if known else None, "ms", "python importing pydantic, yaml, jinja2",
-                            _middle([seconds * 1e3 for seconds in base if seconds is not None]), bound=bound, compared=True)
+                base.append(_process(IMPORTS, self.folder) * 1e3)
+                own.append(_process([*SOP, *arguments], self.folder) * 1e3)
+            self.report.add(name, _middle(own), "ms", "python importing pydantic, yaml, jinja2", _middle(base), bound=bound,
+                            compared=True)
 
     async def large(self) -> None:
         """A journal of many activations: memory while it is written, then resume and views."""
@@ -296,12 +300,13 @@ class Bench:
         grown = (resident[count - 1] - resident[count // 5]) / (count - 1 - count // 5)
         self.report.add(f"{count:,} activations: written in", writing.wall, "s")
         self.report.add(f"{count:,} activations: memory grown by, each", grown / 1024, "KiB")
-        self.report.add(f"{count:,} activations: size of the journal", (home / ".journals/large.db").stat().st_size / 2**20, "MiB")
+        size = (home / ".journals/large.db").stat().st_size
+        self.report.add(f"{count:,} activations: size of the journal", size / 2**20, "MiB")
         self.report.add(f"{count:,} activations: resume", resuming.wall, "s", bound=5)
         for command in ("log", "show"):
-            found = [_process([*SOP, command, "large", "--workspace", str(home)], self.folder) for _ in range(min(3, self.sizes.processes))]
-            known = [seconds for seconds in found if seconds is not None]
-            self.report.add(f"{count:,} activations: `sop {command}`", _middle(known) if known else None, "s", bound=1)
+            found = [_process([*SOP, command, "large", "--workspace", str(home)], self.folder)
+                     for _ in range(min(3, self.sizes.processes))]
+            self.report.add(f"{count:,} activations: `sop {command}`", _middle(found), "s", bound=1)
 
 
 async def _plainly(model: Answer, count: int, *, parallel: bool) -> None:
@@ -312,6 +317,10 @@ async def _plainly(model: Answer, count: int, *, parallel: bool) -> None:
     else:
         for request in requests:
             await model(request)
+
+
+def _short(figure: float, unit: str) -> str:
+    return f"{figure:.3g} {unit}" if figure < 100 else f"{figure:,.0f} {unit}"
 
 
 def _fine(result: RunResult) -> None:
@@ -328,11 +337,15 @@ def _resident() -> int:
     return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def _process(command: list[str], folder: Path) -> float | None:
-    """Seconds from start to end of a process; None where it fails: the command is not built."""
+def _process(command: list[str], folder: Path) -> float:
+    """Seconds from start to end of a process; Python's compiled files are kept, as they are beside an installed package."""
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(folder / "compiled"), "COLUMNS": "100"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     begun = time.perf_counter()
-    done = subprocess.run(command, cwd=folder, capture_output=True, check=False)
-    return time.perf_counter() - begun if done.returncode == 0 else None
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command[3:])} ended with {done.returncode}: {done.stderr or done.stdout}")
+    return time.perf_counter() - begun
 
 
 @contextmanager

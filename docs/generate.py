@@ -109,7 +109,8 @@ def reserved() -> str:
 @_named("strategies")
 def strategies_() -> str:
     """The strategies that are built."""
-    return table(["strategy", "what it does"], [[f"`{name}`", first_line(made.__doc__)] for name, made in _built().items()])
+    return table(["strategy", "calls for one answer", "what it does"],
+                 [[f"`{name}`", str(made.calls), first_line(made.__doc__)] for name, made in _built().items()])
 
 
 def _built() -> dict[str, Any]:

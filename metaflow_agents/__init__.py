@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from metaflow_agents.errors import MetaflowError, Problem
     from metaflow_agents.models.port import ModelRequest, Reply
+    from metaflow_agents.opening import check
     from metaflow_agents.runs import Run, RunResult, fork, go_on, resume, run, run_sync, start
-    from metaflow_agents.sop.check import CheckReport, check
+    from metaflow_agents.sop.check import CheckReport
     from metaflow_agents.sop.load import LoadedSOP, load_sop
 
 _HOMES = {
@@ -23,7 +24,7 @@ _HOMES = {
     "ModelRequest": "models.port", "Reply": "models.port",
     "Run": "runs", "RunResult": "runs", "fork": "runs", "go_on": "runs", "resume": "runs", "run": "runs", "run_sync": "runs",
     "start": "runs",
-    "CheckReport": "sop.check", "check": "sop.check",
+    "CheckReport": "sop.check", "check": "opening",
     "LoadedSOP": "sop.load", "load_sop": "sop.load",
 }
 

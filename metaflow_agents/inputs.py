@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,12 @@ from metaflow_agents.schema.validation import validator
 MAX_BYTES = 64 * 1024 * 1024
 
 
-def read_inputs(program: Program, given: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, bytes]]:
+def read_inputs(program: Program, given: Mapping[str, Any],
+                load: Callable[[str], Any] | None = None) -> tuple[dict[str, str], dict[str, bytes]]:
     """Input → digest of its payload, and the blobs. A missing optional input is left out.
 
-    `given` holds values as a program has them: JSON values, and for `file` and `folder` a path. Raises UsageError,
-    saying every input that is missing, unknown or wrong.
+    `given` holds values as a program has them: JSON values, and for `file` and `folder` a path. `load` imports the models
+    of `python:` schemas. Raises UsageError, saying every input that is missing, unknown or wrong.
     """
     declared = program.sop.inputs
     faults = [f"`{name}` is no input of this SOP: {did_you_mean(name, declared)}" for name in given if name not in declared]
@@ -34,7 +35,7 @@ def read_inputs(program: Program, given: Mapping[str, Any]) -> tuple[dict[str, s
             continue
         value = given.get(name, spec.default)
         try:
-            packed = pack(_payload(program, name, value, blobs))
+            packed = pack(_payload(program, name, value, blobs, load))
         except (AnswerInvalid, UsageError) as error:
             faults.append(f"input `{name}`: {error}")
             continue
@@ -58,10 +59,23 @@ def parse_option(program: Program, name: str, text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise UsageError(f"input `{name}` wants JSON ({error}); in a shell: --{name} '[\"a\", \"b\"]'") from None
+        if {"type": "string"} in schema.get("anyOf", ()):
+            return text                         # `string | null`: what is no JSON is the text that it says
+        raise _no_value(name, text, schema, error) from None
 
 
-def _payload(program: Program, name: str, value: Any, blobs: dict[str, bytes]) -> Data | Files:
+def _no_value(name: str, text: str, schema: Mapping[str, Any], error: ValueError) -> UsageError:
+    """What an option's text should have been."""
+    if "enum" in schema:
+        return UsageError(f"input `{name}`: `{text}` is no choice; {did_you_mean(text, map(str, schema['enum']))}")
+    plain = {"integer": "a whole number", "number": "a number", "boolean": "true or false"}.get(str(schema.get("type")))
+    if plain is not None:
+        return UsageError(f"input `{name}` wants {plain}, not `{text}`")
+    return UsageError(f"input `{name}` wants JSON ({error}); in a shell: --{name} '[\"a\", \"b\"]'")
+
+
+def _payload(program: Program, name: str, value: Any, blobs: dict[str, bytes],
+             load: Callable[[str], Any] | None) -> Data | Files:
     kind = program.sop.inputs[name].type
     if value is None and not program.sop.inputs[name].required:
         return Data(value=None)
@@ -69,7 +83,7 @@ def _payload(program: Program, name: str, value: Any, blobs: dict[str, bytes]) -
         return Data(value=_read(_path(value)).decode("utf-8", "replace"))
     if kind == "folder":
         return _folder(_path(value), blobs)
-    return Data(value=validator(program.schemas.get(f"input:{name}", {"type": "string"}), name).validate(value))
+    return Data(value=validator(program.schemas.get(f"input:{name}", {"type": "string"}), name, load).validate(value))
 
 
 def _path(value: Any) -> Path:

@@ -5,11 +5,13 @@ Everything here is decided before a run makes anything.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from metaflow_agents.errors import SOPInvalid, SOPNotFound, UsageError, did_you_mean
+from metaflow_agents.agent import strategies
+from metaflow_agents.errors import AnswerInvalid, SOPInvalid, SOPNotFound, UsageError, did_you_mean
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.places import WORKSPACE as WORKSPACE
 from metaflow_agents.journal.places import fine_name as fine_name
@@ -25,8 +27,40 @@ from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.schema.validation import validator
 from metaflow_agents.sop.changes import changes
-from metaflow_agents.sop.check import check
-from metaflow_agents.sop.load import LoadedSOP, read_sop
+from metaflow_agents.sop.check import CheckReport
+from metaflow_agents.sop.check import check as check_sop
+from metaflow_agents.sop.load import LoadedSOP, Reading, read_sop
+from metaflow_agents.sop.strategies import KnownStrategy
+from metaflow_agents.sop.targets import Signature
+
+
+def check(source: str | Path | Reading, *, start: Path | None = None) -> CheckReport:
+    """Checks a SOP by file or name, or one that was read already.
+
+    `start` is the folder from which names are looked for (default: the current one). Strategies that were registered
+    from Python are known. Raises SOPNotFound where there is no such SOP; whatever stands in its files is told in `problems`.
+    """
+    return check_sop(source, start=start, strategies=known_strategies())
+
+
+def known_strategies() -> dict[str, KnownStrategy]:
+    """The strategies of this process as a check sees them: those of the package and those that were registered."""
+    return {name: KnownStrategy(_parameters(strategy), getattr(strategy, "calls", None))
+            for name, strategy in strategies.known().items()}
+
+
+def _parameters(strategy: Callable[..., Any]) -> Signature:
+    """What a strategy takes by keyword. Where nobody can say, a check lets everything pass."""
+    if isinstance(strategy, type) and getattr(getattr(strategy, "__init__", None), "__module__", "") == "typing":
+        return Signature()                                # a class without a constructor that inherits from the protocol
+    try:
+        found = inspect.signature(strategy).parameters.values()
+    except ValueError:
+        return Signature(takes_any=True)
+    named = [one for one in found if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
+    return Signature(required=tuple(one.name for one in named if one.default is one.empty),
+                     optional=tuple(one.name for one in named if one.default is not one.empty),
+                     takes_any=any(one.kind is one.VAR_KEYWORD for one in found))
 
 
 def checked(sop: str | Path) -> LoadedSOP:
@@ -138,25 +172,31 @@ def given_payloads(sop: SOP, given: Mapping[str, Any] | None, blobs: dict[str, b
     return found
 
 
-def initial_versions(program: Program, blobs: dict[str, bytes]) -> dict[str, str]:
-    """Version 1 of every artifact with `initial`."""
+def initial_versions(program: Program, blobs: dict[str, bytes], load: Callable[[str], Any] | None = None) -> dict[str, str]:
+    """Version 1 of every artifact with `initial`. `load` imports the models of `python:` schemas, of which a check knows
+    nothing. Raises UsageError where a value does not fit such a model.
+    """
     found = {}
     for name, spec in program.sop.artifacts.items():
         if spec.has_initial:
-            packed = pack(initial_payload(program, name, blobs))
+            try:
+                packed = pack(initial_payload(program, name, blobs, load))
+            except AnswerInvalid as error:
+                raise UsageError(f"the initial value of `{name}` does not fit: {error}") from None
             found[name] = digest(packed)
             blobs[found[name]] = packed
     return found
 
 
-def initial_payload(program: Program, name: str, blobs: dict[str, bytes]) -> Data | Files | Collection:
+def initial_payload(program: Program, name: str, blobs: dict[str, bytes],
+                    load: Callable[[str], Any] | None = None) -> Data | Files | Collection:
     """The payload of an artifact's `initial`: data, path → text, or key → value."""
     spec = program.sop.artifacts[name]
     if spec.files:
         for text in spec.initial.values():
             blobs[digest(text.encode())] = text.encode()
         return Files(patterns=spec.files, files={path: digest(text.encode()) for path, text in sorted(spec.initial.items())})
-    check_value = validator(program.schemas.get(name, {"type": "string"}), name).validate
+    check_value = validator(program.schemas.get(name, {"type": "string"}), name, load).validate
     if spec.each is None:
         return Data(value=check_value(spec.initial))
     items = []

@@ -62,7 +62,7 @@ class Doers:
         """What a dry run takes a command or a function to have made."""
         if self._sop.artifacts[step.makes.artifact].files:
             made = {example_path(pattern): "made by the dry model\n" for pattern in activation.patterns}
-            return self._acceptance.files(activation, made, ())
+            return self._acceptance.files(activation, made, (), ruled=False)
         return Work(Data(value=self._smallest(step)))
 
     def _stand_in(self, step: Step, activation: Activation) -> Work:

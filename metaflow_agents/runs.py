@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import version as installed
 from pathlib import Path
 from types import TracebackType
@@ -36,6 +37,7 @@ from metaflow_agents.errors import (
 from metaflow_agents.inputs import read_inputs
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.values import Values
+from metaflow_agents.models.python import load_function
 from metaflow_agents.models.registry import Given, resolve
 from metaflow_agents.opening import (
     WORKSPACE,
@@ -189,13 +191,16 @@ class Run:
             self._options.earlier.close()
 
     async def _drive(self, work: asyncio.Task[RunEnded]) -> RunEnded:
-        """Whatever ends the work becomes the run's last event."""
+        """Whatever ends the work becomes the run's last event. Who subscribed hears what was published, and then the end."""
         try:
-            ended = await work
-        except asyncio.CancelledError:                  # stopped before its first step
-            ended = RunEnded(outcome="interrupted", reason="interrupted")
-        await self.bus.publish(ended)
-        return ended
+            try:
+                ended = await work
+            except asyncio.CancelledError:              # stopped before its first step
+                ended = RunEnded(outcome="interrupted", reason="interrupted")
+            await self.bus.publish(ended)
+            return ended
+        finally:
+            self.bus.close()
 
     async def _scheduled(self) -> RunEnded:
         """Scheduler and folder side by side, and how that ended."""
@@ -308,14 +313,15 @@ def start(
     refuse_commands(program.sop, sandbox, dry=resolved.dry)
     refuse_unknown_step(program.sop, until)
     refuse_unknown_models(program.sop, models or {})
-    payloads, blobs = read_inputs(program, {**(inputs or {}), **more_inputs})
+    load = partial(load_function, folders=folders)
+    payloads, blobs = read_inputs(program, {**(inputs or {}), **more_inputs}, load)
     home = None if workspace is None else Path(workspace)
     label = free_name(home, program.sop.sop) if name is None else fine_name(name)
     blobs.update(sources_of(loaded))
     opened = RunOpened(
         run=label, **identity(loaded), models=told, sandbox=sandbox or "", until=until, budget=caps(budget),
         given=given_payloads(program.sop, given, blobs), reused_from=from_run, package=installed("metaflow-agents"))
-    versions = {**payloads, **initial_versions(program, blobs)}
+    versions = {**payloads, **initial_versions(program, blobs, load)}
     first = Committed(versions=tuple(Version(artifact=a, number=1, payload=p) for a, p in versions.items()))
     options = Options(models=resolved, folders=folders, given=dict(given or {}), earlier=_earlier(home, from_run),
                       settings=settings)

@@ -31,9 +31,9 @@ artifacts:                             # what passes between them
   draft: {{description: The text.}}
   verdict:
     description: What the reviewer found.
-    schema: {{content: boolean, faults: [{{quote: string, why: string}}]}}
+    schema: {{grade: fine | mend, faults: [{{quote: string, why: string}}]}}
     rules:
-      - {{assert: verdict.content or verdict.faults, message: say what is wrong where you are not content}}
+      - {{assert: verdict.grade == 'fine' or verdict.faults, message: say what has to be mended}}
   final: {{file: final.md, description: The text as it is handed over.}}
 
 steps:
@@ -51,13 +51,13 @@ steps:
     makes: verdict
     task: |
       Judge the text on {{{{ topic }}}}. List as `faults` what a careful reader would stumble over, each with its words.
-      `content` is true where nothing is left that has to change.
+      `grade` is `fine` where nothing is left that has to change.
 
   mend_draft:
     role: {writer}
     needs: [verdict]
     sees: [draft]
-    when: not verdict.content
+    when: verdict.grade == 'mend'
     makes: draft
     rounds: 2                          # every cycle has a bound, or `sop check` refuses the file
     task: |
@@ -69,16 +69,16 @@ steps:
   hand_over: {{value: draft, needs: [draft, verdict], makes: final}}   # outside the loop: it fires once, on the last draft
 
 outputs: [final]
-success: verdict.content               # what the exit status of `sop run` means
+success: verdict.grade == 'fine'       # what the exit status of `sop run` means
 
 tests:                                 # `sop test` runs them, offline
   walks_through:
     inputs: {{topic: tea}}
     model: dry
-    expect: final
+    expect: success and final
   a_fault_is_mended:
     inputs: {{topic: tea}}
-    given: {{verdict: {{content: false, faults: [{{quote: tea, why: which one}}]}}}}
+    given: {{verdict: {{grade: mend, faults: [{{quote: tea, why: which one}}]}}}}
     model: dry
     expect: not success and final
 """

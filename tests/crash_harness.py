@@ -31,7 +31,7 @@ from metaflow_agents.journal.store import Batch, Store
 from metaflow_agents.models.python import load_function
 from metaflow_agents.opening import journal_path
 from metaflow_agents.runs import Run, RunResult, fork, go_on, start
-from metaflow_agents.schema.event import Committed, Failed, Finished, Fired, Reserved, RunEnded, Settled
+from metaflow_agents.schema.event import Committed, Failed, Finished, Fired, Observed, Reserved, RunEnded, Settled
 from metaflow_agents.schema.keys import firing_key, parse_activation
 from metaflow_agents.schema.payload import Collection, Files, unpack
 
@@ -108,6 +108,8 @@ def facts(path: Path, folder: Path | None = None) -> Facts:
                     happened[f"finished {parse_activation(event.activation).slot}"] += 1
                 case Failed():
                     happened[f"failed {event.activation}"] += 1
+                case Observed():
+                    happened[f"observed {event.key}"] += 1
                 case Reserved():
                     found.reserved.add(event.key)
                 case Settled():
@@ -225,8 +227,10 @@ def _kill_at_write(number: int, phase: str, home: Path) -> None:
             if phase == "before":
                 die()
             if phase in ("unsynced", "torn"):
+                # In WAL mode every commit is synced at FULL, and none before a checkpoint below that (sqlite.org/pragma.html).
+                synced = store._writing().execute("PRAGMA synchronous").fetchone()[0] >= 2
+                (home / "synced-wal").write_bytes(Path(f"{store.path}-wal").read_bytes() if synced else b"")
                 store._writing().execute("PRAGMA synchronous=OFF")
-                shutil.copyfile(f"{store.path}-wal", home / "synced-wal")
         begin_and_insert(store, batches)
         if writes == number and phase == "inserted":
             die()

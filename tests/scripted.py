@@ -96,7 +96,8 @@ def reused(workspace: Path, run: str) -> dict[str, tuple[str, ...]]:
 
 def tree(folder: Path) -> dict[str, str]:
     """Path → text of every file below a folder."""
-    return {path.relative_to(folder).as_posix(): path.read_bytes().decode() for path in sorted(folder.rglob("*")) if path.is_file()}
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes().decode() for path in files}
 
 
 def block(path: str, text: str) -> str:

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  (SOPs stand here as people write them)
 """What an answer must fit: schema, rules, paths, and the lists that later steps walk over; told to its author in its activation."""
 
 from __future__ import annotations

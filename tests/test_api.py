@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import threading
 import time
 import warnings
@@ -277,6 +278,23 @@ async def test_nothing_is_left_open(tmp_path: Path) -> None:
     assert not list((tmp_path / ".journals").glob("*-wal")) and not list((tmp_path / ".journals").glob("*.lock"))
 
 
+def opened_file(descriptor: str) -> str:
+    try:
+        return os.readlink(f"/proc/self/fd/{descriptor}")
+    except FileNotFoundError:
+        return ""
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="the list of open files is read from /proc")
+async def test_no_file_is_open_when_a_run_is_left(tmp_path: Path) -> None:
+    path = write(tmp_path, LETTERS)
+    await run(path, letter="x", model=clerk(), workspace=tmp_path)
+    async with start(path, letter="x", model=clerk(), workspace=tmp_path, from_run="letters-1") as going:
+        assert (await going.result()).calls == 0
+    assert [found for entry in os.listdir("/proc/self/fd") if str(tmp_path) in (found := opened_file(entry))] == []
+    assert going.name == "letters-2"                    # it is still held, and nothing of it
+
+
 async def test_idle_threads_end_with_their_run(tmp_path: Path) -> None:
     for _ in range(3):
         await run(write(tmp_path, LETTERS), letter="x", model=lambda r: FACTS if r.schema else "x", workspace=tmp_path)
@@ -286,7 +304,7 @@ async def test_idle_threads_end_with_their_run(tmp_path: Path) -> None:
         return [thread.name for thread in threading.enumerate() if thread.name.startswith(("python-model", "python-function"))]
 
     deadline = time.monotonic() + 5
-    while left() and time.monotonic() < deadline:
+    while left() and time.monotonic() < deadline:           # noqa: ASYNC110  a thread that ends sets no event
         await asyncio.sleep(0.01)
     assert left() == []
 
@@ -379,7 +397,7 @@ async def test_what_is_wrong_around_a_run_is_told(tmp_path: Path) -> None:
     await run(path, letter="x", model="dry", workspace=tmp_path, name="mine")
     with pytest.raises(UsageError, match="run `mine` exists already; give another name"):
         await run(path, letter="x", model="dry", workspace=tmp_path, name="mine")
-    with pytest.raises(UsageError, match="no run `mime` in .*; did you mean `mine`"):
+    with pytest.raises(UsageError, match=r"no run `mime` in .*; did you mean `mine`"):
         await resume("mime", workspace=tmp_path)
     with pytest.raises(UsageError, match="did you mean `answer@1`"):
         fork("mine", at="anwser@1", workspace=tmp_path)
@@ -430,7 +448,7 @@ async def test_the_folder_and_journal_of_a_run_in_memory_are_nowhere(tmp_path: P
     (tmp_path / "sops").mkdir()
     path = write(tmp_path / "sops", LETTERS)
     await run(path, letter="x", model=clerk(), workspace=None)
-    assert [entry.name for entry in tmp_path.iterdir()] == ["sops"]
+    assert os.listdir(tmp_path) == ["sops"]
 
 
 def test_public_names_are_those_that_are_promised() -> None:

@@ -81,7 +81,7 @@ def test_bounds_count_attempts_repairs_items_and_caps(tmp_path: Path) -> None:
     (tmp_path / "it.yaml").write_text(
         "sop: it\nroles: {writer: {profile: You write.}}\n"
         "inputs: {names: [string], three: {type: {type: array, items: {type: string}, maxItems: 3}}}\n"
-        "artifacts: {letter: {}, notes: {each: string}, more: {each: string}}\nsteps:\n"
+        "artifacts: {letter: {file: letter.txt}, notes: {each: string}, more: {each: string}}\nsteps:\n"
         "  write: {role: writer, makes: letter, retries: 2, strategy: chain_of_thought, check: {run: 'true', repairs: 4}}\n"
         "  note: {role: writer, needs: [names, letter], foreach: {in: names}, makes: notes, budget: {calls: 7}}\n"
         "  add: {role: writer, needs: [three, notes], foreach: {in: three}, makes: more}\n")

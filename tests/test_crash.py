@@ -7,6 +7,7 @@ fold of the journal, and how often each firing and activation happened.
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -134,3 +135,19 @@ async def test_a_run_open_here_is_refused_to_a_second(tmp_path: Path, letter: No
     assert (await resume(branch, model=model, workspace=tmp_path)).ok
     with pytest.raises(UsageError, match="has succeeded"):
         go_on("one", model=model, workspace=tmp_path)
+
+
+@pytest.mark.parametrize("stopped_at", [None, 0, 60])
+async def test_who_subscribed_hears_the_end(tmp_path: Path, letter: None, stopped_at: int | None) -> None:
+    """Also where the run is stopped, or its journal can't be written any more: nobody waits for what will not come."""
+    run = start(SOP, model=desk.answering(tmp_path / "calls"), sandbox="none", workspace=tmp_path, inputs={"topics": desk.TOPICS})
+    heard = 0
+    async with run as going, asyncio.timeout(60):
+        if stopped_at == 0:
+            going.stop()
+        async for _ in going.bus.subscribe(after=0):
+            heard += 1
+            if stopped_at and heard > 3:
+                going.stop()
+        assert (await going.result()).outcome == ("success" if stopped_at is None else "interrupted")
+    assert (heard > 20) == (stopped_at is None)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import pytest
 
 from metaflow_agents import check
+from metaflow_agents.agent import strategies
 from metaflow_agents.schema.sop import NOT_BUILT
 from metaflow_agents.sop.shape_errors import MODELS, keys_of
 from metaflow_agents.trial import try_out
@@ -51,10 +52,12 @@ def name(path: Path) -> str:
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty folder to work in; modules that an example made are forgotten afterwards."""
+    """An empty folder to work in; modules and strategies that an example made are forgotten afterwards."""
     (tmp_path / "pyproject.toml").touch()       # a project of its own: nothing of this one is found by accident
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(strategies, "_REGISTRY", dict(strategies.known()))
+    monkeypatch.delitem(sys.modules, "desk", raising=False)         # other tests have one too
     before = set(sys.modules)
     yield tmp_path
     for module in set(sys.modules) - before:

@@ -264,7 +264,7 @@ def test_views_have_the_fields_that_their_shapes_have() -> None:
 def test_package_templates_are_clean_and_say_what_matters() -> None:
     anything = dict.fromkeys(("name", "kind", "description", "schema", "rules", "patterns", "revises", "key", "reads", "item", "prior",
                               "task", "output_format", "faults", "left", "role", "step", "part"), Shape.any())
-    for name in ("activation", "output_format", "repair", "role", "chain_of_thought"):
+    for name in ("material", "activation", "output_format", "repair", "role", "chain_of_thought"):
         assert analyse_template(package_template(name), anything).findings == ()
 
 
@@ -277,7 +277,7 @@ def test_output_formats() -> None:
     revising = render(package_template("output_format"), {**common, "kind": "files", "patterns": ["**"], "revises": True})
     assert "<<<<<<< SEARCH\n" in revising and ">>>>>>> REPLACE\n=== end ===\n" in revising
     assert "=== rename: old/path -> new/path ===\n=== delete: path/of/the/file ===\n" in revising
-    data = render(package_template("output_format"), {**common, "kind": "data", "schema": {"type": "object"}, "key": "t1"})
+    data = render(package_template("output_format"), {**common, "kind": "data", "schema": '{\n  "type": "object"\n}', "key": "t1"})
     assert '{\n  "type": "object"\n}' in data and "the entry `t1` of `source`" in data and "===" not in data
     assert "the text itself" in render(package_template("output_format"), {**common, "kind": "text"})
 
@@ -287,16 +287,16 @@ def test_activation() -> None:
              {"name": "source", "kind": "files", "description": "", "value": FilesView.of({"a.py": "x = 1\n"}, ["c.py"])},
              {"name": "notes", "kind": "text", "description": "", "value": None}]
     scope = {"reads": reads, "item": {"name": "file", "key": "b.py", "value": {"path": "b.py"}}, "prior": {"a.py": "made"},
-             "task": "Write it.\n", "output_format": "# Your answer\n"}
-    text = render(package_template("activation"), scope)
-    assert text == render(package_template("activation"), scope)
+             "task": "Write it.\n"}
+    text = render(package_template("material"), scope) + render(package_template("activation"), scope)
+    assert text == render(package_template("material"), scope) + render(package_template("activation"), scope)
     parts = ['<artifact name="prd" kind="data">\n(what to build)\n{\n  "title": "é {{ x }}"\n}\n</artifact>', "a.py\n```\nx = 1\n```",
              "Missing, because their work failed: c.py", "(not there yet)", '<made key="a.py">\nmade\n</made>', "only: `b.py`",
-             '<item name="file">', "# Your task\n\nWrite it.\n", "# Your answer"]
+             '<item name="file">', "# Your task\n\nWrite it.\n"]
     at = [text.index(part) for part in parts]
     assert at == sorted(at), "what changes least stands first"
-    bare = render(package_template("activation"), {"reads": [], "item": None, "prior": None, "task": "", "output_format": "F"})
-    assert bare.strip() == "F"
+    assert render(package_template("material"), {"reads": [], "prior": None}).strip() == ""
+    assert render(package_template("activation"), {"item": None, "task": ""}) == ""
 
 
 def test_repair_role_and_reasoning() -> None:

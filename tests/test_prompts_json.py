@@ -1,4 +1,4 @@
-"""`tojson(indent=2)` is written by two writers, a fast one and a careful one: nobody may see which."""
+"""What has a fast way and a careful one, `tojson(indent=2)` and templates without marks: nobody may see which was taken."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def test_as_python_writes_it(value: Any, indent: int) -> None:
     assert written == json.dumps(value, ensure_ascii=False, indent=indent)
 
 
-@pytest.mark.parametrize("value", [{"a": [], "b": {}, "c": [[], {}]}, "\x00\x1f\x7f\u2028\"\\/", [2**63, -2**63, 2**63 - 1], {"": ""}])
+@pytest.mark.parametrize("value", [
+    {"a": [], "b": {}, "c": [[], {}]}, "\x00\x1f\x7f\u2028\"\\/", [2**63, -2**63, 2**63 - 1], {"": ""}])
 def test_edges(value: Any) -> None:
     assert render("{{ value | tojson(indent=2) }}", {"value": value}) == json.dumps(value, ensure_ascii=False, indent=2)
 
@@ -49,3 +50,13 @@ def test_deep_values_are_written_or_told() -> None:
     for _ in range(400):
         value = [value]
     assert render("{{ value | tojson(indent=1) }}", {"value": value}) == json.dumps(value, indent=1)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="{")))
+def test_a_template_without_marks_is_its_text(text: str) -> None:
+    assert render(text, {}) == render("{{ '' }}" + text, {})
+
+
+def test_half_a_surrogate_pair_in_a_text_is_told() -> None:
+    with pytest.raises(ExpressionError, match="surrogate"):
+        render("a \ud800", {})

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  (SOPs stand here as people write them)
 """What happens when work fails: attempts, timeouts, on_fail, faults of models and functions, and that nothing keeps running."""
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ async def test_retries_are_fresh_attempts_with_numbers_of_their_own(tmp_path: Pa
     assert model.keys == ["answer@1~0/turn.0", "answer@1~1/turn.0", "answer@1~2/turn.0"]
     assert failures(tmp_path, "one-1") == [("answer@1~0", False, False), ("answer@1~1", False, False)]
     assert list(finished(tmp_path, "one-1")) == ["answer@1~2"]
-    assert [message.messages for message in model.requests][0] == model.requests[2].messages       # nothing of the failed ones
+    assert model.requests[0].messages == model.requests[2].messages       # nothing of the failed ones
 
 
 async def test_stop_is_the_default_and_a_resume_grants_a_fresh_series(tmp_path: Path) -> None:
@@ -337,6 +338,15 @@ async def test_by_default_success_means_that_every_output_exists_and_outputs_are
     assert (result.outcome, result.reason) == ("failure", "not made: third")
 
 
+async def until_written(pids: Path) -> None:
+    """A command wrote its process id."""
+    def written() -> bool:
+        return pids.exists() and pids.read_text().endswith(" ")
+
+    while not written():                                # noqa: ASYNC110  another process sets no event
+        await asyncio.sleep(0.01)
+
+
 async def test_cancelling_leaves_no_child_process_no_thread_and_no_task(tmp_path: Path) -> None:
     text = """
         sop: busy
@@ -365,8 +375,7 @@ async def test_cancelling_leaves_no_child_process_no_thread_and_no_task(tmp_path
     before = asyncio.all_tasks()
     async with start(path, letter="x", model=endless, workspace=tmp_path, sandbox="none") as going:
         await began.wait()
-        while not pids.exists() or not pids.read_text().endswith(" "):
-            await asyncio.sleep(0.01)
+        await until_written(pids)
         going.stop()
         assert (await going.result()).outcome == "interrupted"
         assert not [thread for thread in threading.enumerate() if "sleep" in str(getattr(thread, "_target", ""))]

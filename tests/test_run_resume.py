@@ -1,3 +1,4 @@
+# ruff: noqa: E501  (SOPs stand here as people write them)
 """Going on with a run: after an end, with another SOP, prompt, model or cap; and forks."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  (SOPs stand here as people write them)
 """`--from RUN`: an edited SOP pays only for what the edit touches, and says why each other activation ran."""
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ FILES = {"letters.yaml": LETTERS, "open.yaml": OPEN, "clashing.yaml": CLASHING, 
 class Pair:
     """Two command lines that differ in one option or argument, after the same lines before."""
 
-    key: str                                # `run --until`, `check FILE...`
+    key: str                                # `run --until`, `check FILE`
     without: str
     with_: str
     before: Sequence[str] = ()
@@ -80,8 +80,8 @@ CAPPED = "run thinking.yaml --name one --budget calls=1"        # the first of t
 
 PAIRS = [
     Pair("--version", "", "--version"),
-    Pair("check FILE...", "check", "check letters.yaml"),
-    Pair("check FILE...", "check letters.yaml", "check letters.yaml open.yaml"),
+    Pair("check FILE", "check", "check letters.yaml"),
+    Pair("check FILE", "check letters.yaml", "check letters.yaml open.yaml"),
     Pair("check --json", "check letters.yaml", "check letters.yaml --json"),
     Pair("run FILE", "run", "run letters.yaml"),
     Pair("run FILE", "run letters.yaml", "run letters.yaml --topic snow"),
@@ -99,7 +99,7 @@ PAIRS = [
     Pair("run --help", "run letters.yaml", "run letters.yaml --help"),
     Pair("run --help", "run --help", "run letters.yaml --help"),
     Pair("test FILE", "test", "test letters.yaml", status=1),
-    Pair("test CASE...", "test letters.yaml", "test letters.yaml walks"),
+    Pair("test CASE", "test letters.yaml", "test letters.yaml walks"),
     Pair("test --sandbox", "test commands.yaml", "test commands.yaml --sandbox none"),
     Pair("test --json", "test letters.yaml", "test letters.yaml --json", status=1),
     Pair("graph FILE", "graph", "graph letters.yaml"),
@@ -146,7 +146,7 @@ PAIRS = [
 
 
 def keys(whole: typer.Typer) -> Iterator[str]:
-    """Every option and argument of every command: `run --until`, `check FILE...`."""
+    """Every option and argument of every command: `run --until`, `check FILE`."""
     root: Any = typer.main.get_command(whole)
     for of, one in [("", root), *((f"{name} ", inner) for name, inner in root.commands.items())]:
         for param in one.params:

@@ -222,6 +222,7 @@ tests: {walks: {}}
 
 
 NO_TOPIC_NEEDED = {"steps.write.needs": LEFT_OUT}
+IN_A_FILE = {"artifacts.letter.file": "letter.txt"}
 AT_THE_DESK = {"models.default": "python:desk.py:answer"}
 A_SCOUT = {"roles.scout.profile": "You look around."}
 ITS_FILES = {"desk.py": DESK}
@@ -290,6 +291,7 @@ ARTIFACT_KEYS = [
     Pair("artifacts.number.rules", [{"assert": "number > 0"}], NUMBER),
     Pair("artifacts.number.rules.0.assert", "number > 0", RULED, "check"),
     Pair("artifacts.number.rules.0.assert", "number > 0", RULED, instead="number >= 0"),
+    Pair("artifacts.pages.rules", [{"assert": "pages | length > 3"}], PAGES),
     Pair("artifacts.number.rules.0.message", "write a larger one", RULED),
     Pair("artifacts.letter.description", "what goes out today", LETTER),
 ]
@@ -338,13 +340,13 @@ STEP_KEYS = [
     Pair("steps.write.budget.tokens", 10, NOTES),
     Pair("steps.write.budget.calls", 2, NOTES),
     Pair("steps.write.budget.time", 0.05, NOTES, model=slow),
-    Pair("steps.write.check", {"run": "false"}, LETTER),
-    Pair("steps.write.check.run", "false", LETTER, "check"),
-    Pair("steps.write.check.run", "false", LETTER, instead="true"),
-    Pair("steps.write.check.run", ["test", "-n", ""], LETTER, instead=["test", "-n", "it is"], form="list"),
+    Pair("steps.write.check", {"run": "false"}, LETTER, also=IN_A_FILE),
+    Pair("steps.write.check.run", "false", LETTER, "check", also=IN_A_FILE),
+    Pair("steps.write.check.run", "false", LETTER, instead="true", also=IN_A_FILE),
+    Pair("steps.write.check.run", ["test", "-n", ""], LETTER, instead=["test", "-n", "it is"], form="list", also=IN_A_FILE),
     Pair("steps.write.check.call", "desk:refuse", LETTER, "check", files=ITS_FILES),
     Pair("steps.write.check.call", "desk:refuse", LETTER, instead="desk:content", files=ITS_FILES),
-    Pair("steps.write.check.repairs", 1, LETTER, also={"steps.write.check.run": "false"}),
+    Pair("steps.write.check.repairs", 1, LETTER, also={**IN_A_FILE, "steps.write.check.run": "false"}),
 ]
 
 FOREACH_KEYS = [

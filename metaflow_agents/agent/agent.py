@@ -66,15 +66,17 @@ class RoleAgent:
         system = self._conversations.system(name, role, activation)
         remembered = [*self._memory.turns(name, role, activation.read), *await self._inbox(name, activation)]
         output_format = self._conversations.output_format(step, activation)
+        material, asked = self._conversations.material(step, activation), self._conversations.asked(step, activation)
 
         def compose(ending: str) -> Messages:
-            return self._conversations.opening(system, remembered, self._conversations.user(step, activation, ending))
+            return self._conversations.opening(system, remembered, f"{material}{asked}{ending.strip()}\n")
 
         (strategy, parameters), = (step.strategy or {"single": {}}).items()
         ask = self._asker(step, name, activation)
         messages, reply = await strategies.make(strategy, parameters or {}).answer(ask, compose, output_format)
         work, said = await self._mended(step, activation, ask, messages, reply)
-        return self._with_memory(step, name, activation, work, said)
+        asked = asked or f"Step `{activation.key.step}`: make `{step.makes.artifact}`.\n"
+        return self._with_memory(name, activation, asked, work, said)
 
     def _asker(self, step: Step, role: str, activation: Activation) -> Ask:
         model = self.model_of(activation, role)
@@ -122,7 +124,7 @@ class RoleAgent:
             return self._acceptance.accept(activation, reply.value)
         if self._sop.artifacts[artifact].files:
             written, deleted = apply_blocks(parse_blocks(reply.text), self._files_before(activation), activation.patterns)
-            return self._acceptance.files(activation, written, deleted)
+            return self._acceptance.files(activation, written, deleted, ruled=not self._models.dry)
         schema = self._acceptance.schema(artifact)
         if schema is None or schema == {"type": "string"}:
             return self._acceptance.accept(activation, reply.text)
@@ -132,8 +134,12 @@ class RoleAgent:
 
     def _files_before(self, activation: Activation) -> Mapping[str, str]:
         """The files that edits apply to: the latest version, and on it what the items made that this one comes after."""
-        found: dict[str, str] = {} if activation.base is None else dict(self._values.view(activation.base))
-        for patch in activation.patches():
+        latest: Mapping[str, str] = {} if activation.base is None else self._values.view(activation.base)
+        patches = activation.patches()
+        if not patches:
+            return latest
+        found = dict(latest)
+        for patch in patches:
             for path in patch.deleted:
                 found.pop(path, None)
             found.update((path, self._values.text(blob)) for path, blob in patch.written.items())
@@ -144,15 +150,11 @@ class RoleAgent:
         if check is None:
             return None
         key = f"{activation.key}/checked.{number}"
-        patch = work.payload
-        texts: dict[str, str] = {}
-        deleted: tuple[str, ...] = ()
-        if isinstance(patch, Patch):
-            texts = {path: work.blobs[blob].decode() for path, blob in patch.written.items()}
-            deleted = patch.deleted
         if check.run is not None:
-            return await self._commands.check(check.run, activation, texts, deleted, key)
-        made: Any = texts if isinstance(patch, Patch) else patch.value
+            return await self._commands.check(check.run, activation, work, key)
+        given = work.payload
+        made: Any = {path: work.blobs[blob].decode() for path, blob in given.written.items()} \
+            if isinstance(given, Patch) else given.value
         return await self._functions.check(check.call or "", activation, made, key)
 
     async def _inbox(self, role: str, activation: Activation) -> list[Turn]:
@@ -170,11 +172,11 @@ class RoleAgent:
         return [Turn(f"Message from {sender}:\n\n{said if isinstance(said, str) else canonical(said).decode()}", None)
                 for sender, said in letters]
 
-    def _with_memory(self, step: Step, role: str, activation: Activation, work: Work, said: str) -> Work:
-        asked = self._conversations.remembered(step, activation).encode()
-        answered = said.encode()
-        entry = Entry(role=role, activation=str(activation.key), asked=digest(asked), answered=digest(answered))
-        return Work(work.payload, {**work.blobs, entry.asked: asked, entry.answered: answered}, entry)
+    @staticmethod
+    def _with_memory(role: str, activation: Activation, asked: str, work: Work, said: str) -> Work:
+        question, answer = asked.encode(), said.encode()
+        entry = Entry(role=role, activation=str(activation.key), asked=digest(question), answered=digest(answer))
+        return Work(work.payload, {**work.blobs, entry.asked: question, entry.answered: answer}, entry)
 
 
 def _sent_back(messages: Messages, reply: Reply, faults: Any, left: int) -> Messages:

@@ -9,7 +9,7 @@ from metaflow_agents.agent.strategies.port import Messages
 from metaflow_agents.doers.acceptance import Acceptance
 from metaflow_agents.engine.work import Activation
 from metaflow_agents.memory.window import Turn
-from metaflow_agents.prompts import MISSING, package_template, render
+from metaflow_agents.prompts import MISSING, analyse_template, evaluate, package_template, render
 from metaflow_agents.prompts.names import free_names
 from metaflow_agents.schema import paths
 from metaflow_agents.schema.program import Program
@@ -22,33 +22,45 @@ class Conversations:
 
     def __init__(self, program: Program, acceptance: Acceptance) -> None:
         self._program, self._sop, self._acceptance = program, program.sop, acceptance
+        self._schemas: dict[str, str | None] = {}              # artifact → its JSON Schema, as prompts show it
+        self._systems: dict[tuple[str, str], str] = {}         # (role, step) → its prompt, where nothing else decides it
 
     def system(self, name: str, role: Role, activation: Activation) -> str:
-        """The role's own prompt: its template, or the package's."""
+        """The role's own prompt: its template, or the package's. Most see only who it is, and are rendered once a step."""
+        key = (name, activation.key.step)
+        if key in self._systems:
+            return self._systems[key]
+        text = self._system(name, role, activation)
+        if role.prompt is None or self._sees_only_the_role(role.prompt):
+            self._systems[key] = text
+        return text
+
+    def _sees_only_the_role(self, template: str) -> bool:
+        texts = self._program.templates
+        return (analyse_template(texts[template], {}, texts).names <= {"role", "step"}
+                and not any("history" in text for text in texts.values()))
+
+    def _system(self, name: str, role: Role, activation: Activation) -> str:
         told = {"name": name, "profile": role.profile, "goal": role.goal, "constraints": list(role.constraints)}
         scope = {**activation.scope, "role": told, "step": activation.key.step}
         if role.prompt is None:
             return render(package_template("role"), scope)
         return render(self._program.templates[role.prompt], scope, self._program.templates, name=role.prompt)
 
-    def remembered(self, step: Step, activation: Activation) -> str:
-        """What the role remembers that it was asked: its item and its task, without what it read."""
-        asked = self.user(step, activation, "", whole=False)
-        return asked if asked.strip() else f"Step `{activation.key.step}`: make `{step.makes.artifact}`.\n"
-
-    def user(self, step: Step, activation: Activation, output_format: str, *, whole: bool = True) -> str:
-        """What the role is to do; `whole`: with the artifacts that it reads."""
-        task = "" if step.task is None else render(step.task, activation.scope)
+    def material(self, step: Step, activation: Activation) -> str:
+        """What the role works from: what its step reads and its task does not name, and what the items before it made."""
         named = free_names(step.task, template=True) if step.task else frozenset()
-        shown = [self._read(name, activation) for name in reads(step) if name not in named] if whole else []
+        shown = [self._read(name, activation) for name in reads(step) if name not in named]
+        prior = dict(activation.scope["prior"])
+        return render(package_template("material"), {"reads": shown, "prior": prior}) if shown or prior else ""
+
+    def asked(self, step: Step, activation: Activation) -> str:
+        """What the role is to do: its item and its task. It is what the role remembers; empty where there is neither."""
         item = activation.item
         as_ = step.foreach.as_ if step.foreach is not None else "item"
         return render(package_template("activation"), {
-            "reads": shown,
             "item": None if item is None else {"name": as_, "key": item.key, "value": item.value},
-            "prior": dict(activation.scope["prior"]) if whole else None,
-            "task": task,
-            "output_format": output_format,
+            "task": "" if step.task is None else render(step.task, activation.scope),
         })
 
     def output_format(self, step: Step, activation: Activation) -> str:
@@ -57,8 +69,10 @@ class Conversations:
         spec = self._sop.artifacts[name]
         schema = self._acceptance.schema(name)
         kind = "files" if spec.files else "text" if schema is None or schema == {"type": "string"} else "data"
+        if name not in self._schemas:
+            self._schemas[name] = None if schema is None else evaluate("schema | tojson(indent=2)", {"schema": schema})
         return render(package_template("output_format"), {
-            "name": name, "kind": kind, "description": spec.description, "schema": schema,
+            "name": name, "kind": kind, "description": spec.description, "schema": self._schemas[name],
             "rules": [rule.message or rule.assert_ for rule in spec.rules], "patterns": paths.told(activation.patterns),
             "revises": activation.base is not None, "key": activation.item.key if activation.item and not spec.files else None,
         })

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from metaflow_agents.cli import checking, doctor, making, reading, running
-from metaflow_agents.cli.edge import say
+from metaflow_agents.cli.output import say
 
 app = typer.Typer(
     name="sop", no_args_is_help=True, rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False,

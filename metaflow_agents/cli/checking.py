@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from metaflow_agents.cli.edge import complain, page, say, say_json
 from metaflow_agents.cli.options import Json, SOPFile
+from metaflow_agents.cli.output import complain, page, say, say_json
 
-Files = Annotated[list[str], typer.Argument(metavar="FILE...", help="SOPs: files, or names of SOPs in sops/ or the package.")]
+Files = Annotated[list[str], typer.Argument(metavar="FILE", help="SOPs: files, or names of SOPs in sops/ or the package.")]
 
 
 def check(files: Files, json: Json = False) -> int:

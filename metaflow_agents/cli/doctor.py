@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from metaflow_agents.cli.edge import page, say, say_json
 from metaflow_agents.cli.options import WORKSPACE, Json, Workspace
+from metaflow_agents.cli.output import page, say, say_json
 
 _STYLES = {"ok": "green", "note": "yellow", "bad": "red"}
 

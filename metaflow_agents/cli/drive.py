@@ -11,8 +11,8 @@ from types import FrameType
 from typing import Any
 
 from metaflow_agents.assembly import run_budget
-from metaflow_agents.cli.edge import INTERRUPTED, page, say, say_json
 from metaflow_agents.cli.faces import Face, face_for
+from metaflow_agents.cli.output import page, say, say_json
 from metaflow_agents.journal.values import Values
 from metaflow_agents.runs import Run, RunResult
 from metaflow_agents.sandbox.process import end_all
@@ -21,6 +21,7 @@ from metaflow_agents.views.board import Board
 from metaflow_agents.views.graph import readers
 from metaflow_agents.views.story import Told, ending_lines
 
+_KILLED = 130               # exit status of a process that was interrupted
 _TICK = 0.12                # seconds between two drawings of the board
 
 
@@ -41,7 +42,8 @@ async def _drive(run: Run, json: bool) -> int:
         finally:
             face.close()
         home = going.journal.path.parent.parent
-        told = Told(going.name, going.program, state, Values(going.journal.blob, state), home, result.outcome)
+        told = Told(going.name, going.program, state, Values(going.journal.blob, state), home, result.outcome,
+                    result.calls, result.tokens, result.seconds)
         if json:
             say_json(_as_json(told, result))
         else:
@@ -84,15 +86,15 @@ def _stopping(going: Run, face: Face) -> Iterator[None]:
         face.note("stopping… (again to kill)")
         going.stop()
 
-    def handle(number: int, _: FrameType | None) -> None:
+    def handle(_: int, __: FrameType | None) -> None:
         nonlocal asked
         asked += 1
         if asked == 1:
             loop.call_soon_threadsafe(stop)
-        elif number == signal.SIGINT or asked > 2:
+        else:
             end_all()
             face.close()
-            os._exit(INTERRUPTED)
+            os._exit(_KILLED)
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from metaflow_agents.cli.edge import page, say
+from metaflow_agents.cli.output import flush, page, say
 from metaflow_agents.schema.event import Event, Finished
 from metaflow_agents.schema.keys import parse_activation
 from metaflow_agents.views.minutes import minute
@@ -75,7 +75,7 @@ class PlainFace(SilentFace):
         """Its line, at once."""
         if matters(event):
             say([minute(event.model_dump(mode="json", by_alias=True), self._read_by).line(Page())])
-            sys.stdout.flush()
+            flush()
 
 
 class LiveFace:

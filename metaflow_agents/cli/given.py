@@ -98,6 +98,14 @@ def ask(program: Program, given: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def refuse_missing(program: Program, given: Mapping[str, Any]) -> None:
+    """Raises UsageError, naming every input that is required and missing."""
+    missing = [f"`{option_of(name)}`{_described(spec)}" for name, spec in program.sop.inputs.items()
+               if spec.required and name not in given]
+    if missing:
+        raise UsageError(f"{program.sop.sop} needs {' and '.join(missing)}: there is nobody to ask here")
+
+
 def help_lines(program: Program, own: Sequence[str], page: Page) -> list[str]:
     """What the SOP is for and its own inputs, as `sop run FILE --help` lists them."""
     about = [*page.wrapped(safe(f"{program.sop.sop}: {program.sop.description}")), ""] if program.sop.description else []
@@ -122,8 +130,9 @@ def _fitting(program: Program, name: str, text: str) -> Any:
     if not text.strip():
         raise UsageError("it is required: write something")
     value = parse_option(program, name, text)
-    if program.sop.inputs[name].type not in ("file", "folder"):
-        validator(program.schemas.get(f"input:{name}", {"type": "string"}), name).validate(value)
+    schema = program.schemas.get(f"input:{name}", {"type": "string"})
+    if program.sop.inputs[name].type not in ("file", "folder") and "$python" not in schema:      # such a model the run imports
+        validator(schema, name).validate(value)
     return value
 
 

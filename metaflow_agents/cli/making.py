@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from metaflow_agents.cli.edge import page, say, say_json
 from metaflow_agents.cli.options import Json, SOPFile
+from metaflow_agents.cli.output import page, say, say_json
 
 
 def new(name: Annotated[str, typer.Argument(metavar="NAME", help="The SOP's name.")],
@@ -24,7 +24,7 @@ def new(name: Annotated[str, typer.Argument(metavar="NAME", help="The SOP's name
 
 
 def test(file: SOPFile,
-         cases: Annotated[list[str] | None, typer.Argument(metavar="[CASE]...", help="Only these tests.")] = None,
+         cases: Annotated[list[str] | None, typer.Argument(metavar="CASE", help="Only these tests.")] = None,
          sandbox: Annotated[str | None, typer.Option("--sandbox", metavar="none", help="`none` lets commands run unconfined.")
                             ] = None,
          json: Json = False) -> int:

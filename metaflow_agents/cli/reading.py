@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from metaflow_agents.cli.edge import page, say, say_json
 from metaflow_agents.cli.options import WORKSPACE, Json, RunName, Workspace
+from metaflow_agents.cli.output import page, say, say_json
 from metaflow_agents.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def runs(workspace: Workspace = WORKSPACE, json: Json = False) -> int:
 
 def show(name: RunName,
          artifact: Annotated[str | None, typer.Argument(
-             metavar="[ARTIFACT[@VERSION]]", help="Its value; by default of the latest version.")] = None,
+             metavar="ARTIFACT[@VERSION]", help="Its value; by default of the latest version.")] = None,
          workspace: Workspace = WORKSPACE,
          json: Json = False) -> int:
     """How a run ended and what it made; or one artifact's value."""
@@ -116,18 +116,24 @@ def _told(workspace: Path, name: str) -> Iterator[Told]:
     """A run as its journal tells it, while it may still be written. Raises UsageError, JournalError."""
     from metaflow_agents.journal.glance import RawJournal
     from metaflow_agents.journal.journal import Journal
-    from metaflow_agents.journal.values import Values
     from metaflow_agents.journal.places import journal_path
+    from metaflow_agents.journal.state import RunState
+    from metaflow_agents.journal.values import Values
+    from metaflow_agents.schema.event import Committed, Failed, Finished, Fired, Resumed, RunEnded, RunOpened
     from metaflow_agents.schema.program import Program
     from metaflow_agents.views.story import Told
 
     path = journal_path(workspace, name)
     with RawJournal(path) as raw, Journal.read(path) as journal:
-        state = journal.state
+        glance, state = raw.glance(), RunState()
+        told: Iterator[tuple[int, Any]] = journal.events(RunOpened, Resumed, Fired, Finished, Failed, Committed, RunEnded)
+        for seq, event in told:
+            state.apply(seq, event)
         if state.opened is None:
             raise UsageError(f"run `{name}` was killed before it began: there is nothing in {path}")
         program = Program.model_validate_json(journal.blob(state.compiled))
-        yield Told(name, program, state, Values(journal.blob, state), workspace, raw.standing()[0])
+        yield Told(name, program, state, Values(journal.blob, state), workspace, glance.state, glance.calls, glance.tokens,
+                   glance.seconds)
 
 
 def _value(told: Told, written: str, json: bool) -> int:

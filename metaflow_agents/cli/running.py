@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from metaflow_agents.cli import options
-from metaflow_agents.cli.edge import page, say, say_json
 from metaflow_agents.cli.options import WORKSPACE, Budget, Json, Model, RunName, Until, Workspace
+from metaflow_agents.cli.output import page, say, say_json
 from metaflow_agents.errors import SOPInvalid, UsageError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ RunLabel = Annotated[str | None, typer.Option("--name", metavar="NAME", help="Wh
 
 def run(context: typer.Context,
         words: Annotated[list[str] | None, typer.Argument(
-            metavar="FILE [--INPUT VALUE]...", help="A SOP and its inputs.")] = None,
+            metavar="FILE [--INPUT VALUE]", help="A SOP and its inputs.")] = None,
         model: Model = None,
         name: RunLabel = None,
         workspace: Workspace = WORKSPACE,
@@ -55,6 +55,7 @@ def run(context: typer.Context,
     inputs = {**given.read_options(program, found.options, own), **given.read_pairs(program, pairs or ())}
     if sys.stdin.isatty() and sys.stderr.isatty():
         inputs |= given.ask(program, inputs)
+    given.refuse_missing(program, inputs)
 
     from metaflow_agents.cli.drive import drive
     from metaflow_agents.runs import start

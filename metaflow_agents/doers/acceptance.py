@@ -10,7 +10,7 @@ from metaflow_agents.engine.items import walk
 from metaflow_agents.engine.work import Activation, Work
 from metaflow_agents.errors import AnswerInvalid, ExpressionError
 from metaflow_agents.journal.values import Values
-from metaflow_agents.prompts import evaluate, render_pattern, truthy
+from metaflow_agents.prompts import FilesView, evaluate, render_pattern, truthy
 from metaflow_agents.prompts.names import free_names
 from metaflow_agents.schema import paths
 from metaflow_agents.schema.model import digest
@@ -59,20 +59,37 @@ class Acceptance:
             raise AnswerInvalid(faults)
         return Data(value=checked)
 
-    def files(self, activation: Activation, written: Mapping[str, str], deleted: tuple[str, ...]) -> Work:
-        """A patch whose every path is confined to the activation's patterns and belongs to no other artifact."""
+    def files(self, activation: Activation, written: Mapping[str, str], deleted: tuple[str, ...], *, ruled: bool = True) -> Work:
+        """A patch whose every path is confined to the activation's patterns and belongs to no other artifact.
+
+        `ruled`: the artifact's rules have to hold too. What stands in for files in a dry run could not keep them.
+        """
         artifact = self._step(activation).makes.artifact
         faults: list[str] = []
         for path in (*written, *deleted):
             faults += self._refused(artifact, path, activation.patterns, activation.bounds)
         if not written and not deleted:
             faults.append(f"no file was given; wanted: {', '.join(paths.told(activation.patterns))}")
+        elif ruled:
+            faults += self._broken_rules(artifact, self._would_be(activation, written, deleted), activation)
         faults += _clash(written)
         if faults:
             raise AnswerInvalid(faults)
-        blobs = {digest(text.encode()): text.encode() for text in written.values()}
-        patch = Patch(written={path: digest(text.encode()) for path, text in sorted(written.items())}, deleted=tuple(sorted(deleted)))
-        return Work(patch, blobs)
+        names = {path: digest(text.encode()) for path, text in sorted(written.items())}
+        return Work(Patch(written=names, deleted=tuple(sorted(deleted))), {names[path]: written[path].encode() for path in names})
+
+    def _would_be(self, activation: Activation, written: Mapping[str, str], deleted: tuple[str, ...]) -> FilesView:
+        """What a rule sees of a set of files: the version that this would become, or of an item the files that it wrote."""
+        if activation.item is not None:
+            return FilesView.of(written)
+        before = None if activation.base is None else self._values.payload(activation.base)
+        files = dict(before.files) if isinstance(before, Files) else {}
+        kept = [path for path in files if path not in deleted and path not in written]
+
+        def load(path: str) -> str:
+            return written[path] if path in written else self._values.text(files[path])
+
+        return FilesView(sorted((*kept, *written)), load, before.missing if isinstance(before, Files) else ())
 
     def _step(self, activation: Activation) -> Step:
         return self._sop.steps[activation.key.step]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from metaflow_agents.doers.acceptance import Acceptance
@@ -12,11 +11,11 @@ from metaflow_agents.engine.work import Activation, Work
 from metaflow_agents.errors import AttemptFailed
 from metaflow_agents.journal.tree import Tree
 from metaflow_agents.journal.values import Values
-from metaflow_agents.prompts import render
+from metaflow_agents.prompts import CollectionView, render
 from metaflow_agents.sandbox.command import is_pytest, parse_argv, parse_parse, with_junit_file
 from metaflow_agents.sandbox.junit import parse_junit
 from metaflow_agents.sandbox.port import Completed, Sandbox
-from metaflow_agents.schema.payload import Data
+from metaflow_agents.schema.payload import Data, Patch
 from metaflow_agents.schema.sop import SOP, Step
 
 _REPORT = ".sop-junit.xml"
@@ -39,13 +38,10 @@ class Commands:
             return self._acceptance.accept(activation, value)
         return Work(Data(value=value))
 
-    async def check(self, command: str | tuple[str, ...], activation: Activation, written: Mapping[str, str],
-                    deleted: tuple[str, ...], key: str) -> str | None:
-        """What a `check` says against these files; None where it is content."""
+    async def check(self, command: str | tuple[str, ...], activation: Activation, work: Work, key: str) -> str | None:
+        """What a `check` says against an answer, which lies in its tree; None where it is content."""
         async def look() -> Any:
-            tree = {**self._files(activation), **{path: text.encode() for path, text in written.items()}}
-            for path in deleted:
-                tree.pop(path, None)
+            tree = self._with_answer(activation, work)
             done = await self._sandbox.run(self._argv(command, activation), files=tree)
             return None if done.ok else said(done)
         told = await self._observations.once(key, look)
@@ -62,6 +58,27 @@ class Commands:
         if kind == "junit":
             return parse_junit(done.files[file], done.exit_code) if file in done.files else _no_report(done)
         return {"ok": done.ok, "exit_code": done.exit_code, "stdout": done.stdout, "stderr": done.stderr}
+
+    def _with_answer(self, activation: Activation, work: Work) -> dict[str, bytes]:
+        """The files that the step reads, and over them those of the answer: its own, or the one that it is rendered into."""
+        tree, answer = self._files(activation), work.payload
+        if isinstance(answer, Patch):
+            for path in answer.deleted:
+                tree.pop(path, None)
+            tree.update((path, work.blobs[blob]) for path, blob in answer.written.items())
+        else:
+            artifact = self._sop.steps[activation.key.step].makes.artifact
+            tree |= self._tree.rendered(artifact, self._candidate(artifact, activation, answer.value))
+        return tree
+
+    def _candidate(self, artifact: str, activation: Activation, value: Any) -> Any:
+        """The artifact as far as this activation knows it: of a collection what it reads of it, what it comes after, its item."""
+        if activation.item is None:
+            return value
+        read = self._values.at(artifact, activation.read.get(artifact, 0))
+        before = read if isinstance(read, CollectionView) else CollectionView({})
+        prior = activation.scope["prior"]
+        return CollectionView({**before, **prior, activation.item.key: value}, missing=before.missing)
 
     def _argv(self, command: str | tuple[str, ...], activation: Activation) -> tuple[str, ...]:
         return tuple(render(argument, activation.scope) for argument in parse_argv(command))

@@ -90,7 +90,15 @@ class Parts:
                 if (spec := self._sop.artifacts.get(name) or self._sop.inputs.get(name)) is not None}
         return [step.model_dump(mode="json", exclude=_NOT_MEANING, exclude_unset=True), foreach, told,
                 made.model_dump(mode="json", exclude={"initial", "render", "file"}, exclude_unset=True),
-                self._program.schemas.get(step.makes.artifact)]
+                self._program.schemas.get(step.makes.artifact), self._lying_as(step)]
+
+    def _lying_as(self, step: Step) -> dict[str, Any]:
+        """Artifact → where and in what form it lies in the tree of the step's command: that decides what the command says."""
+        if step.run is None and (step.check is None or step.check.run is None):
+            return {}
+        specs = {name: self._sop.artifacts.get(name) for name in (*reads(step), step.makes.artifact)}
+        return {name: [spec.file, {} if spec.render is None else self._with_includes(spec.render)]
+                for name, spec in specs.items() if spec is not None and spec.file is not None}
 
     @cached_property
     def _roles(self) -> dict[str, str]:

@@ -17,7 +17,7 @@ from metaflow_agents.engine.work import Activation, Earlier, Item, StepRunner, T
 from metaflow_agents.errors import AnswerInvalid, AttemptFailed, ExpressionError, StepFailed
 from metaflow_agents.journal.state import Firing, RunState
 from metaflow_agents.journal.values import Values
-from metaflow_agents.prompts import MISSING, render_pattern
+from metaflow_agents.prompts import MISSING, evaluate, render_pattern
 from metaflow_agents.prompts.names import free_names
 from metaflow_agents.schema.event import Failed, Finished
 from metaflow_agents.schema.keys import ActivationKey
@@ -107,8 +107,8 @@ class Attempts:
 
     async def _work(self, activation: Activation) -> Work:
         step = self._step
-        scopes = [f"step:{activation.key.step}", f"role:{step.role}"]
-        async with self._means.caps.within(scopes):
+        who = step.role if step.role is None or step.role in self._means.sop.roles else evaluate(step.role, activation.scope)
+        async with self._means.caps.within([f"step:{activation.key.step}", f"role:{who}"]):
             if step.timeout is None:
                 return await self._means.runner.work(activation)
             try:

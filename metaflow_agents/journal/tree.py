@@ -54,8 +54,16 @@ class Tree:
         spec = self._program.sop.artifacts.get(artifact)
         if spec is None or spec.file is None:
             return {}
-        data = self._text(artifact, spec.file, spec.render, self._values.view(digest_)).encode()
+        data = self.rendered(artifact, self._values.view(digest_))[spec.file]
         return {spec.file: Leaf(digest(data), lambda: data)}
+
+    def rendered(self, artifact: str, value: Any) -> dict[str, bytes]:
+        """The file that a value of an artifact (as expressions see it) is written into; nothing where that has no `file`.
+
+        Raises ExpressionError where its `render` fails.
+        """
+        spec = self._program.sop.artifacts[artifact]
+        return {} if spec.file is None else {spec.file: self._text(artifact, spec.file, spec.render, value).encode()}
 
     def _text(self, artifact: str, file: str, template: str | None, value: Any) -> str:
         if template is not None:

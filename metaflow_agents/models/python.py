@@ -91,7 +91,7 @@ async def called(what: str, threads: Threads, function: Callable[..., Any], /, *
     def contained() -> Any:
         try:
             return function(*arguments, **named)
-        except (SystemExit, KeyboardInterrupt, GeneratorExit, StopIteration, asyncio.CancelledError) as error:
+        except StopIteration as error:
             raise AttemptFailed(f"{what} raised {raised(error)}") from error
 
     try:

@@ -1,4 +1,4 @@
-"""Which templates surely compile, told by their trees: compiling is most of the cost of an analysis, and finds nothing in these."""
+"""Which templates surely compile, told by their trees: to compile costs most of an analysis, and finds nothing in these."""
 
 from __future__ import annotations
 

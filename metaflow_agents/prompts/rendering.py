@@ -10,7 +10,7 @@ from jinja2 import nodes
 
 from metaflow_agents.errors import ExpressionError
 from metaflow_agents.prompts.expressions import evaluate
-from metaflow_agents.prompts.limits import MAX_TEXT
+from metaflow_agents.prompts.limits import MAX_SOURCE, MAX_TEXT
 from metaflow_agents.prompts.operations import kind
 from metaflow_agents.prompts.running import UNREADABLE, compiled_template, parse_expression, told
 from metaflow_agents.prompts.splitting import split_template
@@ -18,11 +18,21 @@ from metaflow_agents.prompts.values import MISSING
 from metaflow_agents.schema.paths import escape
 
 
+@lru_cache(maxsize=1024)
+def _is_plain(text: str) -> bool:
+    """Whether a template is nothing but its text, as many a task is: what Jinja2 would make of it is itself."""
+    if len(text) > MAX_SOURCE or "{" in text or "\r" in text:
+        return False
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
 def render(template: str, scope: Mapping[str, Any], templates: Mapping[str, str] | None = None, *, name: str = "") -> str:
     """The text of a template. `templates` are those that it may include, extend or import, by file name.
 
     Raises ExpressionError with line and source; `name` is how messages call the template.
     """
+    if _is_plain(template):
+        return template
     with told(template, scope, name):
         ready = compiled_template(template, frozenset((templates or {}).items()))
         pieces, size = [], 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from metaflow_agents.sop.targets import Signature
 
@@ -12,7 +12,7 @@ from metaflow_agents.sop.targets import Signature
 class KnownStrategy:
     """A strategy as a check sees it: its parameters, and its model calls for one answer (None: nobody says)."""
 
-    parameters: Signature = Signature()
+    parameters: Signature = field(default_factory=Signature)
     calls: int | None = None
 
 

@@ -20,7 +20,7 @@ def report_lines(report: CheckReport, page: Page) -> list[str]:
     lines += problem_lines(report.warnings, page)
     if report.bounds is not None:
         lines += [*bounds_lines(report.bounds, page), ""]
-    return [*lines, verdict(report, page)]
+    return [*lines, *verdict_lines(report, page)]
 
 
 def problem_lines(problems: Sequence[Problem], page: Page) -> list[str]:
@@ -50,18 +50,19 @@ def bounds_lines(bounds: Bounds, page: Page) -> list[str]:
                  right=(1, 3, 4))
 
 
-def verdict(report: CheckReport, page: Page) -> str:
+def verdict_lines(report: CheckReport, page: Page) -> list[str]:
     """The last line: whether the SOP may run."""
     counts = [amount(len(found), noun) for found, noun in ((report.errors, "error"), (report.warnings, "warning")) if found]
-    if not report.ok:
-        return f"{report.file}: {page.paint(', '.join(counts), 'red', 'bold')}"
-    calls = None if report.bounds is None else report.bounds.calls
-    most = "" if report.bounds is None else (
-        f"; how many model calls a run makes depends on its {_depends(report.bounds)}" if calls is None
-        else "; no model call" if calls == 0 else f"; at most {amount(calls, 'model call')}")
-    warned = f" with {counts[0]}" if counts else ""
-    return f"{report.file}: {page.paint('ok', 'green', 'bold')}{warned}{most}"
+    word = "ok" if report.ok else ", ".join(counts)
+    warned = f" with {counts[0]}" if report.ok and counts else ""
+    first, *rest = page.wrapped(f"{report.file}: {word}{warned}{_most(report)}", "", "  ")
+    return [first.replace(f": {word}", f": {page.paint(word, 'green' if report.ok else 'red', 'bold')}", 1), *rest]
 
 
-def _depends(bounds: Bounds) -> str:
-    return "strategies" if any(bound.calls is None for bound in bounds.steps.values()) else "lists"
+def _most(report: CheckReport) -> str:
+    if report.bounds is None:
+        return ""
+    calls = report.bounds.calls
+    if calls is None:
+        return "; how many model calls a run makes depends on its lists"
+    return f"; at most {amount(calls, 'model call')}" if calls else "; no model call"

@@ -24,8 +24,8 @@ def as_json(one: Told, two: Told) -> dict[str, Any]:
         "sop": list(changes(one.program, two.program)),
         "artifacts": {name: "\n".join(lines) for name, lines in differing(one, two)},
         "firings": {step: [a, b] for step, a, b in _firings(one, two)},
-        "cost": {name: {"state": run.standing, "calls": run.state.total().calls, "tokens": run.state.total().tokens,
-                        "seconds": round(run.state.elapsed, 3), "activations": run.state.activations}
+        "cost": {name: {"state": run.standing, "calls": run.calls, "tokens": run.tokens, "seconds": round(run.seconds, 3),
+                        "activations": run.state.activations}
                  for name, run in ((one.name, one), (two.name, two))},
     }
 
@@ -51,9 +51,9 @@ def diff_lines(one: Told, two: Told, page: Page) -> Iterator[str]:
     firings = [[step, str(a), str(b)] for step, a, b in _firings(one, two)]
     facts = [["state", OUTCOMES[one.standing], OUTCOMES[two.standing]], *([f"{step} fired", a, b] for step, a, b in firings)]
     for word in ("calls", "tokens"):
-        facts.append([word, f"{getattr(one.state.total(), word):,}", f"{getattr(two.state.total(), word):,}"])
+        facts.append([word, f"{getattr(one, word):,}", f"{getattr(two, word):,}"])
     facts.append(["activations", f"{one.state.activations:,}", f"{two.state.activations:,}"])
-    facts.append(["time", duration(one.state.elapsed), duration(two.state.elapsed)])
+    facts.append(["time", duration(one.seconds), duration(two.seconds)])
     yield from table(facts, page, headings=("", one.name, two.name), right=(1, 2))
 
 

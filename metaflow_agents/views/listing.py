@@ -17,5 +17,9 @@ def runs_lines(runs: Sequence[Glance], page: Page) -> list[str]:
     rows = [[run.run, run.sop, OUTCOMES[run.state], moment(run.began) if run.began else "",
              duration(run.seconds) if run.began else "", f"{run.activations:,}", f"{run.calls:,}",
              short(run.tokens)] for run in sorted(runs, key=lambda run: run.began)]
-    return table(rows, page, headings=("run", "SOP", "state", "began", "took", "activations", "calls", "tokens"),
+    lines = table(rows, page, headings=("run", "SOP", "state", "began", "took", "activations", "calls", "tokens"),
                  right=(4, 5, 6, 7), styles={2: lambda state: _STYLES.get(state, "red")})
+    for run in runs:
+        if run.state == "damaged":
+            lines += page.wrapped(f"{run.run}: {run.reason}", "", "  ")
+    return lines

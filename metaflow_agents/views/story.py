@@ -20,7 +20,11 @@ _STYLES = {"success": "green", "until": "green", "running": "cyan"}
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A run as its journal tells it. `folder`: where its files lie; `home` is the workspace, as it was given."""
+    """A run as its journal tells it.
+
+    `home` is the workspace, as it was given; `standing` an outcome, `running` or `killed`. Of `state` no call is asked
+    for: what the run cost stands beside it, so that `sop show` need not read every call to tell of it.
+    """
 
     name: str
     program: Program
@@ -28,6 +32,9 @@ class Told:
     values: Values
     home: Path
     standing: str
+    calls: int
+    tokens: int
+    seconds: float
 
     @property
     def folder(self) -> Path:
@@ -36,7 +43,7 @@ class Told:
 
     def as_json(self) -> dict[str, Any]:
         """What `sop show --json` and `sop run --json` print; values of outputs are asked for one by one."""
-        state, spent = self.state, self.state.total()
+        state = self.state
         opened = state.opened
         return {
             "run": self.name,
@@ -47,10 +54,10 @@ class Told:
             "folder": str(self.folder),
             "journal": str(self.home / ".journals" / f"{self.name}.db"),
             "began": state.began,
-            "seconds": round(state.elapsed, 3),
+            "seconds": round(self.seconds, 3),
             "activations": state.activations,
-            "calls": spent.calls,
-            "tokens": spent.tokens,
+            "calls": self.calls,
+            "tokens": self.tokens,
             "models": dict(state.models),
             "artifacts": {name: {"version": len(made), "made_by": made[-1].firing, **self._where(name, made[-1].payload)}
                           for name, made in state.versions.items() if name not in self.program.sop.inputs},
@@ -71,24 +78,24 @@ class Told:
 
 def ending_lines(told: Told, page: Page) -> list[str]:
     """What stands at the end of `sop run` and `sop resume`."""
-    state, spent = told.state, told.state.total()
+    state = told.state
     lines = [_outcome(told, page), *_made(told, page)]
     never = {} if state.ended is None else state.ended.never
     if never:
         lines += ["never fired:", *table([[name, why] for name, why in never.items()], page, indent="  ")]
-    lines += page.wrapped(f"cost: {amount(spent.calls, 'call')}, {amount(spent.tokens, 'token')}, {duration(state.elapsed)}, "
+    lines += page.wrapped(f"cost: {amount(told.calls, 'call')}, {amount(told.tokens, 'token')}, {duration(told.seconds)}, "
                           f"{amount(state.activations, 'activation')}")
     return [*lines, *_onward(told, page)]
 
 
 def show_lines(told: Told, page: Page) -> list[str]:
     """`sop show RUN`."""
-    state, spent, opened = told.state, told.state.total(), told.state.opened
+    state, opened = told.state, told.state.opened
     facts = [
         ["SOP", f"{told.program.sop.sop}  {'' if opened is None else opened.location}".rstrip()],
         ["state", _standing(told)],
-        ["began", f"{moment(state.began)}, under way for {duration(state.elapsed)}"],
-        ["cost", f"{amount(spent.calls, 'call')}, {amount(spent.tokens, 'token')}, {amount(state.activations, 'activation')}"],
+        ["began", f"{moment(state.began)}, under way for {duration(told.seconds)}"],
+        ["cost", f"{amount(told.calls, 'call')}, {amount(told.tokens, 'token')}, {amount(state.activations, 'activation')}"],
         ["models", models_told(state.models) or "none"],
         ["folder", f"{told.folder}/"],
         ["journal", str(told.home / ".journals" / f"{told.name}.db")],

@@ -16,7 +16,10 @@ _REGISTRY: dict[str, Callable[..., Strategy]] = {"single": Single, "chain_of_tho
 
 
 def register(name: str, strategy: Callable[..., Strategy]) -> None:
-    """Makes a strategy known under a name. Its keyword arguments are its parameters in YAML. Raises UsageError."""
+    """Makes a strategy known under a name, to runs and checks of this process. Raises UsageError.
+
+    Its keyword arguments are its parameters in YAML; its `calls` says how many model calls an answer takes at most.
+    """
     if name in _REGISTRY:
         raise UsageError(f"there is a strategy `{name}` already")
     _REGISTRY[name] = strategy

@@ -7,6 +7,7 @@ reasoning and one that extracts the answer.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 from metaflow_agents.agent.strategies.port import Ask, Messages
 from metaflow_agents.models.port import Reply
@@ -15,6 +16,8 @@ from metaflow_agents.prompts import package_template, render
 
 class ChainOfThought:
     """Two calls: free reasoning, then the answer in the form of the artifact."""
+
+    calls: ClassVar[int] = 2
 
     async def answer(self, ask: Ask, compose: Callable[[str], Messages], output_format: str) -> tuple[Messages, Reply]:
         """See `Strategy.answer`."""

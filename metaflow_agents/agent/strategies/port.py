@@ -19,7 +19,11 @@ class Ask(Protocol):
 
 
 class Strategy(Protocol):
-    """A way to come from a prompt to an answer."""
+    """A way to come from a prompt to an answer.
+
+    The parameters of its class are those that a SOP may give. `calls: ClassVar[int]` on the class says how many model
+    calls an answer takes at most; `sop check` tells no bound on the calls of a class that does not say it.
+    """
 
     async def answer(self, ask: Ask, compose: Callable[[str], Messages], output_format: str) -> tuple[Messages, Reply]:
         """The conversation that led to the answer, and the answer.

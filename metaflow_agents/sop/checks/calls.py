@@ -27,6 +27,10 @@ def check_calls(c: Context) -> None:
         for key, written in (("schema", artifact.schema_), ("each", artifact.each)):
             if isinstance(written, dict) and set(written) == {"python"} and "$python" in c.program.schemas.get(name, {}):
                 _function(c, ("artifacts", name, key, "python"), written["python"], what="model")
+    for name, given in c.sop.inputs.items():
+        if "$python" in c.program.schemas.get(f"input:{name}", {}):
+            where: Place = ("inputs", name, "type", "python") if c.has("inputs", name, "type") else ("inputs", name, "python")
+            _function(c, where, given.type["python"], what="model")
 
 
 def check_python_model(c: Context, where: Place, written: str) -> None:

@@ -125,6 +125,17 @@ def _check(c: Context, name: str, step: Step) -> None:
               "write one: `run: COMMAND`, or `call: MODULE:FUNCTION`")
     elif check.run is not None:
         _command(c, name, step, (*where, "run"), check.run)
+        _blind(c, name, step)
+
+
+def _blind(c: Context, name: str, step: Step) -> None:
+    made = step.makes.artifact
+    artifact = c.sop.artifacts.get(made)
+    if artifact is not None and not artifact.files and artifact.file is None and c.doers.get(name) == "role":
+        file = f"{made}.txt" if c.shape(made).kinds & {"any", "string"} else f"{made}.json"
+        c.say("check-blind", ("steps", name, "check", "run"),
+              f"a command sees files, and `{made}` lies in none: this one can't see the answer that it is to check",
+              f"give `{made}` a place, such as `file: {file}`, or use `check: {{call: MODULE:FUNCTION}}`")
 
 
 def _strategy(c: Context, name: str, step: Step) -> None:

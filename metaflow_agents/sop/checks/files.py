@@ -26,6 +26,7 @@ def check_files(c: Context) -> None:
     for name, step in c.sop.steps.items():
         _patterns(c, name, step)
         _command_files(c, name, step)
+    _rules(c)
     _overlaps(c)
 
 
@@ -155,6 +156,17 @@ def check_failures(c: Context) -> None:
             c.say("fixed-schema", ("artifacts", step.on_fail.artifact or "", key),
                   f"what the failure of `{name}` makes has a schema of its own",
                   f"declare `{step.on_fail.artifact}: {{}}`; its fields are: step, key, error, items", key=True)
+
+
+def _rules(c: Context) -> None:
+    """A rule goes back to an author, and the result of a command or a failure has none."""
+    for name, artifact in c.sop.artifacts.items():
+        if artifact.rules and not artifact.files and c.fixed(name):
+            failed = next((step for step, written in c.sop.steps.items() if written.on_fail.artifact == name), None)
+            giver = f"the failure of `{failed}`" if failed else "a command"
+            c.say("rules-misplaced", ("artifacts", name, "rules"),
+                  f"`{name}` is what {giver} gives, and there is no author who could mend it: a rule changes nothing",
+                  f"remove `rules`; say it in `success`, or in the `when` of a step that reads `{name}`", key=True)
 
 
 def _fixed_fields(c: Context, artifact: str) -> tuple[str, ...]:

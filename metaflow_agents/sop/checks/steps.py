@@ -33,12 +33,22 @@ def check_expressions(c: Context) -> None:
     for name, case in c.sop.tests.items():
         expression(c, ("tests", name, "expect"), case.expect, {**everything, "success": Shape("boolean")})
     for name, artifact in c.sop.artifacts.items():
-        own = c.shape(name)
-        if artifact.each is not None and own.element is not None:
-            own = own.element                           # of a collection, one item
         for index, rule in enumerate(artifact.rules):
-            expression(c, ("artifacts", name, "rules", index, "assert"), rule.assert_, {name: own, "run": run_shape(c)})
+            expression(c, ("artifacts", name, "rules", index, "assert"), rule.assert_, _rule_scope(c, name))
     _stored_templates(c)
+
+
+def _rule_scope(c: Context, name: str) -> dict[str, Shape]:
+    """What a rule sees: the artifact (of a collection one item) by its name, `run`, and the item where each maker has one."""
+    own = c.shape(name)
+    if own.kind == "collection" and own.element is not None:
+        own = own.element
+    scope = {name: own, "run": run_shape(c)}
+    makers = [step for step, written in c.sop.steps.items() if written.makes.artifact == name]
+    if makers and all(c.sop.steps[step].foreach for step in makers):
+        walked = [c.walked[step].item() if step in c.walked else Shape.any() for step in makers]
+        scope |= {"item": Shape.union(*walked), "key": _TEXT}
+    return scope
 
 
 def _step(c: Context, name: str, step: Step) -> None:

@@ -1,0 +1,92 @@
+"""What a command prints: to whom, in which encoding, and to a reader that may have gone."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import os
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from metaflow_agents.views.page import Page
+
+_ASCII = {"→": "->", "✓": "+", "●": "*", "○": "o", "✗": "x", "–": "-", "…": "...", "↻": "(loop)", "×": "x", "’": "'"}
+
+
+def complain(message: str, status: int) -> int:
+    """Tells on stderr what is wrong, and returns the status."""
+    say([f"sop: {message}"], sys.stderr)
+    return status
+
+
+def say(lines: Iterable[str], stream: TextIO | None = None) -> None:
+    """Prints lines. Where the reader has gone (`| head`), the rest goes nowhere and the command goes on to its own end."""
+    out = stream or sys.stdout
+    try:
+        for line in lines:
+            out.write(f"{line}\n")
+    except BrokenPipeError:
+        _nowhere(out)
+
+
+def say_json(value: Any) -> None:
+    """Prints one JSON document."""
+    import json
+
+    say([json.dumps(value, ensure_ascii=False, indent=2)])
+
+
+def page(stream: TextIO | None = None) -> Page:
+    """The reader's window: its width and colours on a terminal, lines of any length elsewhere."""
+    from metaflow_agents.settings import Settings
+    from metaflow_agents.views.page import Page
+
+    out = stream or sys.stdout
+    if not out.isatty():
+        return Page()
+    settings = Settings.read()
+    return Page(width=_width(out), colour=not settings.no_color and settings.command_environment.get("TERM") != "dumb")
+
+
+def _width(stream: TextIO) -> int:
+    try:
+        return max(os.get_terminal_size(stream.fileno()).columns, 0) or 80
+    except OSError:                             # a terminal that does not tell its size
+        return 80
+
+
+def prepare_streams() -> None:
+    """No letter may stop a command: what the terminal's encoding lacks is spelt in ASCII."""
+    codecs.register_error("sop", _spelt)
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:                      # closed by whoever started the command
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="sop")
+
+
+def _spelt(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(_ASCII.get(letter, "?") for letter in error.object[error.start:error.end]), error.end
+
+
+def flush() -> None:
+    """Hands over what was printed; a reader that has gone is no error."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            _nowhere(stream)
+
+
+def _nowhere(stream: TextIO) -> None:
+    """Points a stream whose reader has gone at nothing, so that nothing more is said of it at exit either."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(null, stream.fileno())
+    finally:
+        os.close(null)

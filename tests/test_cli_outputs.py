@@ -1,0 +1,414 @@
+"""What the commands print, in one process: reports, drawings, runs, minutes, differences, and the errors of people."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_desk import LOOPED, lay_out
+
+from metaflow_agents.cli import command
+
+Say = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with SOPs and three runs: `one`, `two` of another topic, and `capped`, which stopped at a cap."""
+    folder = lay_out(tmp_path_factory.mktemp("outputs"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(sys, "stdin", io.StringIO())
+        patch.setattr(sys, "stdout", io.StringIO())
+        run = ["run", "looped.yaml", "--model", "python:desk.py:answer"]
+        assert command([*run, "--topic", "tea", "--name", "one"]) == 0
+        assert command([*run, "--topic", "rice", "--name", "two"]) == 0
+        assert command([*run, "--topic", "tea", "--name", "capped", "--budget", "calls=2"]) == 3
+    return folder
+
+
+@pytest.fixture
+def say(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Say:
+    """Carries out a command in the home folder: status, stdout, stderr."""
+    monkeypatch.chdir(home)
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    monkeypatch.delenv("SOP_MODEL", raising=False)
+
+    def carried_out(*words: str) -> tuple[int, str, str]:
+        status = command(words)
+        seen = capsys.readouterr()
+        return status, seen.out, seen.err
+    return carried_out
+
+
+# -- check
+
+def test_check_tells_problems_by_place_and_ends_with_2(say: Say, home: Path) -> None:
+    (home / "wrong.yaml").write_text(LOOPED.replace("needs: [draft, topic]", "needs: [drafd, topic]").replace("retries", "x"))
+    status, out, _ = say("check", "wrong.yaml")
+    assert status == 2
+    line = LOOPED.splitlines().index(next(text for text in LOOPED.splitlines() if "print_it" in text)) + 1
+    assert re.search(rf"^wrong\.yaml:{line}:\d+\n  error .*drafd.*\n +mend: did you mean `draft`\?", out, re.MULTILINE)
+    assert out.splitlines()[-1].startswith("wrong.yaml: ") and "error" in out.splitlines()[-1]
+
+
+def test_check_ends_with_bounds_and_a_verdict(say: Say) -> None:
+    status, out, err = say("check", "looped.yaml")
+    assert (status, err) == (0, "")
+    rows = {line.split()[0]: line.split()[1:] for line in out.splitlines() if re.match(r"\w+_it ", line)}
+    assert rows["judge_it"][0] == "3" and rows["mend_it"][0] == "2" and rows["bind_it"][-1] == "-"
+    assert re.search(r"^looped\.yaml: ok.*model calls?", out.splitlines()[-1])
+
+
+def test_check_of_several_files_goes_on_after_one_that_is_not_there(say: Say) -> None:
+    status, out, err = say("check", "looped.yaml", "nowhere.yaml", "slow.yaml")
+    assert status == 2 and "looped.yaml: ok" in out and "slow.yaml: ok" in out and err.count("\n") == 1
+    status, out, _ = say("check", "--json", "looped.yaml", "slow.yaml")
+    assert [report["file"] for report in json.loads(out)] == ["looped.yaml", "slow.yaml"] and status == 0
+    assert json.loads(say("check", "--json", "looped.yaml")[1])["ok"] is True
+
+
+# -- graph, schema, new, test
+
+def test_graph_draws_stages_loops_and_who_feeds_whom(say: Say) -> None:
+    _, out, _ = say("graph", "looped.yaml")
+    assert "7 steps" in out and "1 loop" in out
+    assert re.search(r"judge_it ↻ role critic\n +draft → verdict\n +feeds mend_it, cut_it", out)
+    assert re.search(r"cut_it role writer for each item in \['one'", out) and "draft (seen)" in out
+    assert "↻ loop: judge_it → mend_it → judge_it; mend_it fires 2 times at most" in out
+
+
+def test_mermaid_has_artifacts_on_its_edges_and_frames_around_loops(say: Say) -> None:
+    _, out, _ = say("graph", "looped.yaml", "--mermaid")
+    lines = [line.strip() for line in out.splitlines()]
+    assert lines[0] == "flowchart TD"
+    assert 'step_write_it -->|"draft"| step_judge_it' in lines and 'input_topic -->|"topic, word_count"|' not in out
+    assert 'step_write_it -.->|"draft"| step_mend_it' in lines
+    assert 'subgraph loop1["loop, mend_it: 2 rounds"]' in lines and lines.count("end") == 1
+    assert not any(re.match(r"end\b.", line) for line in lines), "a step called `end` would cut the drawing short"
+
+
+def test_graph_of_an_invalid_file_tells_its_problems(say: Say, home: Path) -> None:
+    (home / "broken.yaml").write_text("sop: it\nsteps: [")
+    status, out, err = say("graph", "broken.yaml")
+    assert (status, out) == (2, "") and "broken.yaml:2" in err
+
+
+@pytest.mark.parametrize("name", ["tea_round", "x", "end"])
+def test_what_new_writes_passes_check_and_test_and_a_dry_run(name: str, say: Say) -> None:
+    status, out, _ = say("new", name)
+    assert status == 0 and out.startswith(f"wrote {name}/{name}.yaml\n")
+    status, out, err = say("check", f"{name}/{name}.yaml")
+    assert status == 0 and "warning" not in out, out + err
+    assert say("test", f"{name}/{name}.yaml")[::2] == (0, "")
+    assert say("run", f"{name}/{name}.yaml", "--model", "dry", "--topic", "tea")[0] == 0
+    assert say("new", name)[0] == 2, "nothing is overwritten"
+
+
+def test_new_overwrites_nothing_and_writes_nothing_then(say: Say, home: Path) -> None:
+    kept = home / "kept" / "roles" / "kept_reviewer.yaml"
+    kept.parent.mkdir(parents=True)
+    kept.write_text("mine")
+    status, _, err = say("new", "kept")
+    assert status == 2 and "kept_reviewer.yaml is there already" in err and kept.read_text() == "mine"
+    assert not (home / "kept" / "kept.yaml").exists()
+    assert "like `a_b`" in say("new", "a-b")[2]
+
+
+TESTED = LOOPED + """
+tests:
+  holds: {inputs: {topic: tea}, model: dry, until: judge_it, expect: draft and not success}
+  differs: {inputs: {topic: tea}, given: {verdict: {fine: true}}, model: dry, expect: success and topic == 'rice'}
+  fails: {inputs: {topic: tea}, model: 'python:desk.py:broken', expect: success}
+"""
+
+
+def test_test_tells_why_a_case_fails_and_what_its_expression_met(say: Say, home: Path) -> None:
+    (home / "tested.yaml").write_text(TESTED)
+    status, out, _ = say("test", "tested.yaml")
+    assert status == 1 and out.splitlines()[0].startswith("ok   holds") and out.splitlines()[-1] == "1 of 3 hold"
+    assert "FAIL differs" in out and "`success and topic == 'rice'` does not hold" in out
+    assert 'topic = "tea"' in out and "success = true" in out
+    assert "FAIL fails" in out and "the run was stopped" in out and "no pen" in out
+    verdicts = json.loads(say("test", "tested.yaml", "--json")[1])
+    assert [verdict["ok"] for verdict in verdicts] == [True, False, False]
+    assert say("test", "tested.yaml", "holds")[0] == 0
+    status, _, err = say("test", "tested.yaml", "hold")
+    assert status == 2 and "did you mean `holds`?" in err
+
+
+def test_a_cases_files_lie_beside_the_sop(say: Say, home: Path) -> None:
+    there = home / "elsewhere"
+    there.mkdir()
+    (there / "letter.txt").write_text("dear all")
+    (there / "post.yaml").write_text(
+        "sop: post\ninputs: {letter: {type: file}}\nartifacts: {copy: {}}\nsteps: {copy_it: {value: letter, needs: [letter], "
+        "makes: copy}}\ntests: {copies: {inputs: {letter: letter.txt}, expect: copy == 'dear all'}}\n")
+    assert say("test", "elsewhere/post.yaml")[0] == 0
+
+
+# -- run
+
+def test_run_ends_with_what_was_made_what_it_cost_and_how_to_go_on(say: Say) -> None:
+    status, out, err = say("run", "looped.yaml", "--model=python:desk.py:answer", "--topic=tea", "--word-count", "9",
+                           "--name", "here", "--workspace", "other")
+    assert (status, err) == (0, "")
+    ending = out[out.index("\nhere: success"):]
+    assert re.search(r"^  draft@2 +mend_it@1 +other/here/draft\.md$", ending, re.MULTILINE)
+    assert re.search(r"^  pages@1 +print_it@1 +2 files in other/here/pages/$", ending, re.MULTILINE)
+    assert re.search(r"^  pieces@1 +cut_it@1 +2 items, 1 missing$", ending, re.MULTILINE)
+    assert re.search(r"^never fired:\n  extend_it +`when: draft == 'no'` never held$", ending, re.MULTILINE)
+    assert re.search(r"^cost: 7 calls, [\d,]+ tokens, ", ending, re.MULTILINE)
+    assert "sop show here ARTIFACT --workspace other" in ending and "sop log here --kind failed" in ending
+
+
+def test_plain_lines_are_one_an_event_that_matters(say: Say) -> None:
+    _, out, _ = say("run", "looped.yaml", "--model", "python:desk.py:answer", "--topic", "tea", "--name", "plain")
+    lines = out[:out.index("\nplain: success")].splitlines()
+    assert all(re.match(r"\d\d:\d\d:\d\d  \S", line) for line in lines)
+    assert any(line.endswith("mend_it@1: makes draft@2 for judge_it, mend_it, cut_it, … (5 in all)") for line in lines)
+    assert any("cut_it@1[two]: failed for good: " in line for line in lines) and "\x1b" not in out
+    assert not any(" asks " in line for line in lines)
+
+
+def test_run_json_is_one_document(say: Say) -> None:
+    status, out, _ = say("run", "looped.yaml", "--model", "python:desk.py:stubborn", "--topic", "tea", "--name", "js", "--json")
+    told = json.loads(out)
+    assert status == told["exit_status"] == 1 and told["outcome"] == "failure"
+    assert told["outputs"]["whole"] == {"title": "tea", "parts": ["the same"] * 3} and told["steps"]["judge_it"] == 3
+    assert told["never"] == {"extend_it": "`when: draft == 'no'` never held"}
+
+
+def test_input_options_in_all_their_spellings(say: Say, home: Path) -> None:
+    (home / "topic.txt").write_text("from a file")
+    told = json.loads(say("run", "--topic", "@topic.txt", "looped.yaml", "--word_count=7", "--model", "dry", "--json",
+                          "--name", "spelt", "--until", "write_it")[1])
+    assert told["outcome"] == "until"
+    assert json.loads(say("show", "spelt", "word_count", "--json")[1]) == 7
+    assert say("show", "spelt", "topic")[1] == "from a file\n"
+
+
+TYPES = """
+sop: types
+inputs:
+  level: {type: low | high, default: low}
+  sure: {type: boolean, default: false}
+  tags: {type: [string], default: []}
+  note: {type: string | null, default: null}
+  name: {type: string, default: nobody}
+artifacts: {all: {schema: any}}
+steps: {gather: {value: "[level, sure, tags, note, name]", needs: [level, sure, tags, note, name], makes: all}}
+"""
+
+
+def test_inputs_of_every_type(say: Say, home: Path) -> None:
+    (home / "types.yaml").write_text(TYPES)
+
+    def gathered(*words: str) -> Any:
+        return json.loads(say("run", "types.yaml", "--json", *words)[1])["outputs"]["all"]
+
+    assert gathered() == ["low", False, [], None, "nobody"]
+    assert gathered("--level", "high", "--sure", "--tags", '["a"]', "--note", "so", "--input", "name=me") == [
+        "high", True, ["a"], "so", "me"]
+    assert gathered("--sure=false", "--note=null")[1:4] == [False, [], None]
+    for words, told in {("--level", "hihg"): 'expected "low" or "high"', ("--sure", "maybe"): "true or false, not `maybe`",
+                        ("--tags", "a"): "wants JSON", ("--input", "nme=x"): "did you mean `name`?",
+                        ("--input", "name"): "write `--input NAME=VALUE`"}.items():
+        status, _, err = say("run", "types.yaml", *words)
+        assert status == 2 and told in err and err.count("\n") == 1, err
+
+
+def test_run_help_lists_the_sops_own_inputs(say: Say) -> None:
+    status, out, _ = say("run", "looped.yaml", "--help")
+    assert status == 0 and "--sandbox" in out
+    assert re.search(r"--topic +TEXT +What to write about \(required\)", out)
+    assert re.search(r"--word-count +NUMBER +How long \(default: 20\)", out)
+
+
+def test_models_for_one_name_only(say: Say, home: Path) -> None:
+    (home / "named.yaml").write_text(LOOPED.replace("{profile: a critic}", "{profile: a critic, model: strict}")
+                                      + "models: {strict: dry}\n")
+    status, out, _ = say("run", "named.yaml", "--model", "default=dry", "--model", "strict=python:desk.py:answer",
+                         "--topic", "tea", "--name", "named", "--json")
+    assert status == 0 and json.loads(out)["models"] == {"default": "dry", "strict": "python:desk.py:answer"}
+
+
+# -- runs, show, log, diff, fork, resume
+
+def test_runs_tells_state_and_cost(say: Say) -> None:
+    _, out, _ = say("runs")
+    rows = {line.split()[0]: line for line in out.splitlines()}
+    assert "success" in rows["one"] and "a cap is reached" in rows["capped"] and "looped.yaml" in rows["one"]
+    told = {run["run"]: run for run in json.loads(say("runs", "--json")[1])}
+    assert (told["capped"]["calls"], told["capped"]["state"]) == (2, "budget")
+    shown = json.loads(say("show", "one", "--json")[1])
+    for word in ("calls", "tokens", "activations"):
+        assert told["one"][word] == shown[word], word
+    assert told["one"]["seconds"] == pytest.approx(shown["seconds"], abs=0.01)
+
+
+def test_show_tells_where_everything_lies(say: Say) -> None:
+    status, out, _ = say("show", "one")
+    assert status == 0
+    for told in ("folder   workspace/one/", "journal  workspace/.journals/one.db", "state    success", "models   python:desk.py"):
+        assert told in out, told
+    assert re.search(r"^  judge_it +2 firings$", out, re.MULTILINE) and re.search(r"^  cut_it +1 firing +3 items$", out, re.M)
+    assert re.search(r"^  extend_it +never +`when", out, re.MULTILINE)
+
+
+def test_show_renders_an_artifact_of_each_kind(say: Say) -> None:
+    assert say("show", "one", "draft")[1] == "mend_it by writer\n"
+    assert say("show", "one", "draft@1")[1] == "write_it by writer\n"
+    assert say("show", "one", "pages")[1] == "=== pages/1.txt ===\nmend_it by writer\n=== pages/2.txt ===\ntea\n"
+    assert say("show", "one", "pieces")[1] == "=== one ===\ncut_it by writer\n=== three ===\ncut_it by writer\n"
+    assert json.loads(say("show", "one", "whole")[1]) == {"title": "tea", "parts": ["cut_it by writer"] * 2}
+    assert json.loads(say("show", "one", "pieces", "--json")[1]) == {"one": "cut_it by writer", "three": "cut_it by writer"}
+
+
+def test_the_minutes_tell_who_said_what_to_whom(say: Say) -> None:
+    _, out, _ = say("log", "one")
+    assert "judge_it@1/turn.0: critic asks python:desk.py:answer (at most " in out
+    assert "judge_it@1: makes verdict@1 for mend_it, cut_it" in out and "no \\x1b" not in out and "\x1b" not in out
+    assert "mend_it@1: starts on verdict@1, draft@1" in out
+    _, out, _ = say("log", "one", "--step", "judge_it", "--kind", "fired")
+    assert [line[10:] for line in out.splitlines()] == ["judge_it@1: starts on draft@1", "judge_it@2: starts on draft@2"]
+    _, out, _ = say("log", "one", "--step", "judge_it", "--full")
+    assert "    system\n" in out and "    answer\n      {\n        \"fine\": true\n" in out
+    events = json.loads(say("log", "one", "--json")[1])
+    assert events[0]["kind"] == "run_opened" and events[-1]["outcome"] == "success" and all("at" in event for event in events)
+    assert json.loads(say("log", "one", "--step", "print_it", "--kind", "failed", "--json")[1]) == []
+
+
+def test_diff_tells_artifacts_firings_and_cost(say: Say) -> None:
+    _, out, _ = say("diff", "one", "two")
+    assert "-tea" in out and "+rice" in out and "  --- one:pages/pages/2.txt" in out
+    assert "one:draft" not in out, "the drafts are the same"
+    _, out, _ = say("diff", "one", "capped")
+    assert re.search(r"^judge_it fired +2 +1$", out, re.MULTILINE) and re.search(r"^calls +7 +2$", out, re.MULTILINE)
+    told = json.loads(say("diff", "one", "two", "--json")[1])
+    assert set(told["artifacts"]) == {"topic", "pages", "whole"} and told["firings"] == {} and told["sop"] == []
+    assert "both made the same" in say("diff", "one", "one")[1]
+
+
+def test_fork_and_resume_go_on(say: Say) -> None:
+    status, out, _ = say("fork", "one", "--at", "mend_it@1", "--name", "branch")
+    assert status == 0 and out == "branch branches off from one before mend_it@1; go on: sop resume branch\n"
+    status, out, _ = say("resume", "branch", "--json")
+    assert status == 0 and json.loads(out)["steps"]["judge_it"] == 2
+    assert say("fork", "capped", "--name", "more")[0] == 0
+    status, out, _ = say("resume", "more", "--budget", "calls=40")
+    assert status == 0 and "run: goes on" in out and "more: success" in out
+
+
+def test_doctor_tells_what_holds(say: Say, home: Path) -> None:
+    status, out, _ = say("doctor")
+    assert status == 0 and {line.split()[1] for line in out.splitlines()} == {
+        "python", "package", "sqlite", "libyaml", "workspace", "model", "sandbox"}
+    status, out, _ = say("doctor", "--workspace", "desk.py", "--json")
+    assert status == 1 and {"what": "workspace", "state": "bad"}.items() <= json.loads(out)[4].items()
+
+
+def test_version(say: Say) -> None:
+    assert re.fullmatch(r"metaflow-agents \d+\.\d+\.\d+\n", say("--version")[1])
+
+
+# -- mistakes: one clear line, the right status
+
+MISTAKES: dict[str, tuple[int, str]] = {
+    "check nowhere.yaml": (2, "no SOP `nowhere.yaml`"),
+    "check .": (2, "is a folder"),
+    "check desk.py": (2, "has to end in .yaml"),
+    "chekc x": (2, "check"),
+    "check x --jsn": (2, "--json"),
+    "run nowhere.yaml": (2, "no SOP"),
+    "run --topic tea": (2, "no SOP is named"),
+    "run looped.yaml --model dry": (2, "`--topic` (What to write about)"),
+    "run looped.yaml --model dry --topci tea": (2, "did you mean `--topic`?"),
+    "run looped.yaml --topic tea --modle dry": (2, "did you mean `--model`?"),
+    "run looped.yaml --topic": (2, "`--topic` wants a value (What to write about)"),
+    "run looped.yaml --topic a --topic b": (2, "given twice"),
+    "run looped.yaml --topic a b": (2, "`b` is one word too many"),
+    "run looped.yaml -t a": (2, "no option `-t`"),
+    "run looped.yaml --topic a --word-count few": (2, "a whole number, not `few`"),
+    "run looped.yaml --topic @nowhere --model dry": (2, "can't read nowhere"),
+    "run looped.yaml --topic a": (5, "no model is configured"),
+    "run looped.yaml --topic a --model drry": (2, "`drry` is no model"),
+    "run looped.yaml --topic a --model dry --model x=dry": (2, "would do nothing"),
+    "run looped.yaml --topic a --model x=dry --model x=dry": (2, "given twice"),
+    "run looped.yaml --topic a --model python:nofile.py:f": (2, "no file `nofile.py`"),
+    "run looped.yaml --topic a --model python:desk.py:anser": (2, "did you mean `answer`?"),
+    "run looped.yaml --topic a --model openai:x": (5, "not built"),
+    "run looped.yaml --topic a --model dry --until judge": (2, "did you mean `judge_it`?"),
+    "run looped.yaml --topic a --model dry --from oen": (2, "did you mean `one`?"),
+    "run looped.yaml --topic a --model dry --name one": (2, "run `one` exists already"),
+    "run looped.yaml --topic a --model dry --name a/b": (2, "can't be a run's name"),
+    "run looped.yaml --topic a --model dry --budget calls": (2, "write like tokens=2M"),
+    "run looped.yaml --topic a --model dry --budget call=3": (2, "did you mean `calls`?"),
+    "run looped.yaml --topic a --model dry --budget calls=many": (2, "is not a count"),
+    "run looped.yaml --topic a --model dry --budget calls=1,calls=2": (2, "given twice"),
+    "run looped.yaml --topic a --model dry --sandbox docker": (2, "no sandbox `docker`"),
+    "run looped.yaml --topic a --model dry --workspace desk.py": (1, "can't make the folder"),
+    "run command.yaml --file x": (2, "--sandbox none"),
+    "test looped.yaml": (2, "has no tests"),
+    "graph looped.yaml --mermaid --json": (2, "give one"),
+    "resume oen": (2, "did you mean `one`?"),
+    "resume one": (2, "has succeeded"),
+    "fork one --at judge": (2, "write like fix_code@2"),
+    "fork one --at judge_it@7": (2, "no firing judge_it@7"),
+    "fork one --name two": (2, "exists already"),
+    "show oen": (2, "did you mean `one`?"),
+    "show damaged": (1, "is damaged"),
+    "show one draff": (2, "did you mean `draft`?"),
+    "show one draft@3": (2, "draft@1 to draft@2"),
+    "show one draft@": (2, "has no version"),
+    "show capped whole": (2, "has made no `whole` yet"),
+    "log one --step judge": (2, "did you mean `judge_it`?"),
+    "log one --kind fire": (2, "did you mean `fired`?"),
+    "log damaged": (1, "is damaged"),
+    "diff one": (2, "RUN2"),
+    "diff one tow": (2, "did you mean `two`?"),
+    "runs --workspace nowhere extra": (2, "extra"),
+}
+
+
+@pytest.mark.parametrize("line", MISTAKES)
+def test_a_mistake_is_told_in_one_line(line: str, say: Say, home: Path) -> None:
+    (home / "workspace" / ".journals" / "damaged.db").write_bytes(b"no journal" * 400)
+    try:
+        status, out, err = say(*line.split())
+    finally:
+        (home / "workspace" / ".journals" / "damaged.db").unlink()
+    expected, told = MISTAKES[line]
+    assert status == expected and told in err, (status, err)
+    assert err.startswith("sop: ") and err.count("\n") == 1 and "Traceback" not in err
+    assert out == "" or line.startswith("run")
+
+
+def test_a_damaged_journal_hides_no_other_run(say: Say, home: Path) -> None:
+    (home / "workspace" / ".journals" / "harmed.db").write_bytes(b"no journal" * 400)
+    try:
+        status, out, _ = say("runs")
+    finally:
+        (home / "workspace" / ".journals" / "harmed.db").unlink()
+    assert status == 0 and re.search(r"^harmed +damaged", out, re.MULTILINE) and re.search(r"^one +looped", out, re.MULTILINE)
+    assert re.search(r"^harmed: .*file is not a database", out, re.MULTILINE)
+
+
+def test_a_bug_shows_its_traceback(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what a person can mend is told in a line; a defect of the program must not look like one."""
+    monkeypatch.setattr("metaflow_agents.views.listing.table", lambda *_, **__: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        say("runs")
+
+
+def test_problems_of_a_sop_are_told_by_run_too(say: Say, home: Path) -> None:
+    (home / "wrong2.yaml").write_text(LOOPED.replace("needs: [draft, topic]", "needs: [drafd, topic]"))
+    status, out, err = say("run", "wrong2.yaml", "--model", "dry", "--topic", "tea")
+    assert (status, out) == (2, "") and "mend: did you mean `draft`?" in err
+    assert err.splitlines()[-1].startswith("sop: the SOP has ")

@@ -1,0 +1,271 @@
+"""The views as pure functions: pages and tables, the live board at every state of a run, drawings and wordings."""
+
+from __future__ import annotations
+
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metaflow_agents.journal.state import RunState
+from metaflow_agents.schema.event import Committed, Event, Failed, Finished, Fired, Reserved, RunEnded, RunOpened, Version
+from metaflow_agents.schema.program import Program
+from metaflow_agents.schema.sop import Budget
+from metaflow_agents.sop.graph import SOPGraph
+from metaflow_agents.sop.load import load_sop
+from metaflow_agents.views import wording
+from metaflow_agents.views.board import Board, Row
+from metaflow_agents.views.graph import mermaid
+from metaflow_agents.views.minutes import minute
+from metaflow_agents.views.page import Page, columns, cut, safe, table
+
+DESK = """
+sop: desk
+inputs: {topic: string}
+roles: {writer: {profile: a writer}}
+artifacts: {plan: {schema: [string]}, parts: {each: string}, book: {}, verdict: {schema: {ok: boolean}}, extra: {}}
+steps:
+  plan_it: {role: writer, needs: [topic], makes: plan}
+  write_it: {role: writer, needs: [plan], foreach: {in: plan}, makes: parts, on_fail: skip}
+  bind_it: {value: "parts | values | join", needs: [parts], makes: book}
+  judge_it: {role: writer, needs: [book], sees: [plan], makes: verdict}
+  mend_it: {role: writer, needs: [verdict], when: not verdict.ok, makes: book, rounds: 2}
+  extra_it: {role: writer, needs: [topic], when: "topic == 'more'", makes: extra}
+outputs: [book, extra]
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
+    path = tmp_path_factory.mktemp("views") / "desk.yaml"
+    path.write_text(DESK)
+    return load_sop(path).program
+
+
+class Desk:
+    """A run told event by event, and the board beside it; the clock stands where it is put."""
+
+    def __init__(self, program: Program, **budget: int) -> None:
+        self.state = RunState()
+        self.board = Board(program, SOPGraph(program.sop), self.state, Budget(**budget))
+        self.now, self._seq = 1000.0, 0
+        self.tell(RunOpened(run="desk-1", sop="s", compiled="c", sources={}, entry="desk.yaml", models={"*": "dry"}),
+                  Committed(versions=(Version(artifact="topic", number=1, payload="t"),)))
+
+    def tell(self, *events: Event) -> None:
+        for event in events:
+            self._seq += 1
+            stamped = event.model_copy(update={"at": self.now})
+            self.state.apply(self._seq, stamped)
+            self.board.apply(stamped)
+
+    def made(self, step: str, artifact: str, round_: int = 1, *, number: int = 1, items: tuple[str, ...] | None = None,
+             read: dict[str, int] | None = None) -> None:
+        self.tell(Fired(step=step, round=round_, read=read or {}, items=items),
+                  *(Finished(activation=f"{step}@{round_}{f'[{item}]' if item else ''}~0", payload="p")
+                    for item in items or (None,)),
+                  Committed(firing=f"{step}@{round_}", versions=(Version(artifact=artifact, number=number, payload="p"),)))
+
+    def rows(self, most: int | None = None) -> dict[str, tuple[str, str]]:
+        return {row.name: (row.mark, row.what) for row in self.board.rows(self.now, most)}
+
+
+def test_the_board_tells_who_waits_for_whom(program: Program) -> None:
+    desk = Desk(program)
+    rows = desk.rows()
+    assert rows["plan_it"] == ("waiting", "ready")
+    assert rows["write_it"] == ("waiting", "waits for plan (plan_it)")
+    assert rows["judge_it"] == ("waiting", "waits for book (bind_it, mend_it)")
+    assert rows["extra_it"] == ("waiting", "when topic == 'more'")
+    desk.tell(Fired(step="plan_it", round=1, read={"topic": 1}))
+    desk.now += 2.5
+    assert desk.rows()["plan_it"] == ("running", "2.5 s")
+
+
+def test_the_board_tells_items(program: Program) -> None:
+    desk = Desk(program)
+    desk.made("plan_it", "plan", read={"topic": 1})
+    assert desk.rows()["plan_it"] == ("done", "plan@1")
+    desk.tell(Fired(step="write_it", round=1, read={"plan": 1}, items=("a", "b", "c", "d/e")))
+    desk.now += 1
+    desk.tell(*(Reserved(key=f"write_it@1[{item}]~0/turn.0", role="writer", digest="d", request="r", model="dry", tokens=9)
+                for item in ("a", "b", "d/e")))
+    desk.now += 2
+    desk.tell(Finished(activation="write_it@1[a]~0", payload="p"),
+              Failed(activation="write_it@1[b]~0", error="no ink", final=True))
+    rows = desk.rows()
+    assert rows["write_it"] == ("running", "1/4 items, 1 failed, 3.0 s")
+    assert "a" not in rows and rows["b"] == ("failed", "no ink")
+    assert rows["d/e"] == ("running", "2.0 s") and rows["…"] == ("waiting", "1 item waiting")
+
+
+def test_a_lost_item_stays_seen_and_a_later_firing_forgets_it(program: Program) -> None:
+    desk = Desk(program)
+    desk.made("plan_it", "plan", read={"topic": 1})
+    desk.tell(Fired(step="write_it", round=1, read={"plan": 1}, items=("a",)),
+              Failed(activation="write_it@1[a]~0", error="x", final=True),
+              Committed(firing="write_it@1", versions=(Version(artifact="parts", number=1, payload="p"),)))
+    assert desk.rows()["write_it"] == ("failed", "parts@1, 1 failed")
+    desk.made("write_it", "parts", 2, number=2, items=("a",), read={"plan": 1})
+    assert desk.rows()["write_it"] == ("done", "parts@2, 2 rounds")
+
+
+def test_a_step_in_a_loop_waits_again_and_rests_when_its_rounds_are_used(program: Program) -> None:
+    desk = Desk(program)
+    desk.made("plan_it", "plan", read={"topic": 1})
+    desk.made("write_it", "parts", items=("a",), read={"plan": 1})
+    desk.made("bind_it", "book", read={"parts": 1})
+    assert desk.rows()["mend_it"] == ("waiting", "waits for verdict (judge_it)")
+    desk.made("judge_it", "verdict", read={"book": 1})
+    assert desk.rows()["mend_it"] == ("waiting", "when not verdict.ok")
+    desk.made("mend_it", "book", number=2, read={"verdict": 1})
+    assert desk.rows()["judge_it"] == ("waiting", "fired 1 time; ready")
+    desk.made("judge_it", "verdict", 2, number=2, read={"book": 2})
+    desk.made("mend_it", "book", 2, number=3, read={"verdict": 2})
+    desk.made("judge_it", "verdict", 3, number=3, read={"book": 3})
+    assert desk.rows()["mend_it"] == ("done", "book@3, 2 rounds")
+
+
+def test_what_never_fired_is_told_at_the_end(program: Program) -> None:
+    desk = Desk(program)
+    desk.tell(RunEnded(outcome="failure", never={"extra_it": "`when` never held"}))
+    assert desk.rows()["extra_it"] == ("never", "`when` never held")
+
+
+def test_the_head_tells_calls_and_tokens_against_the_caps(program: Program) -> None:
+    desk = Desk(program, calls=300, tokens=1_500_000)
+    desk.tell(Fired(step="plan_it", round=1, read={}),
+              Reserved(key="plan_it@1~0/turn.0", role="writer", digest="d", request="r", model="dry", tokens=12_345))
+    desk.now += 61
+    head = desk.board.lines(Page(), desk.now)[:2]
+    assert head == ["desk-1   calls 1 of 300   tokens 12.3k of 1.5M   time 1 min 01 s", "desk.yaml with dry"]
+
+
+@pytest.mark.parametrize("size", [(40, 10), (80, 12), (80, 24), (120, 60)])
+def test_the_board_fits_its_window(program: Program, size: tuple[int, int]) -> None:
+    width, height = size
+    desk = Desk(program)
+    desk.made("plan_it", "plan", read={"topic": 1})
+    items = tuple(f"chapter {number}: of what became of it in the end, 終わり" for number in range(1000))
+    desk.tell(Fired(step="write_it", round=1, read={"plan": 1}, items=items),
+              *(Failed(activation=f"write_it@1[{number}]~0", error="no ink " * 50) for number in range(5)))
+    lines = desk.board.lines(Page(width=width), desk.now, height)
+    assert len(lines) <= height and max(columns(line) for line in lines) <= width
+    assert any("write_it" in line and "0/1,000 items" in line for line in lines)
+
+
+def test_a_board_of_very_many_steps_shows_what_is_alive(tmp_path: Path) -> None:
+    steps = "".join(f"  step{n}: {{role: writer, needs: [topic], makes: a{n}}}\n" for n in range(60))
+    (tmp_path / "wide.yaml").write_text(
+        "sop: wide\ninputs: {topic: string}\nroles: {writer: {profile: a writer}}\nartifacts:\n"
+        + "".join(f"  a{n}: {{}}\n" for n in range(60)) + f"steps:\n{steps}")
+    desk = Desk(load_sop(tmp_path / "wide.yaml").program)
+    desk.tell(Fired(step="step58", round=1, read={"topic": 1}))
+    rows = desk.rows(10)
+    assert rows["step58"][0] == "running" and rows["…"] == ("waiting", "59 steps not shown")
+
+
+# -- pages
+
+@given(st.text(max_size=60), st.integers(1, 40))
+def test_cut_fits(text: str, width: int) -> None:
+    shown = cut(safe(text), width)
+    assert columns(shown) <= width
+    assert shown == safe(text) or shown.endswith("…")
+
+
+@given(st.text())
+def test_safe_text_holds_no_control_character(text: str) -> None:
+    assert not any(ord(letter) < 32 or 0x7F <= ord(letter) < 0xA0 for letter in safe(text))
+    assert set("".join(letter for letter in safe(text, lines=True) if ord(letter) < 32)) <= {"\n", "\t"}
+
+
+def test_safe_text_can_not_turn_lines_around() -> None:
+    assert "\u202e" not in safe("evil \u202etxt.exe") and safe("déjà 終わり") == "déjà 終わり"
+
+
+CELL = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), max_size=50)
+
+
+@given(st.lists(st.lists(CELL, min_size=3, max_size=3), min_size=1, max_size=5), st.integers(30, 100))
+def test_a_table_fits_and_keeps_its_columns(rows: list[list[str]], width: int) -> None:
+    lines = table(rows, Page(width=width), headings=("one", "two", "three"))
+    assert len(lines) == len(rows) + 1
+    assert all(columns(line) <= width for line in lines)
+
+
+def test_colours_do_not_shift_columns() -> None:
+    rows = [["a", "green", "x"], ["bb", "no", "y"]]
+    plain = table(rows, Page())
+    painted = table(rows, Page(colour=True), styles={1: lambda _: "green"})
+    assert [line.replace("\x1b[32m", "").replace("\x1b[0m", "") for line in painted] == plain and plain != painted
+
+
+def test_wrapped_text_keeps_its_lines_and_its_indent() -> None:
+    page = Page(width=40)
+    text = "one line that is longer than the page is wide\nanother"
+    assert page.wrapped(text, "- ", "  ") == ["- one line that is longer than the page", "  is wide", "  another"]
+    assert Page().wrapped(text, "- ") == ["- one line that is longer than the page is wide", "  another"]
+
+
+# -- drawings and words
+
+def test_mermaid_can_not_be_broken_by_what_stands_in_a_sop(tmp_path: Path) -> None:
+    (tmp_path / "odd.yaml").write_text(textwrap.dedent("""
+        sop: odd
+        inputs: {class: string}
+        roles: {writer: {profile: x}}
+        artifacts: {end: {}, click: {}}
+        steps:
+          subgraph: {role: "'wri' ~ \\"ter\\"", needs: [class], makes: end}
+          style: {value: end, needs: [end], makes: click}
+        outputs: [click]
+        """))
+    program = load_sop(tmp_path / "odd.yaml").program
+    lines = mermaid(program.sop, SOPGraph(program.sop))
+    assert '    step_subgraph["subgraph<br/>role \'wri\' ~ #quot;ter#quot;"]' in lines
+    assert '    step_subgraph -->|"end"| step_style' in lines and '    step_style --> output_click' in lines
+
+
+def test_words_for_numbers() -> None:
+    assert [wording.duration(seconds) for seconds in (0.04, 9.96, 59.4, 61, 3599.7, 7260)] == [
+        "0.0 s", "10.0 s", "59 s", "1 min 01 s", "1 h 00 min", "2 h 01 min"]
+    assert [wording.short(number) for number in (999, 1000, 12_345, 1_500_000)] == ["999", "1k", "12.3k", "1.5M"]
+    assert [wording.amount(number, "reply", "replies") for number in (1, 2000)] == ["1 reply", "2,000 replies"]
+    assert wording.listed(["a"] * 4) == "a, a, a, a" and wording.listed(list("abcdef")) == "a, b, c, … (6 in all)"
+
+
+@pytest.mark.parametrize(("event", "told"), [
+    (Fired(step="a", round=2, read={"x": 3, "y": 0}), "a@2: starts on x@3, no y"),
+    (Fired(step="a", round=1, read={}, items=()), "a@1: starts, for no item"),
+    (Finished(activation="a@1[src/x%20y.py]~1", payload="p", seconds=3.2), "a@1[src/x y.py]~1: is done in 3.2 s"),
+    (Finished(activation="a@1~0", payload="p", reused_from="one:a@1~0"), "a@1: taken over from one:a@1~0"),
+    (Finished(activation="a@1~0", payload="p", why=("task",)), "a@1: is done in 0.0 s; anew, since task"),
+    (Failed(activation="a@1~2", error="no", final=True, stops=True), "a@1~2: stops the run: no"),
+    (Committed(firing="a@1", reused=("k",)), "a@1: makes nothing new (1 item unchanged)"),
+    (Committed(firing="a@1", versions=(Version(artifact="x", number=2, payload="p"),)), "a@1: makes x@2 for b, c"),
+    (RunEnded(outcome="budget", reason="calls"), "run: ends: a cap is reached; calls"),
+])
+def test_the_minutes_in_words(event: Event, told: str) -> None:
+    raw = event.model_dump(mode="json", by_alias=True)
+    found = minute(raw, {"x": ["b", "c"]})
+    assert f"{found.who}: {found.what}" == told
+    lean = {"kind": event.kind, **event.model_dump(mode="json", by_alias=True, exclude_defaults=True)}
+    assert minute(lean, {"x": ["b", "c"]}) == found, "the journal leaves defaults out"
+
+
+def test_a_row_of_the_board_is_one_line() -> None:
+    line = Row("running", "a\nb", "c\x1b[2Jd", item=True).line(Page(width=40), 10)
+    assert "\n" not in line and "\x1b" not in line and columns(line) <= 40
+
+
+def test_drawing_a_board_of_a_thousand_items_is_quick(program: Program) -> None:
+    desk = Desk(program)
+    desk.tell(Fired(step="write_it", round=1, read={"plan": 1}, items=tuple(f"k{n}" for n in range(1000))))
+    began = time.process_time()
+    for _ in range(20):
+        desk.board.lines(Page(width=80), desk.now, 24)
+    assert (time.process_time() - began) / 20 < 0.02
