@@ -11,7 +11,6 @@ from metaflow_agents.agent.agent import RoleAgent
 from metaflow_agents.bus import Bus
 from metaflow_agents.doers.acceptance import Acceptance
 from metaflow_agents.doers.command import Commands
-from metaflow_agents.runner import Doers
 from metaflow_agents.doers.expression import Expressions
 from metaflow_agents.doers.function import Functions
 from metaflow_agents.doers.observed import Observations
@@ -31,6 +30,7 @@ from metaflow_agents.models.budget import Budgets
 from metaflow_agents.models.caller import Caller
 from metaflow_agents.models.python import load_function
 from metaflow_agents.models.registry import Models
+from metaflow_agents.runner import Doers
 from metaflow_agents.sandbox.unconfined import Unconfined
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import Budget
@@ -115,8 +115,9 @@ def time_caps(program: Program, state: RunState) -> TimeCaps:
 def budgets(program: Program, journal: Journal) -> Budgets:
     """The caps on calls and tokens, with what the journal says was spent."""
     sop, state = program.sop, journal.state
+    told = journal.path.stem if journal.path.suffix else "RUN"          # a run in memory has no name to resume it by
     found = Budgets(run_budget(program, state.budget), {name: role.budget for name, role in sop.roles.items()},
-                    {name: step.budget for name, step in sop.steps.items()}, name=journal.path.stem if journal.path.suffix else "RUN")
+                    {name: step.budget for name, step in sop.steps.items()}, name=told)
     for (role, step), spending in state.spent.items():
         found.charge(role, step, spending.tokens, spending.calls)
     return found

@@ -67,6 +67,11 @@ def quick(request):
 async def sleeping(request):
     pathlib.Path("begun").touch()
     await asyncio.sleep(60)
+async def blocking(request):
+    while not pathlib.Path("noted").exists():
+        await asyncio.sleep(0.01)
+    pathlib.Path("begun").touch()
+    time.sleep(60)
 def deaf(request):
     pathlib.Path("begun").touch()
     time.sleep(60)
@@ -79,12 +84,22 @@ steps: {sleep: {run: [sh, -c, "echo $$ > {{ run.inputs.file }}; sleep 61"], need
 inputs: {file: string}
 success: slept.ok
 """
+BOTH = """
+sop: both
+roles: {writer: {profile: a writer}}
+artifacts: {slept: {}, letter: {}}
+steps:
+  sleep: {run: [sh, -c, "echo $$ > {{ run.inputs.file }}; sleep 62"], needs: [file], makes: slept}
+  write: {role: writer, needs: [file], makes: letter}
+inputs: {file: string}
+success: slept.ok
+"""
 
 
 def lay_out(folder: Path) -> Path:
     """The SOPs and their models in a folder."""
     for name, text in {"looped.yaml": LOOPED, "desk.py": DESK, "slow.yaml": SLOW, "slow_desk.py": SLOW_DESK,
-                       "command.yaml": COMMAND}.items():
+                       "command.yaml": COMMAND, "both.yaml": BOTH}.items():
         (folder / name).write_text(text, encoding="utf-8")
     return folder
 

@@ -32,7 +32,7 @@ from metaflow_agents.models.python import load_function
 from metaflow_agents.opening import journal_path
 from metaflow_agents.runs import Run, RunResult, fork, go_on, start
 from metaflow_agents.schema.event import Committed, Failed, Finished, Fired, Observed, Reserved, RunEnded, Settled
-from metaflow_agents.schema.keys import firing_key, parse_activation
+from metaflow_agents.schema.keys import ActivationKey, firing_key, parse_activation, parse_firing
 from metaflow_agents.schema.payload import Collection, Files, unpack
 
 SOP = Path(__file__).parent / "crash" / "crash.yaml"
@@ -82,10 +82,18 @@ class Facts:
     events: dict[str, int] = field(default_factory=dict)
     reserved: set[str] = field(default_factory=set)
     settled: set[str] = field(default_factory=set)
+    slots: set[str] = field(default_factory=set)
+    over: dict[str, int] = field(default_factory=dict)
+
+    def not_once(self) -> list[str]:
+        """Firings and activations that did not come to an end exactly once, of those that ever began."""
+        return [f"{slot} came to an end {self.over.get(slot, 0)} times"
+                for slot in sorted({*self.slots, *self.over}) if self.over.get(slot) != 1]
 
     def differences(self, other: Facts) -> list[str]:
         """In words, this being as it should be."""
-        found = [] if self.outcome == other.outcome else [f"ended as {other.outcome}, not {self.outcome}"]
+        found = other.not_once()
+        found += [] if self.outcome == other.outcome else [f"ended as {other.outcome}, not {self.outcome}"]
         for what, mine, its in (("state", self.state, other.state), ("folder", self.folder, other.folder),
                                 ("times that it happened", self.events, other.events)):
             found += [f"{what}: {key}: {its.get(key)}, not {mine.get(key)}"
@@ -97,17 +105,23 @@ def facts(path: Path, folder: Path | None = None) -> Facts:
     """The facts of a journal, and of the run's folder where one is given. Reads every payload: none may be missing."""
     found = Facts()
     happened: Counter[str] = Counter()
+    over: Counter[str] = Counter()      # slot → how often it came to an end
     with Journal.read(path) as journal:
         for _, event in journal.events():
             match event:
                 case Fired():
-                    happened[f"fired {firing_key(event.step, event.round)}"] += 1
+                    firing = firing_key(event.step, event.round)
+                    happened[f"fired {firing}"] += 1
+                    found.slots |= {firing, *(slot_of(firing, item) for item in event.items or (None,))}
                 case Committed():
                     happened[f"committed {event.firing}"] += 1
+                    over.update([event.firing, *(slot_of(event.firing, item) for item in event.reused)] if event.firing else [])
                 case Finished():
                     happened[f"finished {parse_activation(event.activation).slot}"] += 1
+                    over[f"slot {parse_activation(event.activation).slot}"] += 1
                 case Failed():
                     happened[f"failed {event.activation}"] += 1
+                    over[f"slot {parse_activation(event.activation).slot}"] += event.final and not event.stops
                 case Observed():
                     happened[f"observed {event.key}"] += 1
                 case Reserved():
@@ -120,9 +134,14 @@ def facts(path: Path, folder: Path | None = None) -> Facts:
         for made in journal.state.versions.values():
             for version in made:
                 read_through(journal, version.payload)
-    found.events = dict(happened)
+    found.events, found.over = dict(happened), dict(over)
     found.folder = {} if folder is None else tree(folder)
     return found
+
+
+def slot_of(firing: str, item: str | None) -> str:
+    step, round_ = parse_firing(firing)
+    return f"slot {ActivationKey(step, round_, item, 0).slot}"
 
 
 def image(state: RunState) -> dict[str, Any]:

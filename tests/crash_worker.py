@@ -12,6 +12,7 @@ import os
 import shutil
 import sys
 import time
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ def reference(home: Path) -> harness.Facts:
     if result.outcome != "success" or (left := harness.left_running(home)):
         raise RuntimeError(f"the run in one go: {result}, left running: {left}")
     found = harness.facts(harness.journal_path(home, harness.NAME), home / harness.NAME)
+    if faults := found.not_once():
+        raise RuntimeError(f"the run in one go: {faults}")
     if sorted(harness.called(home)) != sorted(found.reserved):
         raise RuntimeError("the run in one go asked twice")
     return found
@@ -34,16 +37,23 @@ def reference(home: Path) -> harness.Facts:
 
 def done(home: Path, job: dict[str, Any], known: harness.Facts) -> dict[str, Any]:
     started = time.monotonic()
+    try:
+        result = tried(home, job, known)
+    except Exception:
+        result = {"faults": [traceback.format_exc()], "reached": 0, "excess": 0, "in_flight": 0}
+    return {**job, **result, "seconds": time.monotonic() - started}
+
+
+def tried(home: Path, job: dict[str, Any], known: harness.Facts) -> dict[str, Any]:
     match job:
         case {"kills": kills}:
-            result = harness.die_and_go_on(home, [(number, phase) for number, phase in kills], known, job["seed"])
+            return harness.die_and_go_on(home, [(number, phase) for number, phase in kills], known, job["seed"])
         case {"fork": number}:
-            result = harness.die_and_fork(home, number, known, job["seed"])
+            return harness.die_and_fork(home, number, known, job["seed"])
         case {"full": where}:
-            result = trouble.full_and_go_on(home, where, job["number"], known)
+            return trouble.full_and_go_on(home, where, job["number"], known)
         case _:
-            result = trouble.stop_and_go_on(home, job["stop"], known)
-    return {**job, **result, "seconds": time.monotonic() - started}
+            return trouble.stop_and_go_on(home, job["stop"], known)
 
 
 def main() -> None:

@@ -91,7 +91,8 @@ for file in sorted(folder.glob("*.yaml")):
         began = time.process_time()
         found = check(file.name, start=folder)
         taken = time.process_time() - began
-        print(json.dumps([file.stem, taken, int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) / 1024, found.ok,
+        peak = int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) / 1024
+        print(json.dumps([file.stem, taken, peak, found.ok,
                           [problem.code for problem in found.problems][:3]]), flush=True)
         os._exit(0)
     _, status = os.waitpid(child, 0)

@@ -160,8 +160,9 @@ def test_run_ends_with_what_was_made_what_it_cost_and_how_to_go_on(say: Say) -> 
                            "--name", "here", "--workspace", "other")
     assert (status, err) == (0, "")
     ending = out[out.index("\nhere: success"):]
-    assert re.search(r"^  draft@2 +mend_it@1 +other/here/draft\.md$", ending, re.MULTILINE)
-    assert re.search(r"^  pages@1 +print_it@1 +2 files in other/here/pages/$", ending, re.MULTILINE)
+    assert re.search(r"^  made +by +in other/here/$", ending, re.MULTILINE)
+    assert re.search(r"^  draft@2 +mend_it@1 +draft\.md$", ending, re.MULTILINE)
+    assert re.search(r"^  pages@1 +print_it@1 +pages/: 2 files$", ending, re.MULTILINE)
     assert re.search(r"^  pieces@1 +cut_it@1 +2 items, 1 missing$", ending, re.MULTILINE)
     assert re.search(r"^never fired:\n  extend_it +`when: draft == 'no'` never held$", ending, re.MULTILINE)
     assert re.search(r"^cost: 7 calls, [\d,]+ tokens, ", ending, re.MULTILINE)
@@ -224,7 +225,10 @@ def test_inputs_of_every_type(say: Say, home: Path) -> None:
         assert status == 2 and told in err and err.count("\n") == 1, err
 
 
-def test_run_help_lists_the_sops_own_inputs(say: Say) -> None:
+def test_run_help_lists_the_sops_own_inputs(say: Say, home: Path) -> None:
+    (home / "types.yaml").write_text(TYPES)
+    _, out, _ = say("run", "--help", "types.yaml")
+    assert re.search(r"--level +low\|high +\(default: 'low'\)", out) and re.search(r"--input name= +TEXT", out)
     status, out, _ = say("run", "looped.yaml", "--help")
     assert status == 0 and "--sandbox" in out
     assert re.search(r"--topic +TEXT +What to write about \(required\)", out)

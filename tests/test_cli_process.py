@@ -92,15 +92,29 @@ def test_a_second_interrupt_ends_the_process_at_once(home: Path) -> None:
     assert resumed.returncode == 0, resumed.stderr
 
 
-@pytest.mark.parametrize("times", [1, 2])
-def test_no_command_is_left_running(home: Path, times: int) -> None:
-    noted = home / f"pid-{times}"
-    with started(home, "run", "command.yaml", "--sandbox", "none", "--file", str(noted), "--name", f"command-{times}") as process:
+def test_no_command_is_left_running(home: Path) -> None:
+    noted = home / "pid"
+    with started(home, "run", "command.yaml", "--sandbox", "none", "--file", str(noted), "--name", "command") as process:
         until(lambda: noted.exists() and noted.read_text().strip(), "the command runs")
         pid = int(noted.read_text())
         os.kill(pid, 0)
-        for _ in range(times):
-            process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 130
+    until(lambda: not alive(pid), "the command is gone")
+
+
+def test_no_command_is_left_running_by_a_second_interrupt(home: Path) -> None:
+    """Somebody's function keeps the loop from turning: nothing but the handler itself can end the command."""
+    noted = home / "noted"
+    (home / "begun").unlink(missing_ok=True)
+    with started(home, "run", "both.yaml", "--sandbox", "none", "--file", str(noted), "--name", "both",
+                 "--model", "python:slow_desk.py:blocking") as process:
+        until(lambda: noted.exists() and noted.read_text().strip() and (home / "begun").exists(), "both are under way")
+        pid = int(noted.read_text())
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.3)                         # two signals at once would be one
+        assert process.poll() is None and alive(pid)
+        process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE) == 130
     until(lambda: not alive(pid), "the command is gone")
 
@@ -142,7 +156,7 @@ def test_a_reader_that_has_gone_is_no_error(home: Path, words: str) -> None:
 
 def test_an_invalid_sop_ends_with_2_also_for_a_reader_that_has_gone(home: Path) -> None:
     (home / "wrong.yaml").write_text("sop: wrong\nsteps: {a: {rolle: b}}\n")
-    with subprocess.Popen([*SOP, "check", "wrong.yaml"], cwd=home, env=environment(), stdout=subprocess.PIPE) as process:
+    with subprocess.Popen([*SOP, "check", *["wrong.yaml"] * 99], cwd=home, env=environment(), stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.close()
         assert process.wait(PATIENCE) == 2
@@ -218,7 +232,7 @@ def test_the_live_view_shows_items_and_who_waits_for_whom(home: Path) -> None:
     assert "○ bind   waits for parts (write)" in seen.screen and "calls 4" in seen.screen
     assert seen.raw.count("\x1b[?25l") == seen.raw.count("\x1b[?25h") == 1, "the cursor comes back"
     ending = seen.screen[seen.screen.rindex("live: success"):]
-    assert "workspace/live/book.md" in ending and "\x1b[32;1msuccess" in seen.raw
+    assert "in workspace/live/" in ending and "bind@1   book.md" in ending and "\x1b[32;1msuccess" in seen.raw
 
 
 def test_colours_stay_away_where_they_are_not_wanted(home: Path) -> None:
@@ -295,10 +309,15 @@ def test_help_and_check_are_light(home: Path, tmp_path: Path) -> None:
     lines = [[sys.executable, "-c", "import pydantic, yaml, jinja2"], [*SOP, "--help"], [*SOP, "check", "software_company.yaml"]]
     env = environment({"PYTHONPYCACHEPREFIX": str(tmp_path)})
     env.pop("PYTHONDONTWRITEBYTECODE", None)
-    done = subprocess.run([sys.executable, "-c", MEASURE, json.dumps(lines)], cwd=home, env=env, capture_output=True, text=True,
-                          check=True)
-    alone, helped, checked = json.loads(done.stdout)
-    assert helped / alone <= 2 and checked / alone <= 3.5, (helped / alone, checked / alone)
+    best = [9.9] * len(lines)
+    for _ in range(4):                          # a machine that is busy with other things spoils single figures, not all
+        done = subprocess.run([sys.executable, "-c", MEASURE, json.dumps(lines)], cwd=home, env=env, capture_output=True,
+                              text=True, check=True)
+        best = [min(pair) for pair in zip(best, json.loads(done.stdout), strict=True)]
+        alone, helped, checked = best
+        if helped / alone <= 2 and checked / alone <= 3.5:
+            return
+    raise AssertionError(f"`sop --help` costs {helped / alone:.2f} times importing them, `sop check` {checked / alone:.2f} times")
 
 
 def test_what_only_some_commands_need_is_loaded_by_them(home: Path) -> None:

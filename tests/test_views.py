@@ -10,7 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from metaflow_agents import resume, run
+from metaflow_agents.journal.glance import RawJournal
+from metaflow_agents.journal.journal import Journal
+from metaflow_agents.journal.outline import outline
+from metaflow_agents.journal.places import journal_path
 from metaflow_agents.journal.state import RunState
+from metaflow_agents.models.port import ModelRequest
 from metaflow_agents.schema.event import Committed, Event, Failed, Finished, Fired, Reserved, RunEnded, RunOpened, Version
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import Budget
@@ -269,3 +275,44 @@ def test_drawing_a_board_of_a_thousand_items_is_quick(program: Program) -> None:
     for _ in range(20):
         desk.board.lines(Page(width=80), desk.now, 24)
     assert (time.process_time() - began) / 20 < 0.02
+
+
+async def test_a_run_in_outline_agrees_with_its_state(tmp_path: Path) -> None:
+    """Two folds of the same events: of every prefix of a run with a loop, a failing item, an interruption and a resume."""
+    (tmp_path / "desk.yaml").write_text(DESK)
+
+    async def model(request: ModelRequest) -> object:
+        if request.step == "plan_it":
+            return ["a", "b", "c"]
+        if request.step == "judge_it":
+            return {"ok": "@1" not in request.key}
+        if "[b]" in request.key:
+            raise ValueError("no ink")
+        return request.key
+
+    home = tmp_path / "workspace"
+    await run(tmp_path / "desk.yaml", model=model, topic="tea", name="whole", workspace=home, until="bind_it")
+
+    async def another(request: ModelRequest) -> object:
+        return await model(request)
+
+    await resume("whole", model=another, workspace=home)
+    with Journal.read(journal_path(home, "whole")) as journal:
+        last = journal.last
+    assert last > 30
+    for until in range(1, last + 1):
+        Journal.copy(journal_path(home, "whole"), journal_path(home, f"until-{until}"), until).__exit__()
+        with Journal.read(journal_path(home, f"until-{until}")) as journal, RawJournal(journal.path) as raw:
+            state, told = journal.state, outline(raw)
+        assert told.compiled == state.compiled and told.fired == state.fired and told.models == state.models
+        assert {name: [tuple(made) for made in versions] for name, versions in told.versions.items()} == {
+            name: [(made.payload, made.firing) for made in versions] for name, versions in state.versions.items()}
+        assert {key: (firing.step, firing.items, firing.done) for key, firing in told.active.items()} == {
+            key: (firing.step, firing.items, len(firing.done)) for key, firing in state.active.items()}
+        assert told.walked == {step: len(keys) for step, keys in state.walked.items()}
+        assert told.last == next(reversed(state.reads), None)
+        ended, glance = state.ended, told.glance
+        assert (glance.state, told.never) == (("killed", {}) if ended is None else (ended.outcome, ended.never))
+        spent = state.total()
+        assert (glance.calls, glance.tokens, glance.activations) == (spent.calls, spent.tokens, state.activations)
+        assert glance.seconds == pytest.approx(state.elapsed, abs=0.002) and glance.began == state.began

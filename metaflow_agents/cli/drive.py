@@ -7,48 +7,46 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
-from typing import Any
 
 from metaflow_agents.assembly import run_budget
 from metaflow_agents.cli.faces import Face, face_for
 from metaflow_agents.cli.output import page, say, say_json
-from metaflow_agents.journal.values import Values
+from metaflow_agents.cli.told import telling
 from metaflow_agents.runs import Run, RunResult
 from metaflow_agents.sandbox.process import end_all
 from metaflow_agents.sop.graph import SOPGraph
 from metaflow_agents.views.board import Board
 from metaflow_agents.views.graph import readers
-from metaflow_agents.views.story import Told, ending_lines
+from metaflow_agents.views.story import ending_lines
 
 _KILLED = 130               # exit status of a process that was interrupted
 _TICK = 0.12                # seconds between two drawings of the board
 
 
-def drive(run: Run, *, json: bool) -> int:
-    """Runs it, shows it, tells how it ended. Returns the exit status."""
-    return asyncio.run(_drive(run, json))
+def drive(run: Run, home: Path, *, json: bool) -> int:
+    """Runs it, shows it, tells how it ended. `home` is its workspace. Returns the exit status."""
+    result = asyncio.run(_driven(run, json))
+    with telling(home, run.name) as told:
+        if json:
+            say_json({**told.as_json(), "outcome": result.outcome, "exit_status": result.exit_status,
+                      "outputs": dict(result.outputs)})
+        else:
+            say(ending_lines(told, page()))
+    return result.exit_status
 
 
-async def _drive(run: Run, json: bool) -> int:
+async def _driven(run: Run, json: bool) -> RunResult:
     async with run as going:
-        graph = SOPGraph(going.program.sop)
-        state = going.journal.state
+        graph, state = SOPGraph(going.program.sop), going.journal.state
         face = face_for(json, lambda: Board(going.program, graph, state, run_budget(going.program, state.budget)),
                         lambda: readers(graph))
         try:
             with _stopping(going, face):
-                result = await _shown(going, face)
+                return await _shown(going, face)
         finally:
             face.close()
-        home = going.journal.path.parent.parent
-        told = Told(going.name, going.program, state, Values(going.journal.blob, state), home, result.outcome,
-                    result.calls, result.tokens, result.seconds)
-        if json:
-            say_json(_as_json(told, result))
-        else:
-            say(ending_lines(told, page()))
-    return result.exit_status
 
 
 async def _shown(going: Run, face: Face) -> RunResult:
@@ -102,7 +100,3 @@ def _stopping(going: Run, face: Face) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _as_json(told: Told, result: RunResult) -> dict[str, Any]:
-    return {**told.as_json(), "outcome": result.outcome, "exit_status": result.exit_status, "outputs": dict(result.outputs)}

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from metaflow_agents.cli.options import WORKSPACE, Json, RunName, Workspace
 from metaflow_agents.cli.output import page, say, say_json
+from metaflow_agents.cli.told import telling
 from metaflow_agents.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ def show(name: RunName,
     """How a run ended and what it made; or one artifact's value."""
     from metaflow_agents.views.story import show_lines
 
-    with _told(workspace, name) as told:
+    with telling(workspace, name) as told:
         if artifact is not None:
             return _value(told, artifact, json)
         if json:
@@ -103,37 +102,12 @@ def diff(one: Annotated[str, typer.Argument(metavar="RUN1", help="A run.")],
     """How two runs differ: SOPs, artifacts, firings, costs."""
     from metaflow_agents.views.difference import as_json, diff_lines
 
-    with _told(workspace, one) as first, _told(workspace, two) as second:
+    with telling(workspace, one) as first, telling(workspace, two) as second:
         if json:
             say_json(as_json(first, second))
         else:
             say(diff_lines(first, second, page()))
     return 0
-
-
-@contextmanager
-def _told(workspace: Path, name: str) -> Iterator[Told]:
-    """A run as its journal tells it, while it may still be written. Raises UsageError, JournalError."""
-    from metaflow_agents.journal.glance import RawJournal
-    from metaflow_agents.journal.journal import Journal
-    from metaflow_agents.journal.places import journal_path
-    from metaflow_agents.journal.state import RunState
-    from metaflow_agents.journal.values import Values
-    from metaflow_agents.schema.event import Committed, Failed, Finished, Fired, Resumed, RunEnded, RunOpened
-    from metaflow_agents.schema.program import Program
-    from metaflow_agents.views.story import Told
-
-    path = journal_path(workspace, name)
-    with RawJournal(path) as raw, Journal.read(path) as journal:
-        glance, state = raw.glance(), RunState()
-        told: Iterator[tuple[int, Any]] = journal.events(RunOpened, Resumed, Fired, Finished, Failed, Committed, RunEnded)
-        for seq, event in told:
-            state.apply(seq, event)
-        if state.opened is None:
-            raise UsageError(f"run `{name}` was killed before it began: there is nothing in {path}")
-        program = Program.model_validate_json(journal.blob(state.compiled))
-        yield Told(name, program, state, Values(journal.blob, state), workspace, glance.state, glance.calls, glance.tokens,
-                   glance.seconds)
 
 
 def _value(told: Told, written: str, json: bool) -> int:
@@ -142,7 +116,7 @@ def _value(told: Told, written: str, json: bool) -> int:
     from metaflow_agents.views.values import as_text
 
     artifact, sign, number = written.partition("@")
-    known = told.state.versions
+    known = told.outline.versions
     if artifact not in known:
         declared = (*told.program.sop.inputs, *told.program.sop.artifacts)
         if artifact in declared:
@@ -152,12 +126,12 @@ def _value(told: Told, written: str, json: bool) -> int:
     if sign and not (number.isdecimal() and 1 <= int(number) <= latest):
         raise UsageError(f"`{artifact}` has no version {number or '(none given)'}: there is: {artifact}@1"
                          + (f" to {artifact}@{latest}" if latest > 1 else ""))
-    payload = told.state.payload(artifact, int(number) if sign else latest) or ""
+    payload = told.outline.payload(artifact, int(number) if sign else latest) or ""
     if json:
         say_json(told.values.plain(payload))
         return 0
     spec = told.program.sop.artifacts.get(artifact)
-    text = as_text(artifact, payload, told.values, Tree(told.program, told.values, told.state, told.name),
+    text = as_text(artifact, payload, told.values, Tree(told.program, told.values, told.outline, told.name),
                    rendered=spec is not None and spec.render is not None)
     say([(safe(text, lines=True) if page().width is not None else text).removesuffix("\n")])
     return 0

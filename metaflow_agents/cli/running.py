@@ -61,7 +61,7 @@ def run(context: typer.Context,
     from metaflow_agents.runs import start
 
     return drive(start(found.file, model=everybody, models=named, inputs=inputs, name=name, workspace=workspace, until=until,
-                       from_run=from_run, sandbox=sandbox, budget=options.budget(budget)), json=json)
+                       from_run=from_run, sandbox=sandbox, budget=options.budget(budget)), workspace, json=json)
 
 
 def resume(name: RunName,
@@ -80,7 +80,7 @@ def resume(name: RunName,
     from metaflow_agents.runs import go_on
 
     return drive(go_on(name, workspace=workspace, model=everybody, models=named, budget=options.budget(budget), until=until,
-                       accept_changes=accept_changes, reask=reask), json=json)
+                       accept_changes=accept_changes, reask=reask), workspace, json=json)
 
 
 def fork(name: RunName,

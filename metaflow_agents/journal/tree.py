@@ -9,8 +9,7 @@ from functools import partial
 from typing import Any
 
 from metaflow_agents.errors import ExpressionError
-from metaflow_agents.journal.state import RunState
-from metaflow_agents.journal.values import Values
+from metaflow_agents.journal.values import Values, Versions
 from metaflow_agents.prompts import CollectionView, render
 from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.payload import Files
@@ -28,7 +27,7 @@ class Leaf:
 class Tree:
     """Folds versions into files. An artifact of files gives its files; one with `file` is written there, rendered."""
 
-    def __init__(self, program: Program, values: Values, state: RunState, run: str) -> None:
+    def __init__(self, program: Program, values: Values, state: Versions, run: str) -> None:
         self._program, self._values, self._state, self._run = program, values, state, run
 
     def files(self, versions: Mapping[str, int]) -> dict[str, bytes]:

@@ -4,19 +4,30 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
-from metaflow_agents.journal.state import RunState
 from metaflow_agents.prompts import MISSING, CollectionView, FilesView
 from metaflow_agents.schema.payload import Collection, Data, Files, Patch, unpack
 
 _KEPT = 64
 
 
+class Versions(Protocol):
+    """Who knows the versions of artifacts: `RunState`, and a run in outline."""
+
+    def version(self, artifact: str) -> int:
+        """Number of the latest version; 0 where there is none."""
+        ...
+
+    def payload(self, artifact: str, version: int | None = None) -> str | None:
+        """Digest of a version's payload (by default the latest); None where there is none."""
+        ...
+
+
 class Values:
     """Reads payloads by digest; the last few stay at hand, so that a long run holds no more than a short one."""
 
-    def __init__(self, blob: Callable[[str], bytes], state: RunState) -> None:
+    def __init__(self, blob: Callable[[str], bytes], state: Versions) -> None:
         self._blob, self._state = blob, state
         self._recent: OrderedDict[str, Data | Files | Patch | Collection] = OrderedDict()
 

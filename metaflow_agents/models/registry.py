@@ -41,7 +41,8 @@ def resolve(used: Iterable[str | None], written: Mapping[str, str], given: Mappi
     """The models for the names that are used, and what the journal says of them (name → model).
 
     `written` are the SOP's `models`, `given` those of the command line (`*` answers for everybody who is not named there),
-    `fallback` is SOP_MODEL. A name that stands nowhere is a model itself. Raises ModelMissing, or UsageError for one that can't be had.
+    `fallback` is SOP_MODEL. A name that stands nowhere is a model itself. Raises ModelMissing, or UsageError for one that
+    can't be had.
     """
     if "*" in given:
         made = {name: _made(model, folders) for name, model in given.items()}

@@ -14,6 +14,7 @@ from metaflow_agents.views.story import Told
 from metaflow_agents.views.values import text_of
 from metaflow_agents.views.wording import duration
 
+_COUNTS = ("calls", "tokens", "activations")
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -24,9 +25,8 @@ def as_json(one: Told, two: Told) -> dict[str, Any]:
         "sop": list(changes(one.program, two.program)),
         "artifacts": {name: "\n".join(lines) for name, lines in differing(one, two)},
         "firings": {step: [a, b] for step, a, b in _firings(one, two)},
-        "cost": {name: {"state": run.standing, "calls": run.calls, "tokens": run.tokens, "seconds": round(run.seconds, 3),
-                        "activations": run.state.activations}
-                 for name, run in ((one.name, one), (two.name, two))},
+        "cost": {run.name: {"state": run.standing, **{word: getattr(run.outline.glance, word) for word in (*_COUNTS, "seconds")}}
+                 for run in (one, two)},
     }
 
 
@@ -49,18 +49,18 @@ def diff_lines(one: Told, two: Told, page: Page) -> Iterator[str]:
         yield "both made the same"
         yield ""
     firings = [[step, str(a), str(b)] for step, a, b in _firings(one, two)]
-    facts = [["state", OUTCOMES[one.standing], OUTCOMES[two.standing]], *([f"{step} fired", a, b] for step, a, b in firings)]
-    for word in ("calls", "tokens"):
-        facts.append([word, f"{getattr(one, word):,}", f"{getattr(two, word):,}"])
-    facts.append(["activations", f"{one.state.activations:,}", f"{two.state.activations:,}"])
-    facts.append(["time", duration(one.seconds), duration(two.seconds)])
+    facts = [["state", OUTCOMES[one.standing], OUTCOMES[two.standing]],
+             *([f"{step} fired", *counts] for step, *counts in firings)]
+    a, b = one.outline.glance, two.outline.glance
+    facts += [[word, f"{getattr(a, word):,}", f"{getattr(b, word):,}"] for word in _COUNTS]
+    facts.append(["time", duration(a.seconds), duration(b.seconds)])
     yield from table(facts, page, headings=("", one.name, two.name), right=(1, 2))
 
 
 def differing(one: Told, two: Told) -> Iterator[tuple[str, list[str]]]:
     """Each artifact (or input) whose latest versions differ, with a unified diff."""
-    for name in dict.fromkeys((*one.state.versions, *two.state.versions)):
-        payloads = one.state.payload(name), two.state.payload(name)
+    for name in dict.fromkeys((*one.outline.versions, *two.outline.versions)):
+        payloads = one.outline.payload(name), two.outline.payload(name)
         if payloads[0] != payloads[1]:
             before, after = _parts(one, payloads[0]), _parts(two, payloads[1])
             lines: list[str] = []
@@ -84,5 +84,5 @@ def _parts(run: Told, payload: str | None) -> dict[str, list[str]]:
 
 def _firings(one: Told, two: Told) -> list[tuple[str, int, int]]:
     steps = dict.fromkeys((*one.program.sop.steps, *two.program.sop.steps))
-    found = [(step, one.state.fired.get(step, 0), two.state.fired.get(step, 0)) for step in steps]
+    found = [(step, one.outline.fired.get(step, 0), two.outline.fired.get(step, 0)) for step in steps]
     return [(step, a, b) for step, a, b in found if a != b]

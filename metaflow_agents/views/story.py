@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from metaflow_agents.journal.state import RunState
+from metaflow_agents.journal.outline import Outline
 from metaflow_agents.journal.values import Values
 from metaflow_agents.schema.payload import Collection, Files
 from metaflow_agents.schema.program import Program
@@ -20,21 +20,18 @@ _STYLES = {"success": "green", "until": "green", "running": "cyan"}
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A run as its journal tells it.
-
-    `home` is the workspace, as it was given; `standing` an outcome, `running` or `killed`. Of `state` no call is asked
-    for: what the run cost stands beside it, so that `sop show` need not read every call to tell of it.
-    """
+    """A run as its journal tells it; `home` is the workspace, as it was given."""
 
     name: str
     program: Program
-    state: RunState
+    outline: Outline
     values: Values
     home: Path
-    standing: str
-    calls: int
-    tokens: int
-    seconds: float
+
+    @property
+    def standing(self) -> str:
+        """An outcome, `running` or `killed`."""
+        return self.outline.glance.state
 
     @property
     def folder(self) -> Path:
@@ -43,26 +40,25 @@ class Told:
 
     def as_json(self) -> dict[str, Any]:
         """What `sop show --json` and `sop run --json` print; values of outputs are asked for one by one."""
-        state = self.state
-        opened = state.opened
+        run, glance = self.outline, self.outline.glance
         return {
             "run": self.name,
             "sop": self.program.sop.sop,
-            "file": None if opened is None else opened.location,
-            "state": self.standing,
-            "reason": "" if state.ended is None else state.ended.reason,
+            "file": run.location,
+            "state": glance.state,
+            "reason": glance.reason,
             "folder": str(self.folder),
             "journal": str(self.home / ".journals" / f"{self.name}.db"),
-            "began": state.began,
-            "seconds": round(self.seconds, 3),
-            "activations": state.activations,
-            "calls": self.calls,
-            "tokens": self.tokens,
-            "models": dict(state.models),
+            "began": glance.began,
+            "seconds": glance.seconds,
+            "activations": glance.activations,
+            "calls": glance.calls,
+            "tokens": glance.tokens,
+            "models": dict(run.models),
             "artifacts": {name: {"version": len(made), "made_by": made[-1].firing, **self._where(name, made[-1].payload)}
-                          for name, made in state.versions.items() if name not in self.program.sop.inputs},
-            "steps": {name: state.fired.get(name, 0) for name in self.program.sop.steps},
-            "never": {} if state.ended is None else dict(state.ended.never),
+                          for name, made in run.versions.items() if name not in self.program.sop.inputs},
+            "steps": {name: run.fired.get(name, 0) for name in self.program.sop.steps},
+            "never": dict(run.never),
         }
 
     def _where(self, artifact: str, payload: str) -> dict[str, Any]:
@@ -78,79 +74,77 @@ class Told:
 
 def ending_lines(told: Told, page: Page) -> list[str]:
     """What stands at the end of `sop run` and `sop resume`."""
-    state = told.state
-    lines = [_outcome(told, page), *_made(told, page)]
-    never = {} if state.ended is None else state.ended.never
+    word, colon, reason = _standing(told).partition(":")
+    style = _STYLES.get(told.standing, "red")
+    lines = [f"{page.paint(told.name, 'bold')}: {page.paint(word, style, 'bold')}{colon}{safe(reason)}", *_made(told, page)]
+    never = told.outline.never
     if never:
         lines += ["never fired:", *table([[name, why] for name, why in never.items()], page, indent="  ")]
-    lines += page.wrapped(f"cost: {amount(told.calls, 'call')}, {amount(told.tokens, 'token')}, {duration(told.seconds)}, "
-                          f"{amount(state.activations, 'activation')}")
+    lines += page.wrapped(f"cost: {_cost(told)}, {duration(told.outline.glance.seconds)}")
     return [*lines, *_onward(told, page)]
 
 
 def show_lines(told: Told, page: Page) -> list[str]:
     """`sop show RUN`."""
-    state, opened = told.state, told.state.opened
+    run, glance = told.outline, told.outline.glance
     facts = [
-        ["SOP", f"{told.program.sop.sop}  {'' if opened is None else opened.location}".rstrip()],
+        ["SOP", f"{told.program.sop.sop}  {run.location}".rstrip()],
         ["state", _standing(told)],
-        ["began", f"{moment(state.began)}, under way for {duration(told.seconds)}"],
-        ["cost", f"{amount(told.calls, 'call')}, {amount(told.tokens, 'token')}, {amount(state.activations, 'activation')}"],
-        ["models", models_told(state.models) or "none"],
+        ["began", f"{moment(glance.began)}, under way for {duration(glance.seconds)}"],
+        ["cost", _cost(told)],
+        ["models", models_told(run.models) or "none"],
         ["folder", f"{told.folder}/"],
         ["journal", str(told.home / ".journals" / f"{told.name}.db")],
     ]
     lines = [page.paint(told.name, "bold")]
     lines += [line for word, fact in facts for line in page.wrapped(safe(fact), f"  {word:<9}")]
-    made = _made(told, page)
-    lines += ["", *made] if made else ["", "nothing was made"]
-    never = {} if state.ended is None else state.ended.never
-    rows = [[name, amount(state.fired.get(name, 0), "firing") if state.fired.get(name) else "never",
-             _items(told, name) if state.fired.get(name) else never.get(name, "")] for name in told.program.sop.steps]
+    lines += ["", *(_made(told, page) or ["nothing was made"])]
+    rows = [[name, amount(run.fired[name], "firing") if name in run.fired else "never",
+             _items(told, name) if name in run.fired else run.never.get(name, "")] for name in told.program.sop.steps]
     lines += ["", *table(rows, page, headings=("step", "fired", ""), indent="  ")]
     onward = _onward(told, page)
     return [*lines, "", *onward] if onward else lines
 
 
 def _items(told: Told, step: str) -> str:
-    active = next((firing for firing in told.state.active.values() if firing.step == step), None)
+    active = next((firing for firing in told.outline.active.values() if firing.step == step), None)
     if active is not None:
-        return "under way" if active.items is None else f"under way, {len(active.done)} of {amount(len(active.items), 'item')}"
-    walked = told.state.walked.get(step, ())
-    return amount(len(walked), "item") if told.program.sop.steps[step].foreach else ""
+        return "under way" if active.items is None else f"under way, {active.done:,} of {amount(len(active.items), 'item')}"
+    return amount(told.outline.walked.get(step, 0), "item") if told.program.sop.steps[step].foreach else ""
 
 
-def _outcome(told: Told, page: Page) -> str:
-    word, colon, reason = _standing(told).partition(":")
-    return f"{page.paint(told.name, 'bold')}: {page.paint(word, _STYLES.get(told.standing, 'red'), 'bold')}{colon}{safe(reason)}"
+def _cost(told: Told) -> str:
+    glance = told.outline.glance
+    return f"{amount(glance.calls, 'call')}, {amount(glance.tokens, 'token')}, {amount(glance.activations, 'activation')}"
 
 
 def _standing(told: Told) -> str:
     """How the run stands, and why where that says more."""
-    word, ended = OUTCOMES[told.standing], told.state.ended
-    return f"{word}: {ended.reason}" if ended is not None and ended.reason not in ("", word) else word
+    word, reason = OUTCOMES[told.standing], told.outline.glance.reason
+    return f"{word}: {reason}" if reason not in ("", word) else word
 
 
 def _made(told: Told, page: Page) -> list[str]:
     rows = []
-    for name, made in told.state.versions.items():
+    for name, made in told.outline.versions.items():
         if name not in told.program.sop.inputs:
             rows.append([f"{name}@{len(made)}", made[-1].firing or "given", _place(told, name, made[-1].payload)])
-    return table(rows, page, headings=("made", "by", ""), indent="  ") if rows else []
+    return table(rows, page, headings=("made", "by", f"in {told.folder}/"), indent="  ") if rows else []
 
 
 def _place(told: Told, artifact: str, payload: str) -> str:
-    """Where a version lies as files, or what it holds."""
+    """Where a version lies in the run's folder, or what it holds."""
     held = told.values.payload(payload)
     spec = told.program.sop.artifacts.get(artifact)
     if isinstance(held, Files):
         lost = f", {len(held.missing)} missing" if held.missing else ""
         if len(held.files) == 1:
-            return f"{told.folder / next(iter(held.files))}{lost}"
-        where = f" in {told.folder / _common(held.files)}/" if held.files else ""
-        return f"{amount(len(held.files), 'file')}{where}{lost}"
+            return f"{next(iter(held.files))}{lost}"
+        common = _common(held.files)
+        where = f"{common}/: " if common.parts else ""
+        return f"{where}{amount(len(held.files), 'file')}{lost}"
     if spec is not None and spec.file is not None:
-        return str(told.folder / spec.file)
+        return spec.file
     if isinstance(held, Collection):
         return amount(len(held.items), "item") + (f", {len(held.missing)} missing" if held.missing else "")
     return ""
@@ -173,14 +167,14 @@ def _onward(told: Told, page: Page) -> list[str]:
         return []
     ways = [(f"sop show {told.name} ARTIFACT{where}", "an artifact's value"),
             (f"sop log {told.name}{where}", "who said what to whom")]
-    if any(getattr(told.values.payload(made[-1].payload), "missing", ()) for made in told.state.versions.values()):
+    if any(getattr(told.values.payload(made[-1].payload), "missing", ()) for made in told.outline.versions.values()):
         ways.append((f"sop log {told.name} --kind failed{where}", "what failed, and why"))
     if told.standing == "success":
         pass
     elif told.standing == "budget":
         ways.insert(0, (f"sop resume {told.name} --budget {_cap(told)}=…{where}", "goes on with a higher cap"))
     elif told.standing == "failure":
-        at = next((firing for firing in reversed(told.state.reads)), "FIRING")
+        at = told.outline.last or "FIRING"
         ways.insert(0, (f"sop fork {told.name} --at {at}{where}", "branches off before a firing"))
     else:
         ways.insert(0, (f"sop resume {told.name}{where}", "goes on where it stands"))
@@ -188,5 +182,4 @@ def _onward(told: Told, page: Page) -> list[str]:
 
 
 def _cap(told: Told) -> str:
-    reason = "" if told.state.ended is None else told.state.ended.reason
-    return next((measure for measure in ("tokens", "calls", "time") if measure in reason), "tokens")
+    return next((measure for measure in ("tokens", "calls", "time") if measure in told.outline.glance.reason), "tokens")
