@@ -110,8 +110,21 @@ def _observed(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
 def _finished(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
     if event.get("reused_from"):
         return _spoken(event["activation"]), f"taken over from {event['reused_from']}"
-    why = f"; anew, since {listed(event['why'])}" if event.get("why") else ""
+    why = f"; anew, since {listed([_reason(part) for part in event['why']])}" if event.get("why") else ""
     return _spoken(event["activation"]), f"is done in {duration(event.get('seconds', 0.0))}{why}"
+
+
+_PARTS = {"step": "its step changed", "role": "its role changed", "model": "its model is another", "memory": "its role remembers "
+          "something else", "item": "its item changed", "round": "its round is another", "run": "the run's name or inputs differ",
+          "given": "the value given for it differs", "dry": "one of the two runs was dry"}
+
+
+def _reason(part: str) -> str:
+    """Why an activation was not taken over, from the name of the part that differs (`engine/attempts.py`)."""
+    kind, _, name = part.partition(":")
+    if not name:
+        return _PARTS.get(part, part)
+    return {"after": f"what {name!r} made changed", "history": f"earlier versions of {name} differ"}.get(kind, f"{name} changed")
 
 
 def _failed(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
