@@ -28,8 +28,8 @@ from metaflow_agents.workspace import Workspace
 MET = 7
 """Exit code of a process that met its trouble and ended the run as it should."""
 FULL = ("insert", "commit", "pages", "file", "temporary")
-"""Where the disk is full: the rows of a transaction, its commit, SQLite's own limit on pages (met at that write or a later
-one), a file of the run's folder, the folder of a command."""
+"""Where the disk is full from then on: the rows of a transaction, SQLite's own limit on pages (met at that write or a later
+one), a file of the run's folder, the folder of a command. At a commit for that moment only: nothing may be written behind it."""
 
 
 def full_and_go_on(home: Path, where: str, number: int, reference: harness.Facts) -> dict[str, Any]:
@@ -96,11 +96,11 @@ class Countdown:
     """Called at each use; from the `number`-th on there is no space."""
 
     def __init__(self, number: int) -> None:
-        self._left, self.over = number, False
+        self._left, self.now, self.over = number, False, False
 
     def __call__(self) -> bool:
         self._left -= 1
-        self.over = self._left <= 0
+        self.now, self.over = self._left == 0, self._left <= 0
         return self.over
 
 
@@ -116,7 +116,7 @@ def _full_journal(where: str, full: Countdown) -> None:
             raise _sqlite_full()
 
     def committing(store: Store) -> None:
-        if full.over and where == "commit":
+        if full.now and where == "commit":
             raise _sqlite_full()
         commit(store)
 

@@ -8,7 +8,11 @@ fold of the journal, and how often each firing and activation happened.
 from __future__ import annotations
 
 import asyncio
+import os
 import random
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +21,7 @@ from crash_harness import BESIDE, KILLS, SOP, desk
 from crash_pool import Climb, Result, carry_out, climb_all
 
 from metaflow_agents.errors import RunBusy, UsageError
+from metaflow_agents.journal.journal import Journal
 from metaflow_agents.runs import fork, go_on, resume, start
 
 EVERY = ("before", "unsynced", "after")
@@ -151,3 +156,28 @@ async def test_who_subscribed_hears_the_end(tmp_path: Path, letter: None, stoppe
                 going.stop()
         assert (await going.result()).outcome == ("success" if stopped_at is None else "interrupted")
     assert (heard > 20) == (stopped_at is None)
+
+
+def python(text: str, path: Path) -> subprocess.Popen[bytes]:
+    found_as_here = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.Popen([sys.executable, "-c", text, str(path)], stdout=subprocess.PIPE, env=found_as_here)
+
+
+async def test_a_command_that_was_just_being_started_does_not_keep_the_run_from_its_resume(tmp_path: Path) -> None:
+    """Between fork and exec it shares the dead process's lock: a resume at once waits for that, and for nothing else."""
+    path = tmp_path / "run.db"
+    await Journal.create(path).close()
+    holding = (
+        "import subprocess, sys, time; from pathlib import Path; from metaflow_agents.journal.journal import Journal\n"
+        "journal = Journal.open(Path(sys.argv[1]))\n"
+        "subprocess.Popen(['sleep', '0.4'], pass_fds=[journal._lock._fd])\n"
+        "print(flush=True); time.sleep(60)")
+    with python(holding, path) as holder:
+        holder.stdout.readline()
+        began = time.monotonic()
+        with pytest.raises(RunBusy, match=f"open in process {holder.pid}"):
+            Journal.open(path)
+        assert time.monotonic() - began < 0.3, "who holds it lives: no waiting"
+        holder.kill()
+    async with Journal.open(path):
+        pass

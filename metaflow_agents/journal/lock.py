@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from contextlib import suppress
 from pathlib import Path
 from weakref import WeakSet
 
 from metaflow_agents.errors import JournalError, RunBusy
 
+# A command that the holder was starting when it was killed shares the lock until it has become the command.
+_GRACE = 2.0
+_POLL = 0.01
 _held: WeakSet[RunLock] = WeakSet()
 _hooked = False
 
@@ -46,6 +50,7 @@ class RunLock:
 
 
 def _acquire(path: Path, run: str) -> int:
+    deadline = time.monotonic() + _GRACE
     while True:
         try:
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -56,6 +61,9 @@ def _acquire(path: Path, run: str) -> int:
         except BlockingIOError:
             holder = os.pread(fd, 32, 0).decode(errors="replace").strip()
             os.close(fd)
+            if _is_dead(holder) and time.monotonic() < deadline:
+                time.sleep(_POLL)
+                continue
             by = f"process {holder}" if holder else "another process"
             raise RunBusy(f"run `{run}` is open in {by}; wait until it ends, or stop it there, then try again") from None
         except OSError as error:
@@ -67,6 +75,18 @@ def _acquire(path: Path, run: str) -> int:
                 os.pwrite(fd, str(os.getpid()).encode(), 0)
             return fd
         os.close(fd)  # its holder removed the name between our `open` and our lock: this descriptor guards nothing
+
+
+def _is_dead(holder: str) -> bool:
+    if not holder.isdigit():
+        return False
+    try:
+        os.kill(int(holder), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass                            # somebody else's, and alive
+    return False
 
 
 def _is_at(fd: int, path: Path) -> bool:
