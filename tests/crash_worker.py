@@ -25,7 +25,8 @@ def reference(home: Path) -> harness.Facts:
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
     result = asyncio.run(harness.drive(harness.begin(home)))
-    if result.outcome != "success" or (left := harness.left_running(home)):
+    left = harness.left_running(home)
+    if result.outcome != "success" or left:
         raise RuntimeError(f"the run in one go: {result}, left running: {left}")
     found = harness.facts(harness.journal_path(home, harness.NAME), home / harness.NAME)
     if faults := found.not_once():
