@@ -27,7 +27,9 @@ from metaflow_agents.journal.tree import Tree
 from metaflow_agents.journal.values import Values
 from metaflow_agents.memory.window import RoleMemory
 from metaflow_agents.models.budget import Budgets
-from metaflow_agents.models.caller import Caller
+from metaflow_agents.models.caller import Caller, Watch
+from metaflow_agents.models.limits import Limiters
+from metaflow_agents.models.patience import Patience
 from metaflow_agents.models.python import load_function
 from metaflow_agents.models.registry import Models
 from metaflow_agents.runner import Doers
@@ -48,6 +50,9 @@ class Options:
     given: Mapping[str, Any] = field(default_factory=dict)
     earlier: Earlier | None = None
     reask: bool = False
+    limiters: Limiters | None = None
+    patience: Patience | None = None
+    watch: Watch | None = None
     settings: Settings = field(default_factory=Settings)
 
 
@@ -81,7 +86,8 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
     sandbox = Unconfined(options.settings.command_environment)
     commands = Commands(sop, acceptance, tree, values, observations, sandbox)
     memory = RoleMemory(state, values, {step: graph.rank(step) for step in graph.steps})
-    caller = Caller(bus, journal, budgets(program, journal), reask=options.reask)
+    caller = Caller(bus, journal, budgets(program, journal), options.limiters, patience=options.patience, reask=options.reask,
+                    watch=options.watch)
     agent = RoleAgent(program, options.models, caller, acceptance, commands, functions, memory, observations, state,
                       values)
     doers = Doers(sop, agent, commands, functions, Expressions(sop, acceptance), acceptance, Parts(program, state, memory),
@@ -95,7 +101,7 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
 def run_budget(program: Program, over: Mapping[str, float]) -> Budget:
     """The caps of the whole run; `over` are those given on the command line."""
     own = program.sop.budget or Budget()
-    return Budget(tokens=int(over["tokens"]) if "tokens" in over else own.tokens,
+    return Budget(usd=over.get("usd", own.usd), tokens=int(over["tokens"]) if "tokens" in over else own.tokens,
                   calls=int(over["calls"]) if "calls" in over else own.calls,
                   time=over.get("time", own.time))
 
@@ -113,11 +119,11 @@ def time_caps(program: Program, state: RunState) -> TimeCaps:
 
 
 def budgets(program: Program, journal: Journal) -> Budgets:
-    """The caps on calls and tokens, with what the journal says was spent."""
+    """The caps on calls, tokens and money, with what the journal says was spent."""
     sop, state = program.sop, journal.state
     told = journal.path.stem if journal.path.suffix else "RUN"          # a run in memory has no name to resume it by
     found = Budgets(run_budget(program, state.budget), {name: role.budget for name, role in sop.roles.items()},
                     {name: step.budget for name, step in sop.steps.items()}, name=told)
     for (role, step), spending in state.spent.items():
-        found.charge(role, step, spending.tokens, spending.calls)
+        found.charge(role, step, spending.tokens, spending.calls, spending.cost)
     return found

@@ -17,6 +17,7 @@ The tree::
     │   └── JournalError         the journal can't be read or written (disk full, damaged)
     ├── BudgetExceeded           a cap stops the run                     exit status 3
     └── ModelMissing             no model to ask                         exit status 5
+        └── EndpointRefused      its endpoint refuses every call: a wrong key, an unknown model
 
 A message names the value, where it stands, the choices that exist, and the mend.
 """
@@ -138,6 +139,10 @@ class ModelMissing(MetaflowError):
     """A role needs a model and none is configured."""
 
     exit_status = 5
+
+
+class EndpointRefused(ModelMissing):
+    """An endpoint refuses what every other call would ask too: a wrong key, an unknown model, a limit that holds for hours."""
 
 
 def nearest(name: str, choices: Iterable[str]) -> str | None:

@@ -143,8 +143,9 @@ def refuse_unknown_models(sop: SOP, models: Iterable[str]) -> None:
 
 
 def caps(budget: Mapping[str, Any] | None) -> dict[str, float]:
-    """The caps that a run is given, as numbers: `tokens` and `calls`, `time` in seconds. Raises UsageError."""
-    parse: dict[str, Callable[[object], float]] = {"tokens": quantity.count, "calls": quantity.count, "time": quantity.seconds}
+    """The caps that a run is given, as numbers: `tokens` and `calls`, `time` in seconds, `usd`. Raises UsageError."""
+    parse: dict[str, Callable[[object], float]] = {"tokens": quantity.count, "calls": quantity.count, "time": quantity.seconds,
+                                                  "usd": quantity.dollars}
     found = {}
     for measure, written in (budget or {}).items():
         if measure not in parse:

@@ -28,6 +28,7 @@ from metaflow_agents.engine.earlier import EarlierRun
 from metaflow_agents.engine.scheduler import outputs_of
 from metaflow_agents.errors import (
     BudgetExceeded,
+    EndpointRefused,
     JournalError,
     MetaflowError,
     RunBusy,
@@ -68,7 +69,8 @@ from metaflow_agents.sop.library import python_folders
 from metaflow_agents.threads import to_the_end
 
 T = TypeVar("T")
-_STATUS: dict[Outcome, int] = {"success": 0, "until": 0, "failure": 1, "stopped": 1, "budget": 3, "interrupted": 130}
+_STATUS: dict[Outcome, int] = {
+    "success": 0, "until": 0, "failure": 1, "stopped": 1, "budget": 3, "endpoint": 5, "interrupted": 130}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ class RunResult:
 
     @property
     def exit_status(self) -> int:
-        """What the command ends with: 0, 1, 3 or 130."""
+        """What the command ends with: 0, 1, 3, 5 or 130."""
         return _STATUS[self.outcome]
 
     def __getitem__(self, output: str) -> Any:
@@ -230,6 +232,8 @@ class Run:
             raise
         except BudgetExceeded as error:
             return RunEnded(outcome="budget", reason=str(error))
+        except EndpointRefused as error:
+            return RunEnded(outcome="endpoint", reason=str(error))
         except MetaflowError as error:          # a function that can't be imported, too: it shows when it is called
             return RunEnded(outcome="stopped", reason=str(error))
 

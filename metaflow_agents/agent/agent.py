@@ -20,7 +20,7 @@ from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.values import Values
 from metaflow_agents.memory.window import RoleMemory, Turn
 from metaflow_agents.models.caller import Caller
-from metaflow_agents.models.port import Model, ModelRequest, Reply
+from metaflow_agents.models.port import Model, ModelRequest, Reply, traits
 from metaflow_agents.models.registry import Models
 from metaflow_agents.prompts import MISSING, evaluate, package_template, render
 from metaflow_agents.schema.event import Entry
@@ -80,13 +80,15 @@ class RoleAgent:
 
     def _asker(self, step: Step, role: str, activation: Activation) -> Ask:
         model = self.model_of(activation, role)
+        its = traits(model)
         files = bool(self._sop.artifacts[step.makes.artifact].files)
 
         async def ask(branch: str, messages: Messages, *, structured: bool = True) -> Reply:
             schema = self._acceptance.schema(step.makes.artifact) if structured else None
             return await self._caller.ask(model, ModelRequest(
                 key=f"{activation.key}/{branch}", role=role, step=activation.key.step, messages=messages, model=model.name,
-                schema=schema, patterns=activation.patterns if files and structured else ()))
+                schema=schema, patterns=activation.patterns if files and structured else (), max_tokens=its.max_tokens,
+                parameters=its.parameters))
         return ask
 
     async def _mended(self, step: Step, activation: Activation, ask: Ask, messages: Messages, reply: Reply) -> tuple[Work, str]:

@@ -96,16 +96,19 @@ class Call:
     role: str
     try_: int
     worst: int
+    worst_cost: int = 0                                            # picodollars
     reply: str | None = None
     failure: str | None = None                                     # why the attempt fails; it is not asked a second time
 
 
 @dataclass(slots=True)
 class Spending:
-    """Calls and tokens. Reserved and not settled counts at its worst case."""
+    """Calls, tokens and money. Reserved and not settled counts at its worst case."""
 
     calls: int = 0
     tokens: int = 0
+    cached: int = 0                                                # of these tokens, what endpoints had cached
+    cost: int = 0                                                  # picodollars (10⁻¹² US dollars)
 
 
 @dataclass(slots=True)
@@ -158,8 +161,10 @@ class RunState:
         return made[number - 1].payload if 0 < number <= len(made) else None
 
     def total(self) -> Spending:
-        """Calls and tokens of the whole run."""
-        return Spending(sum(s.calls for s in self.spent.values()), sum(s.tokens for s in self.spent.values()))
+        """Calls, tokens and money of the whole run."""
+        every = self.spent.values()
+        return Spending(sum(s.calls for s in every), sum(s.tokens for s in every), sum(s.cached for s in every),
+                        sum(s.cost for s in every))
 
     def past(self, read: Mapping[str, int]) -> set[str]:
         """The firings from which these versions descend (their causal past)."""
@@ -206,16 +211,21 @@ class RunState:
 
     def _reserved(self, event: Reserved) -> None:
         activation = parse_activation(event.key)
-        self._slot(event.key).calls[event.key] = Call(event.digest, event.role, event.try_, event.tokens)
+        self._slot(event.key).calls[event.key] = Call(event.digest, event.role, event.try_, event.tokens, event.cost)
         spending = self.spent.setdefault((event.role, activation.step), Spending())
         spending.calls += 1
         spending.tokens += event.tokens
+        spending.cost += event.cost
 
     def _settled(self, event: Settled) -> None:
         activation = parse_activation(event.key)
         call = self._slot(event.key).calls[event.key]
-        call.reply, call.failure = event.reply, None if event.stops else event.error
-        self.spent[call.role, activation.step].tokens += event.tokens_in + event.tokens_out - call.worst
+        call.reply, call.failure = event.reply, None if event.stops or event.again else event.error
+        spending = self.spent[call.role, activation.step]
+        spending.calls += event.calls - 1
+        spending.tokens += event.tokens_in + event.tokens_out - call.worst
+        spending.cached += event.tokens_cached
+        spending.cost += event.cost - call.worst_cost
 
     def _finished(self, event: Finished) -> None:
         activation = parse_activation(event.activation)

@@ -1,4 +1,4 @@
-"""Caps on calls and tokens, at the run, each role and each step, that are never overrun.
+"""Caps on calls, tokens and US dollars, at the run, each role and each step, that are never overrun.
 
 A call reserves its worst case in every scope that it belongs to before it is sent, and settles what it cost after.
 One that does not fit waits while calls in flight could still release enough, and stops the run when none can.
@@ -13,21 +13,25 @@ from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from decimal import Decimal
 from itertools import count
 from typing import Literal
 
 from metaflow_agents.errors import BudgetExceeded
+from metaflow_agents.models.tariff import PICO, dollars
 from metaflow_agents.schema.sop import Budget
 
-Measure = Literal["tokens", "calls"]
+Measure = Literal["tokens", "calls", "usd"]       # the last in picodollars
+_MEASURES: tuple[Measure, ...] = ("calls", "tokens", "usd")
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Calls and tokens (in and out together) that are paid for."""
+    """Calls, tokens (in and out together) and picodollars that are paid for."""
 
     calls: int = 0
     tokens: int = 0
+    cost: int = 0
 
 
 @dataclass(slots=True)
@@ -54,11 +58,12 @@ class Reservation:
 
     tokens: int
     calls: int
+    cost: int
     _charges: list[tuple[_Account, int]]
     _budgets: Budgets
     settled: bool = False
 
-    def settle(self, tokens: int, calls: int | None = None) -> None:
+    def settle(self, tokens: int, calls: int | None = None, cost: int = 0) -> None:
         """Replace what is held by what the call cost; `calls` by default what was reserved, 0 for a call never sent.
 
         A model that reports more than its worst case is charged what it reports.
@@ -66,10 +71,10 @@ class Reservation:
         if self.settled:
             raise RuntimeError("a reservation is settled once")
         self.settled = True
-        cost = {"tokens": tokens, "calls": self.calls if calls is None else calls}
+        spent = {"tokens": tokens, "calls": self.calls if calls is None else calls, "usd": cost}
         for account, held in self._charges:
             account.held -= held
-            account.spent += cost[account.measure]
+            account.spent += spent[account.measure]
         self._budgets._wake()
 
 
@@ -105,9 +110,9 @@ class Budgets:
         self._waiting: defaultdict[tuple[str, str], deque[_Waiter]] = defaultdict(deque)
         self._scope("run")
 
-    def charge(self, role: str, step: str, tokens: int, calls: int = 1) -> None:
+    def charge(self, role: str, step: str, tokens: int, calls: int = 1, cost: int = 0) -> None:
         """Count what was spent before, when a run is resumed."""
-        for account, amount in self._charges(role, step, tokens, calls):
+        for account, amount in self._charges(role, step, tokens, calls, cost):
             account.spent += amount
         self._wake()
 
@@ -115,24 +120,25 @@ class Budgets:
     def spent(self) -> dict[str, Spent]:
         """What is settled, by scope: `run`, `role NAME`, `step NAME`."""
         scopes = dict.fromkeys(scope for scope, _ in self._accounts)
-        return {scope: Spent(self._accounts[scope, "calls"].spent, self._accounts[scope, "tokens"].spent) for scope in scopes}
+        return {scope: Spent(self._accounts[scope, "calls"].spent, self._accounts[scope, "tokens"].spent,
+                             self._accounts[scope, "usd"].spent) for scope in scopes}
 
     @asynccontextmanager
-    async def reserve(self, role: str, step: str, tokens: int, calls: int = 1) -> AsyncIterator[Reservation]:
-        """Hold `tokens` and `calls` until the reservation is settled; leaving without that charges them whole.
+    async def reserve(self, role: str, step: str, tokens: int, calls: int = 1, cost: int = 0) -> AsyncIterator[Reservation]:
+        """Hold `tokens`, `calls` and `cost` (picodollars) until it is settled; leaving without that charges them whole.
 
         A call that may have reached its model costs its worst case until it is known better: one that surely did not
         is settled at `settle(0, calls=0)`. Do not ask for a reservation while holding one: the two may wait for each
         other. Raises BudgetExceeded where a cap can't hold the call whatever those in flight cost.
         """
-        charges = self._charges(role, step, tokens, calls)
+        charges = self._charges(role, step, tokens, calls, cost)
         await self._granted((role, step), charges)
-        reservation = Reservation(tokens, calls, charges, self)
+        reservation = Reservation(tokens, calls, cost, charges, self)
         try:
             yield reservation
         finally:
             if not reservation.settled:
-                reservation.settle(tokens)
+                reservation.settle(tokens, cost=cost)
 
     async def _granted(self, queue: tuple[str, str], charges: list[tuple[_Account, int]]) -> None:
         self._refuse(charges)
@@ -185,18 +191,22 @@ class Budgets:
             if not account.could_fit(amount):
                 raise self._exceeded(account, amount)
 
-    def _charges(self, role: str, step: str, tokens: int, calls: int) -> list[tuple[_Account, int]]:
+    def _charges(self, role: str, step: str, tokens: int, calls: int, cost: int) -> list[tuple[_Account, int]]:
         scopes = ("run", f"role {role}", f"step {step}")
-        return [(account, calls if account.measure == "calls" else tokens) for scope in scopes for account in self._scope(scope)]
+        asked = {"calls": calls, "tokens": tokens, "usd": cost}
+        return [(account, asked[account.measure]) for scope in scopes for account in self._scope(scope)]
 
-    def _scope(self, scope: str) -> tuple[_Account, _Account]:
-        cap = self._caps.get(scope)
-        for measure, most in (("calls", cap and cap.calls), ("tokens", cap and cap.tokens)):
-            if (scope, measure) not in self._accounts:
-                self._accounts[scope, measure] = _Account(scope, measure, most)    # type: ignore[index, arg-type]
-        return self._accounts[scope, "calls"], self._accounts[scope, "tokens"]
+    def _scope(self, scope: str) -> tuple[_Account, ...]:
+        if (scope, "calls") not in self._accounts:
+            cap = self._caps.get(scope) or Budget()
+            most: dict[Measure, int | None] = {
+                "calls": cap.calls, "tokens": cap.tokens, "usd": None if cap.usd is None else round(cap.usd * PICO)}
+            self._accounts |= {(scope, measure): _Account(scope, measure, cap) for measure, cap in most.items()}
+        return tuple(self._accounts[scope, measure] for measure in _MEASURES)
 
     def _exceeded(self, account: _Account, asked: int) -> BudgetExceeded:
+        if account.measure == "usd":
+            return self._too_dear(account, asked)
         enough = account.spent + asked
         resume = f"`sop resume {self._name} --budget {account.measure}={enough}` or more goes on"
         if account.scope != "run":
@@ -205,3 +215,13 @@ class Budgets:
         return BudgetExceeded(
             f"the {account.scope}'s cap of {account.cap:,} {account.measure} is reached: {account.spent:,} spent, "
             f"and the next call may take {asked:,} more; {resume}")
+
+    def _too_dear(self, account: _Account, asked: int) -> BudgetExceeded:
+        enough = f"{Decimal(account.spent + asked) / PICO:f}"
+        resume = f"`sop resume {self._name} --budget usd={enough}` or more goes on"
+        if account.scope != "run":
+            resume = (f"raise `budget: {{usd: …}}` of the {account.scope} to {enough} or more, "
+                      f"then `sop resume {self._name} --accept-changes`")
+        return BudgetExceeded(
+            f"the {account.scope}'s cap of {dollars(account.cap or 0)} is reached: {dollars(account.spent)} spent, "
+            f"and the next call may cost {dollars(asked)} more; {resume}")

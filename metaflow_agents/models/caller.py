@@ -1,80 +1,173 @@
-"""One model call: answered from the journal, or reserved, asked and settled (journal rules 1, 2 and 4)."""
+"""One model call: answered from the journal, or reserved, asked and settled, try by try (journal rules 1, 2 and 4)."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from metaflow_agents.bus import Bus
-from metaflow_agents.errors import AttemptFailed, MetaflowError, PromptChanged, raised
+from metaflow_agents.errors import AttemptFailed, EndpointRefused, MetaflowError, PromptChanged, raised
 from metaflow_agents.journal.journal import Journal
+from metaflow_agents.journal.state import Call
 from metaflow_agents.models.budget import Budgets, Reservation
-from metaflow_agents.models.port import Model, ModelRequest, Reply
+from metaflow_agents.models.faults import CallFailed
+from metaflow_agents.models.limits import Admission, Limiters
+from metaflow_agents.models.patience import Patience
+from metaflow_agents.models.port import Model, ModelRequest, Reply, Traits, traits, worst_tokens
 from metaflow_agents.schema.event import Reserved, Settled
 from metaflow_agents.schema.keys import parse_activation
 from metaflow_agents.schema.model import canonical, digest
+
+Watch = Callable[[str, str], None]      # a call's key, and the piece of text that just came
 
 
 class Caller:
     """Asks models on behalf of activations. `reask` pays again for a recorded call whose prompt changed since."""
 
-    def __init__(self, bus: Bus, journal: Journal, budgets: Budgets, *, reask: bool = False) -> None:
+    def __init__(self, bus: Bus, journal: Journal, budgets: Budgets, limiters: Limiters | None = None, *,
+                 patience: Patience | None = None, reask: bool = False, watch: Watch | None = None) -> None:
         self._bus, self._journal, self._budgets, self._reask = bus, journal, budgets, reask
+        self._limiters, self._patience, self._watch = limiters or Limiters(), patience or Patience(), watch
 
     async def ask(self, model: Model, request: ModelRequest) -> Reply:
-        """The reply. Raises AttemptFailed where the model gave none, PromptChanged, BudgetExceeded."""
+        """The reply. Raises AttemptFailed where the model gave none, EndpointRefused, PromptChanged, BudgetExceeded."""
         activation = parse_activation(request.key)
         recorded = self._journal.state.active[activation.firing].slot(activation.item).calls.get(request.key)
-        if recorded is not None and recorded.reply is not None:
+        reply = self._recorded(recorded, request)
+        if reply is not None:
+            return reply
+        if self._watch is not None:
+            watch, key = self._watch, request.key
+            request = replace(request, watch=lambda text: watch(key, text))
+        first = 0 if recorded is None else recorded.try_ + 1
+        for failed in range(self._patience.tries):
+            answer = await self._tried(model, request, first + failed, last=failed + 1 == self._patience.tries)
+            if isinstance(answer, Reply):
+                return answer
+            await self._patience.wait(failed, answer.after)
+        raise RuntimeError("the last try ends with a reply or an error")
+
+    def _recorded(self, recorded: Call | None, request: ModelRequest) -> Reply | None:
+        """What the journal has for this call, if it has it."""
+        if recorded is None:
+            return None
+        if recorded.reply is not None:
             if recorded.digest == request.digest:
                 return Reply(**json.loads(self._journal.blob(recorded.reply)))
             if not self._reask:
                 raise PromptChanged(f"{request.key}: this prompt changed since it was answered; `--reask` asks (and pays) again")
-        if recorded is not None and recorded.failure is not None and recorded.digest == request.digest:
+        if recorded.failure is not None and recorded.digest == request.digest:
             raise AttemptFailed(recorded.failure)       # the run died before it could say that the attempt failed
-        try_ = 0 if recorded is None else recorded.try_ + 1
+        return None
+
+    async def _tried(self, model: Model, request: ModelRequest, number: int, *, last: bool) -> Reply | CallFailed:
+        """One try over the wire: a reply, or the fault after which another try may help."""
+        its = traits(model)
+        tokens_in, tokens_out = worst_tokens(model, request)
+        worst = tokens_in + tokens_out
+        cost = 0 if its.tariff is None else its.tariff.worst(tokens_in, tokens_out)
         stored = request.stored()
         name = digest(stored)
-        async with self._budgets.reserve(request.role, request.step, request.worst_tokens) as reservation:
+        async with (self._budgets.reserve(request.role, request.step, worst, cost=cost) as reservation,
+                    self._limiters.admitted(its.endpoint, worst) as admission):
             await self._bus.publish(
-                Reserved(key=request.key, role=request.role, try_=try_, digest=request.digest, request=name,
-                         model=model.name, tokens=request.worst_tokens), blobs={name: stored})
-            reply = await self._answer(model, request, try_, reservation)
-        return reply
+                Reserved(key=request.key, role=request.role, try_=number, digest=request.digest, request=name,
+                         model=model.name, tokens=worst, cost=cost), blobs={name: stored})
+            one = _Try(self, model, its, request, number, worst, cost, reservation, admission)
+            try:
+                return await one.settled(await model.ask(request))
+            except CallFailed as failure:
+                if failure.after is not None and failure.after > self._patience.asked:
+                    failure = CallFailed(f"{failure.told}; that is longer than a run waits: `sop resume` later", then="stop",
+                                         charged=failure.charged, refused=failure.refused)
+                return await one.failed(failure, last=last)
+            except MetaflowError as error:
+                await one.lost(str(error))
+                raise
+            except Exception as error:          # the function of a `python:` model is the user's: whatever it raises is told
+                told = f"the model {model.name} raised {raised(error)}"
+                await one.lost(told)
+                raise AttemptFailed(told) from error
 
-    async def _answer(self, model: Model, request: ModelRequest, try_: int, reservation: Reservation) -> Reply:
-        async def failed(told: str, tokens: int = 0) -> None:
-            reservation.settle(tokens)
-            await self._bus.publish(Settled(key=request.key, try_=try_, error=told, tokens_in=tokens))
 
+@dataclass(frozen=True, slots=True)
+class _Try:
+    """One try, reserved: how it ends is journalled, and what it held is released."""
+
+    caller: Caller
+    model: Model
+    its: Traits
+    request: ModelRequest
+    number: int
+    worst: int
+    worst_cost: int
+    reservation: Reservation
+    admission: Admission
+
+    async def settled(self, reply: Reply) -> Reply:
+        """The reply, in the journal. Raises AttemptFailed for one that is not what the port says."""
         try:
-            reply = await model.ask(request)
-            stored = _stored(model, reply)
-        except MetaflowError as error:
-            await failed(str(error))
+            stored = _stored(self.model, reply)
+        except AttemptFailed as error:
+            await self.lost(str(error))
             raise
-        except Exception as error:          # the function of a `python:` model is the user's: whatever it raises is told
-            told = f"the model {model.name} raised {raised(error)}"
-            await failed(told)
-            raise AttemptFailed(told) from error
-        if reply.tokens > request.worst_tokens:
-            told = f"the model {model.name} gave {reply.tokens} tokens, more than the {request.worst_tokens} that were reserved"
-            await failed(told, request.worst_tokens)
+        if reply.tokens > self.worst:
+            told = f"the model {self.model.name} gave {reply.tokens} tokens, more than the {self.worst} that were reserved"
+            await self._end(told, tokens=self.worst, cost=self.worst_cost)
             raise AttemptFailed(told)
-        reservation.settle(reply.tokens)
+        tariff = self.its.tariff
+        cost = 0 if tariff is None else tariff.cost(reply.tokens_in, reply.tokens_out, reply.tokens_cached)
+        self._release(reply.tokens, 1, cost)
         name = digest(stored)
         # Not waited for: it is written at once, and before all that is made of the reply, which most often goes with it.
         # A kill until it is durable finds the call in flight, and so would one while this waited.
-        self._bus.post(Settled(key=request.key, try_=try_, reply=name, tokens_in=reply.tokens_in, tokens_out=reply.tokens_out),
-                       blobs={name: stored})
+        self.caller._bus.post(
+            Settled(key=self.request.key, try_=self.number, reply=name, tokens_in=reply.tokens_in, tokens_out=reply.tokens_out,
+                    tokens_cached=reply.tokens_cached, cost=cost, estimated=reply.estimated), blobs={name: stored})
         return reply
+
+    async def failed(self, failure: CallFailed, *, last: bool) -> CallFailed:
+        """The fault, where another try follows. Raises AttemptFailed or EndpointRefused where none does."""
+        known = failure.charged is not None
+        tokens = self.worst if failure.charged is None else failure.charged
+        again = failure.then == "again" and not last
+        if failure.busy:
+            self.admission.refused(failure.after)
+        await self._end(failure.told, tokens=tokens, cost=self.worst_cost if tokens else 0, calls=0 if failure.refused else 1,
+                        again=again, stops=failure.then == "stop", estimated=not known)
+        if again:
+            return failure
+        if failure.then == "stop":
+            raise EndpointRefused(failure.told)
+        tried = f" (after {self.number + 1} tries)" if self.number else ""
+        raise AttemptFailed(f"{failure.told}{tried}")
+
+    async def lost(self, told: str) -> None:
+        """The attempt failed, and it cost nothing: the model is none that is paid for."""
+        await self._end(told, tokens=0, cost=0)
+
+    async def _end(self, told: str, *, tokens: int, cost: int, calls: int = 1, again: bool = False, stops: bool = False,
+                   estimated: bool = False) -> None:
+        self._release(tokens, calls, cost)
+        await self.caller._bus.publish(
+            Settled(key=self.request.key, try_=self.number, error=told, tokens_in=tokens, cost=cost, calls=calls, again=again,
+                    stops=stops, estimated=estimated))
+
+    def _release(self, tokens: int, calls: int, cost: int) -> None:
+        self.reservation.settle(tokens, calls, cost)
+        self.admission.settle(tokens)
 
 
 def _stored(model: Model, reply: Reply) -> bytes:
     """A reply as the journal keeps it. Raises AttemptFailed for one that is not what the port says."""
-    counts = (reply.tokens_in, reply.tokens_out)
-    if not isinstance(reply.text, str | None) or not all(type(count) is int and count >= 0 for count in counts):
+    counts = {"tokens_in": reply.tokens_in, "tokens_out": reply.tokens_out, "tokens_cached": reply.tokens_cached}
+    if not isinstance(reply.text, str | None) or not all(type(count) is int and count >= 0 for count in counts.values()):
         raise AttemptFailed(f"the model {model.name} gave a Reply whose `text` is no text, or whose tokens are no counts")
+    told = {name: value for name, value in (("tokens_cached", reply.tokens_cached), ("estimated", reply.estimated),
+                                            ("cut", reply.cut)) if value}
     try:
-        return canonical({"text": reply.text, "value": reply.value, "tokens_in": counts[0], "tokens_out": counts[1]})
+        return canonical({"text": reply.text, "value": reply.value, "tokens_in": reply.tokens_in,
+                          "tokens_out": reply.tokens_out, **told})
     except (TypeError, ValueError, RecursionError) as error:
         raise AttemptFailed(f"the model {model.name} gave what is not JSON: {error}") from error

@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
+from metaflow_agents.models.tariff import Tariff
 from metaflow_agents.schema.model import canonical
 from metaflow_agents.schema.model import digest as digest_of
+
+MAX_TOKENS = 8192                   # of an answer, unless the SOP says otherwise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traits:
+    """What a model is besides its name.
+
+    `endpoint`: the base URL that its limits hold for; None where it needs none. `max_tokens` bounds an answer.
+    `parameters` go with every request (`temperature`). `tariff`: what it costs; None where nobody knows.
+    """
+
+    endpoint: str | None = None
+    max_tokens: int = MAX_TOKENS
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    tariff: Tariff | None = None
 
 
 @dataclass(frozen=True, kw_only=True)       # no slots: what is computed of a request is kept in it
@@ -18,7 +35,8 @@ class ModelRequest:
     `key` is the call's identity in the journal (`write@1~0/turn.0`), `role` and `step` who asks for what.
     `messages`: chat messages, each `{"role": "system" | "user" | "assistant", "content": text}`.
     `schema`: the JSON Schema that the answer must fit, or None for text and files. `patterns`: the path patterns to which
-    the files asked for are confined; empty where no files are asked for. `max_tokens` bounds the answer.
+    the files asked for are confined; empty where no files are asked for. `max_tokens` bounds the answer, `parameters` are
+    the model's. `watch`, which is no part of what is asked, is given each piece of text as it comes, where somebody looks.
     """
 
     key: str
@@ -29,7 +47,9 @@ class ModelRequest:
     schema: Mapping[str, Any] | None = None
     patterns: tuple[str, ...] = ()
     tools: tuple[Mapping[str, Any], ...] = ()
-    max_tokens: int = 8192
+    max_tokens: int = MAX_TOKENS
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    watch: Callable[[str], None] | None = field(default=None, compare=False, repr=False)
 
     @property
     def _asked(self) -> dict[str, Any]:
@@ -46,8 +66,13 @@ class ModelRequest:
     @cached_property
     def digest(self) -> str:
         """Fingerprint of all that decides the answer: model, messages, parameters, schema, tools; not the key."""
-        how = canonical({"model": self.model, "parameters": {"max_tokens": self.max_tokens}})
+        how = canonical({"model": self.model, "parameters": {**self.parameters, "max_tokens": self.max_tokens}})
         return digest_of(how + self._sent)[:32]
+
+    @cached_property
+    def prompt(self) -> str:
+        """Fingerprint of what is asked, whoever is asked: messages, schema, tools. A recording is matched by it."""
+        return digest_of(self._sent)[:32]
 
     @property
     def worst_tokens(self) -> int:
@@ -57,20 +82,25 @@ class ModelRequest:
     def stored(self) -> bytes:
         """Canonical JSON, as the journal keeps it."""
         return canonical({"key": self.key, "role": self.role, "step": self.step, "model": self.model,
-                          "max_tokens": self.max_tokens, **self._asked})
+                          "max_tokens": self.max_tokens, **({"parameters": dict(self.parameters)} if self.parameters else {}),
+                          **self._asked})
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
     """What came back: text, or a JSON value in `value` where the model gives typed answers; and what it cost.
 
-    A `python:` function may leave both counts at 0: they are then estimated.
+    A `python:` function may leave both counts at 0: they are then estimated. `tokens_cached` are those of `tokens_in` that
+    the endpoint had cached; `estimated`: it told no counts. `cut`: the answer ended at its longest length, not of itself.
     """
 
     text: str | None = None
     value: Any = None
     tokens_in: int = 0
     tokens_out: int = 0
+    tokens_cached: int = 0
+    estimated: bool = False
+    cut: bool = False
 
     @property
     def said(self) -> str:
@@ -93,5 +123,19 @@ class Model(Protocol):
         ...
 
     async def ask(self, request: ModelRequest) -> Reply:
-        """Answer. Raises RunError (or what the function of a `python:` model raises) where there is no answer."""
+        """Answer. Where there is none: raises CallFailed for a fault of the wire, RunError otherwise (or what the function of
+        a `python:` model raises).
+        """
         ...
+
+
+def traits(model: Model) -> Traits:
+    """A model's traits; those of one that tells none are the plain ones."""
+    found: Traits = getattr(model, "traits", Traits())
+    return found
+
+
+def worst_tokens(model: Model, request: ModelRequest) -> tuple[int, int]:
+    """Tokens in and out that a call can cost at most: what the model itself says (`worst(request)`), or the request's bytes."""
+    told: Callable[[ModelRequest], tuple[int, int]] | None = getattr(model, "worst", None)
+    return (request.worst_tokens - request.max_tokens, request.max_tokens) if told is None else told(request)

@@ -10,8 +10,9 @@ from metaflow_agents.errors import ModelMissing, UsageError
 from metaflow_agents.models.dry import DryModel
 from metaflow_agents.models.port import Model, ModelRequest
 from metaflow_agents.models.python import PythonModel, load_function
+from metaflow_agents.schema.sop import EndpointModel
 
-Given = str | Callable[[ModelRequest], Any] | Model
+Given = str | EndpointModel | Callable[[ModelRequest], Any] | Model
 WAYS = ("ways to get one: `--model dry` walks the SOP free of charge; `--model python:FILE.py:function` asks a "
         "function of yours; SOP_MODEL or `models: {default: …}` in the SOP name one for good")
 _NOT_BUILT = ("openai:", "replay:", "manual")
@@ -36,8 +37,8 @@ class Models:
         return found
 
 
-def resolve(used: Iterable[str | None], written: Mapping[str, str], given: Mapping[str, Given], folders: Sequence[Path],
-            fallback: str | None = None) -> tuple[Models, dict[str, str]]:
+def resolve(used: Iterable[str | None], written: Mapping[str, str | EndpointModel], given: Mapping[str, Given],
+            folders: Sequence[Path], fallback: str | None = None) -> tuple[Models, dict[str, str]]:
     """The models for the names that are used, and what the journal says of them (name → model).
 
     `written` are the SOP's `models`, `given` those of the command line (`*` answers for everybody who is not named there),
@@ -62,6 +63,8 @@ def resolve(used: Iterable[str | None], written: Mapping[str, str], given: Mappi
 
 
 def _made(given: Given, folders: Sequence[Path]) -> Model:
+    if isinstance(given, EndpointModel):
+        raise ModelMissing(f"`{given.name}`: endpoints are not built in this version; {WAYS}")
     if not isinstance(given, str):
         if isinstance(given, Model):
             return given

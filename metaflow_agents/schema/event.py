@@ -13,7 +13,7 @@ from pydantic import Field, TypeAdapter
 
 from metaflow_agents.schema.model import Value
 
-Outcome = Literal["success", "failure", "stopped", "interrupted", "until", "budget"]
+Outcome = Literal["success", "failure", "stopped", "interrupted", "until", "budget", "endpoint"]
 
 
 class _Event(Value):
@@ -94,6 +94,7 @@ class Reserved(_Event):
     request: str = Field(description="digest of the request's canonical JSON")
     model: str
     tokens: int = Field(description="worst case, in tokens")
+    cost: int = Field(0, description="worst case, in picodollars (10⁻¹² US dollars)")
 
 
 class Settled(_Event):
@@ -105,8 +106,13 @@ class Settled(_Event):
     reply: str | None = Field(None, description="digest of the reply; None where it failed")
     error: str | None = None
     stops: bool = Field(False, description="the run stops with that error; without it the attempt failed, on a resume too")
+    again: bool = Field(False, description="this try failed and another one follows: the call is not over")
+    calls: int = Field(1, description="0 where the endpoint did not take the request up")
     tokens_in: int = 0
     tokens_out: int = 0
+    tokens_cached: int = Field(0, description="of those in: what the endpoint had cached")
+    cost: int = Field(0, description="picodollars (10⁻¹² US dollars)")
+    estimated: bool = Field(False, description="nobody told the tokens: they are the worst case or an estimate")
 
 
 class Observed(_Event):

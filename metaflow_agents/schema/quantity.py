@@ -38,6 +38,18 @@ def count(written: object) -> int:
     return int(value)
 
 
+def dollars(written: object) -> float:
+    """`5`, `0.25`, `$5` as US dollars above 0. Raises ValueError, saying the forms."""
+    text = written.strip().removeprefix("$") if isinstance(written, str) else written
+    try:
+        value = float("nan") if isinstance(text, bool) else float(text)     # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        value = float("nan")
+    if not 0 < value <= 10**9:
+        raise ValueError(f"{written!r} is not an amount: write US dollars above 0, like 5 or 0.25")
+    return value
+
+
 def window(written: object) -> tuple[int, str]:
     """`40 turns` or `16k tokens` as (number, unit). Raises ValueError, saying the forms."""
     if isinstance(written, str):

@@ -23,7 +23,6 @@ NAME_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*$"
 
 NOT_BUILT: dict[str, dict[str, str]] = {
     "sop": {
-        "limits": "rate limits of an endpoint come with endpoint models",
         "policy": "permissions come with acting tools",
         "secrets": "secrets come with acting tools",
         "tools": "tools come with acting tools",
@@ -52,7 +51,6 @@ NOT_BUILT: dict[str, dict[str, str]] = {
         "reflect": "reflections come with memory beyond the window",
         "lessons": "lessons come with memory beyond the window",
     },
-    "budget": {"usd": "prices come with endpoint models"},
 }
 
 
@@ -79,6 +77,7 @@ def _expression(written: object) -> object:
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 Seconds = Annotated[float, BeforeValidator(_told(quantity.seconds))]
 Count = Annotated[int, BeforeValidator(_told(quantity.count))]
+Dollars = Annotated[float, BeforeValidator(_told(quantity.dollars))]
 Window = Annotated[tuple[int, str], BeforeValidator(_told(quantity.window))]
 Expression = Annotated[str, BeforeValidator(_expression), Field(min_length=1)]
 Template = Annotated[str, Field(min_length=1)]
@@ -88,9 +87,41 @@ Texts = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 class Budget(Value):
     """Caps that are never overrun; a call's worst case is reserved before it is sent."""
 
+    usd: Dollars | None = Field(None, description="US dollars; every model under the cap has to have a price")
     tokens: Count | None = Field(None, description="tokens in and out, all calls together")
     calls: Count | None = Field(None, description="model calls")
     time: Seconds | None = Field(None, description="seconds of wall time, or like `30m`")
+
+
+class Price(Value):
+    """What an endpoint asks for, in US dollars for a million tokens."""
+
+    in_: Annotated[float, Field(ge=0)] = Field(alias="in", description="for a million tokens of the request")
+    out: Annotated[float, Field(ge=0)] = Field(description="for a million tokens of the answer, reasoning included")
+    cached: Annotated[float, Field(ge=0)] | None = Field(
+        None, description="for a million tokens of the request that the endpoint had cached; by default as `in`")
+
+
+class EndpointModel(Value):
+    """A model behind an endpoint that speaks the OpenAI chat-completions protocol."""
+
+    name: str = Field(min_length=1, description="what the endpoint calls it")
+    endpoint: str | None = Field(
+        None, description="its base URL, `http://localhost:8000/v1`; by default OPENAI_BASE_URL, or OpenAI's own")
+    key: str | None = Field(None, description="the environment variable that holds its key; by default OPENAI_API_KEY")
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = Field(None, description="by default the endpoint's own")
+    max_tokens: Count | None = Field(None, description="longest answer, in tokens; always sent; by default 8192")
+    timeout: Seconds | None = Field(None, description="longest silence of the endpoint; by default 10m")
+    price: Price | None = Field(None, description="US dollars for a million tokens; by default as published")
+    parameters: dict[str, Any] = Field(default_factory=dict, description="sent with every request as they stand: `seed`, `top_p`")
+
+
+class Limits(Value):
+    """What an endpoint allows, for all roles of all runs in the process."""
+
+    rpm: Count | None = Field(None, description="requests in any 60 seconds")
+    tpm: Count | None = Field(None, description="tokens in any 60 seconds, in and out")
+    concurrency: Count | None = Field(None, description="requests under way at once")
 
 
 class Memory(Value):
@@ -294,7 +325,8 @@ class SOP(Value):
     success: Expression | None = Field(None, description="what the exit status means; by default that every output exists")
     tests: dict[Name, Case] = Field(default_factory=dict, description="what `sop test` runs")
     budget: Budget | None = Field(None, description="caps for the whole run")
-    models: dict[str, str] = Field(default_factory=dict, description="names for models; `default` is everybody's")
+    limits: Limits | None = Field(None, description="what each endpoint of the SOP's models allows")
+    models: dict[str, str | EndpointModel] = Field(default_factory=dict, description="names for models; `default` is everybody's")
 
     @field_validator("language")
     @classmethod

@@ -175,7 +175,8 @@ def _parameters(c: Context, spot: Place, strategy: str, given: Mapping[str, Any]
 
 def _models(c: Context) -> None:
     for name, model in c.sop.models.items():
-        check_model(c, ("models", name), model, named=False)
+        if isinstance(model, str):
+            check_model(c, ("models", name), model, named=False)
     for name, role in c.sop.roles.items():
         if role.model is not None:
             check_model(c, ("roles", name, "model"), role.model)
