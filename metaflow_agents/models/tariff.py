@@ -1,0 +1,63 @@
+"""What a call costs, in picodollars (10⁻¹² US dollars): whole numbers, so that sums are exact and a cap is a cap."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Protocol
+
+from metaflow_agents.schema.sop import Price
+
+PICO = 10**12                       # picodollars in a US dollar
+
+
+class Tariff(Protocol):
+    """The prices of one model."""
+
+    def cost(self, tokens_in: int, tokens_out: int, cached: int = 0) -> int:
+        """Picodollars for a call; `cached` of the tokens in came from the endpoint's cache."""
+        ...
+
+    def worst(self, tokens_in: int, tokens_out: int) -> int:
+        """No call with at most so many tokens costs more."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Flat:
+    """One price a token each way, whatever the length: picodollars, which are also US dollars for a million tokens × 10⁶."""
+
+    in_: int
+    out: int
+    cached: int
+
+    @classmethod
+    def of(cls, price: Price) -> Flat:
+        """The tariff of a written price."""
+        cached = price.in_ if price.cached is None else price.cached
+        return cls(_a_token(price.in_), _a_token(price.out), _a_token(cached))
+
+    def cost(self, tokens_in: int, tokens_out: int, cached: int = 0) -> int:
+        """See `Tariff.cost`."""
+        cached = min(cached, tokens_in)
+        return (tokens_in - cached) * self.in_ + cached * self.cached + tokens_out * self.out
+
+    def worst(self, tokens_in: int, tokens_out: int) -> int:
+        """See `Tariff.worst`: a cached token may be the dearer one."""
+        return tokens_in * max(self.in_, self.cached) + tokens_out * self.out
+
+
+def _a_token(a_million: float) -> int:
+    """Picodollars a token; rounded up, so that a journal never tells less than what is paid."""
+    exact = Decimal(str(a_million)) * 10**6
+    return int(exact.to_integral_value(rounding="ROUND_CEILING"))
+
+
+def dollars(cost: int) -> str:
+    """Picodollars as people read them: `$1.20`, `$0.0042`, `$0`."""
+    if not cost:
+        return "$0"
+    amount = Decimal(cost) / PICO
+    if amount >= 1:
+        return f"${amount:,.2f}"
+    return "$" + format(amount.quantize(Decimal(1).scaleb(amount.adjusted() - 1)), "f")
