@@ -299,6 +299,7 @@ _OUTCOMES = {
     "interrupted": "it was cancelled",
     "until": "the step named by `until` is done",
     "budget": "a cap was met",
+    "endpoint": "an endpoint refuses every call: a wrong key, an unknown model",
 }
 
 
