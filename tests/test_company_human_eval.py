@@ -1,0 +1,70 @@
+"""The software company on 82 problems of HumanEval: what the tests print is what mends the planted bug, and nothing else is.
+
+The staff (`human_eval_desk.py`) sees its prompts only. With the feedback taken out of them nothing is ever mended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from pathlib import Path
+
+import pytest
+from human_eval_desk import MODULE, Problem, Staff, problems
+
+from metaflow_agents import run
+from metaflow_agents.sop.library import shipped_folder
+
+DATA = os.environ.get("SOP_TEST_DATA")
+pytestmark = pytest.mark.skipif(DATA is None, reason="SOP_TEST_DATA does not name a folder with public data")
+AT_ONCE = 3
+_FEEDBACK = re.compile(r"\n *\{% for failure in test_result\.failures %\}.*?\{% endfor %\}", re.DOTALL)
+
+
+async def solved(problem: Problem, sop: Path | str, workspace: Path) -> bool:
+    """Whether the company's run succeeds, and with the canonical solution."""
+    result = await run(sop, idea=problem.prompt, model=Staff([problem]).answer, workspace=workspace)
+    assert result.outcome in ("success", "failure"), f"{problem.task_id}: {result.reason}"
+    return result.ok and result["source"][MODULE].rstrip().endswith(problem.canonical_solution.rstrip())
+
+
+async def all_of(chosen: list[Problem], sop: Path | str, workspace: Path) -> list[str]:
+    """The problems that were solved."""
+    room = asyncio.Semaphore(AT_ONCE)
+
+    async def one(problem: Problem) -> str | None:
+        async with room:
+            return problem.task_id if await solved(problem, sop, workspace / problem.task_id) else None
+    return [done for done in await asyncio.gather(*(one(problem) for problem in chosen)) if done is not None]
+
+
+def without_feedback(folder: Path) -> Path:
+    """The company, and in its prompts nothing of what the tests printed."""
+    text = (shipped_folder("sops") / "software_company.yaml").read_text(encoding="utf-8")
+    cut, places = _FEEDBACK.subn("", text)
+    assert places == 2, "triage and fix_code tell what the tests printed"
+    for file in shipped_folder("sops").glob("*"):
+        if file.is_file():
+            (folder / file.name).write_bytes(file.read_bytes())
+    (folder / "deaf_company.yaml").write_text(cut, encoding="utf-8")
+    return folder / "deaf_company.yaml"
+
+
+async def test_every_planted_bug_is_mended(tmp_path: Path) -> None:
+    known = problems(Path(DATA or ""))
+    assert len(known) == 82
+    done = await all_of(known, "software_company.yaml", tmp_path)
+    assert sorted(done) == sorted(problem.task_id for problem in known)
+
+
+async def test_without_the_feedback_none_is(tmp_path: Path) -> None:
+    some = problems(Path(DATA or ""))[::9]
+    (tmp_path / "sops").mkdir()
+    assert await all_of(some, without_feedback(tmp_path / "sops"), tmp_path) == []
+
+
+@pytest.mark.slow
+async def test_without_the_feedback_none_of_all_is(tmp_path: Path) -> None:
+    (tmp_path / "sops").mkdir()
+    assert await all_of(problems(Path(DATA or "")), without_feedback(tmp_path / "sops"), tmp_path) == []
