@@ -163,6 +163,10 @@ class Circles:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 parts = [*node.decorator_list, *node.args.defaults, *(one for one in node.args.kw_defaults if one)]
                 yield _Event(node.lineno, (node.name,), asks=tuple(self._asked(module, parts)), guarded=guarded, node=node)
+            case ast.AnnAssign():
+                parts = [part for part in (node.value, None if module.lazy_annotations else node.annotation) if part is not None]
+                yield _Event(node.lineno, tuple(one.name for one in bindings([node]) if one.kind == "value"),
+                             asks=tuple(self._asked(module, parts)), guarded=guarded, node=node)
             case _:
                 yield _Event(node.lineno, tuple(one.name for one in bindings([node])), asks=tuple(self._asked(module, [node])),
                              guarded=guarded, node=node)

@@ -50,7 +50,7 @@ def parsed(text: str) -> ast.stmt:
         raise BadSignature(f"the signature is empty; {_FORMS}")
     if _HEAD.match(text):
         text = _decorators_on_lines(text)
-        attempts = [text, f"{text} ...", f"{text}: ..."]
+        attempts = [f"{text}: ...", text, f"{text} ..."]                # the form that a design has comes first
     else:
         attempts = [text]
     for attempt in attempts:

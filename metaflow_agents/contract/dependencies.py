@@ -14,6 +14,8 @@ from metaflow_agents.contract.names import catches_import, is_typing_test
 from metaflow_agents.contract.repository import Repository
 
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*([^;]*)(;.*)?")
+_STANDARD = sys.stdlib_module_names | {"annotationlib", "compression"}
+"""With those that came after Python 3.11: who imports them looks at the version first."""
 _IRREGULAR = {
     "pyyaml": "yaml", "pillow": "PIL", "beautifulsoup4": "bs4", "python-dateutil": "dateutil", "scikit-learn": "sklearn",
     "opencv-python": "cv2", "pyjwt": "jwt", "python-dotenv": "dotenv", "protobuf": "google", "pyserial": "serial", "attrs": "attr",
@@ -70,7 +72,7 @@ class Imports:
                 [node.module] if not node.level and node.module else []
             for dotted in names:
                 root = dotted.partition(".")[0]
-                if root in sys.stdlib_module_names or root in repository.roots or root in self._allowed:
+                if root in _STANDARD or root in repository.roots or root in self._allowed:
                     continue
                 why = self._why(repository, module, root, dotted)
                 if why:
@@ -78,9 +80,10 @@ class Imports:
 
     def _why(self, repository: Repository, module: Module, root: str, dotted: str) -> str | None:
         sibling = f"{module.package}.{dotted}" if module.package else dotted
-        inside = [name for name in repository.modules if name == sibling or name.endswith(f".{dotted}")]
+        inside = [name for name in (sibling, f"{module.name.partition('.')[0]}.{dotted}")
+                  if name in repository.modules and name != module.name]
         if inside:
-            best = sibling if sibling in inside else inside[0]
+            best = inside[0]
             return f"`import {dotted}`: there is no top-level module `{root}`; mend: name it from the package's root, `{best}`"
         if self._vague:
             return None
@@ -98,6 +101,8 @@ def _executed(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
             yield node
         elif isinstance(node, ast.If) and is_typing_test(node.test):
             ends.extend(node.orelse)
+        elif isinstance(node, ast.expr):
+            continue
         elif isinstance(node, ast.Try | ast.TryStar) and catches_import(node):
             ends.extend([*node.orelse, *node.finalbody])       # a handler's own import is the other way to do it: it is trusted too
         else:

@@ -9,7 +9,7 @@ from typing import Any
 from metaflow_agents.contract.callables import prevailing
 from metaflow_agents.contract.declared import headline
 from metaflow_agents.contract.module import Class, Module, literal
-from metaflow_agents.contract.names import Binding
+from metaflow_agents.contract.names import Binding, last_name
 from metaflow_agents.contract.repository import Repository, module_of
 
 _LONGEST = 60
@@ -67,9 +67,11 @@ def _interface(module: Module) -> Iterator[dict[str, Any]]:
 
 
 def _members(cls: Class) -> Iterator[dict[str, str]]:
+    fields = any(last_name(one) in ("dataclass", "NamedTuple") for one in (*cls.node.decorator_list, *cls.node.bases))
     for name, bound in cls.members.items():
         real = [one for one in prevailing(bound) if not one.typing and one.kind in ("function", "value", "note", "class")]
-        if real and (not name.startswith("_") or (name.startswith("__") and name.endswith("__") and real[0].kind == "function")):
+        is_field = fields and bool(real) and real[0].annotation is not None
+        if real and (is_field or not name.startswith("_") or (name.startswith("__") and name.endswith("__") and real[0].kind == "function")):
             yield {"signature": _signature(real[0]), "does": _told(real[0].node)}
     for name in cls.attributes:
         if not name.startswith("_") and name not in cls.members:
@@ -83,5 +85,6 @@ def _signature(binding: Binding) -> str:
     value = ""
     if binding.value is not None and (literal(binding.value)[0] or typed):
         text = ast.unparse(binding.value)
-        value = f" = {text}" if len(text) <= _LONGEST and "\n" not in text else " = ..." if typed else ""
+        whole = len(text) <= _LONGEST or last_name(binding.value) == "field"
+        value = f" = {text}" if whole and "\n" not in text else " = ..." if typed else ""
     return f"{binding.name}{typed}{value}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from metaflow_agents.contract.names import Binding, Function, bindings, declared_global, last_name
+from metaflow_agents.contract.names import Binding, Function, bindings, last_name
 
 _DYNAMIC = frozenset({"exec", "eval", "globals"})
 _RESPECTED = frozenset({"dataclass", "total_ordering", "runtime_checkable", "final", "unique", "abstractmethod", "deprecated",
@@ -26,14 +26,19 @@ class Module:
     tree: ast.Module
 
     @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """Every node of the tree, walked once."""
+        return list(ast.walk(self.tree))
+
+    @cached_property
     def names(self) -> dict[str, list[Binding]]:
         """Name → every statement that binds it at the level of the module, `global` statements in functions included."""
         found: dict[str, list[Binding]] = {}
         for binding in bindings(self.tree.body):
             found.setdefault(binding.name, []).append(binding)
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                for name in declared_global(node.body):
+        for node in self.nodes:
+            if isinstance(node, ast.Global):
+                for name in node.names:
                     found.setdefault(name, []).append(Binding(name, "value", node.lineno, node, maybe=True))
         return found
 
@@ -47,7 +52,7 @@ class Module:
         """Whether it may come to hold names that its text does not show."""
         if "__getattr__" in self.names:
             return True
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.Name) and node.id in _DYNAMIC:
                 return True
             if isinstance(node, ast.Attribute) and node.attr == "modules" and last_name(node.value) == "sys":
@@ -65,17 +70,17 @@ class Module:
     @cached_property
     def _grows_all(self) -> bool:
         return any(isinstance(node, ast.AugAssign) and last_name(node.target) == "__all__" for node in self.tree.body) or any(
-            isinstance(node, ast.Attribute) and last_name(node.value) == "__all__" for node in ast.walk(self.tree))
+            isinstance(node, ast.Attribute) and last_name(node.value) == "__all__" for node in self.nodes)
 
     @cached_property
     def lazy_annotations(self) -> bool:
         """Whether annotations are text at run time (`from __future__ import annotations`)."""
-        return any(found.source == "__future__" and found.target == "annotations" for found in self.names.get("annotations", []))
+        return any(found.source == "__future__" and found.target == "annotations" for every in self.names.values() for found in every)
 
     @cached_property
     def classes(self) -> dict[ast.ClassDef, Class]:
         """Each class of the file, those inside others too."""
-        return {node: Class(self, node) for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef)}
+        return {node: Class(self, node) for node in self.nodes if isinstance(node, ast.ClassDef)}
 
 
 def texts(node: ast.expr) -> list[str] | None:
@@ -87,8 +92,8 @@ def texts(node: ast.expr) -> list[str] | None:
 
 
 def literal(node: ast.expr | None) -> tuple[bool, Any]:
-    """(whether it is a plain value, that value)."""
-    if node is None:
+    """(whether it is a plain value, that value). `...` stands for one that is not told."""
+    if node is None or (isinstance(node, ast.Constant) and node.value is ...):
         return False, None
     try:
         return True, ast.literal_eval(node)
@@ -120,6 +125,12 @@ class Class:
                 if isinstance(one.node, ast.FunctionDef | ast.AsyncFunctionDef)]
 
     @cached_property
+    def _within(self) -> dict[Function, list[ast.AST]]:
+        """Method → its nodes that set attributes, read `__dict__`, or call something."""
+        return {method: [node for node in ast.walk(method) if isinstance(node, ast.AnnAssign | ast.Attribute | ast.Call)]
+                for method in self.methods}
+
+    @cached_property
     def attributes(self) -> dict[str, list[ast.expr | None]]:
         """What methods set on their object (`self.x = …`), and `__slots__`: name → annotations, where there are any."""
         found: dict[str, list[ast.expr | None]] = {}
@@ -132,7 +143,7 @@ class Class:
             yield from ((name, None) for name in (texts(slots.value) or [] if slots.value else []))
         for method in self.methods:
             own = first_parameter(method)
-            for node in ast.walk(method):
+            for node in self._within[method]:
                 if isinstance(node, ast.AnnAssign) and _is_own(node.target, own):
                     yield node.target.attr, node.annotation          # type: ignore[union-attr]
                 elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and _is_own(node, own):
@@ -154,9 +165,13 @@ class Class:
             return True
         return any(self._opens(method) for method in self.methods)
 
-    @staticmethod
-    def _opens(method: Function) -> bool:
-        for node in ast.walk(method):
+    @cached_property
+    def own(self) -> frozenset[ast.AST]:
+        """The places where a method sets an attribute of its own object."""
+        return frozenset(node for method in self.methods for node in self._within[method] if _is_own(node, first_parameter(method)))
+
+    def _opens(self, method: Function) -> bool:
+        for node in self._within[method]:
             if isinstance(node, ast.Attribute) and node.attr == "__dict__":
                 return True
             if isinstance(node, ast.Call) and last_name(node.func) in ("setattr", "__setattr__", "vars"):
@@ -172,5 +187,5 @@ def first_parameter(method: Function) -> str:
     return places[0].arg if places else ""
 
 
-def _is_own(node: ast.expr, own: str) -> bool:
+def _is_own(node: ast.AST, own: str) -> bool:
     return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == own and bool(own)

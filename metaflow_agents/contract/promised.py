@@ -72,8 +72,8 @@ class Promised:
                 yield from self._stands_in(entry, written, line)
             case "value" | "note", "value":
                 yield from self._value(entry, entry.binding.name, written, line)
-            case "value" | "note", _ if _is_callable_type(declared.annotation):
-                return
+            case "value" | "note", _ if _is_callable_type(declared.annotation) or not literal(declared.value)[0]:
+                return                           # a function or a class is a value too
             case _:
                 yield line, self._other_kind(entry, declared.name, _KINDS[declared.kind if declared.kind != "note" else "value"],
                                              _KINDS[found.means])
@@ -115,7 +115,7 @@ class Promised:
         """A constant whose value the design gives has that value."""
         plain, wanted = literal(entry.binding.value)
         known, there = literal(written.value)
-        if plain and known and wanted is not ... and (wanted != there or type(wanted) is not type(there)):
+        if plain and known and (wanted != there or type(wanted) is not type(there)):
             shown = ast.unparse(written.value) if written.value is not None else ""
             yield line, (f"`{name}` is `{shown[:80]}`; the design promises `{entry.written}`; mend: give it the value that the design has")
 
@@ -178,6 +178,8 @@ class Promised:
                 return
             return
         owner, bound = found
+        if member.binding.kind == "value" and any(name in one.attributes for one in lineage.classes):
+            return                                           # its objects have their own, whatever the class has
         judged = [list(self._of_member(member, whole, one, owner)) for one in prevailing(bound)]
         if judged and all(judged):
             yield from judged[-1]

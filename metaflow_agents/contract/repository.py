@@ -15,6 +15,8 @@ from metaflow_agents.contract.names import Binding, last_name
 
 Means = Literal["module", "function", "class", "value", "outside", "unknown", "missing"]
 
+OF_MODULES = frozenset({"__file__", "__name__", "__doc__", "__path__", "__spec__", "__loader__", "__package__", "__builtins__",
+                        "__annotations__", "__dict__", "__cached__", "__debug__"})
 _EMPTY_BASES = frozenset({"typing.Generic", "typing.Protocol", "typing_extensions.Generic", "typing_extensions.Protocol", "abc.ABC"})
 _ENUMS = frozenset(f"enum.{name}" for name in ("Enum", "IntEnum", "StrEnum", "Flag", "IntFlag"))
 _OF_ENUMS = frozenset({"name", "value", "_name_", "_value_", "__members__"})
@@ -151,15 +153,18 @@ class Repository:
         bound = [one for one in module.names.get(name, ()) if one.kind != "note" and (typing or not one.typing)]
         if bound:
             return [found for one in bound for found in self.meaning(module, one, seen | {mark})]
+        found = []
         for star in module.stars:
             target = self.modules.get(self.absolute(module, star.source) or "")
             if target is not None and (target.listed is None or name in target.listed):
-                found = self.look(target, name, typing=typing, seen=seen | {mark})
-                if found != [MISSING]:
-                    return found
+                found += [one for one in self.look(target, name, typing=typing, seen=seen | {mark}) if one.means != "missing"]
         inner = f"{module.name}.{name}"
         if self.holds(inner) and self._is_package(module):
-            return [self._module(inner)]
+            found.append(self._module(inner))
+        if found:
+            return found
+        if name in OF_MODULES:
+            return [UNKNOWN]
         return [UNKNOWN] if self.is_open(module) else [MISSING]
 
     def meaning(self, module: Module, binding: Binding, seen: frozenset[tuple[str, str]] = frozenset()) -> list[Found]:
@@ -252,26 +257,27 @@ class Repository:
         return self._lineages[cls]
 
     def _traced(self, cls: Class) -> Lineage:
-        classes, builtin, outside, whole = [cls], list[type](), list[str](), not cls.dynamic
+        orders: list[list[Class]] = []
+        builtin, outside, whole = list[type](), list[str](), not cls.dynamic
         for base in cls.node.bases:
             found = self.expression(cls.module, base)
-            parent = found[0]
-            if len(found) > 1 or parent.means not in ("class", "outside"):
-                whole = False
-            elif parent.cls is not None:
-                above = self.lineage(parent.cls)
-                classes += [one for one in above.classes if one not in classes]
-                builtin += above.builtin
-                outside += above.outside
-                whole = whole and above.whole
-            else:
-                outside.append(parent.dotted)
-                kind = getattr(builtins, parent.dotted.removeprefix("builtins."), None)
-                if parent.dotted.startswith("builtins.") and isinstance(kind, type):
-                    builtin.append(kind)
-                elif parent.dotted not in _EMPTY_BASES | _ENUMS | _TUPLES:
-                    whole = False
-        return Lineage(tuple(classes), tuple(builtin), tuple(outside), whole)
+            whole = whole and len(found) == 1 and found[0].means in ("class", "outside")
+            for parent in found:
+                if parent.cls is not None and parent.means == "class":
+                    above = self.lineage(parent.cls)
+                    orders.append(list(above.classes))
+                    builtin += above.builtin
+                    outside += above.outside
+                    whole = whole and above.whole
+                elif parent.means == "outside":
+                    outside.append(parent.dotted)
+                    kind = getattr(builtins, parent.dotted.removeprefix("builtins."), None)
+                    if parent.dotted.startswith("builtins.") and isinstance(kind, type):
+                        builtin.append(kind)
+                    elif parent.dotted not in _EMPTY_BASES | _ENUMS | _TUPLES:
+                        whole = False
+        merged = _merged([*orders, [order[0] for order in orders]])
+        return Lineage((cls, *merged), tuple(builtin), tuple(outside), whole)
 
     def every_class(self) -> Iterator[Class]:
         """All classes of the repository."""
@@ -291,11 +297,11 @@ class Repository:
     def attributes_set(self) -> frozenset[str]:
         """Attributes that somebody gives an object from outside (`thing.x = …`, `setattr(thing, "x", …)`): whose is not known."""
         found = set()
+        own = {node for one in self.every_class() for node in one.own}
         for module in self.modules.values():
-            for node in ast.walk(module.tree):
-                if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
-                    if not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")):
-                        found.add(node.attr)
+            for node in module.nodes:
+                if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and node not in own:
+                    found.add(node.attr)
                 elif isinstance(node, ast.Call) and last_name(node.func) == "setattr" and len(node.args) > 1:
                     named = node.args[1]
                     if isinstance(named, ast.Constant) and isinstance(named.value, str):
@@ -305,7 +311,7 @@ class Repository:
     def _note_outer_attributes(self) -> None:
         """`Name.attribute = …` outside of a class gives a module or a class what its own text does not show."""
         for module in self.modules.values():
-            for node in ast.walk(module.tree):
+            for node in module.nodes:
                 if not (isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name)):
                     continue
                 if node.value.id not in module.names:
@@ -316,6 +322,17 @@ class Repository:
                     elif base.module is not None and base.means == "module":
                         base.module.names.setdefault(node.attr, []).append(
                             Binding(node.attr, "value", node.lineno, node, maybe=True))
+
+
+def _merged(orders: list[list[Class]]) -> list[Class]:
+    """The order in which Python looks through ancestors (C3); where there is none, the first that comes."""
+    merged: list[Class] = []
+    orders = [list(order) for order in orders if order]
+    while orders:
+        head = next((order[0] for order in orders if not any(order[0] in other[1:] for other in orders)), orders[0][0])
+        merged.append(head)
+        orders = [rest for order in orders if (rest := [one for one in order if one is not head])]
+    return merged
 
 
 def names_of(path: str) -> tuple[str, str]:

@@ -10,10 +10,8 @@ from typing import Literal
 
 from metaflow_agents.contract.module import Module
 from metaflow_agents.contract.names import Binding, Function, bindings, comprehended, declared_global, parameters
-from metaflow_agents.contract.repository import MISSING, UNKNOWN, Found, Repository
+from metaflow_agents.contract.repository import MISSING, OF_MODULES, UNKNOWN, Found, Repository
 
-OF_MODULES = frozenset({"__file__", "__name__", "__doc__", "__path__", "__spec__", "__loader__", "__package__", "__builtins__",
-                        "__annotations__", "__dict__", "__cached__", "__debug__"})
 _OF_CLASSES = frozenset({"__class__", "__module__", "__qualname__", "__firstlineno__", "__static_attributes__", "__classdict__"})
 
 
@@ -74,10 +72,14 @@ class Place:
             if scope.kind == "class" and depth:
                 continue
             if name in scope.names:
-                return scope.names[name]
+                # A class's body runs from top to bottom: before it binds a name, that name is the module's.
+                return [] if scope.kind == "class" and self._elsewhere(name) else scope.names[name]
             if scope.kind == "class" and name in _OF_CLASSES:
                 return []
         return None
+
+    def _elsewhere(self, name: str) -> bool:
+        return hasattr(builtins, name) or name in self.module.names or any(name in scope.names for scope in self.scopes[:-1])
 
     def knows(self, name: str) -> bool:
         """Whether a name means something here, as far as can be known."""

@@ -13,7 +13,7 @@ from metaflow_agents.contract.callables import constructor, prevailing, signatur
 from metaflow_agents.contract.fault import Fault, there_is
 from metaflow_agents.contract.instances import Instances
 from metaflow_agents.contract.module import Module
-from metaflow_agents.contract.names import catches_import, catches_names, is_typing_test
+from metaflow_agents.contract.names import catches_import, catches_names, is_typing_test, last_name
 from metaflow_agents.contract.repository import MISSING, Found, Repository
 from metaflow_agents.contract.scopes import Place, class_scopes, comprehension_scope, function_scope
 from metaflow_agents.contract.signature import Signature, unbindable
@@ -40,6 +40,7 @@ class Uses:
         self._instances = Instances(self._place)
         self._trust = _Trust()
         self._faults: list[Fault] = []
+        self._asked_for = frozenset(_asked_for(module))
 
     def faults(self) -> list[Fault]:
         """All that can't work, in the order of the file."""
@@ -149,7 +150,7 @@ class Uses:
             for one in (*node.bases, *(keyword.value for keyword in node.keywords)):
                 self._visit(one)
 
-        self._within([outer], heads)
+        self._within([outer] if outer.names else [], heads)
         self._within([outer, inner], lambda: self._statements(node.body))
 
     def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) -> None:
@@ -169,9 +170,9 @@ class Uses:
 
     def _if(self, node: ast.If) -> None:
         self._visit(node.test)
-        typing = is_typing_test(node.test)
-        self._trusting(lambda: self._statements(node.body), typing=typing)
-        self._statements(node.orelse)
+        machine = _asks_machine(node.test)
+        self._trusting(lambda: self._statements(node.body), typing=is_typing_test(node.test), names=machine, imports=machine)
+        self._trusting(lambda: self._statements(node.orelse), names=machine, imports=machine)
 
     def _try(self, node: ast.Try | ast.TryStar) -> None:
         caught_names = catches_names(node)
@@ -188,7 +189,8 @@ class Uses:
         if self._trust.imports or self._trust.typing:
             return
         for alias in node.names:
-            if alias.name.partition(".")[0] in self._repository.roots and not self._repository.holds(alias.name):
+            inside = alias.name.partition(".")[0] in self._repository.roots
+            if inside and not self._repository.holds(alias.name) and not self._may_appear(alias.name):
                 self._say(node, f"`import {alias.name}`: there is no such module in the package; "
                                 f"{there_is(alias.name, self._repository.modules)}; mend: import one that is there")
 
@@ -204,7 +206,7 @@ class Uses:
         if source.partition(".")[0] not in self._repository.roots:
             return
         target = self._repository.modules.get(source)
-        if source in self._repository.unread:
+        if source in self._repository.unread or self._may_appear(source):
             return
         if target is None and source not in self._repository.folders:
             self._say(node, f"`from {written} import {', '.join(alias.name for alias in node.names)}`: there is no module `{source}`; "
@@ -213,6 +215,14 @@ class Uses:
         for alias in node.names:
             if alias.name != "*":
                 self._taken(node, written, source, alias.name)
+
+    def _may_appear(self, dotted: str) -> bool:
+        """Whether a module that no file stands for may be put there at run time, by a package that does such things."""
+        if self._repository.holds(dotted):
+            return False
+        parts = dotted.split(".")
+        above = [self._repository.modules.get(".".join(parts[:end])) for end in range(2, len(parts))]
+        return any(module is not None and self._repository.is_open(module) for module in above)
 
     def _taken(self, node: ast.ImportFrom, written: str, source: str, name: str) -> None:
         target = self._repository.modules.get(source)
@@ -230,7 +240,7 @@ class Uses:
     # --- names, attributes, calls
 
     def _name(self, node: ast.Name) -> None:
-        if self._trust.names or self._trust.typing or self._place.knows(node.id):
+        if self._trust.names or self._trust.typing or self._place.knows(node.id) or node.id in self._asked_for:
             return
         self._say(node, f"`{node.id}` is used and nowhere defined or imported in this file; "
                         f"{there_is(node.id, self._module.names)}; mend: import or define it")
@@ -314,6 +324,19 @@ class Uses:
         if not through_object and signature is not None and not _is_bound_on_class(binding.node):
             signature = signature_of(binding.node)            # `Class.method(object, …)`
         return signature, name
+
+
+def _asks_machine(test: ast.expr) -> bool:
+    """Whether a condition asks which Python or which system it runs on: what holds there may not hold here."""
+    return any(isinstance(one, ast.Attribute) and one.attr in ("version_info", "platform", "name", "implementation", "hexversion")
+               and last_name(one.value) in ("sys", "os", "implementation") for one in ast.walk(test))
+
+
+def _asked_for(module: Module) -> Iterator[str]:
+    """Names that the file itself asks whether they are there (`try: name` … `except NameError`): it knows that they may be missing."""
+    for node in module.nodes:
+        if isinstance(node, ast.Try | ast.TryStar) and catches_names(node):
+            yield from (one.id for statement in node.body for one in ast.walk(statement) if isinstance(one, ast.Name))
 
 
 def _is_bound_on_class(node: ast.AST) -> bool:
