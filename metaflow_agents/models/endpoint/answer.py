@@ -57,7 +57,7 @@ class Malformed(Exception):
 
 
 class ToldError(Exception):
-    """An error in the place of an answer, with status 200. `error`: the object that tells it; `begun`: after some of an answer."""
+    """An error in the place of an answer, with status 200. `error` tells it; `begun`: it came after some of an answer."""
 
     def __init__(self, error: Any, *, begun: bool, usage: Usage | None = None) -> None:
         self.error, self.begun, self.usage = error, begun, usage

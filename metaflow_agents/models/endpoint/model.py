@@ -119,7 +119,8 @@ class Endpoint:
         if usage is None:
             # The worst case: hidden reasoning is billed, so that the length of what is seen bounds nothing.
             return Reply(text, tokens_in=len(prepared.body), tokens_out=request.max_tokens, estimated=True, cut=answer.cut)
-        return Reply(text, tokens_in=usage.tokens_in, tokens_out=usage.tokens_out, tokens_cached=usage.tokens_cached, cut=answer.cut)
+        return Reply(text, tokens_in=usage.tokens_in, tokens_out=usage.tokens_out, tokens_cached=usage.tokens_cached,
+                     cut=answer.cut)
 
     def _nothing(self, request: ModelRequest, answer: Answer, charged: int | None) -> CallFailed:
         if answer.cut:
