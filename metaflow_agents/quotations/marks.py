@@ -15,7 +15,7 @@ SHORT_WORDS = 3
 """Up to so many words in quotation marks are a term, not a quotation, unless a citation stands directly behind them."""
 
 CITATION = re.compile(r"\[(S\d[^\[\]\n]{0,200})\]")
-_TARGET = re.compile(r"S(\d{1,5})\s*(?:[,:]?\s*(?:pp?\.?|pages?)?\s*(\d[\d\s,–—-]*?))?\s*(?:[,;&]|\band\b|$)\s*")
+_TARGET = re.compile(r"S(\d{1,5})\s*(?:[,:]?\s*(?:pp?\.?|pages?)?\s*(\d[\d\s,–—-]*?))?\s*(?:[;&]|,(?=\s*S\d)|\band\b|$)\s*")
 _RANGE = re.compile(r"\s*(\d{1,6})(?:\s*[–—-]+\s*(\d{1,6}))?\s*")
 _ODD_CITATION = re.compile(r"\((S\d{1,5}(?:,\s*pp?\.\s*[\d–-]+)?)\)|\[(s\d{1,5}[^\[\]\n]{0,40})\]")
 # Opening sign → the signs that close it, the usual ones; then those that stand in for them; then what opens another inside.
