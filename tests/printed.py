@@ -1,7 +1,7 @@
 """Writes small PDF files, so that tests have pages with columns, hyphenated lines and ligatures whose every byte is known.
 
-The fonts are the Times of every PDF reader. Their encoding has the ligatures fi and fl at two codes, as typesetting programs place them,
-and letters of Latin-1. Text is set line by line where it is told to stand.
+The fonts are the Times of every PDF reader. Their encoding has the ligatures fi and fl at two codes, as typesetting programs
+place them, and letters of Latin-1. Text is set line by line where it is told to stand.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ class Line:
     font: str = "plain"
 
 
-def column(text: str, x: float, top: float, letters: int = 46, size: float = 10, leading: float = 13, font: str = "plain") -> list[Line]:
+def column(text: str, x: float, top: float, letters: int = 46, size: float = 10, leading: float = 13,
+           font: str = "plain") -> list[Line]:
     """Paragraphs set in lines of so many letters at most. A line is broken at a soft hyphen where that fills it better."""
     lines: list[Line] = []
     y = top

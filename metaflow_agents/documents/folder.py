@@ -72,8 +72,9 @@ def _content(path: str, data: bytes) -> tuple[Kind, str, list[Page], Iterable[st
 
 
 def _stem(path: str) -> str:
-    """A title out of a file's name: `annual_report-2023.pdf` → `annual report 2023`."""
-    return re.sub(r"[_\s-]+", " ", PurePosixPath(path).stem).strip() or path
+    """A title out of a file's name: `annual_report-2023.pdf` → `Annual report 2023`."""
+    words = re.sub(r"[_\s-]+", " ", PurePosixPath(path).stem).strip() or path
+    return words[0].upper() + words[1:]
 
 
 def _about(source: Source, most: int) -> str:

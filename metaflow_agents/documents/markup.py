@@ -18,8 +18,8 @@ _CHARSET = re.compile(rb"""(?:<meta\b[^>]*?charset\s*=\s*["']?|<\?xml\b[^>]*?enc
 _DROPPED = {"script", "style", "template", "noscript", "iframe", "object", "embed", "svg", "canvas", "audio", "video", "head",
             "nav", "button", "select", "textarea", "input", "datalist", "dialog", "map", "math", "-comment", "rt", "rp"}
 _BLOCKS = {"address", "article", "aside", "blockquote", "body", "center", "dd", "details", "div", "dl", "dt", "fieldset",
-           "figcaption", "figure", "footer", "form", "header", "hr", "legend", "li", "main", "ol", "p", "pre", "section", "summary",
-           "table", "tbody", "tfoot", "thead", "tr", "ul", "caption", "search"}
+           "figcaption", "figure", "footer", "form", "header", "hr", "legend", "li", "main", "ol", "p", "pre", "section",
+           "summary", "table", "tbody", "tfoot", "thead", "tr", "ul", "caption", "search"}
 _CONCEALED = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _SPACE = re.compile(r"[ \t\n\f\r]+")                        # HTML's own white space: a no-break space is text
 

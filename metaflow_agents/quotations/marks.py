@@ -1,7 +1,7 @@
 """Finds the quotations and citations in a Markdown text.
 
-The form, as a model finds it natural: `"exact words" [S2, p. 4]`, a plain `[S2]` or `[S1; S3, pp. 2–3]` behind what is said in own
-words, and block quotes (`> …`) that end in a citation or are followed by one. A quotation belongs to the first citation behind it
+The form, as a model finds it natural: `"exact words" [S2, p. 4]`, a plain `[S2]` or `[S1; S3, pp. 2–3]` behind what is said in
+own words, and block quotes (`> …`) that end in a citation or are followed by one. A quotation belongs to the first citation behind it
 in its paragraph. All kinds of double quotation marks count, and single ones around four words and more.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 SHORT_WORDS = 3
-"""Up to so many words in quotation marks are a term, not a quotation, unless a citation stands directly behind them."""
+"""Up to so many words in quotation marks are a term, not a quotation, unless a citation stands behind them in their sentence."""
 
 CITATION = re.compile(r"\[(S\d[^\[\]\n]{0,200})\]")
 _TARGET = re.compile(r"S(\d{1,5})\s*(?:[,:]?\s*(?:pp?\.?|pages?)?\s*(\d[\d\s,–—-]*?))?\s*(?:[;&]|,(?=\s*S\d)|\band\b|$)\s*")
@@ -26,7 +26,7 @@ _ITEM = re.compile(r"\s*(?:[-*+]|\d{1,3}[.)])\s+|\s*#{1,6}\s|\s*\|")
 _FENCE = re.compile(r"^(```|~~~).*?^\1[^\n]*$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)")
 _LINK_TITLE = re.compile(r"(?<=\]\()[^()\n]*(?=\))")
-_BETWEEN = re.compile(r"[\s.,;:!?*_)’”'\"]*")
+_SENTENCE_END = re.compile(r"[.!?。][*_)\]’”'\"]*\s+(?=[^\W\d_a-z]|[“\"„«])|[。！？]")
 _ATTRIBUTION = re.compile(r"\n\s*(?:[-–—]{1,3}|—)\s*[^\n]*$")
 _WORD = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|\\w+(?:[-'’.]\\w+)*")
 
@@ -51,13 +51,15 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class Quotation:
-    """Words in quotation marks, or a block quote: their place (without the marks), their text, the citation they belong to."""
+    """Words in quotation marks, or a block quote: their place (without the marks), their text, the citation that they belong
+    to, and whether it is near: in the same sentence.
+    """
 
     start: int
     end: int
     text: str
     citation: Citation | None
-    adjacent: bool
+    near: bool
     block: bool = False
 
     @property
@@ -68,7 +70,7 @@ class Quotation:
     @property
     def counts(self) -> bool:
         """Whether it is a quotation, and not a term in quotation marks."""
-        return self.adjacent or self.block or self.words > SHORT_WORDS
+        return self.near or self.block or self.words > SHORT_WORDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +165,7 @@ def _block_quote(text: str, start: int, end: int, citations: list[Citation]) -> 
         if citation is not None else re.sub(r"^[ \t]*(?:>[ \t]?)+", "", body, flags=re.MULTILINE)
     body = _unwrapped(body.strip().rstrip("(—– \n"))
     if body:
-        yield Quotation(start, end, body, citation, adjacent=citation is not None, block=True)
+        yield Quotation(start, end, body, citation, near=citation is not None, block=True)
 
 
 def _words_left(text: str) -> bool:
@@ -200,9 +202,9 @@ def _inline(text: str, start: int, end: int, citations: list[Citation], faults: 
             at += 1
             continue
         citation = next((one for one in citations if one.start > closing), None)
-        adjacent = citation is not None and _BETWEEN.fullmatch(text, closing + 1, citation.start) is not None
+        near = citation is not None and _SENTENCE_END.search(text, closing - 1, citation.start) is None
         if words.strip():
-            yield Quotation(at + 1, closing, words, citation, adjacent)
+            yield Quotation(at + 1, closing, words, citation, near)
         at = closing + 1
 
 

@@ -21,7 +21,8 @@ _OWN = re.compile("[\ue000\ue001\ue003-\ue01f]")               # private charact
 _EXPONENT = {ord(sign): 0xE010 + digit for digit, sign in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")}
 _ACCENTS = {0xB4: "'", 0x2018: "'", 0x2019: "'", 0x2032: "'"}        # those that NFKC would take apart, and the commonest marks
 _RAISED = "[⁰¹²³⁴-⁹]+"
-_NOTE = re.compile(rf"(?<=[.,;:!?\"'”’»)]){_RAISED}(?=\s|$)|\s?\[\^[^\]\s]{{1,40}}\]|\s?\[\d{{1,3}}(?:\s?[,–-]\s?\d{{1,3}})*\](?!\()")
+_NOTE = re.compile(rf"(?<=[.,;:!?\"'”’»)]){_RAISED}(?=\s|$)|\s?\[\^[^\]\s]{{1,40}}\]"
+                   r"|\s?\[\d{1,3}(?:\s?[,–-]\s?\d{1,3})*\](?!\()")
 _POWER = re.compile(rf"(?<=\d){_RAISED}")
 _FRACTION = re.compile("(?<=[0-9])(?=[¼-¾⅐-⅞])")
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()\s]*(?:\([^()\s]*\)[^()\s]*)?(?:\s\"[^\"]*\")?\)")

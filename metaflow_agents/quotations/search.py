@@ -68,7 +68,7 @@ def _whole(text: str, start: int, end: int) -> bool:
     before, after = text[start - 1:start], text[end:end + 1]
     if first.isalnum() and (before.isalnum() or before == HYPHEN or (before == "-" and text[start - 2:start - 1].isalnum())):
         return False
-    if first.isdigit() and ((before and before in ".,-" and (before == "-" or text[start - 2:start - 1].isdigit()))):
+    if first.isdigit() and (before and before in ".,-" and (before == "-" or text[start - 2:start - 1].isdigit())):
         return False
     if last.isalnum() and (after.isalnum() or after == HYPHEN):
         return False
@@ -97,7 +97,7 @@ def _pattern(part: str, *, last: bool, loose: bool) -> re.Pattern[str]:
         elif sign == HYPHEN:
             found.append(f"[{HYPHEN}-]?")
         elif sign != EITHER_CASE:
-            found.append((between if before.isalpha() and sign.isalpha() or (loose and number) else "") + re.escape(sign))
+            found.append((between if (before.isalpha() and sign.isalpha()) or (loose and number) else "") + re.escape(sign))
     return re.compile("".join(found) + tail)
 
 
@@ -128,7 +128,6 @@ def nearest(quotation: Iterable[str], source: Normal) -> tuple[Place, float] | N
         # as many words around what is equal as the quotation has there
         first = max(low, low + blocks[0].b - blocks[0].a)
         end = low + blocks[-1].b + blocks[-1].size + len(wanted) - blocks[-1].a - blocks[-1].size
-        place = Place(spans[first][0], spans[min(end, len(spans)) - 1][1])
         if best is None or share > best[1]:
-            best = place, share
+            best = Place(spans[first][0], spans[min(end, len(spans)) - 1][1]), share
     return best if best is not None and best[1] >= _LIKE else None

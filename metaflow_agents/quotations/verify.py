@@ -40,8 +40,8 @@ class Verdict:
 def verify(sections: Mapping[str, str], sources: Sequence[Source]) -> Verdict:
     """Checks the quotations and citations of Markdown texts (name → text) against the sources.
 
-    A fault names the section, the quotation, the source, and the nearest passage of that source with its page; where the words stand
-    in another source, that one. A page that a citation names must be one on which the words stand. Quotations of more than
+    A fault names the section, the quotation, the source, and the nearest passage of that source with its page; where the words
+    stand in another source, that one. A page that a citation names must be one on which the words stand. Quotations of more than
     three words need a citation behind them.
     """
     shelf = _Shelf(sources)
@@ -140,10 +140,9 @@ def _of_quotation(quotation: Quotation, section: str, shelf: _Shelf) -> Found | 
         if place is None:
             continue
         first, last = shelf.pages(target.source, place)
-        if _on_page(target, first, last) or (again := _on_named_page(target, parts, shelf)):
-            if not _on_page(target, first, last):
-                first, last = again
-            return Found(section, quotation.text, target.source, first, last)
+        pages = (first, last) if _on_page(target, first, last) else _on_named_page(target, parts, shelf)
+        if pages is not None:
+            return Found(section, quotation.text, target.source, *pages)
         elsewhere = (f"{shown} stands in {shelf.named(target.source)} on p. {first}, not on the page that {citation.text} names: "
                      f"write [{target.source}, p. {first}]")
     return elsewhere or _not_there(shown, citation, known, parts, quotation, shelf)
@@ -177,7 +176,8 @@ def _not_there(shown: str, citation: Citation, known: list[Target], parts: list[
                key=lambda one: one[2], default=None)
     mend = "quote exactly what stands there, or say it in your own words, without quotation marks"
     if "[" in quotation.text:
-        mend += "; inside a quotation nothing may stand in brackets but a letter of other case, as in [t]he, and [...] for words left out"
+        mend += ("; inside a quotation nothing may stand in brackets but a letter of other case, as in [t]he, "
+                 "and [...] for words left out")
     if near is None:
         return f"{false}, nor anything like it: {mend}"
     return f"{false}. The nearest passage there{shelf.passage(near[0], near[1])}. Mend: {mend}"

@@ -1,7 +1,7 @@
 """The report as one HTML page: the parts of it, for a template to set.
 
-The text comes from a model that read documents from anywhere. So Markdown is rendered without raw HTML, links and images: the only
-links are those that this file makes, from a citation to its source and back, and the page loads nothing.
+The text comes from a model that read documents from anywhere. So Markdown is rendered without raw HTML, links and images: the
+only links are those that this file makes, from a citation to its source and back, and the page loads nothing.
 """
 
 from __future__ import annotations
@@ -90,17 +90,21 @@ class _Setter:
         self._sources = {source.id: source for source in report.sources}
         self._back: dict[str, list[Back]] = defaultdict(list)
         self._cited = 0
-        self._markdown = _markdown()
+        self._markdown = _markdown(report.language)
 
     def set(self, text: str) -> str:
         """Markdown as HTML, quotations and citations marked as such."""
         tokens = self._markdown.parse(_marked(_MARKS.sub("", text)))
-        for token in tokens:
+        quoting = 0
+        for number, token in enumerate(tokens):
+            quoting += token.nesting if token.type.startswith("blockquote") else 0
             if token.type in ("heading_open", "heading_close"):
                 token.tag = f"h{min(6, int(token.tag[1]) + 2)}"          # below the section's own heading
+            elif quoting and token.content.startswith(("—", "–", "-- ")):
+                tokens[number - 1].attrSet("class", "by")                # who said it, under a block quote
             if token.children is not None:
                 token.children = list(self._linked(_paired(token.children)))
-        return self._markdown.renderer.render(tokens, self._markdown.options, {})
+        return str(self._markdown.renderer.render(tokens, self._markdown.options, {}))
 
     def shown(self, source: Listed) -> Shown:
         """A source with its quotations and the ways back."""
@@ -141,18 +145,20 @@ class _Setter:
         return f'<span class="cite">[{"; ".join(parts)}]</span>'
 
 
-def _markdown() -> MarkdownIt:
+def _markdown(language: str) -> MarkdownIt:
+    """Markdown without HTML, links and images. English gets typographic quotation marks; other languages keep what was written."""
     from markdown_it import MarkdownIt
 
-    return MarkdownIt("commonmark", {"html": False}).enable("table").disable(list(_OFF))
+    made = MarkdownIt("commonmark", {"html": False, "typographer": True}).enable("table").disable(list(_OFF))
+    return made.enable("smartquotes") if language.split("-")[0] == "en" else made
 
 
 def _marked(text: str) -> str:
-    """The text with the ends of each quotation marked, its signs inside."""
+    """The text with the ends of each quotation marked, inside its signs."""
     places = [(quotation.start, quotation.end) for quotation in find_marks(text).quotations
               if quotation.counts and not quotation.block]
     for start, end in reversed(places):
-        text = f"{text[:start - 1]}{_OPEN}{text[start - 1:end + 1]}{_CLOSE}{text[end + 1:]}"
+        text = f"{text[:start]}{_OPEN}{text[start:end]}{_CLOSE}{text[end:]}"
     return text
 
 

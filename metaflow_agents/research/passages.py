@@ -1,8 +1,8 @@
 """Chooses what a writer reads of long documents: the passages that speak of a section's question.
 
-Paragraphs are ranked by Okapi BM25 (Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009) over words
-cut to their first letters, which does for endings in many languages what a stemmer does in one. No index is kept: three hundred
-pages are ranked in well under a second.
+Paragraphs are ranked by Okapi BM25 (Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009)
+over words cut to their first letters, which does for endings in many languages what a stemmer does in one. No index is kept:
+three hundred pages are ranked in about a second.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Piece:
 def choose(section: Section, sources: Sequence[Source], most: int = MAX_CHARACTERS) -> list[Passage]:
     """What a section's author is given of its sources (of all, where it names none), in the order of the documents.
 
-    All of them where they fit into `most` characters. Else the passages that rank highest; of every source named the best is among them.
+    All of them where they fit into `most` characters. Else the passages that rank highest, among them the best of every source.
     """
     named = [source for source in sources if source.id in section.sources] or list(sources)
     pieces = [piece for shelf, source in enumerate(named) for piece in _pieces(source, shelf)]
@@ -62,7 +62,7 @@ def _stems(text: str) -> list[str]:
 
 def _best(pieces: list[_Piece], query: list[str], most: int) -> list[_Piece]:
     ranks = _ranks(pieces, query)
-    order = sorted(range(len(pieces)), key=lambda number: -ranks[number])           # stable: equal ranks in the order of the documents
+    order = sorted(range(len(pieces)), key=lambda number: -ranks[number])      # stable: equals in the order of the documents
     firsts: dict[int, int] = {}
     for number in order:
         firsts.setdefault(pieces[number].shelf, number)

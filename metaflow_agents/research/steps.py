@@ -43,7 +43,7 @@ def read_documents(documents: Mapping[str, bytes], unreadable: Literal["stop", "
 
 
 def check_plan(plan: Plan, sources: Sources) -> list[str]:
-    """Sources that a plan names and that do not exist; sections without any; ids that would make poor names of files and anchors."""
+    """Sources that a plan names and that do not exist; sections without any; ids that make poor names of files and anchors."""
     known = [source.id for source in sources.items]
     faults = [f"the id `{section.id}` is not like `what-it-costs`: lower-case letters, digits and hyphens, at most 40"
               for section in plan.sections if not _ID.fullmatch(section.id)]
@@ -60,7 +60,7 @@ def find_passages(section: Section, sources: Sources) -> list[Passage]:
 
 def check_section(drafts: Mapping[str, str], section: Section, sources: Sources) -> list[str]:
     """What is wrong with the quotations and citations of one section as it was written."""
-    return _faults({section.id: text for text in drafts.values()}, sources)
+    return _faults({section.id: "\n\n".join(drafts.values())}, sources)
 
 
 def check_frame(frame: Frame, plan: Plan) -> list[str]:
@@ -72,9 +72,10 @@ def check_frame(frame: Frame, plan: Plan) -> list[str]:
 
 
 def check_edit(drafts: Mapping[str, str], frame: Frame, sources: Sources) -> list[str]:
-    """What is wrong with the files that an editor wrote: their paths, their quotations and citations, a summary that is missing."""
+    """What is wrong with the files that an editor wrote: paths, quotations and citations, a summary that is missing."""
     paths = {section_path(section.id): section.id for section in frame.sections} | {SUMMARY: "summary"}
-    faults = [f"`{path}` is neither a section nor the summary: {did_you_mean(path, paths)}" for path in drafts if path not in paths]
+    faults = [f"`{path}` is neither a section nor the summary: {did_you_mean(path, paths)}"
+              for path in drafts if path not in paths]
     if SUMMARY not in drafts:
         faults.append(f"`{SUMMARY}` is missing: write it as a whole file")
     return faults + _faults({paths[path]: text for path, text in drafts.items() if path in paths}, sources)
