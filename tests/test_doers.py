@@ -68,6 +68,37 @@ async def test_functions_of_every_kind(tmp_path: Path, fns: str) -> None:
     assert result["out"] == ["a", "b"]
 
 
+async def test_a_function_that_asks_for_bytes_gets_the_files_as_they_are(tmp_path: Path) -> None:
+    given = tmp_path / "given"
+    given.mkdir()
+    (given / "a.bin").write_bytes(b"\xff\x00\xfe")
+    (given / "b.txt").write_text("héllo")
+    sop = """
+        sop: calls
+        inputs: {things: {type: folder}}
+        artifacts: {made: {files: "made/**"}, out: {schema: any}, seen: {schema: any}}
+        steps:
+          make: {value: "{'made/x.txt': 'ö' ~ things | length}", needs: [things], makes: made}
+          use: {call: "fns:use", needs: [things, made], makes: out}
+          see: {call: "fns:see", needs: [things], makes: seen}
+        outputs: [out, seen]
+    """
+    fns = """
+        from __future__ import annotations
+        from collections.abc import Mapping
+
+        def use(things: dict[str, bytes], made: Mapping[str, bytes]):
+            return {path: list(data) for path, data in {**things, **made}.items()}
+
+        def see(things: Mapping[str, str]):
+            return things
+    """
+    result = await go(tmp_path, sop, fns, things=given)
+    assert result.ok, result.reason
+    assert result["out"] == {"a.bin": [255, 0, 254], "b.txt": list("héllo".encode()), "made/x.txt": list("ö2".encode())}
+    assert result["seen"] == {"a.bin": "\ufffd\x00\ufffd", "b.txt": "héllo"}
+
+
 async def test_types_are_honoured_in_and_out(tmp_path: Path) -> None:
     fns = """
         from dataclasses import dataclass

@@ -24,6 +24,9 @@ ONLY_IN = {                                  # external package → the rooms th
     "typer": ("cli",),
     "rich": ("cli", "views"),
     "subprocess": ("sandbox",),
+    "pypdf": ("documents",),
+    "selectolax": ("documents",),
+    "markdown_it": ("research",),
 }
 
 
@@ -90,7 +93,7 @@ def test_no_room_stands_empty() -> None:
         assert any(path.name != "__init__.py" or "import" in path.read_text() for path in folder.glob("*.py")), folder
 
 
-HEAVY = ("openai", "networkx", "rich", "jinja2", "yaml", "pydantic", "asyncio", "sqlite3")
+HEAVY = ("openai", "pypdf", "selectolax", "markdown_it", "networkx", "rich", "jinja2", "yaml", "pydantic", "asyncio", "sqlite3")
 
 
 def test_importing_the_package_is_light() -> None:

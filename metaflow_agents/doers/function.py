@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from pydantic import ConfigDict, ValidationError, validate_call
 from pydantic.errors import PydanticUserError
@@ -36,13 +36,13 @@ class Functions:
         spec = step.call or ""
         args = {} if step.args is None else render_args(step.args, activation.scope)
         value = await self._observations.once(
-            f"{activation.key}/call", lambda: self._result(spec, {**plain_scope(activation.scope), **args}))
+            f"{activation.key}/call", lambda: self._result(spec, {**activation.scope, **args}))
         return self._acceptance.accept(activation, value)
 
     async def check(self, spec: str, activation: Activation, made: Any, key: str) -> str | None:
         """What a `check` function says against what was made; None where it is content."""
         artifact = self._sop.steps[activation.key.step].makes.artifact
-        scope = {**plain_scope(activation.scope), artifact: made}
+        scope = {**activation.scope, artifact: made}
         told = await self._observations.once(key, lambda: self._result(spec, scope))
         if told in (None, "", []) or told is True:
             return None
@@ -55,7 +55,7 @@ class Functions:
         try:
             arguments = _arguments(function, scope)
             checked = validate_call(config=ConfigDict(arbitrary_types_allowed=True))(function)
-        except (NameError, ValueError, PydanticUserError) as error:
+        except (NameError, AttributeError, TypeError, ValueError, PydanticUserError) as error:
             raise AttemptFailed(f"the signature of {spec} can't be read: {error}".partition("\n")[0]) from error
         try:
             given = await called(spec, self._threads, checked, **arguments)
@@ -66,11 +66,6 @@ class Functions:
                 raise AttemptFailed(f"{spec} does not take what it is given: {_told(error)}") from error
             raise AttemptFailed(f"{spec} raised {raised(error)}") from error
         return _json(spec, given)
-
-
-def plain_scope(scope: Mapping[str, Any]) -> dict[str, Any]:
-    """A scope as plain Python data: files and collections are dictionaries, what is missing is None."""
-    return {name: plain(value) for name, value in scope.items() if name != "history"}
 
 
 def plain(value: Any) -> Any:
@@ -91,10 +86,20 @@ def _function(found: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _arguments(function: Callable[..., Any], scope: Mapping[str, Any]) -> dict[str, Any]:
-    parameters = inspect.signature(function).parameters.values()
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-        return dict(scope)
-    return {parameter.name: scope[parameter.name] for parameter in parameters if parameter.name in scope}
+    """The scope as plain data, as far as the function has parameters for it; files as bytes where it asks for bytes."""
+    parameters = inspect.signature(function, eval_str=True).parameters
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    found = {}
+    for name, value in scope.items():
+        if name != "history" and (takes_any or name in parameters):
+            wanted = parameters[name].annotation if name in parameters else None
+            found[name] = value.as_bytes() if isinstance(value, FilesView) and _bytes_wanted(wanted) else plain(value)
+    return found
+
+
+def _bytes_wanted(annotation: Any) -> bool:
+    """Whether a parameter is declared as path → bytes: `Mapping[str, bytes]`, `dict[str, bytes]`."""
+    return get_origin(annotation) in (dict, Mapping) and get_args(annotation) == (str, bytes)
 
 
 def _inside(function: Callable[..., Any], error: BaseException) -> bool:

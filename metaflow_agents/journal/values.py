@@ -64,7 +64,8 @@ class Values:
             case Data():
                 return payload.value
             case Files():
-                return FilesView(payload.files, load=lambda path: self.text(payload.files[path]), missing=payload.missing)
+                return FilesView(payload.files, load=lambda path: self.text(payload.files[path]), missing=payload.missing,
+                                 data=lambda path: self.data(payload.files[path]))
             case Patch():
                 return FilesView(payload.written, load=lambda path: self.text(payload.written[path]), missing=())
             case Collection():

@@ -79,13 +79,15 @@ MISSING: Final[Missing] = object.__new__(Missing)
 class FilesView(Mapping[str, str]):
     """A set of files, path → text. Texts are loaded when they are first read.
 
-    `paths` fix the order. `load(path)` gives a file's text. `missing` are the keys of items that failed.
+    `paths` fix the order. `load(path)` gives a file's text, `data(path)` its bytes (by default those of its text).
+    `missing` are the keys of items that failed. Expressions and templates see texts only.
     """
 
-    __slots__ = ("_load", "_texts", "missing")
+    __slots__ = ("_data", "_load", "_texts", "missing")
 
-    def __init__(self, paths: Iterable[str], load: Callable[[str], str], missing: Iterable[str] = ()) -> None:
-        self._load = load
+    def __init__(self, paths: Iterable[str], load: Callable[[str], str], missing: Iterable[str] = (),
+                 data: Callable[[str], bytes] | None = None) -> None:
+        self._load, self._data = load, data
         self._texts: dict[str, str | None] = dict.fromkeys(paths)
         self.missing: list[str] = list(missing)
 
@@ -99,6 +101,10 @@ class FilesView(Mapping[str, str]):
         if text is None:
             text = self._texts[path] = self._load(path)
         return text
+
+    def as_bytes(self) -> dict[str, bytes]:
+        """Path → the file's bytes as they are: of a PDF, say, whose text means nothing."""
+        return {path: self[path].encode() if self._data is None else self._data(path) for path in self._texts}
 
     def __contains__(self, path: object) -> bool:
         return path in self._texts

@@ -1,0 +1,135 @@
+"""Chooses what a writer reads of long documents: the passages that speak of a section's question.
+
+Paragraphs are ranked by Okapi BM25 (Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009)
+over words cut to their first letters, which does for endings in many languages what a stemmer does in one. No index is kept:
+three hundred pages are ranked in about a second.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from metaflow_agents.research.values import Passage, Section
+from metaflow_agents.schema.source import Source
+
+MAX_CHARACTERS = 24_000
+"""Of all passages that one section is given: some ten pages."""
+_PARAGRAPH = 900                        # characters after which a paragraph is cut, at the end of a sentence where there is one
+_LEAST = 200                            # a heading or a short line goes with what follows it
+_STEM = 6
+_K1, _B = 1.2, 0.75
+_NEIGHBOUR = 0.3                        # of a passage's rank that those beside it have too: an answer seldom fits one paragraph
+_WORD = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|\\w+")
+_SENTENCE_END = re.compile(r"[.!?。][\"'”’)\]]*\s+|\n")
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A paragraph: the source's place among the sources, its own place in the source."""
+
+    source: Source
+    shelf: int
+    place: int
+    page: int | None
+    text: str
+
+
+def choose(section: Section, sources: Sequence[Source], most: int = MAX_CHARACTERS) -> list[Passage]:
+    """What a section's author is given of its sources (of all, where it names none), in the order of the documents.
+
+    All of them where they fit into `most` characters. Else the passages that rank highest, among them the best of every source.
+    """
+    named = [source for source in sources if source.id in section.sources] or list(sources)
+    pieces = [piece for shelf, source in enumerate(named) for piece in _pieces(source, shelf)]
+    if sum(len(piece.text) for piece in pieces) > most:
+        pieces = _best(pieces, _query(section), most)
+    return _merged(pieces)
+
+
+def _query(section: Section) -> list[str]:
+    return _stems(" ".join((section.heading, section.question, *section.points, *section.terms)))
+
+
+def _stems(text: str) -> list[str]:
+    plain = "".join(letter for letter in unicodedata.normalize("NFKD", text.lower()) if not unicodedata.combining(letter))
+    return [word[:_STEM] for word in _WORD.findall(plain)]
+
+
+def _best(pieces: list[_Piece], query: list[str], most: int) -> list[_Piece]:
+    ranks = _ranks(pieces, query)
+    order = sorted(range(len(pieces)), key=lambda number: -ranks[number])      # stable: equals in the order of the documents
+    firsts: dict[int, int] = {}
+    for number in order:
+        firsts.setdefault(pieces[number].shelf, number)
+    chosen: set[int] = set()
+    room = most
+    for number in dict.fromkeys((*sorted(firsts.values(), key=lambda one: -ranks[one]), *order)):
+        if len(pieces[number].text) <= room:
+            chosen.add(number)
+            room -= len(pieces[number].text)
+    return [pieces[number] for number in sorted(chosen)]
+
+
+def _ranks(pieces: list[_Piece], query: list[str]) -> list[float]:
+    """BM25 of each piece, and a share of that of the pieces beside it."""
+    counted = [Counter(_stems(piece.text)) for piece in pieces]
+    lengths = [sum(counts.values()) for counts in counted]
+    usual = sum(lengths) / len(lengths)
+    wanted = Counter(query)
+    weights = {}
+    for stem, times in wanted.items():
+        holding = sum(stem in counts for counts in counted)
+        weights[stem] = math.log(1 + (len(pieces) - holding + 0.5) / (holding + 0.5)) * (1 + math.log(times))
+    own = [sum(weights[stem] * counts[stem] * (_K1 + 1) / (counts[stem] + _K1 * (1 - _B + _B * length / usual))
+               for stem in wanted if stem in counts)
+           for counts, length in zip(counted, lengths, strict=True)]
+    ranks = []
+    for number, piece in enumerate(pieces):
+        beside = sum(own[near] for near in (number - 1, number + 1)
+                     if 0 <= near < len(pieces) and pieces[near].shelf == piece.shelf)
+        ranks.append(own[number] + _NEIGHBOUR * beside)
+    return ranks
+
+
+def _pieces(source: Source, shelf: int) -> Iterable[_Piece]:
+    place = 0
+    for page in source.pages:
+        for text in _paragraphs(page.text):
+            yield _Piece(source, shelf, place, page.number, text)
+            place += 1
+
+
+def _paragraphs(text: str) -> Iterable[str]:
+    """A page's text in paragraphs of a readable size; nothing of it is lost or changed but blank lines."""
+    waiting = ""
+    for paragraph in re.split(r"\n\s*\n", text):
+        waiting = f"{waiting}\n\n{paragraph.strip()}" if waiting else paragraph.strip()
+        while len(waiting) > 2 * _PARAGRAPH:
+            cut = max((found.end() for found in _SENTENCE_END.finditer(waiting, _LEAST, 2 * _PARAGRAPH)
+                       if found.end() <= _PARAGRAPH), default=0) or waiting.rfind(" ", _LEAST, _PARAGRAPH) + 1 or _PARAGRAPH
+            yield waiting[:cut].rstrip()
+            waiting = waiting[cut:].lstrip()
+        if len(waiting) >= _LEAST:
+            yield waiting
+            waiting = ""
+    if waiting:
+        yield waiting
+
+
+def _merged(pieces: list[_Piece]) -> list[Passage]:
+    """Neighbours on one page become one passage again."""
+    found: list[Passage] = []
+    before: _Piece | None = None
+    for piece in pieces:
+        if before is not None and (before.shelf, before.place + 1, before.page) == (piece.shelf, piece.place, piece.page):
+            last = found.pop()
+            found.append(last.model_copy(update={"text": f"{last.text}\n{piece.text}"}))
+        else:
+            found.append(Passage(source=piece.source.id, page=piece.page, text=piece.text))
+        before = piece
+    return found

@@ -1,0 +1,39 @@
+"""A document as the rest of the program sees it: its text, by pages where it has pages."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from metaflow_agents.schema.model import Value
+
+Kind = Literal["text", "markdown", "html", "pdf"]
+
+
+class Page(Value):
+    """A stretch of a document. `number` counts from 1 as a PDF reader shows it; None where the document has no pages."""
+
+    number: int | None = None
+    text: str
+
+
+class Source(Value):
+    """One document. `id` is what citations name: S1, S2, … in the order of the paths.
+
+    `about` is the start of its text or its headings, for somebody who plans; `notes` say what could not be read of it.
+    """
+
+    id: str
+    path: str
+    title: str
+    kind: Kind
+    words: int
+    about: str = ""
+    notes: tuple[str, ...] = ()
+    pages: tuple[Page, ...]
+
+
+class Unread(Value):
+    """A file that could not be taken as a document, and what to do about it."""
+
+    path: str
+    why: str
