@@ -26,12 +26,26 @@ FILES = {
     f"{PACKAGE}/__init__.py": '"""Adds numbers."""\n',
     RULES: '"""The rules."""\n\n\ndef total(numbers: list[str]) -> int:\n    """The sum; ValueError for what is no number."""\n'
            "    return sum(int(number) for number in numbers)\n",
-    MAIN: '"""The command."""\n\nimport sys\n\nfrom adder.rules import total\n\n\ndef main(arguments: list[str]) -> int:\n'
-          '    """Prints the sum."""\n    try:\n        print(total(arguments))\n    except ValueError as error:\n'
+    MAIN: '"""The command."""\n\nimport sys\n\nfrom adder.rules import total\n\n\ndef main(arguments: list[str] | None = None) -> int:\n'
+          '    """Prints the sum."""\n    try:\n        print(total(sys.argv[1:] if arguments is None else arguments))\n    except ValueError as error:\n'
           "        print(error, file=sys.stderr)\n        return 2\n    return 0\n\n\n"
-          'if __name__ == "__main__":\n    sys.exit(main(sys.argv[1:]))\n',
+          'if __name__ == "__main__":\n    sys.exit(main())\n',
 }
 WRONG = FILES[RULES].replace("sum(int(number) for number in numbers)", "sum(int(number) for number in numbers) + 1")
+DESIGN: dict[str, Any] = {
+    "package": PACKAGE, "approach": "The sum stands apart from the command.", "dependencies": [],
+    "files": [
+        {"path": f"{PACKAGE}/__init__.py", "purpose": "marks the package", "uses": [], "covers": [], "interface": []},
+        {"path": RULES, "purpose": "the sum", "uses": [], "covers": ["R1", "R2"], "interface": [
+            {"signature": "def total(numbers: list[str]) -> int", "does": "the sum", "raises": ["ValueError: not a number"]}]},
+        {"path": MAIN, "purpose": "the command", "uses": [RULES], "covers": ["R3"], "interface": [
+            {"signature": "def main(arguments: list[str] | None = None) -> int", "does": "prints the sum, gives the exit status"}]}],
+    "scripts": [{"name": "adder", "target": "adder.__main__:main", "commands": [
+        {"usage": "adder [NUMBER …]", "does": "prints the sum, exit 0; what is no number: a line on stderr, exit 2"}]}],
+    "flows": [{"name": "numbers are added", "steps": [
+        {"from": "user", "to": MAIN, "call": "adder 1 2"}, {"from": MAIN, "to": RULES, "call": "total(numbers)", "returns": "3"},
+        {"from": MAIN, "to": "user", "call": "the sum"}]}],
+}
 TESTS = {"tests/test_adder.py": '''import subprocess
 import sys
 
@@ -72,7 +86,7 @@ description = "Adds numbers"
 requires-python = ">=3.11"
 
 [project.scripts]
-adder = "adder.__main__:console"
+adder = "adder.__main__:main"
 
 [tool.setuptools]
 packages = ["{PACKAGE}"]
@@ -123,6 +137,3 @@ class Staff:
 def blocks(files: dict[str, str]) -> str:
     """Files as a role answers with them."""
     return "\n".join(f"=== file: {path} ===\n{text.rstrip()}\n=== end ===" for path, text in files.items())
-
-
-DESIGN: dict[str, Any] = {}

@@ -19,7 +19,7 @@ from typing import Any
 from metaflow_agents.models.port import ModelRequest
 
 PACKAGE = "solved"
-MODULE = f"{PACKAGE}/answer.py"
+EMPTY, MODULE = f"{PACKAGE}/__init__.py", f"{PACKAGE}/answer.py"
 _FAILURE = re.compile(r"<failure test=.*?</failure>", re.DOTALL)
 _BUGS = ("-987654321", "(-987654321,)", "[-987654321]")
 
@@ -91,9 +91,14 @@ class Staff:
                 "requirements": [{"id": "R1", "text": problem.prompt, "priority": "must"}], "unclear": []}
 
     def _design_system(self, problem: Problem, _: str) -> dict[str, Any]:
-        raise NotImplementedError
+        function = {"signature": problem.signature, "does": problem.prompt}
+        return {"package": PACKAGE, "approach": "One file.", "dependencies": [], "scripts": [], "flows": [], "files": [
+            {"path": EMPTY, "purpose": "marks the package", "uses": [], "covers": [], "interface": []},
+            {"path": MODULE, "purpose": "the function", "uses": [], "covers": ["R1"], "interface": [function]}]}
 
     def _write_code(self, problem: Problem, said: str) -> str:
+        if f"You work on this one only: `{EMPTY}`" in said:
+            return _file(EMPTY, "")
         return _file(MODULE, problem.with_body(f"    return {problem.bug}\n"))
 
     def _write_tests(self, problem: Problem, _: str) -> str:
