@@ -1,0 +1,91 @@
+"""The software company against an endpoint that keeps its own ledger and has its bad days.
+
+The commands of these runs are taken to succeed: what is looked at here are calls, tokens and caps.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from company_desk import IDEA, Staff
+from endpoint_calls import Watched, model_at
+from openai_server import Chances, OpenAIServer
+
+from metaflow_agents import start
+from metaflow_agents.models.patience import Patience
+from metaflow_agents.runs import RunResult
+from metaflow_agents.sandbox.port import Completed
+from metaflow_agents.schema.event import Settled
+
+TROUBLE = {"rate": 0.1, "error_500": 0.05, "cut": 0.05, "malformed": 0.1}
+GREEN = b'<testsuites><testsuite tests="1" failures="0" errors="0"><testcase classname="t" name="n" file="t.py"/></testsuite></testsuites>'
+STAFF = Staff()
+
+
+class Content:
+    """A sandbox in which every command is content."""
+
+    name = "none"
+
+    async def run(self, argv: Sequence[str], *, files: Mapping[str, bytes], timeout: float | None = None,
+                  collect: Sequence[str] = ()) -> Completed:
+        """Exit code 0, and for a test report one test that passed."""
+        return Completed(0, "", "", 0.0, files={name: GREEN for name in collect})
+
+
+@pytest.fixture(autouse=True)
+def _content_and_hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("metaflow_agents.opening.choose", lambda *_, **__: Content())
+    monkeypatch.setattr("metaflow_agents.models.caller.Patience", lambda: Patience(tries=8, first=0.0))
+
+
+def answer(asked: dict[str, Any]) -> str:
+    return STAFF.answer("\n".join(message["content"] for message in asked["messages"]))
+
+
+async def ran(server: OpenAIServer, *, streamed: bool = False, **options: Any) -> tuple[RunResult, list[Settled]]:
+    endpoint = model_at(server.url, max_tokens=4000)
+    async with start("software_company.yaml", idea=IDEA, model=Watched(endpoint) if streamed else endpoint, workspace=None,
+                     **options) as going:
+        result = await going.result()
+        return result, [event for _, event in going.journal.events(Settled)]
+
+
+@pytest.mark.parametrize("seed", range(50))
+async def test_it_ends_well_on_a_bad_day(seed: int) -> None:
+    async with OpenAIServer(answer, plan=Chances(seed, TROUBLE), usage="none" if seed % 5 == 0 else "plain") as server:
+        result, settled = await ran(server, streamed=seed % 2 == 1)
+        assert result.ok, result.reason
+        assert len(settled) == len(server.bills)
+        told = Counter(bill.tokens for bill in server.bills if bill.told)
+        assert told == Counter(one.tokens_in + one.tokens_out for one in settled if not one.estimated and one.tokens_in)
+        assert result.tokens == sum(one.tokens_in + one.tokens_out for one in settled) >= server.tokens
+
+
+async def capped(seeds: range) -> set[str]:
+    """Runs under random caps; how they ended."""
+    seen = set()
+    for seed in seeds:
+        chance = random.Random(seed)
+        caps = {"tokens": chance.randint(5_000, 400_000), "calls": chance.randint(2, 40)}
+        async with OpenAIServer(answer, plan=Chances(seed, TROUBLE), usage="none" if seed % 4 == 0 else "plain") as server:
+            result, settled = await ran(server, streamed=seed % 2 == 1, budget=caps)
+            assert server.tokens <= result.tokens <= caps["tokens"] and result.calls <= caps["calls"], seed
+            told = Counter(bill.tokens for bill in server.bills if bill.told)
+            assert told == Counter(one.tokens_in + one.tokens_out for one in settled if not one.estimated and one.tokens_in), seed
+            seen.add(result.outcome)
+    return seen
+
+
+async def test_no_cap_is_overrun() -> None:
+    assert {"success", "budget"} <= await capped(range(25))
+
+
+@pytest.mark.slow
+async def test_no_cap_is_overrun_in_500_runs() -> None:
+    assert {"success", "budget"} <= await capped(range(1000, 1500))
