@@ -220,6 +220,7 @@ class Run:
                         follower.cancel()
                         await _ended(follower)
             if folder is not None:
+                await self.bus.sync()
                 await folder.settle()
             return ended
         except asyncio.CancelledError:
