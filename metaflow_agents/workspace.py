@@ -58,10 +58,7 @@ class Workspace:
         for path in (*written, *gone):
             self._refuse(path)
         async with self._lock:
-            for path in gone:
-                await self._run(path, self._delete, path)
-            for path, data in written.items():
-                await self._run(path, self._write, path, data)
+            await self._run(self._apply, written, gone)
 
     async def reconcile(self, files: Mapping[str, str], load: Callable[[str], Awaitable[bytes]]) -> Changes:
         """Make the folder hold exactly `files` (path → SHA-256 in hex of its bytes, which `load` gives for it).
@@ -75,23 +72,23 @@ class Workspace:
         if pair:
             raise RunError(f"`{pair[0]}` can't be a file and the folder of `{pair[1]}`")
         async with self._lock:
-            there = await self._run(".", self._listed)
+            there = await self._run(self._listed)
             extra = sorted(path for path, digest in there.items() if path not in files or digest is None)
-            for path in extra:
-                await self._run(path, self._delete, path)
-            await self._run(".", self._prune)
+            if extra:
+                await self._run(self._apply, {}, extra)
+            await self._run(self._prune)
             differing = sorted(path for path, digest in files.items() if there.get(path) != digest)
             for path in differing:
-                await self._run(path, self._write, path, await load(files[path]))
+                await self._run(self._apply, {path: await load(files[path])}, ())
         return Changes(tuple(differing), tuple(path for path in extra if path not in files))
 
-    async def _run(self, what: str, work: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
-        """One blocking piece of work in a thread, which is never left behind half done; `what` is told if it fails."""
+    async def _run(self, work: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
+        """One blocking piece of work in a thread, which is never left behind half done."""
         piece: asyncio.Future[T] = asyncio.ensure_future(wrap(work)(*arguments, **options))
         try:
             return await to_the_end(piece)
         except OSError as error:
-            self._explain(what, error)
+            self._explain(".", error)
 
     def _refuse(self, path: str) -> None:
         why = paths.refusal(path)
@@ -113,6 +110,21 @@ class Workspace:
         raise RunError(f"can't write `{what}` in {self.folder}: {why}; {mend}") from error
 
     # What follows blocks and runs in a thread.
+
+    def _apply(self, written: Mapping[str, bytes], deleted: Iterable[str]) -> None:
+        for path in deleted:
+            with self._explained(path):
+                self._delete(path)
+        for path, data in written.items():
+            with self._explained(path):
+                self._write(path, data)
+
+    @contextmanager
+    def _explained(self, path: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self._explain(path, error)
 
     @contextmanager
     def _parent(self, path: str, *, make: bool) -> Iterator[tuple[int, str]]:

@@ -145,8 +145,8 @@ class RunState:
 
     def apply(self, seq: int, event: Event) -> None:
         """Folds one durable event in. Events come in the order of their numbers."""
-        if not isinstance(event, RunOpened | Resumed):
-            self.elapsed += max(event.at - self.latest, 0.0)
+        if event.kind not in ("run_opened", "resumed") and event.at > self.latest:
+            self.elapsed += event.at - self.latest
         self.seq, self.latest = seq, event.at
         getattr(self, f"_{event.kind}")(event)             # one method for each kind; a kind without one is a bug that shows
 

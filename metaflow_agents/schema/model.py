@@ -15,9 +15,12 @@ class Value(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, ser_json_inf_nan="constants")
 
 
+_ENCODE = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+
+
 def canonical(data: Any) -> bytes:
     """JSON with sorted keys and no spaces: equal values have equal bytes. Shape: any JSON value."""
-    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    return _ENCODE(data).encode()
 
 
 def digest(data: bytes) -> str:
