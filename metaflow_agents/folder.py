@@ -1,19 +1,28 @@
-"""The run's folder kept in step with its journal: a view of the latest versions, written as they commit."""
+"""The run's folder kept in step with its journal: a view of the latest versions, written as they commit.
+
+Its git history is written when the run rests, by a thread: while roles work nothing is spent on it.
+"""
 
 from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from aiofiles.os import wrap
 
 from metaflow_agents.bus import Bus
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.tree import Tree
 from metaflow_agents.schema.event import Committed
+from metaflow_agents.threads import to_the_end
 from metaflow_agents.workspace import Workspace
 
 
 class Folder:
-    """Writes what each commit changed; `settle` makes the whole folder agree, after a crash and at the end of a run."""
+    """Writes what each commit changed; `settle` makes the whole folder agree, after a crash and when the run rests."""
 
-    def __init__(self, bus: Bus, state: RunState, tree: Tree, workspace: Workspace) -> None:
-        self._bus, self._state, self._tree, self._workspace = bus, state, tree, workspace
+    def __init__(self, bus: Bus, state: RunState, tree: Tree, workspace: Workspace, journal: Path) -> None:
+        self._bus, self._state, self._tree, self._workspace, self._journal = bus, state, tree, workspace, journal
         self._written: dict[str, dict[str, str]] = {}          # artifact → path → digest of what was written
 
     async def follow(self) -> None:
@@ -44,3 +53,14 @@ class Folder:
             return held[name].load()
 
         await self._workspace.reconcile({path: leaf.digest for path, leaf in leaves.items()}, load)
+
+    async def rest(self) -> None:
+        """Settles the folder and brings its git history to what the journal says. Raises RunError, as `take` does."""
+        await self.settle()
+        await to_the_end(asyncio.ensure_future(wrap(_write_history)(self._journal, self._workspace.folder)))
+
+
+def _write_history(journal: Path, folder: Path) -> None:
+    from metaflow_agents.history.writing import write
+
+    write(journal, folder)

@@ -91,7 +91,7 @@ class Workspace:
         try:
             return await to_the_end(piece)
         except OSError as error:
-            self._explain(what, error)
+            raise cant_write(what, self.folder, error) from error
 
     def _refuse(self, path: str) -> None:
         why = paths.refusal(path)
@@ -99,18 +99,6 @@ class Workspace:
             why = f"names that start with `{PARTIAL}` are those of files in the making"
         if why:
             raise RunError(f"path `{path}` is refused: {why}")
-
-    def _explain(self, what: str, error: OSError) -> NoReturn:
-        why = error.strerror or str(error)
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            mend = "make room, then `sop resume` goes on from the journal"
-        elif error.errno in (errno.ELOOP, errno.ENOTDIR):
-            why, mend = "a link or a file stands where a folder is needed", "remove it, then `sop resume`"
-        elif error.errno == errno.EISDIR:
-            why, mend = "a folder stands where the file belongs", "remove it, then `sop resume`"
-        else:
-            mend = "see to the folder's permissions, then `sop resume`"
-        raise RunError(f"can't write `{what}` in {self.folder}: {why}; {mend}") from error
 
     # What follows blocks and runs in a thread.
 
@@ -193,6 +181,20 @@ class Workspace:
                 if name != ".git" and stat.S_ISDIR(os.lstat(name, dir_fd=here).st_mode):
                     with suppress(OSError):     # not empty
                         os.rmdir(name, dir_fd=here)
+
+
+def cant_write(what: str, folder: Path, error: OSError) -> RunError:
+    """What is told where the disk refused `what` in a run's folder, with the mend."""
+    why = error.strerror or str(error)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        mend = "make room, then `sop resume` goes on from the journal"
+    elif error.errno in (errno.ELOOP, errno.ENOTDIR):
+        why, mend = "a link or a file stands where a folder is needed", "remove it, then `sop resume`"
+    elif error.errno == errno.EISDIR:
+        why, mend = "a folder stands where the file belongs", "remove it, then `sop resume`"
+    else:
+        mend = "see to the folder's permissions, then `sop resume`"
+    return RunError(f"can't write `{what}` in {folder}: {why}; {mend}")
 
 
 def _raise(error: OSError) -> NoReturn:
