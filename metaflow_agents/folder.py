@@ -6,6 +6,7 @@ Its git history is written when the run rests, by a thread: while roles work not
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 
 from aiofiles.os import wrap
@@ -23,7 +24,7 @@ class Folder:
 
     def __init__(self, bus: Bus, state: RunState, tree: Tree, workspace: Workspace, journal: Path) -> None:
         self._bus, self._state, self._tree, self._workspace, self._journal = bus, state, tree, workspace, journal
-        self._written: dict[str, dict[str, str]] = {}          # artifact → path → digest of what was written
+        self._written: dict[str, Mapping[str, str]] = {}       # artifact → path → digest of what was written
 
     async def follow(self) -> None:
         """Writes until the bus closes. Runs beside the scheduler, which never waits for it."""
@@ -36,11 +37,11 @@ class Folder:
         written: dict[str, bytes] = {}
         deleted: set[str] = set()
         for version in event.versions:
-            leaves = self._tree.of(version.artifact, version.payload)
             before = self._written.get(version.artifact, {})
-            written.update({path: leaf.load() for path, leaf in leaves.items() if before.get(path) != leaf.digest})
-            deleted |= before.keys() - leaves.keys()
-            self._written[version.artifact] = {path: leaf.digest for path, leaf in leaves.items()}
+            held, changed = self._tree.changes(version.artifact, version.payload, before)
+            written.update({path: leaf.load() for path, leaf in sorted(changed.items())})
+            deleted |= before.keys() - held.keys()
+            self._written[version.artifact] = held
         if written or deleted:
             await self._workspace.apply(written, deleted - written.keys())
 

@@ -68,7 +68,7 @@ class _Fold:
         self._blob, self._values = blob, Values(blob, self)
         self._versions: dict[str, list[str]] = {}
         self._firings: dict[str, Firing] = {}
-        self._held: dict[str, dict[str, str]] = {}            # artifact → path → digest, as the last commit has it
+        self._held: dict[str, Mapping[str, str]] = {}         # artifact → path → digest, as the last commit has it
         self._run = self._entry = ""
 
     def version(self, artifact: str) -> int:
@@ -142,11 +142,11 @@ class _Fold:
                 continue                                    # an input: what was given is not what the run made
             before = self._held.get(name, {})
             try:
-                leaves = self._tree.of(name, self.payload(name) or "")
+                held, changed = self._tree.changes(name, self.payload(name) or "", before)
             except ExpressionError as error:                # the folder could not be written either, and the run stopped there
                 notes.append(f"Its file is not written: {error}")
                 continue
-            written.update({path: leaf for path, leaf in leaves.items() if before.get(path) != leaf.digest})
-            deleted |= before.keys() - leaves.keys()
-            self._held[name] = {path: leaf.digest for path, leaf in leaves.items()}
+            written.update(changed)
+            deleted |= before.keys() - held.keys()
+            self._held[name] = held
         return written, frozenset(deleted - written.keys()), notes
