@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,16 @@ class Models:
     def dry(self) -> bool:
         """Whether the whole run is a dry one: commands, functions and checks are not executed."""
         return self._everybody is not None and all(model.name == "dry" for model in (self._everybody, *self._named.values()))
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """Those that own something (connections to an endpoint) keep it for as long as this is entered."""
+        async with AsyncExitStack() as stack:
+            everyone = [*self._named.values(), *([] if self._everybody is None else [self._everybody])]
+            for model in {id(model): model for model in everyone}.values():
+                if isinstance(model, AbstractAsyncContextManager):
+                    await stack.enter_async_context(model)
+            yield
 
     def of(self, name: str | None) -> Model:
         """The model for a name that a step or a role gives (None: the default). Raises ModelMissing."""
