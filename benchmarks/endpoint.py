@@ -5,9 +5,9 @@
 It runs in a process of its own and speaks just enough HTTP/1.1 that it costs a small part of what any client does. The path
 says how long an answer takes (`/200/v1/chat/completions`: 200 ms), the prompt what is answered:
 
-- `Plan 200 parts.` gives a JSON list of 200 parts, each `{"id": "p0", "text": …}`;
+- `Plan 200 parts.` gives `{"parts": […]}` with 200 of them, each `{"id": "p0", "text": …}`;
 - `Write the file src/p0.py.` gives that file as a block;
-- anything else gives 1 KB of text.
+- anything else gives 1 KB of text, another each time.
 
 `GET /first` tells when the first request since the last such question came, in seconds of the machine's monotonic clock, and
 how many came.
@@ -33,22 +33,23 @@ class Seen:
 
     first: float | None = None
     requests: int = 0
+    ever: int = 0
 
 
-def answer(body: bytes) -> str:
-    """The text that answers a request."""
+def answer(body: bytes, number: int) -> str:
+    """The text that answers a request, the `number`th."""
     plan = _PLAN.search(body)
     if plan is not None:
-        return json.dumps([{"id": f"p{number}", "text": f"part {number} of the whole"} for number in range(int(plan[1]))])
+        return json.dumps({"parts": [{"id": f"p{number}", "text": f"part {number} of the whole"} for number in range(int(plan[1]))]})
     file = _FILE.search(body) if len(body) < 50_000 else None
     if file is not None:
         return f"=== file: {file[1].decode()} ===\n{_LINES}=== end ==="
-    return ANSWER
+    return f"Answer {number}. {ANSWER}"
 
 
-def completion(body: bytes) -> bytes:
+def completion(body: bytes, number: int) -> bytes:
     """The answer as the protocol carries it, with its usage: one token for four bytes."""
-    said = answer(body)
+    said = answer(body, number)
     asked, given = len(body) // 4, len(said) // 4
     return json.dumps({
         "id": "chatcmpl-0", "object": "chat.completion", "created": 1700000000, "model": "mock",
@@ -93,11 +94,12 @@ class Endpoint(asyncio.Protocol):
         if self._seen.first is None:
             self._seen.first = time.monotonic()
         self._seen.requests += 1
+        self._seen.ever += 1
         wait = int(path.split(b"/", 2)[1]) / 1000
         if wait:
-            asyncio.get_running_loop().call_later(wait, self._send, completion(body))
+            asyncio.get_running_loop().call_later(wait, self._send, completion(body, self._seen.ever))
         else:
-            self._send(completion(body))
+            self._send(completion(body, self._seen.ever))
 
     def _send(self, body: bytes) -> None:
         if not self._transport.is_closing():
