@@ -94,7 +94,7 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
                   dry=options.models.dry, given=options.given)
     fanout = Fanout(program, bus, state, values, scopes, doers, earlier=options.earlier, caps=time_caps(program, state))
     scheduler = Scheduler(program, graph, bus, state, values, scopes, fanout, until=state.until)
-    kept = None if folder is None else Folder(bus, state, tree, Workspace(folder))
+    kept = None if folder is None else Folder(bus, state, tree, Workspace(folder), journal.path)
     return Assembly(journal, bus, values, scheduler, graph, kept)
 
 

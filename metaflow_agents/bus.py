@@ -1,5 +1,8 @@
 """In-process asynchronous publish/subscribe on top of the journal: a message is in the journal before anyone sees it.
 
+For everybody outside of the engine that means on disk. The scheduler, whose every deed goes through the journal again, hears
+by `handed` what was handed over and lies in the journal's queue: what it makes of it is written behind it, or never.
+
     async with bus.subscribe("prd") as messages:
         async for message in messages: ...
 
@@ -10,6 +13,7 @@ again, until it has caught up with what is published now.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -46,12 +50,12 @@ class Subscription(Generic[T]):
         made: Callable[[int, Any], Iterable[T]],
         *,
         after: int | None,
-        maxsize: int,
+        maxsize: int | None,
     ) -> None:
-        if maxsize < 1:
+        if maxsize is not None and maxsize < 1:
             raise UsageError(f"maxsize is {maxsize}: a subscriber's queue holds at least 1")
         self._bus, self._kinds, self._wanted, self._made = bus, tuple(kinds), wanted, made
-        self._maxsize = maxsize
+        self._maxsize = maxsize or sys.maxsize
         self._queue: deque[tuple[int, Any]] = deque()
         self._ready: deque[T] = deque()  # made of the event at the head of the queue
         self._news = asyncio.Event()
@@ -150,7 +154,9 @@ class Bus:
         self.closed = False
         self._plain = Values(journal.blob, journal.state).plain if plain is None else plain
         self._subscriptions: list[Subscription[Any]] = []
+        self._early: list[Subscription[Any]] = []
         journal.listeners.append(self._tell)
+        journal.early.append(self._tell_early)
 
     async def publish(self, *events: Event, blobs: Mapping[str, bytes] = _NONE) -> tuple[int, ...]:
         """Appends to the journal, then delivers; returns the events' numbers. Raises JournalError."""
@@ -159,6 +165,10 @@ class Bus:
     def post(self, *events: Event, blobs: Mapping[str, bytes] = _NONE) -> None:
         """Like `publish`, without waiting; what fails is raised by the next `publish`, or when the journal closes."""
         self.journal.post(*events, blobs=blobs)
+
+    async def sync(self) -> None:
+        """Returns when all that was published and posted before is on disk. Raises JournalError."""
+        await self.journal.sync()
 
     async def send(self, sender: str, to: str, payload: Any) -> int:
         """A direct message from one role (or program) to a role's inbox. `payload` is any JSON value. Returns its number."""
@@ -188,6 +198,16 @@ class Bus:
         return self._add(Subscription(
             self, kinds, lambda event: True, lambda seq, event: ((seq, event),), after=after, maxsize=maxsize))
 
+    def handed(self, *kinds: type[E]) -> Subscription[tuple[int, E]]:
+        """Events of these kinds as they are handed to the journal from now on, before they are on disk.
+
+        Only for who does nothing that shows before it is journalled in its turn. Its queue has no bound.
+        """
+        subscription: Subscription[tuple[int, E]] = Subscription(
+            self, kinds, lambda event: True, lambda seq, event: ((seq, event),), after=None, maxsize=None)
+        self._early.append(subscription)
+        return subscription
+
     def inbox(
         self, role: str, watches: Sequence[str] = (), *, after: int | None = None, maxsize: int = _QUEUE
     ) -> Subscription[Message]:
@@ -208,9 +228,11 @@ class Bus:
             return
         self.closed = True
         self.journal.listeners.remove(self._tell)
-        for subscription in self._subscriptions:
+        self.journal.early.remove(self._tell_early)
+        for subscription in (*self._subscriptions, *self._early):
             subscription._wake()
         self._subscriptions.clear()
+        self._early.clear()
 
     def _add(self, subscription: Subscription[T]) -> Subscription[T]:
         if not self.closed:
@@ -218,8 +240,13 @@ class Bus:
         return subscription
 
     def _leave(self, subscription: Subscription[Any]) -> None:
-        if subscription in self._subscriptions:
-            self._subscriptions.remove(subscription)
+        for subscriptions in (self._subscriptions, self._early):
+            if subscription in subscriptions:
+                subscriptions.remove(subscription)
+
+    def _tell_early(self, seq: int, event: Event) -> None:
+        for subscription in self._early:
+            subscription._hear(seq, event)
 
     def _tell(self, seq: int, event: Event) -> None:
         for subscription in self._subscriptions:

@@ -1,37 +1,58 @@
-"""The run's folder kept in step with its journal: a view of the latest versions, written as they commit."""
+"""The run's folder kept in step with its journal: a view of the latest versions, written as they commit.
+
+Its git history is written when the run rests, by a thread: while roles work nothing is spent on it.
+"""
 
 from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+from aiofiles.os import wrap
 
 from metaflow_agents.bus import Bus
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.tree import Tree
 from metaflow_agents.schema.event import Committed
+from metaflow_agents.threads import to_the_end
 from metaflow_agents.workspace import Workspace
+
+_GATHER = 0.05          # seconds that a commit waits for others: a run that makes a file each millisecond writes them in batches
 
 
 class Folder:
-    """Writes what each commit changed; `settle` makes the whole folder agree, after a crash and at the end of a run."""
+    """Writes what each commit changed; `settle` makes the whole folder agree, after a crash and when the run rests."""
 
-    def __init__(self, bus: Bus, state: RunState, tree: Tree, workspace: Workspace) -> None:
-        self._bus, self._state, self._tree, self._workspace = bus, state, tree, workspace
-        self._written: dict[str, dict[str, str]] = {}          # artifact → path → digest of what was written
+    def __init__(self, bus: Bus, state: RunState, tree: Tree, workspace: Workspace, journal: Path) -> None:
+        self._bus, self._state, self._tree, self._workspace, self._journal = bus, state, tree, workspace, journal
+        self._written: dict[str, Mapping[str, str]] = {}       # artifact → path → digest of what was written
 
     async def follow(self) -> None:
-        """Writes until the bus closes. Runs beside the scheduler, which never waits for it."""
+        """Writes until the bus closes. Runs beside the scheduler, which never waits for it.
+
+        Commits that come close together are written together: of an artifact only the last of them shows.
+        """
         async with self._bus.events(Committed) as commits:
             async for _, event in commits:
-                await self.take(event)
+                if not commits.queued:
+                    await asyncio.sleep(_GATHER)
+                latest = {version.artifact: version.payload for version in event.versions}
+                while commits.queued:
+                    _, event = await commits.get()
+                    latest.update((version.artifact, version.payload) for version in event.versions)
+                await self.take(latest)
 
-    async def take(self, event: Committed) -> None:
-        """Writes what one commit changed. Raises RunError where the disk is full or a path is taken."""
+    async def take(self, latest: Mapping[str, str]) -> None:
+        """Writes what new versions (artifact → payload) changed. Raises RunError where the disk is full or a path is taken."""
         written: dict[str, bytes] = {}
         deleted: set[str] = set()
-        for version in event.versions:
-            leaves = self._tree.of(version.artifact, version.payload)
-            before = self._written.get(version.artifact, {})
-            written.update({path: leaf.load() for path, leaf in leaves.items() if before.get(path) != leaf.digest})
-            deleted |= before.keys() - leaves.keys()
-            self._written[version.artifact] = {path: leaf.digest for path, leaf in leaves.items()}
+        for artifact, payload in latest.items():
+            before = self._written.get(artifact, {})
+            held, changed = self._tree.changes(artifact, payload, before)
+            written.update({path: leaf.load() for path, leaf in sorted(changed.items())})
+            deleted |= before.keys() - held.keys()
+            self._written[artifact] = held
         if written or deleted:
             await self._workspace.apply(written, deleted - written.keys())
 
@@ -44,3 +65,14 @@ class Folder:
             return held[name].load()
 
         await self._workspace.reconcile({path: leaf.digest for path, leaf in leaves.items()}, load)
+
+    async def rest(self) -> None:
+        """Settles the folder and brings its git history to what the journal says. Raises RunError, as `take` does."""
+        await self.settle()
+        await to_the_end(asyncio.ensure_future(wrap(_write_history)(self._journal, self._workspace.folder)))
+
+
+def _write_history(journal: Path, folder: Path) -> None:
+    from metaflow_agents.history.writing import write
+
+    write(journal, folder)

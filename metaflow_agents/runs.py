@@ -205,10 +205,29 @@ class Run:
                 ended = await work
             except asyncio.CancelledError:              # stopped before its first step
                 ended = RunEnded(outcome="interrupted", reason="interrupted")
+            ended = await self._rested(ended)
             await self.bus.publish(ended)
             return ended
         finally:
             self.bus.close()
+
+    async def _rested(self, ended: RunEnded) -> RunEnded:
+        """How the run ended once its folder, and the history in it, are as the journal says; what hinders that is told."""
+        folder = self._assembly.folder
+        if folder is None:
+            return ended
+        try:
+            await self.journal.sync()
+            await folder.rest()
+        except JournalError:
+            raise
+        except MetaflowError as error:
+            told = str(error)
+            if told in ended.reason:                    # that is what stopped it
+                return ended
+            outcome = "stopped" if ended.outcome in ("success", "until") else ended.outcome
+            return ended.model_copy(update={"outcome": outcome, "reason": f"{ended.reason}; {told}" if ended.reason else told})
+        return ended
 
     async def _scheduled(self) -> RunEnded:
         """Scheduler and folder side by side, and how that ended."""
@@ -225,8 +244,6 @@ class Run:
                     if follower is not None:
                         follower.cancel()
                         await _ended(follower)
-            if folder is not None:
-                await folder.settle()
             return ended
         except asyncio.CancelledError:
             return RunEnded(outcome="interrupted", reason="interrupted")

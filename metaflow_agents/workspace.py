@@ -16,8 +16,10 @@ import stat
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import NoReturn, ParamSpec, TypeVar
+from threading import Event
+from typing import NoReturn, TypeVar
 
 from aiofiles.os import wrap
 
@@ -25,10 +27,10 @@ from metaflow_agents.errors import RunError
 from metaflow_agents.schema import paths
 from metaflow_agents.threads import to_the_end
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 PARTIAL = ".sop-part-"              # temporary names; the file's own name follows, by digest
+_TOGETHER = 64                      # files that are loaded and written at once when the folder is set right
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -58,10 +60,8 @@ class Workspace:
         for path in (*written, *gone):
             self._refuse(path)
         async with self._lock:
-            for path in gone:
-                await self._run(path, self._delete, path)
-            for path, data in written.items():
-                await self._run(path, self._write, path, data)
+            stopped = Event()
+            await self._run(partial(self._apply, written, gone, stopped), stopped.set)
 
     async def reconcile(self, files: Mapping[str, str], load: Callable[[str], Awaitable[bytes]]) -> Changes:
         """Make the folder hold exactly `files` (path → SHA-256 in hex of its bytes, which `load` gives for it).
@@ -75,23 +75,23 @@ class Workspace:
         if pair:
             raise RunError(f"`{pair[0]}` can't be a file and the folder of `{pair[1]}`")
         async with self._lock:
-            there = await self._run(".", self._listed)
+            there = await self._run(self._listed)
             extra = sorted(path for path, digest in there.items() if path not in files or digest is None)
-            for path in extra:
-                await self._run(path, self._delete, path)
-            await self._run(".", self._prune)
+            await self._run(partial(self._apply, {}, extra))
+            await self._run(self._prune)
             differing = sorted(path for path, digest in files.items() if there.get(path) != digest)
-            for path in differing:
-                await self._run(path, self._write, path, await load(files[path]))
+            for first in range(0, len(differing), _TOGETHER):
+                some = {path: await load(files[path]) for path in differing[first:first + _TOGETHER]}
+                await self._run(partial(self._apply, some))
         return Changes(tuple(differing), tuple(path for path in extra if path not in files))
 
-    async def _run(self, what: str, work: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
-        """One blocking piece of work in a thread, which is never left behind half done; `what` is told if it fails."""
-        piece: asyncio.Future[T] = asyncio.ensure_future(wrap(work)(*arguments, **options))
+    async def _run(self, work: Callable[[], T], stop: Callable[[], None] | None = None) -> T:
+        """One blocking piece of work in a thread, which is never left behind half done; `stop` asks it to end soon."""
+        piece: asyncio.Future[T] = asyncio.ensure_future(wrap(work)())
         try:
-            return await to_the_end(piece)
+            return await to_the_end(piece, stop)
         except OSError as error:
-            self._explain(what, error)
+            raise cant_write(".", self.folder, error) from error
 
     def _refuse(self, path: str) -> None:
         why = paths.refusal(path)
@@ -100,19 +100,19 @@ class Workspace:
         if why:
             raise RunError(f"path `{path}` is refused: {why}")
 
-    def _explain(self, what: str, error: OSError) -> NoReturn:
-        why = error.strerror or str(error)
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            mend = "make room, then `sop resume` goes on from the journal"
-        elif error.errno in (errno.ELOOP, errno.ENOTDIR):
-            why, mend = "a link or a file stands where a folder is needed", "remove it, then `sop resume`"
-        elif error.errno == errno.EISDIR:
-            why, mend = "a folder stands where the file belongs", "remove it, then `sop resume`"
-        else:
-            mend = "see to the folder's permissions, then `sop resume`"
-        raise RunError(f"can't write `{what}` in {self.folder}: {why}; {mend}") from error
-
     # What follows blocks and runs in a thread.
+
+    def _apply(self, written: Mapping[str, bytes], deleted: Iterable[str] = (), stopped: Event | None = None) -> None:
+        """All of it in one visit to a thread, which costs more than a small file does; it may end between two files."""
+        works = [*((path, partial(self._delete, path)) for path in deleted),
+                 *((path, partial(self._write, path, data)) for path, data in written.items())]
+        for path, work in works:
+            if stopped is not None and stopped.is_set():
+                return
+            try:
+                work()
+            except OSError as error:
+                raise cant_write(path, self.folder, error) from error
 
     @contextmanager
     def _parent(self, path: str, *, make: bool) -> Iterator[tuple[int, str]]:
@@ -193,6 +193,20 @@ class Workspace:
                 if name != ".git" and stat.S_ISDIR(os.lstat(name, dir_fd=here).st_mode):
                     with suppress(OSError):     # not empty
                         os.rmdir(name, dir_fd=here)
+
+
+def cant_write(what: str, folder: Path, error: OSError) -> RunError:
+    """What is told where the disk refused `what` in a run's folder, with the mend."""
+    why = error.strerror or str(error)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        mend = "make room, then `sop resume` goes on from the journal"
+    elif error.errno in (errno.ELOOP, errno.ENOTDIR):
+        why, mend = "a link or a file stands where a folder is needed", "remove it, then `sop resume`"
+    elif error.errno == errno.EISDIR:
+        why, mend = "a folder stands where the file belongs", "remove it, then `sop resume`"
+    else:
+        mend = "see to the folder's permissions, then `sop resume`"
+    return RunError(f"can't write `{what}` in {folder}: {why}; {mend}")
 
 
 def _raise(error: OSError) -> NoReturn:

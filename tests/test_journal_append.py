@@ -164,10 +164,47 @@ async def test_appends_that_wait_share_a_transaction(tmp_path: Path) -> None:
         await asyncio.sleep(0.05)                       # the writer is inside its first commit
         rest = [asyncio.create_task(journal.append(said(number))) for number in range(1, 1001)]
         await asyncio.sleep(0)
-        assert journal.last == 0 and not first.done()   # nothing is folded or told before it is durable
+        assert journal.last == 0 and not first.done()   # nobody is told before it is durable
         gate.set()
         assert [await task for task in (first, *rest)] == [(number,) for number in range(1, 1002)]
         assert store.commits == 2
+
+
+async def test_what_is_handed_over_is_folded_at_once_and_told_when_it_is_durable(tmp_path: Path) -> None:
+    gate = Gate()
+    journal, _ = counting(tmp_path / "run.db", gate)
+    early: list[tuple[int, int, int]] = []
+    heard: list[int] = []
+    journal.early.append(lambda seq, event: early.append((seq, journal.state.sent, journal.last)))
+    journal.listeners.append(lambda seq, event: heard.append(seq))
+    async with journal:
+        journal.post(said(1), said(2))
+        assert early == [(1, 2, 0), (2, 2, 0)] and heard == [] and journal.state.sent == 2
+        gate.set()
+        await journal.sync()
+        assert heard == [1, 2] and journal.last == 2
+
+
+async def test_what_nobody_waits_for_goes_with_what_somebody_waits_for(tmp_path: Path) -> None:
+    journal, store = counting(tmp_path / "run.db")
+    async with journal:
+        for number in range(3):
+            journal.post(said(number))
+            for _ in range(3):
+                await asyncio.sleep(0)
+        assert await journal.append(said("waited for")) == (4,)
+        assert store.commits == 1
+        journal.post(said("alone"))
+        await asyncio.wait_for(told(journal, 5), 10)     # and it is written where nothing follows
+        assert store.commits == 2
+        await journal.sync()
+        assert store.commits == 2                        # nothing to wait for
+
+
+async def told(journal: Journal, number: int) -> None:
+    heard = asyncio.Event()
+    journal.listeners.append(lambda seq, event: heard.set() if seq == number else None)
+    await heard.wait()
 
 
 async def test_an_append_under_load_costs_less_than_a_tenth_of_a_millisecond(tmp_path: Path) -> None:
@@ -257,10 +294,12 @@ async def test_a_blob_is_readable_while_it_is_being_written(tmp_path: Path) -> N
         assert journal._pending == {} and journal.blob(digest(b"data")) == b"data"
 
 
-async def test_after_a_failed_write_all_who_wait_are_told_and_nothing_is_folded(tmp_path: Path) -> None:
+async def test_after_a_failed_write_all_who_wait_are_told_and_nothing_counts_as_written(tmp_path: Path) -> None:
     gate = Gate()
     journal, store = counting(tmp_path / "run.db", gate)
     store._commit = lambda: gate.wait() and store._writing().execute("this is no SQL")
+    heard: list[int] = []
+    journal.listeners.append(lambda seq, event: heard.append(seq))
     async with journal:
         tasks = [asyncio.create_task(journal.append(said(number))) for number in range(20)]
         await asyncio.sleep(0.02)
@@ -268,11 +307,11 @@ async def test_after_a_failed_write_all_who_wait_are_told_and_nothing_is_folded(
         results = await asyncio.gather(*tasks, return_exceptions=True)
         assert all(isinstance(result, JournalError) for result in results)
         assert len({id(result) for result in results}) == 20
-        assert journal.last == journal.state.sent == 0
+        assert journal.last == 0 and heard == []
         assert not store._writer.in_transaction         # rolled back at once, not only when it is closed
     assert os.listdir(tmp_path) == ["run.db"]
     async with Journal.open(tmp_path / "run.db") as again:
-        assert again.last == 0 and await again.append(said(1)) == (1,)
+        assert again.last == again.state.sent == 0 and await again.append(said(1)) == (1,)
 
 
 async def test_nothing_is_written_behind_a_failed_write(tmp_path: Path) -> None:

@@ -12,6 +12,10 @@ from metaflow_agents.schema import paths
 @pytest.mark.parametrize("path", [
     "", "/a", "a/", "a//b", ".", "..", "a/../b", "./a", "a/.", ".git", ".git/config", "a/.GIT/x", "a\\b", "a\0b", "a\nb", "a\x7f",
     "C:/x", "c:x", "a /b", "a./b", "a.", "a ", "~/x", "x" * 241, "/".join(["abc"] * 300), "a\ud800",
+    "a\u200bb", "a\u202eb", "a\u2060b", "\ufeffa", *(f"{above}{name}{below}" for name in (
+        ".git", ".GIT", ".Git", "git~1", "GIT~1", ".git ", ".git.", ".git. .", ".git ..", "git~1 .", ".git:x",
+        ".git::$INDEX_ALLOCATION", ".git . :x", "git~1:x", "GIT~1. ::$DATA", ".g\u200cit", ".git\u200d", "\ufeff.git", ".gi\u206ft", ".\u202ag\u202eit")
+        for above in ("", "src/") for below in ("", "/config")),
 ])
 def test_refused_paths(path: str) -> None:
     assert paths.refusal(path)
@@ -19,7 +23,9 @@ def test_refused_paths(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", [
-    "a", "a/b.py", ".github/x", ".gitignore", "app/[slug]/page.tsx", "a b", "ü/x", "x" * 240, "ab:c", "0:x", "..a"])
+    "a", "a/b.py", ".github/x", ".gitignore", "app/[slug]/page.tsx", "a b", "ü/x", "x" * 240, "ab:c", "0:x", "..a",
+    "git", "git~", "git~2", "git~10", "xgit~1", ".gitx", ".git x", ".git .x", "git~1x", "x.git", ".git-blame-ignore-revs", ".gít",
+    "g", "gi/g", "日本/𝔤𝔦𝔱", ".gıt", "grün"])
 def test_good_paths(path: str) -> None:
     assert paths.refusal(path) is None
     assert paths.matches(["**"], path)
@@ -103,6 +109,21 @@ def test_overlap_is_sound_and_complete(first: str, second: str) -> None:
     assert (found is None) == (paths.overlap(second, first) is None)
 
 
+GIT_PATHS = [p for n in range(1, 7) for p in map("".join, product("git~1.: /x", repeat=n))
+             if n < 5 or ".git" in p or "git~1" in p]
+
+
+def test_whether_a_pattern_meets_a_path_is_the_same_as_whether_it_is_refused() -> None:
+    """The walk over the automaton of all paths that are not refused, against what is refused: around every spelling of `.git`."""
+    def walked(path: str) -> bool:
+        state: str | None = "start"
+        for char in path:
+            state = None if state is None else paths._follow(state, char)
+        return state is not None and paths._may_end(state)
+
+    assert [p for p in GIT_PATHS if walked(p) != (paths.refusal(p) is None)] == []
+
+
 @given(st.text(st.characters(exclude_categories=["C"]), min_size=1, max_size=20))
 def test_escaped_text_matches_itself_and_nothing_else(text: str) -> None:
     pattern = paths.escape(text)
@@ -119,6 +140,8 @@ def test_escaped_text_matches_itself_and_nothing_else(text: str) -> None:
     ("src/a.py", "src/**", True), ("src/a.py", "src/a.py", True), ("src/a.py", "src/b.py", False),
     ("*", "**", True), ("[a-zA-Z]:x", "*", False), ("?:x", "*", True),
     ("x[.a]", "x[.b]", False), ("[ -.]", "?", True), ("[~-é]", "?", True), ("[Z-a]:", "?:", True), ("[ü-ÿ]", "[à-ý]", True),
+    ("[! -\u200a]", "?", True), ("[! -\u2027]", "?", True), ("[! -\u2027\u202f-\U0010ffff]", "?", False), (".gi?:a", ".?it:*", False),
+    ("git~?", "?it~[1]", False), ("git~?", "git~[12]", True), ("x/g?t~1", "*/?it~*", False), ("[g]:x", "?:x", False),
     (".*", "*.", False), ("[a-m]*", "[k-z]*", True), ("[a-k]*", "[m-z]*", False),
 ])
 def test_overlap_cases(first: str, second: str, found: bool) -> None:

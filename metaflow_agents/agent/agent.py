@@ -65,7 +65,7 @@ class RoleAgent:
         name = self.role_of(activation)
         role = self._sop.roles[name]
         system = self._conversations.system(name, role, activation)
-        remembered = [*self._memory.turns(name, role, activation.read), *await self._inbox(name, activation)]
+        remembered = [*self._memory.turns(name, role, activation.key.firing), *await self._inbox(name, activation)]
         output_format = self._conversations.output_format(step, activation)
         material, asked = self._conversations.material(step, activation), self._conversations.asked(step, activation)
 

@@ -24,6 +24,8 @@ class Conversations:
         self._program, self._sop, self._acceptance = program, program.sop, acceptance
         self._schemas: dict[str, str | None] = {}              # artifact → its JSON Schema, as prompts show it
         self._systems: dict[tuple[str, str], str] = {}         # (role, step) → its prompt, where nothing else decides it
+        self._formats: dict[tuple[str, bool], str] = {}        # (artifact, revised?) → what is told of data and texts
+        self._tasks: dict[str, str] = {}                       # plain task → what is asked, where there is no item
 
     def system(self, name: str, role: Role, activation: Activation) -> str:
         """The role's own prompt: its template, or the package's. Most see only who it is, and are rendered once a step."""
@@ -56,16 +58,26 @@ class Conversations:
 
     def asked(self, step: Step, activation: Activation) -> str:
         """What the role is to do: its item and its task. It is what the role remembers; empty where there is neither."""
-        item = activation.item
+        item, task = activation.item, "" if step.task is None else render(step.task, activation.scope)
+        if item is None and task == (step.task or ""):
+            if task not in self._tasks:
+                self._tasks[task] = render(package_template("activation"), {"item": None, "task": task})
+            return self._tasks[task]
         as_ = step.foreach.as_ if step.foreach is not None else "item"
-        return render(package_template("activation"), {
-            "item": None if item is None else {"name": as_, "key": item.key, "value": item.value},
-            "task": "" if step.task is None else render(step.task, activation.scope),
-        })
+        told = None if item is None else {"name": as_, "key": item.key, "value": item.value}
+        return render(package_template("activation"), {"item": told, "task": task})
 
     def output_format(self, step: Step, activation: Activation) -> str:
         """What the role is told about the form of its answer, made from the artifact."""
-        name = step.makes.artifact
+        name, revises = step.makes.artifact, activation.base is not None
+        spec = self._sop.artifacts[name]
+        if spec.files or spec.each is not None:
+            return self._format(name, activation)
+        if (name, revises) not in self._formats:
+            self._formats[name, revises] = self._format(name, activation)
+        return self._formats[name, revises]
+
+    def _format(self, name: str, activation: Activation) -> str:
         spec = self._sop.artifacts[name]
         schema = self._acceptance.schema(name)
         kind = "files" if spec.files else "text" if schema is None or schema == {"type": "string"} else "data"

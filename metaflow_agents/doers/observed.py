@@ -27,6 +27,7 @@ class Observations:
         recorded = self._state.active[activation.firing].slot(activation.item).observed.get(key)
         if recorded is not None:
             return self._values.plain(recorded)
+        await self._bus.sync()                      # what it acts on is on disk before it acts
         loop = asyncio.get_running_loop()
         started = loop.time()
         value = await look()

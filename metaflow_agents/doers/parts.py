@@ -55,7 +55,7 @@ class Parts:
             names, past = names | told, past | recalled
             parts["role"] = self._roles[role]
             parts["model"] = fingerprint(model)
-            parts["memory"] = self._memory.fingerprint(role, self._sop.roles[role], activation.read)
+            parts["memory"] = self._memory.fingerprint(role, self._sop.roles[role], activation.key.firing)
         if "round" in names:
             parts["round"] = str(activation.key.round)
         if "run" in names:

@@ -106,18 +106,25 @@ class Attempts:
                             memory=work.memory, why=found, seconds=loop.time() - started), blobs, work.payload
 
     async def _work(self, activation: Activation) -> Work:
+        if not self._means.caps.any:
+            return await self._in_time(activation)
         step = self._step
         who = step.role if step.role is None or step.role in self._means.sop.roles else evaluate(step.role, activation.scope)
         async with self._means.caps.within([f"step:{activation.key.step}", f"role:{who}"]):
-            if step.timeout is None:
+            return await self._in_time(activation)
+
+    async def _in_time(self, activation: Activation) -> Work:
+        """The work, within the step's `timeout`."""
+        timeout = self._step.timeout
+        if timeout is None:
+            return await self._means.runner.work(activation)
+        try:
+            async with asyncio.timeout(timeout) as limit:
                 return await self._means.runner.work(activation)
-            try:
-                async with asyncio.timeout(step.timeout) as limit:
-                    return await self._means.runner.work(activation)
-            except TimeoutError:
-                if not limit.expired():
-                    raise
-                raise AttemptFailed(f"timed out after {step.timeout:g} s") from None
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise AttemptFailed(f"timed out after {timeout:g} s") from None
 
     async def _failed(self, key: ActivationKey, error: str, seconds: float) -> None:
         slot = self._firing.slot(key.item)

@@ -21,6 +21,11 @@ class TimeCaps:
         self._under_way: dict[str, int] = {}
         self._since: dict[str, float] = {}
 
+    @property
+    def any(self) -> bool:
+        """Whether there is a cap at all."""
+        return bool(self._caps)
+
     @asynccontextmanager
     async def within(self, scopes: Iterable[str]) -> AsyncIterator[None]:
         """Runs its body at most as long as every scope's cap allows. Raises BudgetExceeded, naming the cap."""

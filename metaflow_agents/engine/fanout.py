@@ -68,12 +68,12 @@ class _Job:
         """A firing without `foreach`: its result and its commit are one transaction."""
         found = None if None in self._firing.lost else await self._attempts.until_done(None, {})
         if found is None:
-            await self._commit_whole(None, None, {})
+            self._commit_whole(None, None, {})
         else:
             finished, blobs, payload = found
-            await self._commit_whole(finished, payload, blobs)
+            self._commit_whole(finished, payload, blobs)
 
-    async def _commit_whole(self, finished: Finished | None, payload: Data | Files | Patch | Collection | None,
+    def _commit_whole(self, finished: Finished | None, payload: Data | Files | Patch | Collection | None,
                             blobs: dict[str, bytes]) -> None:
         versions: list[Version] = []
         if isinstance(payload, Patch):
@@ -83,7 +83,7 @@ class _Job:
             versions.append(self._numbered(self._step.makes.artifact, finished.payload))
         versions += self._failure_version(blobs)
         committed = Committed(firing=self._firing.key, versions=tuple(versions))
-        await self._means.bus.publish(*([finished] if finished is not None else []), committed, blobs=blobs)
+        self._means.bus.post(*([finished] if finished is not None else []), committed, blobs=blobs)
 
     async def each(self, foreach: Foreach) -> None:
         """A firing with `foreach`: items start in list order as their `after` and `parallel` allow."""
@@ -134,7 +134,7 @@ class _Job:
                 else:
                     progress.results[item.key] = result
                 free(over(item.key))
-        await self._commit_each(progress)
+        self._commit_each(progress)
 
     def _prior(self, item: Item, direct: Mapping[str, tuple[str, ...]], progress: Progress) -> dict[str, str] | None:
         """Key → payload of the items that it comes after; None where one of them failed, and so does this."""
@@ -165,10 +165,10 @@ class _Job:
         if found is None:
             return None
         finished, blobs, _ = found
-        await self._means.bus.publish(finished, blobs=blobs)
+        self._means.bus.post(finished, blobs=blobs)
         return Result(finished.payload, finished.digest)
 
-    async def _commit_each(self, progress: Progress) -> None:
+    def _commit_each(self, progress: Progress) -> None:
         last = self._means.state.last.get(self._firing.step, {})
         keys = {item.key for item in progress.items}
         before = self._means.state.walked.get(self._firing.step, ())
@@ -179,7 +179,7 @@ class _Job:
             versions.append(self._version(self._step.makes.artifact, pack(self._merged(progress, dropped, last)), blobs))
         versions += self._failure_version(blobs)
         reused = tuple(item.key for item in progress.items if item.key in progress.reused)
-        await self._means.bus.publish(
+        self._means.bus.post(
             Committed(firing=self._firing.key, versions=tuple(versions), reused=reused), blobs=blobs)
 
     def _merged(self, progress: Progress, dropped: list[str], last: Mapping[str, Result]) -> Files | Collection:

@@ -46,7 +46,7 @@ class Scheduler:
 
         Raises what stops a run (StepFailed, BudgetExceeded, JournalError, …) after every activation was cancelled.
         """
-        async with self._bus.events(Committed) as commits:
+        async with self._bus.handed(Committed) as commits:
             try:
                 async with asyncio.TaskGroup() as group:
                     for firing in list(self._state.active.values()):
@@ -55,7 +55,7 @@ class Scheduler:
                     touched = set(self._graph.steps)
                     while True:
                         if not reached:
-                            await self._fire(group, touched)
+                            self._fire(group, touched)
                         if not self._running:
                             break
                         _, event = await commits.get()
@@ -77,7 +77,7 @@ class Scheduler:
         found = set().union(*(self._readers.get(version.artifact, ()) for version in event.versions))
         return found if event.firing is None else found | {parse_firing(event.firing)[0]}
 
-    async def _fire(self, group: asyncio.TaskGroup, touched: set[str]) -> None:
+    def _fire(self, group: asyncio.TaskGroup, touched: set[str]) -> None:
         """Rule 8: unblocked ready steps start, one decision after the other; one write for all of them."""
         fired: list[Fired] = []
         ready = self._ready
@@ -100,7 +100,7 @@ class Scheduler:
                                items=None if items is None else tuple(item.key for item in items)))
             self._running[name] = firing_key(name, round_)
         if fired:
-            await self._bus.publish(*fired)
+            self._bus.post(*fired)                  # on disk with, or before, the first thing that their activations do
             for event in fired:
                 self._start(group, self._state.active[firing_key(event.step, event.round)])
 

@@ -1,10 +1,12 @@
-"""A run's append-only log: an append returns once its events are durable and folded into the run's state.
+"""A run's append-only log: an append returns once its events are durable.
 
     async with Journal.create(path) as journal:
         await journal.append(Committed(...), blobs={digest: data})
 
-Appends are queued to one writer thread, which writes all that wait in one synced transaction. What is durable comes back
-to the event loop, where the state is folded and then the listeners hear of it, in the order of the calls.
+What is handed over is folded into the run's state at once, and queued to one writer thread, which writes all that wait in one
+synced transaction. What is durable comes back to the event loop, where the listeners hear of it, in the order of the calls.
+So the state may be ahead of the disk, by what lies in the queue: whoever acts on it outside of this process (asks a model, runs
+a command, writes a file) appends or syncs first, and what it acted on is durable then. See docs/decisions/0013.
 """
 
 from __future__ import annotations
@@ -42,12 +44,14 @@ E = TypeVar("E", bound=Value)
 class Journal:
     """One run's log. Make it by `create`, `open`, `read` or `in_memory`; use it as a context manager.
 
-    `listeners` are called with each event and its number, on the event loop, after `state` knows the whole append. An error
-    that one raises goes to whoever appended, and the journal takes no more: a run must not go on half told.
+    `listeners` are called with each event and its number, on the event loop, once the whole append is durable; `early` ones
+    when it is handed over and folded. An error that one raises goes to whoever appended, and the journal takes no more: a run
+    must not go on half told.
     """
 
     def __init__(self, store: Store | MemoryStore, lock: RunLock | None = None, *, writable: bool = True) -> None:
         self.listeners: list[Listener] = []
+        self.early: list[Listener] = []
         self._store, self._lock, self._writable = store, lock, writable
         self._process = os.getpid()
         self._recent = BlobCache(_CACHE)
@@ -143,12 +147,12 @@ class Journal:
 
     @property
     def last(self) -> int:
-        """Number of the last event that is durable and folded; 0 in an empty journal."""
+        """Number of the last event that is durable; 0 in an empty journal."""
         return self._last if self._writable else self._store.last()
 
     @property
     def state(self) -> RunState:
-        """How the run stands after event number `last`; of a journal that is only read, when this was first asked for."""
+        """How the run stands after all that was handed over; of a journal that is only read, when this was first asked for."""
         if self._state is None:
             self._state = self._fold()
         return self._state
@@ -173,8 +177,8 @@ class Journal:
     async def append(self, *events: Event, blobs: Mapping[str, bytes] = _NONE) -> tuple[int, ...]:
         """Writes events and the blobs (digest → bytes) that they name, all or none, and returns their numbers.
 
-        When it returns they are durable, folded into `state`, and told to the listeners. A caller that is cancelled while it
-        waits changes nothing: what was handed over is written and folded. Raises JournalError where it can't be written.
+        When it returns they and all that was handed over before are durable and told to the listeners. A caller that is
+        cancelled while it waits changes nothing: what was handed over is written. Raises JournalError where it can't be.
         """
         if self._writer is None:
             return self._hand_over(events, blobs, None)
@@ -183,12 +187,16 @@ class Journal:
         return await waiter
 
     def post(self, *events: Event, blobs: Mapping[str, bytes] = _NONE) -> None:
-        """Like `append`, without waiting. What fails is raised by the next append, `sync` or `close`."""
+        """Like `append`, without waiting: it is written soon, or with what is appended next, and never after that.
+
+        What fails is raised by the next append, `sync` or `close`.
+        """
         self._hand_over(events, blobs, None)
 
     async def sync(self) -> None:
-        """Returns when everything that was handed over before is durable and folded. Raises JournalError."""
-        await self.append()
+        """Returns when everything that was handed over before is durable. Raises JournalError."""
+        if self._last + 1 < self._next or self._failure is not None:
+            await self.append()
 
     async def close(self) -> None:
         """Writes what is queued, leaves one file, gives the run free. Raises JournalError where nobody was told of a failure."""
@@ -267,11 +275,21 @@ class Journal:
         self._next += len(numbered)
         self._pending.update(batch.blobs)
         job = Job(batch, numbered, waiter)
+        self._fold_in(numbered)
         if self._writer is not None:
             self._writer.put(job)
         else:
             self._apply_at_once(job)
         return tuple(seq for seq, _ in numbered)
+
+    def _fold_in(self, numbered: Sequence[tuple[int, Event]]) -> None:
+        try:
+            for seq, event in numbered:
+                self.state.apply(seq, event)
+            _tell(self.early, numbered)
+        except Exception as error:
+            self._failure = error                       # what can't be folded is not written either
+            raise self._refusal() from error
 
     def _admit(self) -> None:
         if self._failure is not None:
@@ -311,15 +329,12 @@ class Journal:
         for digest, data in job.batch.blobs.items():
             self._pending.pop(digest, None)
             self._recent.put(digest, data)
+        if job.events:
+            self._last = job.events[-1][0]
         try:
-            for seq, event in job.events:
-                self.state.apply(seq, event)
-                self._last = seq
-            for seq, event in job.events:
-                for listener in tuple(self.listeners):
-                    listener(seq, event)
+            _tell(self.listeners, job.events)
         except Exception as error:
-            # Told to the appender below, and to everybody after: state and subscribers may now lack a part of the log.
+            # Told to the appender below, and to everybody after: subscribers may now lack a part of the log.
             self._failure = error
 
     def _answer(self, job: Job) -> None:
@@ -344,6 +359,12 @@ class Journal:
         self._store.close()
         if self._lock is not None:
             self._lock.release()
+
+
+def _tell(listeners: Sequence[Listener], events: Sequence[tuple[int, Event]]) -> None:
+    for seq, event in events:
+        for listener in tuple(listeners):
+            listener(seq, event)
 
 
 def _written_form(event: Value) -> str:

@@ -25,7 +25,7 @@ from metaflow_agents.schema.event import (
     Sent,
     Settled,
 )
-from metaflow_agents.schema.keys import firing_key, parse_activation, parse_firing
+from metaflow_agents.schema.keys import firing_key, parse_activation
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,7 @@ class Firing:
     read: dict[str, int]
     items: tuple[str, ...] | None
     began: float = 0.0                                            # in seconds of the run's own time
+    past: int = 0                                                 # the firings that it descends from, as `RunState.order` has them
     done: dict[str | None, Result] = field(default_factory=dict)
     lost: dict[str | None, str] = field(default_factory=dict)     # item → error, failed for good
     memory: list[Entry] = field(default_factory=list)
@@ -126,7 +127,10 @@ class RunState:
     last: dict[str, dict[str, Result]] = field(default_factory=dict)   # step → item → result of its last firing
     walked: dict[str, tuple[str, ...]] = field(default_factory=dict)   # step → keys of its last firing, failed ones too
     reads: dict[str, dict[str, int]] = field(default_factory=dict)     # firing → versions read
+    order: dict[str, int] = field(default_factory=dict)            # firing → how many fired before: its bit in a causal past
+    descent: dict[str, int] = field(default_factory=dict)          # artifact → the firings from which its latest version descends
     memory: dict[str, list[Entry]] = field(default_factory=dict)       # firing → what roles remember of it
+    remembered: dict[str, list[str]] = field(default_factory=dict)     # role → the firings that it remembers, as they committed
     spent: dict[tuple[str, str], Spending] = field(default_factory=dict)   # (role, step) → calls and tokens
     busy: dict[str, float] = field(default_factory=dict)           # step → seconds that committed firings of it took
     models: dict[str, str] = field(default_factory=dict)
@@ -141,8 +145,8 @@ class RunState:
 
     def apply(self, seq: int, event: Event) -> None:
         """Folds one durable event in. Events come in the order of their numbers."""
-        if not isinstance(event, RunOpened | Resumed):
-            self.elapsed += max(event.at - self.latest, 0.0)
+        if event.kind not in ("run_opened", "resumed") and event.at > self.latest:
+            self.elapsed += event.at - self.latest
         self.seq, self.latest = seq, event.at
         getattr(self, f"_{event.kind}")(event)             # one method for each kind; a kind without one is a bug that shows
 
@@ -165,19 +169,6 @@ class RunState:
         every = self.spent.values()
         return Spending(sum(s.calls for s in every), sum(s.tokens for s in every), sum(s.cached for s in every),
                         sum(s.cost for s in every))
-
-    def past(self, read: Mapping[str, int]) -> set[str]:
-        """The firings from which these versions descend (their causal past)."""
-        found: set[str] = set()
-        open_ends = [dict(read)]
-        while open_ends:
-            for artifact, number in open_ends.pop().items():
-                made = self.versions.get(artifact, [])
-                firing = made[number - 1].firing if 0 < number <= len(made) else None
-                if firing is not None and firing not in found:
-                    found.add(firing)
-                    open_ends.append(self.reads[firing])
-        return found
 
     def _run_opened(self, event: RunOpened) -> None:
         self.opened, self.began = event, event.at
@@ -203,11 +194,15 @@ class RunState:
                 slot.series = max(slot.series, 0)
 
     def _fired(self, event: Fired) -> None:
-        firing = Firing(event.step, event.round, dict(event.read), event.items, self.elapsed)
+        past = 0
+        for artifact, number in event.read.items():
+            past |= self.descent.get(artifact, 0) if number else 0          # what is read is the latest version
+        firing = Firing(event.step, event.round, dict(event.read), event.items, self.elapsed, past)
         self.fired[event.step] = event.round
         self.cursor[event.step] = dict(event.read)
         self.active[firing.key] = firing
         self.reads[firing.key] = firing.read
+        self.order[firing.key] = len(self.order)
 
     def _reserved(self, event: Reserved) -> None:
         activation = parse_activation(event.key)
@@ -253,7 +248,9 @@ class RunState:
     def _committed(self, event: Committed) -> None:
         firing = None if event.firing is None else self.active.pop(event.firing)
         step = None if firing is None else firing.step
+        descent = 0 if firing is None else firing.past | 1 << self.order[firing.key]
         for version in event.versions:
+            self.descent[version.artifact] = descent
             self.versions.setdefault(version.artifact, []).append(Made(version.number, version.payload, event.firing))
             self.maker[version.artifact] = step
         if firing is None:
@@ -273,11 +270,5 @@ class RunState:
             order = {key: place for place, key in enumerate(firing.items or ())}
             firing.memory.sort(key=lambda entry: order.get(parse_activation(entry.activation).item or "", 0))
             self.memory[firing.key] = firing.memory
-
-
-def in_order(firings: set[str], rank: Mapping[str, tuple[int, int]]) -> list[str]:
-    """Firings in the order of rank and round, in which a role remembers them."""
-    def place(firing: str) -> tuple[tuple[int, int], int]:
-        step, round_ = parse_firing(firing)
-        return rank.get(step, (10**6, 0)), round_
-    return sorted(firings, key=place)
+            for role in {entry.role for entry in firing.memory}:
+                self.remembered.setdefault(role, []).append(firing.key)

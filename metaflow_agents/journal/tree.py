@@ -56,6 +56,16 @@ class Tree:
         data = self.rendered(artifact, self._values.view(digest_))[spec.file]
         return {spec.file: Leaf(digest(data), lambda: data)}
 
+    def changes(self, artifact: str, digest_: str, before: Mapping[str, str]) -> tuple[Mapping[str, str], dict[str, Leaf]]:
+        """The files of one payload as path → digest, and those of them that `before` has not, or has otherwise."""
+        payload = self._values.payload(digest_)
+        if isinstance(payload, Files):          # thousands of files of which one changed: the others are not looked at singly
+            return payload.files, {path: Leaf(blob, partial(self._values.data, blob))
+                                   for path, blob in payload.files.items() - before.items()}
+        leaves = self.of(artifact, digest_)
+        return ({path: leaf.digest for path, leaf in leaves.items()},
+                {path: leaf for path, leaf in leaves.items() if before.get(path) != leaf.digest})
+
     def rendered(self, artifact: str, value: Any) -> dict[str, bytes]:
         """The file that a value of an artifact (as expressions see it) is written into; nothing where that has no `file`.
 

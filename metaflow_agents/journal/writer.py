@@ -14,6 +14,7 @@ from metaflow_agents.schema.event import Event
 
 _GROUP = 4096  # appends in one transaction at most, so that the first of many is not kept waiting by the last
 _TURN = 32  # appends that are handed over at once: what one turn of the event loop appends, but no later than this many
+_LINGER = 0.005  # seconds that what nobody waits for may wait itself, for something that somebody does wait for
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,6 +40,7 @@ class Writer:
         self._loop = asyncio.get_running_loop()
         self._queue: SimpleQueue[list[Job] | asyncio.Future[None]] = SimpleQueue()
         self._outbox: list[Job] = []
+        self._lingering = self._leaving = False
         self._failure: Exception | None = None
         # A daemon: a program that dies without closing its journal must not hang at exit; what was acknowledged is on disk.
         self._thread = Thread(target=self._run, name=f"journal {store.path.stem}", daemon=True)
@@ -47,14 +49,27 @@ class Writer:
     def put(self, job: Job) -> None:
         """Queues a job; returns at once.
 
-        What one turn of the event loop queues is handed over together. Waking the thread costs more than most jobs do,
-        and what was settled shares its transaction with what follows from it at once.
+        What one turn of the event loop queues is handed over together, and with it what nobody waited for: waking the thread
+        and syncing cost more than most jobs do, and what was settled shares its transaction with what follows from it at once.
         """
-        if not self._outbox:
-            self._loop.call_soon(self._hand_over)
         self._outbox.append(job)
         if len(self._outbox) >= _TURN:
             self._hand_over()
+        elif job.waiter is not None:
+            if not self._leaving:
+                self._leaving = True
+                self._loop.call_soon(self._leave)
+        elif not self._lingering:
+            self._lingering = True
+            self._loop.call_later(_LINGER, self._linger)
+
+    def _leave(self) -> None:
+        self._leaving = False
+        self._hand_over()
+
+    def _linger(self) -> None:
+        self._lingering = False
+        self._hand_over()
 
     def _hand_over(self) -> None:
         if self._outbox:

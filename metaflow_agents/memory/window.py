@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from metaflow_agents.journal.state import RunState, in_order
+from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.values import Values
+from metaflow_agents.schema.keys import parse_firing
 from metaflow_agents.schema.model import canonical, fingerprint
 from metaflow_agents.schema.sop import Role
 
 _BYTES_A_TOKEN = 4                  # of English text and code, on average; the window bounds a prompt, it does not bill it
 
 _KEPT = 64                          # firings whose memories are at hand: about as many as run side by side
+_TURNS = 512                        # turns whose texts are at hand
+_LAST = (10**6, 0)                  # the rank of a step that the program has no more
+
+Said = tuple[str, str | None]
+"""A turn by its digests: asked, answered. Of a watched message: artifact and payload as `name:digest`, None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +36,17 @@ class Turn:
         return -(-len((self.asked + (self.answered or "")).encode()) // _BYTES_A_TOKEN)
 
 
+@dataclass(slots=True)
+class _Shelf:
+    """The firings that one role remembers or watched, in the order of rank and round, brought up to date when it is asked."""
+
+    firings: list[tuple[tuple[int, int], int, str]] = field(default_factory=list)
+    known: set[str] = field(default_factory=set)
+    watched: dict[str, list[Said]] = field(default_factory=dict)         # firing → messages
+    own_seen: int = 0
+    watched_seen: dict[str, int] = field(default_factory=dict)           # artifact → versions
+
+
 class RoleMemory:
     """A role's memory of a run: what the causal past of a firing committed, in the order of rank, round and key.
 
@@ -37,52 +55,64 @@ class RoleMemory:
 
     def __init__(self, state: RunState, values: Values, rank: Mapping[str, tuple[int, int]]) -> None:
         self._state, self._values, self._rank = state, values, rank
-        self._recent: OrderedDict[tuple[str, frozenset[tuple[str, int]]], list[tuple[str, str | None]]] = OrderedDict()
+        self._shelves: dict[str, _Shelf] = {}
+        self._texts: OrderedDict[Said, Turn] = OrderedDict()
+        self._recent: OrderedDict[tuple[str, str], list[tuple[Said, Turn]]] = OrderedDict()
 
-    def digests(self, name: str, role: Role, read: Mapping[str, int]) -> list[tuple[str, str | None]]:
-        """(asked, answered) digests of the turns that the role remembers, oldest first, the window not yet applied.
+    def fingerprint(self, name: str, role: Role, firing: str) -> str:
+        """Equal for equal memories: what stands in the prompt, and nothing that fell out of the window."""
+        return fingerprint([*(list(said) for said, _ in self._window(name, role, firing)), list(role.memory.window)])
 
-        For a watched message: (artifact name with its payload's digest, None). What led to these versions has committed
-        and changes no more, so that it is looked up once for all items of a firing.
-        """
-        key = (name, frozenset(read.items()))
+    def turns(self, name: str, role: Role, firing: str) -> list[Turn]:
+        """What stands in the prompts of a firing that is under way: the latest turns that fit into the window, oldest first."""
+        return [turn for _, turn in self._window(name, role, firing)]
+
+    def _window(self, name: str, role: Role, firing: str) -> list[tuple[Said, Turn]]:
+        # What led to a firing has committed and changes no more, so that it is looked up once for all of its items.
+        key = (name, firing)
         if key not in self._recent:
-            self._recent[key] = self._digests(name, role, read)
+            number, unit = role.memory.window
+            newest = ((said, self._turn(said)) for said in self._backwards(name, role, self._state.active[firing].past))
+            self._recent[key] = _fitting(newest, number, unit)[::-1]
             if len(self._recent) > _KEPT:
                 self._recent.popitem(last=False)
         return self._recent[key]
 
-    def _digests(self, name: str, role: Role, read: Mapping[str, int]) -> list[tuple[str, str | None]]:
-        found: list[tuple[str, str | None]] = []
-        watched = self._watched(role)
-        for firing in in_order(self._state.past(read), self._rank):
-            mine = [entry for entry in self._state.memory.get(firing, ()) if entry.role == name]
-            found += [(entry.asked, entry.answered) for entry in mine]
-            if not mine:
-                found += [(f"{artifact}:{payload}", None) for artifact, payload in watched.get(firing, ())]
-        return found
+    def _backwards(self, name: str, role: Role, past: int) -> Iterator[Said]:
+        """What a role was asked and told in a causal past, newest first."""
+        shelf = self._shelf(name, role)
+        for _, _, firing in reversed(shelf.firings):
+            if past >> self._state.order[firing] & 1:
+                mine = [(entry.asked, entry.answered) for entry in self._state.memory.get(firing, ()) if entry.role == name]
+                yield from reversed(mine or shelf.watched.get(firing, []))
 
-    def fingerprint(self, name: str, role: Role, read: Mapping[str, int]) -> str:
-        """Equal for equal memories."""
-        return fingerprint([list(turn) for turn in self.digests(name, role, read)] + [list(role.memory.window)])
-
-    def turns(self, name: str, role: Role, read: Mapping[str, int]) -> list[Turn]:
-        """What stands in the prompt: the latest turns that fit into the window, oldest first."""
-        number, unit = role.memory.window
-        digests = self.digests(name, role, read)
-        if unit == "turns":
-            digests = digests[-number:]                 # what falls out of the window is not read
-        return latest([self._turn(asked, answered) for asked, answered in digests], number, unit)
-
-    def _watched(self, role: Role) -> dict[str, list[tuple[str, str]]]:
-        by_firing: dict[str, list[tuple[str, str]]] = {}
+    def _shelf(self, name: str, role: Role) -> _Shelf:
+        shelf = self._shelves.setdefault(name, _Shelf())
+        own = self._state.remembered.get(name, [])
+        fresh = own[shelf.own_seen:]
+        shelf.own_seen = len(own)
         for artifact in role.watches:
-            for made in self._state.versions.get(artifact, ()):
+            versions = self._state.versions.get(artifact, [])
+            for made in versions[shelf.watched_seen.get(artifact, 0):]:
                 if made.firing is not None:
-                    by_firing.setdefault(made.firing, []).append((artifact, made.payload))
-        return by_firing
+                    shelf.watched.setdefault(made.firing, []).append((f"{artifact}:{made.payload}", None))
+                    fresh.append(made.firing)
+            shelf.watched_seen[artifact] = len(versions)
+        for firing in fresh:
+            if firing not in shelf.known:
+                shelf.known.add(firing)
+                step, round_ = parse_firing(firing)
+                insort(shelf.firings, (self._rank.get(step, _LAST), round_, firing))
+        return shelf
 
-    def _turn(self, asked: str, answered: str | None) -> Turn:
+    def _turn(self, said: Said) -> Turn:
+        if said not in self._texts:
+            self._texts[said] = self._read(*said)
+            if len(self._texts) > _TURNS:
+                self._texts.popitem(last=False)
+        return self._texts[said]
+
+    def _read(self, asked: str, answered: str | None) -> Turn:
         if answered is not None:
             return Turn(self._values.text(asked), self._values.text(answered))
         artifact, _, payload = asked.partition(":")
@@ -92,13 +122,15 @@ class RoleMemory:
 
 
 def latest(turns: Sequence[Turn], number: int, unit: str) -> list[Turn]:
-    """The newest turns that fit: `number` of them, or of about so many tokens together."""
-    if unit == "turns":
-        return list(turns[-number:])
-    kept: list[Turn] = []
-    for turn in reversed(turns):
-        number -= turn.tokens
+    """The newest turns that fit: `number` of them, or of about so many tokens together. Oldest first, as they come."""
+    return [turn for _, turn in _fitting(((("", None), turn) for turn in reversed(turns)), number, unit)][::-1]
+
+
+def _fitting(newest_first: Iterable[tuple[Said, Turn]], number: int, unit: str) -> list[tuple[Said, Turn]]:
+    kept: list[tuple[Said, Turn]] = []
+    for said, turn in newest_first:
+        number -= 1 if unit == "turns" else turn.tokens
         if number < 0:
             break
-        kept.append(turn)
-    return kept[::-1]
+        kept.append((said, turn))
+    return kept

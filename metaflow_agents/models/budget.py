@@ -105,6 +105,7 @@ class Budgets:
         self._caps |= {f"role {role}": cap for role, cap in (roles or {}).items()}
         self._caps |= {f"step {step}": cap for step, cap in (steps or {}).items()}
         self._accounts: dict[tuple[str, Measure], _Account] = {}
+        self._counted: dict[tuple[str, str], list[_Account]] = {}        # role and step → what their calls count against
         self._numbers = count()
         # A queue for each role and step: its calls count against the same caps, so that only the first can be next.
         self._waiting: defaultdict[tuple[str, str], deque[_Waiter]] = defaultdict(deque)
@@ -142,6 +143,10 @@ class Budgets:
 
     async def _granted(self, queue: tuple[str, str], charges: list[tuple[_Account, int]]) -> None:
         self._refuse(charges)
+        if not self._waiting and all(account.fits(amount) for account, amount in charges):
+            for account, amount in charges:
+                account.held += amount
+            return
         waiter = _Waiter(next(self._numbers), charges)
         self._waiting[queue].append(waiter)
         if len(self._waiting[queue]) == 1:
@@ -192,9 +197,12 @@ class Budgets:
                 raise self._exceeded(account, amount)
 
     def _charges(self, role: str, step: str, tokens: int, calls: int, cost: int) -> list[tuple[_Account, int]]:
-        scopes = ("run", f"role {role}", f"step {step}")
+        accounts = self._counted.get((role, step))
+        if accounts is None:
+            scopes = ("run", f"role {role}", f"step {step}")
+            accounts = self._counted[role, step] = [account for scope in scopes for account in self._scope(scope)]
         asked = {"calls": calls, "tokens": tokens, "usd": cost}
-        return [(account, asked[account.measure]) for scope in scopes for account in self._scope(scope)]
+        return [(account, asked[account.measure]) for account in accounts]
 
     def _scope(self, scope: str) -> tuple[_Account, ...]:
         if (scope, "calls") not in self._accounts:

@@ -51,17 +51,16 @@ class ModelRequest:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     watch: Callable[[str], None] | None = field(default=None, compare=False, repr=False)
 
-    @property
-    def _asked(self) -> dict[str, Any]:
-        return {
-            "messages": [dict(message) for message in self.messages],
-            "schema": None if self.schema is None else dict(self.schema),
-            "tools": [dict(tool) for tool in self.tools],
-        }
+    @cached_property
+    def _asked(self) -> tuple[bytes, bytes, bytes]:
+        """Messages, schema and tools in canonical JSON, each written once: they are most of a request."""
+        return (canonical([dict(message) for message in self.messages]),
+                canonical(None if self.schema is None else dict(self.schema)),
+                canonical([dict(tool) for tool in self.tools]))
 
     @cached_property
     def _sent(self) -> bytes:
-        return canonical(self._asked)
+        return b'{"messages":%b,"schema":%b,"tools":%b}' % self._asked
 
     @cached_property
     def digest(self) -> str:
@@ -81,9 +80,12 @@ class ModelRequest:
 
     def stored(self) -> bytes:
         """Canonical JSON, as the journal keeps it."""
-        return canonical({"key": self.key, "role": self.role, "step": self.step, "model": self.model,
-                          "max_tokens": self.max_tokens, **({"parameters": dict(self.parameters)} if self.parameters else {}),
-                          **self._asked})
+        messages, schema, tools = self._asked
+        first = canonical({"key": self.key, "max_tokens": self.max_tokens})[1:-1]
+        then = canonical({"model": self.model, **({"parameters": dict(self.parameters)} if self.parameters else {}),
+                          "role": self.role})[1:-1]
+        last = canonical({"step": self.step})[1:-1]
+        return b'{%b,"messages":%b,%b,"schema":%b,%b,"tools":%b}' % (first, messages, then, schema, last, tools)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
@@ -38,6 +39,7 @@ def firing_key(step: str, round_: int) -> str:
     return f"{step}@{round_}"
 
 
+@lru_cache(maxsize=4096)
 def parse_firing(written: str) -> tuple[str, int]:
     """Step and round of `step@round`. Raises ValueError, saying the form."""
     match = _FIRING.fullmatch(written)
@@ -46,6 +48,7 @@ def parse_firing(written: str) -> tuple[str, int]:
     return match["step"], int(match["round"])
 
 
+@lru_cache(maxsize=4096)
 def parse_activation(written: str) -> ActivationKey:
     """The activation that a key (also of a call inside it) belongs to. Raises ValueError, saying the form."""
     match = _ACTIVATION.match(written)

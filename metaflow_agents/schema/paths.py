@@ -24,7 +24,11 @@ from functools import lru_cache
 PART_BYTES = 240                    # file systems hold 255; temporary names need some
 PATH_BYTES = 1000
 _DRIVE = re.compile(r"[A-Za-z]:")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_UNSEEN = ((0x00, 0x1F), (0x7F, 0x9F), (0x200B, 0x200F), (0x2028, 0x202E), (0x2060, 0x206F), (0xD800, 0xDFFF), (0xFEFF, 0xFEFF))
+"""Control and invisible characters. HFS+ drops most of the latter, so that `.g<U+200C>it` is `.git` there."""
+_CONTROL = re.compile(f"[{''.join(f'{chr(low)}-{chr(high)}' for low, high in _UNSEEN)}]")
+_GIT = re.compile(r"(\.git|git~1)[ .]*(:.*)?", re.IGNORECASE | re.ASCII | re.DOTALL)
+"""What git and the file systems of others take for `.git`: NTFS has short names, drops dots and spaces, has streams after `:`."""
 _WILD = re.compile(r"[*?\[]")
 _ANY = ((0, 0x10FFFF),)
 
@@ -52,7 +56,7 @@ def _form(written: str, what: str) -> str | None:
     if not written:
         return "it is empty"
     if _CONTROL.search(written):
-        return "it holds a control character"
+        return "it holds a control or an invisible character"
     if "\\" in written:
         return "it holds a backslash: parts are joined by `/`"
     if written.startswith("/") or _DRIVE.match(written):
@@ -71,8 +75,8 @@ def _part(part: str) -> str | None:
         return "`..` would leave the run's repository"
     if part == ".":
         return "it has a part `.`"
-    if part.lower() == ".git":
-        return "`.git` belongs to git alone"
+    if _GIT.fullmatch(part):
+        return f"{'' if part == '.git' else f'its part `{part}` is a spelling of `.git`, and '}`.git` belongs to git alone"
     if part[-1] in ". ":
         return f"its part `{part}` ends in a {'dot' if part[-1] == '.' else 'space'}"
     return f"one of its parts is longer than {PART_BYTES} bytes" if len(part.encode()) > PART_BYTES else None
@@ -338,7 +342,7 @@ def _letters(*automata: _Automaton) -> list[int]:
 
     Where ranges meet, the meeting begins at the low end of one; where that one is of no use there, at the next that is.
     """
-    edges = {ord(char) + more for char in "/.:~ agitxzAGITZ\\" for more in (0, 1)} | {0xA0}
+    edges = {ord(char) + more for char in "/.:~ 1agitxzAGITZ\\" for more in (0, 1)} | {high + 1 for _, high in _UNSEEN}
     for automaton in automata:
         edges.update(low for moves in automaton.moves for ranges, _ in moves for low, _ in ranges)
     usable = [edge for edge in edges if 0 <= edge <= 0x10FFFF and not _CONTROL.match(chr(edge)) and edge != ord("\\")]
@@ -346,10 +350,12 @@ def _letters(*automata: _Automaton) -> list[int]:
 
 
 # The automaton of all paths that are not refused. A state says what the part in hand looks like so far:
-# "start" (of the path), "new" (part), "drive" (one letter, first in the path), a beginning of ".git", "bad" (it ends
-# in a dot or a space and may not end here), "ok".
+# "start" (of the path), "new" (part), "drive" (one letter, first in the path; "g-drive" where that is a `g`), a beginning
+# of ".git" or "git~1", "git-tail" (one of these, then dots and spaces), "bad" (it ends in a dot or a space and may not
+# end here), "ok".
 
-_DOT_GIT = (".", ".g", ".gi", ".git")
+_GITS = (".git", "git~1")
+_GIT_BEGINNINGS = {word[:length] for word in _GITS for length in range(1, 6)}
 
 
 def _follow(part: str, char: str) -> str | None:
@@ -358,15 +364,16 @@ def _follow(part: str, char: str) -> str | None:
         return "new" if _may_end(part) else None
     if part == "start" and char == "~":
         return None
-    if part == "drive" and char == ":":
+    if char == ":" and part in ("drive", "g-drive", "git-tail", *_GITS):
         return None
-    grown = ("" if part in ("start", "new") else part) + char.lower()
-    if grown in _DOT_GIT:
-        return grown
+    first = part == "start" and char.isascii() and char.isalpha()
+    grown = {"start": "", "new": "", "g-drive": "g"}.get(part, part) + (char.lower() if char.isascii() else char)
+    if grown in _GIT_BEGINNINGS:
+        return "g-drive" if first else grown
     if char in ". ":
-        return "bad"
-    return "drive" if part == "start" and char.isascii() and char.isalpha() else "ok"
+        return "git-tail" if part in ("git-tail", *_GITS) else "bad"
+    return "drive" if first else "ok"
 
 
 def _may_end(part: str) -> bool:
-    return part not in ("start", "new", "bad", ".", ".git")
+    return part not in ("start", "new", "bad", ".", "git-tail", *_GITS)

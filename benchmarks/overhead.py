@@ -1,0 +1,183 @@
+"""What the framework costs beside a loop written by hand, in front of an endpoint that answers at once or after 200 ms.
+
+    python -m benchmarks.overhead            # the table; some minutes
+    python -m benchmarks.overhead --json     # the same, for programs
+    python -m benchmarks.overhead --tiny     # sizes that only show that it works
+
+The endpoint is a process of its own (`endpoint.py`), and so is each contender each time (`contenders.py`): this engine with
+everything on, a bare loop on `openai.AsyncOpenAI` as it comes, a loop on aiohttp alone. They take turns, A B C A B C, and what
+is told are medians; a bound stands on the ratio to the bare `openai` loop. `benchmarks/README.md` says what each row means.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from benchmarks.engine import Report
+
+TOP = Path(__file__).resolve().parent.parent
+WHO = ("engine", "openai", "aiohttp")
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much of everything."""
+
+    rounds: int = 250           # of four calls, in one run
+    runs: int = 25              # of four calls each
+    wide: tuple[int, ...] = (200, 1000)
+    repeats: int = 5
+
+
+TINY = Sizes(rounds=2, runs=2, wide=(3, 5), repeats=1)
+Found = dict[str, list[dict[str, float]]]
+"""Contender → what it told, each time."""
+
+
+class Bench:
+    """Runs the contenders in turns against one endpoint."""
+
+    def __init__(self, url: str, folder: Path, sizes: Sizes) -> None:
+        self.url, self.folder, self.sizes, self.report = url, folder, sizes, Report()
+
+    def run(self) -> Report:
+        """All rows."""
+        for name, part in (("chain", self.chain), ("runs", self.runs), ("team", self.team), ("start", self.start)):
+            print(f"{name} …", file=sys.stderr, flush=True)
+            part()
+        return self.report
+
+    def chain(self) -> None:
+        """CPU per call of a chain of four roles."""
+        found = self._turns("chain", self.sizes.rounds)
+        self._compared("(a) four roles in turn, one long run: CPU a call", found, _cpu, "ms", 0.5)
+        self._beside("(a) four roles in turn: CPU a call on aiohttp alone", found, "aiohttp", _cpu, "ms")
+
+    def runs(self) -> None:
+        """The same where each chain is a run of its own."""
+        found = self._turns("runs", self.sizes.runs, ("engine", "openai"))
+        self._compared("four roles in turn, each chain a run: CPU a call", found, _cpu, "ms")
+
+    def team(self) -> None:
+        """Makespan of a planner, many engineers and a judge; and memory."""
+        for letter, bound, count in zip("bc", (0.75, 0.5), self.sizes.wide, strict=True):
+            found = self._turns("team", count)
+            self._compared(f"({letter}) {count:,} engineers at 200 ms: makespan", found, _wall, "s", bound)
+            self._beside(f"({letter}) {count:,} engineers: makespan on aiohttp alone", found, "aiohttp", _wall, "s")
+            self._compared(f"({letter}) {count:,} engineers: CPU a call", found, _cpu, "ms")
+        self._compared(f"(e) {self.sizes.wide[-1]:,} engineers: most memory", found, lambda told: told["memory"] / 2**20, "MB")
+
+    def start(self) -> None:
+        """From the start of the process to the first request."""
+        found = self._turns("start", 1)
+        self._compared("(d) from process start to the first request", found, lambda told: told["first"], "s", 1.0)
+        self._beside("(d) to the first request on aiohttp alone", found, "aiohttp", lambda told: told["first"], "s")
+
+    def _turns(self, task: str, count: int, who: tuple[str, ...] = WHO) -> Found:
+        found: Found = {name: [] for name in who}
+        for _ in range(self.sizes.repeats):
+            for name in who:
+                found[name].append(self._once(name, task, count))
+        return found
+
+    def _once(self, who: str, task: str, count: int) -> dict[str, float]:
+        folder = Path(tempfile.mkdtemp(dir=self.folder))
+        self._asked()
+        command = [sys.executable, "-m", "benchmarks.contenders", who, task, self.url, "--count", str(count),
+                   "--folder", str(folder)]
+        environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(self.folder / "compiled")}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)        # compiled files are kept, as they are beside what is installed
+        began = time.monotonic()
+        done = subprocess.run(command, cwd=TOP, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"{who} {task} ended with {done.returncode}: {done.stderr}")
+        told: dict[str, float] = json.loads(done.stdout)
+        first, came = self._asked()
+        shutil.rmtree(folder)
+        if came < told["calls"]:
+            raise RuntimeError(f"{who} {task} tells of {told['calls']} calls, and {came} requests came")
+        return {**told, "first": first - began}
+
+    def _asked(self) -> tuple[float, int]:
+        with urllib.request.urlopen(f"{self.url}/first", timeout=10) as answer:
+            first, came = json.load(answer)
+        return first or 0.0, came
+
+    def _compared(self, name: str, found: Found, of: Callable[[dict[str, float]], float], unit: str,
+                  bound: float | None = None) -> None:
+        mine, other = (statistics.median(map(of, found[who])) for who in ("engine", "openai"))
+        self.report.add(name, mine, unit, "the bare `openai` loop", other, bound=bound, compared=True)
+
+    def _beside(self, name: str, found: Found, who: str, of: Callable[[dict[str, float]], float], unit: str) -> None:
+        mine, other = (statistics.median(map(of, found[each])) for each in (who, "openai"))
+        self.report.add(name, mine, unit, "the bare `openai` loop", other, compared=True)
+
+
+def _cpu(told: dict[str, float]) -> float:
+    return told["cpu"] / told["calls"] * 1e3
+
+
+def _wall(told: dict[str, float]) -> float:
+    return told["wall"]
+
+
+@contextmanager
+def endpoint() -> Iterator[str]:
+    """The endpoint in a process of its own, for as long as this is open: its address."""
+    process = subprocess.Popen([sys.executable, "-m", "benchmarks.endpoint"], cwd=TOP, stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, text=True)
+    assert process.stdin is not None and process.stdout is not None
+    try:
+        yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+    finally:
+        process.stdin.close()
+        process.stdout.close()
+        process.wait(10)
+
+
+def measure(folder: Path, sizes: Sizes) -> Report:
+    """All rows, in one run. `folder` is where runs are written: on a real disk, or the synced journal costs nothing."""
+    load = os.getloadavg()[0]
+    with endpoint() as url:
+        report = Bench(url, folder, sizes).run()
+    report.facts = {"date": time.strftime("%Y-%m-%d"), "python": platform.python_version(), "openai": version("openai"),
+                    "aiohttp": version("aiohttp"), "machine": platform.machine(), "cores": os.cpu_count(),
+                    "load before": round(load, 2), "load after": round(os.getloadavg()[0], 2)}
+    return report
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--json", action="store_true", help="print the rows as JSON")
+    parser.add_argument("--tiny", action="store_true", help="sizes that only show that it works")
+    parser.add_argument("--folder", type=Path, default=None, help="where to write; a new folder in it is used and removed")
+    given = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="sop-bench-", dir=given.folder))
+    try:
+        report = measure(folder, TINY if given.tiny else Sizes())
+    finally:
+        shutil.rmtree(folder)
+    if given.json:
+        print(json.dumps({"facts": report.facts, "rows": [{**asdict(row), "fine": row.fine} for row in report.rows]}, indent=2))
+    else:
+        print(report.as_text())
+
+
+if __name__ == "__main__":
+    main()
