@@ -33,7 +33,8 @@ from metaflow_agents.models.patience import Patience
 from metaflow_agents.models.python import load_function
 from metaflow_agents.models.registry import Models
 from metaflow_agents.runner import Doers
-from metaflow_agents.sandbox.unconfined import Unconfined
+from metaflow_agents.sandbox.choice import Unchosen
+from metaflow_agents.sandbox.port import Sandbox
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import Budget
 from metaflow_agents.settings import Settings
@@ -46,6 +47,7 @@ class Options:
     """How a run is carried out; the part of it that the journal's events do not hold."""
 
     models: Models
+    sandbox: Sandbox = field(default_factory=Unchosen)
     folders: Sequence[Path] = ()
     given: Mapping[str, Any] = field(default_factory=dict)
     earlier: Earlier | None = None
@@ -83,8 +85,7 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
     acceptance = Acceptance(program, values, load)
     observations = Observations(bus, state, values)
     functions = Functions(sop, acceptance, observations, load)
-    sandbox = Unconfined(options.settings.command_environment)
-    commands = Commands(sop, acceptance, tree, values, observations, sandbox)
+    commands = Commands(sop, acceptance, tree, values, observations, options.sandbox)
     memory = RoleMemory(state, values, {step: graph.rank(step) for step in graph.steps})
     caller = Caller(bus, journal, budgets(program, journal), options.limiters, patience=options.patience, reask=options.reask,
                     watch=options.watch)

@@ -18,6 +18,8 @@ from metaflow_agents.journal.places import fine_name as fine_name
 from metaflow_agents.journal.places import free_name as free_name
 from metaflow_agents.journal.places import journal_path as journal_path
 from metaflow_agents.journal.places import run_names as run_names
+from metaflow_agents.sandbox.choice import Unchosen, choose, refuse_unknown
+from metaflow_agents.sandbox.port import Sandbox
 from metaflow_agents.schema import quantity
 from metaflow_agents.schema.event import RunOpened
 from metaflow_agents.schema.keys import parse_firing
@@ -26,6 +28,7 @@ from metaflow_agents.schema.payload import Collection, Data, Files, pack
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.schema.validation import validator
+from metaflow_agents.settings import Settings
 from metaflow_agents.sop.changes import changes
 from metaflow_agents.sop.check import CheckReport
 from metaflow_agents.sop.check import check as check_sop
@@ -118,14 +121,16 @@ def refuse_lost_steps(sop: SOP, active: Iterable[str]) -> None:
                              "or fork before it")
 
 
-def refuse_commands(sop: SOP, sandbox: str | None, *, dry: bool) -> None:
-    """Raises UsageError where commands would run without a sandbox and nobody said that they may."""
+def sandbox_for(sop: SOP, asked: str | None, settings: Settings, *, dry: bool) -> Sandbox:
+    """Where the commands of a run are carried out; by default in the sandbox that confines them.
+
+    A run without commands has none. Raises UsageError for an unknown name, and where the sandbox does not hold here.
+    """
+    refuse_unknown(asked)
     commands = [name for name, step in sop.steps.items() if step.run is not None or (step.check and step.check.run)]
-    if commands and sandbox is None and not dry:
-        raise UsageError(f"steps run commands ({', '.join(commands)}), and no sandbox is built in this version: "
-                         "`--sandbox none` runs them unconfined, on copies of the run's files")
-    if sandbox not in (None, "none"):
-        raise UsageError(f"there is no sandbox `{sandbox}` in this version: there is: none")
+    if not commands or dry:
+        return Unchosen(asked or "" if commands else "")
+    return choose(asked, settings.command_environment, what_for=f"steps run commands ({', '.join(commands)})")
 
 
 def refuse_unknown_step(sop: SOP, until: str | None) -> None:

@@ -53,12 +53,12 @@ from metaflow_agents.opening import (
     initial_versions,
     journal_path,
     model_names,
-    refuse_commands,
     refuse_lost_steps,
     refuse_unknown_models,
     refuse_unknown_step,
     run_names,
     same_identity,
+    sandbox_for,
     sources_of,
 )
 from metaflow_agents.prompts import MISSING
@@ -328,8 +328,8 @@ def start(
     `model` answers for every role (a name such as `dry`, or a function that gets the request), `models` for the names
     that the SOP gives. Inputs are keywords, or stand in `inputs`. `workspace` is where runs lie; None keeps journal and
     files in memory. `until` is a step after which the run rests, `from_run` a run whose unchanged activations are taken
-    over, `sandbox="none"` lets commands run unconfined, `budget` caps `tokens`, `calls` and `time` (seconds), `given`
-    maps artifacts to values that stand in for the work of their steps.
+    over, `sandbox` is where commands run: `"bubblewrap"` (the default), or `"none"`, which does not confine them; `budget`
+    caps `tokens`, `calls` and `time` (seconds), `given` maps artifacts to values that stand in for the work of their steps.
     Raises SOPInvalid, SOPNotFound, UsageError, ModelMissing; nothing has been made then.
     """
     settings = settings or Settings.read()
@@ -337,7 +337,7 @@ def start(
     program, folders = loaded.program, python_folders(loaded.folder, Path.cwd())
     chosen: dict[str, Given] = {**({"*": model} if model is not None else {}), **(models or {})}
     resolved, told = resolve(model_names(program.sop), program.sop.models, chosen, folders, settings.sop_model)
-    refuse_commands(program.sop, sandbox, dry=resolved.dry)
+    confining = sandbox_for(program.sop, sandbox, settings, dry=resolved.dry)
     refuse_unknown_step(program.sop, until)
     refuse_unknown_models(program.sop, models or {})
     load = partial(load_function, folders=folders)
@@ -346,12 +346,12 @@ def start(
     label = free_name(home, program.sop.sop) if name is None else fine_name(name)
     blobs.update(sources_of(loaded))
     opened = RunOpened(
-        run=label, **identity(loaded), models=told, sandbox=sandbox or "", until=until, budget=caps(budget),
+        run=label, **identity(loaded), models=told, sandbox=confining.name, until=until, budget=caps(budget),
         given=given_payloads(program.sop, given, blobs), reused_from=from_run, package=installed("metaflow-agents"))
     versions = {**payloads, **initial_versions(program, blobs, load)}
     first = Committed(versions=tuple(Version(artifact=a, number=1, payload=p) for a, p in versions.items()))
-    options = Options(models=resolved, folders=folders, given=dict(given or {}), earlier=_earlier(home, from_run),
-                      settings=settings)
+    options = Options(models=resolved, sandbox=confining, folders=folders, given=dict(given or {}),
+                      earlier=_earlier(home, from_run), settings=settings)
 
     def journal() -> Journal:
         return Journal.in_memory() if home is None else _created(home, label, chosen=name is not None)
@@ -374,6 +374,7 @@ def go_on(
     workspace: Path | str = WORKSPACE,
     model: Given | None = None,
     models: Mapping[str, Given] | None = None,
+    sandbox: str | None = None,
     budget: Mapping[str, float | str] | None = None,
     until: str | None = None,
     accept_changes: bool = False,
@@ -382,7 +383,7 @@ def go_on(
 ) -> Run:
     """A run gone on with, to be entered with `async with`: after a crash, a cap, a failure, or an `until`.
 
-    The models are those that it had unless others are given. Where the SOP's file means something else now, what
+    Models and sandbox are those that it had unless others are given. Where the SOP's file means something else now, what
     changed is told, and only `accept_changes` goes on with it. `reask` pays again for calls whose prompt changed.
     Raises UsageError, RunBusy, SOPInvalid, ModelMissing; nothing is changed then.
     """
@@ -406,18 +407,18 @@ def go_on(
         folders = python_folders(Path(opened.location).parent, Path.cwd())
         chosen: dict[str, Given] = {**(state.models if model is None else {"*": model}), **(models or {})}
         resolved, names = resolve(model_names(program.sop), program.sop.models, chosen, folders, settings.sop_model)
-        refuse_commands(program.sop, opened.sandbox or None, dry=resolved.dry)
+        confining = sandbox_for(program.sop, sandbox or state.sandbox or None, settings, dry=resolved.dry)
         refuse_unknown_step(program.sop, until)
         refuse_unknown_models(program.sop, models or {})
         refuse_lost_steps(program.sop, state.active)
         values = Values(journal.blob, state)
         given = {artifact: values.plain(payload) for artifact, payload in opened.given.items()}
         which = identity(loaded) if loaded is not None and told else same_identity(journal, recorded)
-        resumed = Resumed(**which, changes=told, models=names, until=until, budget=caps(budget))
+        resumed = Resumed(**which, changes=told, models=names, sandbox=confining.name, until=until, budget=caps(budget))
         blobs = sources_of(loaded) if loaded is not None and told else {}
         left = opened.reused_from if opened.reused_from in run_names(home) else None        # or it was removed since
-        options = Options(models=resolved, folders=folders, given=given, earlier=_earlier(home, left), reask=reask,
-                          settings=settings)
+        options = Options(models=resolved, sandbox=confining, folders=folders, given=given, earlier=_earlier(home, left),
+                          reask=reask, settings=settings)
     except BaseException:
         journal.__exit__()
         raise

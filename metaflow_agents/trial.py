@@ -40,8 +40,8 @@ class Verdict:
 async def try_out(sop: str | Path, cases: Sequence[str] = (), *, sandbox: str | None = None) -> AsyncIterator[Verdict]:
     """Runs the named cases of a SOP (all of them where none is named), one after the other.
 
-    `sandbox="none"` lets commands run where a case's model is not `dry`. Raises SOPNotFound, SOPInvalid, and UsageError
-    where the SOP has no tests, or none of such a name.
+    `sandbox` is where commands run in cases whose model is not `dry`, as for `start`. Raises SOPNotFound, SOPInvalid, and
+    UsageError where the SOP has no tests, or none of such a name.
     """
     loaded = checked(sop)
     declared = loaded.program.sop.tests

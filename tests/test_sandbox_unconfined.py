@@ -11,7 +11,8 @@ import pytest
 
 from metaflow_agents.errors import AnswerInvalid, RunError
 from metaflow_agents.sandbox import process
-from metaflow_agents.sandbox.unconfined import SHOWN_CHARACTERS, Unconfined
+from metaflow_agents.sandbox.shown import SHOWN_CHARACTERS
+from metaflow_agents.sandbox.unconfined import Unconfined
 
 
 @pytest.fixture
@@ -141,7 +142,7 @@ def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     if request.param in ("no /proc", "neither"):
         monkeypatch.setattr(process, "_marked", lambda _: [])
     if request.param in ("no pidfd", "neither"):
-        monkeypatch.setattr(process, "_pidfd", lambda _: None)
+        monkeypatch.setattr(process, "pidfd_of", lambda _: None)
 
 
 @pytest.mark.usefixtures("system")

@@ -83,4 +83,11 @@ def _models() -> Finding:
 
 
 def _sandbox() -> Finding:
-    return Finding("sandbox", "note", "none is built in this version: commands need `--sandbox none`, and run unconfined")
+    from metaflow_agents.sandbox.probe import bubblewrap_holds
+    from metaflow_agents.settings import Settings
+
+    found = bubblewrap_holds(Settings.read().command_environment.get("PATH"))
+    if found.program is None:
+        return Finding("sandbox", "note", f"none holds ({found.why}); to have one: {found.mend}; "
+                                          "without one, commands run with `--sandbox none` only")
+    return Finding("sandbox", "ok", f"bubblewrap ({found.program}) holds")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from metaflow_agents.cli.options import Json, SOPFile
+from metaflow_agents.cli.options import Json, Sandbox, SOPFile
 from metaflow_agents.cli.output import page, say, say_json
 
 
@@ -25,8 +25,7 @@ def new(name: Annotated[str, typer.Argument(metavar="NAME", help="The SOP's name
 
 def test(file: SOPFile,
          cases: Annotated[list[str] | None, typer.Argument(metavar="CASE", help="Only these tests.")] = None,
-         sandbox: Annotated[str | None, typer.Option("--sandbox", metavar="none", help="`none` lets commands run unconfined.")
-                            ] = None,
+         sandbox: Sandbox = None,
          json: Json = False) -> int:
     """Runs the tests of a SOP offline, in memory."""
     import asyncio
@@ -47,5 +46,5 @@ def test(file: SOPFile,
     if json:
         say_json([verdict.as_json() for verdict in verdicts])
     else:
-        say([f"{len(verdicts) - red} of {len(verdicts)} hold"])
+        say([f"{len(verdicts) - red} of {len(verdicts)} hold{', commands unconfined' if sandbox == 'none' else ''}"])
     return 1 if red else 0

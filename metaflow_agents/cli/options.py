@@ -22,6 +22,8 @@ Model = Annotated[list[str] | None, typer.Option(
                                         "with NAME= for one of the SOP's names only. May be repeated.")]
 Budget = Annotated[list[str] | None, typer.Option(
     "--budget", metavar="CAP=N", help="Caps, like tokens=2M,calls=100,time=30m. May be repeated.")]
+Sandbox = Annotated[str | None, typer.Option(
+    "--sandbox", metavar="NAME", help="Where commands run: `bubblewrap` confines them (the default), `none` does not.")]
 Until = Annotated[str | None, typer.Option("--until", metavar="STEP", help="Rest after this step.")]
 
 _NAMED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.+)", re.DOTALL)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from metaflow_agents.cli import options
-from metaflow_agents.cli.options import WORKSPACE, Budget, Json, Model, RunName, Until, Workspace
+from metaflow_agents.cli.options import WORKSPACE, Budget, Json, Model, RunName, Sandbox, Until, Workspace
 from metaflow_agents.cli.output import page, say, say_json
 from metaflow_agents.errors import SOPInvalid, UsageError
 
@@ -30,8 +30,7 @@ def run(context: typer.Context,
         until: Until = None,
         from_run: Annotated[str | None, typer.Option(
             "--from", metavar="RUN", help="Take over every activation of that run whose inputs are unchanged.")] = None,
-        sandbox: Annotated[str | None, typer.Option(
-            "--sandbox", metavar="none", help="`none` lets commands run unconfined, on copies of the run's files.")] = None,
+        sandbox: Sandbox = None,
         budget: Budget = None,
         pairs: Annotated[list[str] | None, typer.Option(
             "--input", metavar="NAME=VALUE", help="An input that is called like one of these options. May be repeated.")] = None,
@@ -66,6 +65,7 @@ def run(context: typer.Context,
 
 def resume(name: RunName,
            model: Model = None,
+           sandbox: Sandbox = None,
            budget: Budget = None,
            accept_changes: Annotated[bool, typer.Option(
                "--accept-changes", help="Go on with the SOP as it is now, where it changed since.")] = False,
@@ -79,8 +79,8 @@ def resume(name: RunName,
     from metaflow_agents.cli.drive import drive
     from metaflow_agents.runs import go_on
 
-    return drive(go_on(name, workspace=workspace, model=everybody, models=named, budget=options.budget(budget), until=until,
-                       accept_changes=accept_changes, reask=reask), workspace, json=json)
+    return drive(go_on(name, workspace=workspace, model=everybody, models=named, sandbox=sandbox, budget=options.budget(budget),
+                       until=until, accept_changes=accept_changes, reask=reask), workspace, json=json)
 
 
 def fork(name: RunName,

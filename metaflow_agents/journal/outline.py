@@ -42,6 +42,7 @@ class Outline:
     location: str = ""
     compiled: str = ""
     models: dict[str, str] = field(default_factory=dict)
+    sandbox: str = ""
     versions: dict[str, list[Made]] = field(default_factory=dict)
     fired: dict[str, int] = field(default_factory=dict)
     walked: dict[str, int] = field(default_factory=dict)
@@ -75,12 +76,13 @@ def outline(journal: RawJournal) -> Outline:
 
 def _opened(found: Outline, event: Mapping[str, Any]) -> None:
     found.location, found.compiled = event.get("location", ""), event["compiled"]
-    found.models = dict(event.get("models", {}))
+    found.models, found.sandbox = dict(event.get("models", {})), event.get("sandbox", "")
 
 
 def _resumed(found: Outline, event: Mapping[str, Any]) -> None:
     found.compiled = event["compiled"]
     found.models.update(event.get("models", {}))
+    found.sandbox = event.get("sandbox") or found.sandbox
     found.never = {}
 
 

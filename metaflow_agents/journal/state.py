@@ -134,6 +134,7 @@ class RunState:
     spent: dict[tuple[str, str], Spending] = field(default_factory=dict)   # (role, step) → calls and tokens
     busy: dict[str, float] = field(default_factory=dict)           # step → seconds that committed firings of it took
     models: dict[str, str] = field(default_factory=dict)
+    sandbox: str = ""                                              # where commands run; empty where none was chosen
     budget: dict[str, float] = field(default_factory=dict)
     until: str | None = None
     activations: int = 0
@@ -173,7 +174,7 @@ class RunState:
     def _run_opened(self, event: RunOpened) -> None:
         self.opened, self.began = event, event.at
         self.compiled, self.models, self.until = event.compiled, dict(event.models), event.until
-        self.budget = dict(event.budget)
+        self.budget, self.sandbox = dict(event.budget), event.sandbox
 
     def _run_ended(self, event: RunEnded) -> None:
         self.ended = event
@@ -188,6 +189,7 @@ class RunState:
         self.ended = None
         self.compiled, self.until = event.compiled, event.until
         self.models = dict(event.models) or self.models
+        self.sandbox = event.sandbox or self.sandbox
         self.budget.update(event.budget)
         for firing in self.active.values():
             for slot in firing.slots.values():

@@ -1,6 +1,6 @@
 """One process group, watched by one thread: started, read, ended, and nothing of it left running.
 
-Blocking on purpose: `unconfined` runs it in a thread. All of a group dies with its leader, by SIGKILL: a grandchild
+Blocking on purpose: `carrier` runs it in a thread. All of a group dies with its leader, by SIGKILL: a grandchild
 that keeps a pipe open holds nothing up. Where the system tells (Linux), processes that left the group are found too,
 by the temporary folder that stands in their environment.
 """
@@ -13,7 +13,7 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,23 +42,28 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a process ended: `exit_code` as `subprocess` has it, `seconds` of wall time."""
+    """How a process ended: `exit_code` as `subprocess` has it, `seconds` of wall time, `why` where it had to be ended."""
 
     exit_code: int
     stdout: Output
     stderr: Output
     seconds: float
     timed_out: bool = False
+    why: str = ""
 
 
 class ProcessGroup:
-    """A command and all that it starts."""
+    """A command and all that it starts. `marker`: a variable (`NAME=value`) of its environment that nothing else has.
+
+    What confines commands inherits from it, and says how it starts one, looks after it, and ends it.
+    """
 
     def __init__(
-        self, argv: Sequence[str], *, folder: Path, environment: Mapping[str, str], marker: str, timeout: float | None
+        self, argv: Sequence[str], *, folder: Path, environment: Mapping[str, str], marker: str = "", timeout: float | None
     ) -> None:
         self._argv, self._folder, self._environment = list(argv), folder, dict(environment)
         self._marker, self._timeout = marker, timeout
+        self._why = ""
         self._wake_read, self._wake_write = os.pipe()
         self._stdout, self._stderr = Output(), Output()
         self._stopped = False
@@ -80,12 +85,9 @@ class ProcessGroup:
         """Start, watch and end it. Raises RunError where the machine can't start processes now."""
         started = time.monotonic()
         try:
-            process = subprocess.Popen(
-                self._argv, cwd=self._folder, env=self._environment, stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-            )
+            process = self._start()
         except (OSError, ValueError) as error:
-            code, why = _not_started(self._argv[0], error)
+            code, why = self._not_started(error)
             self._stderr.add(why.encode())
             return Ended(code, self._stdout, self._stderr, time.monotonic() - started)
         self._process = process
@@ -94,28 +96,58 @@ class ProcessGroup:
             timed_out = self._watch(process, None if self._timeout is None else started + self._timeout)
         finally:
             _LIVE.discard(self)
-        return Ended(process.wait(), self._stdout, self._stderr, time.monotonic() - started, timed_out)
+        return self._ended(Ended(process.wait(), self._stdout, self._stderr, time.monotonic() - started, timed_out, self._why))
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        """The process. Raises OSError and ValueError where it can't be started."""
+        return subprocess.Popen(
+            self._argv, cwd=self._folder, env=self._environment, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+        )
+
+    def _not_started(self, error: OSError | ValueError) -> tuple[int, str]:
+        """Exit code and words for a command that can't be started. Raises RunError where that is the machine's fault."""
+        program = self._argv[0]
+        if isinstance(error, ValueError):
+            return NOT_EXECUTABLE, f"{program}: an argument holds a NUL character\n"
+        if isinstance(error, FileNotFoundError | NotADirectoryError):
+            return NOT_FOUND, f"{program}: command not found\n"
+        if isinstance(error, PermissionError) or error.errno in (errno.ENOEXEC, errno.E2BIG, errno.ELOOP, errno.ENAMETOOLONG):
+            return NOT_EXECUTABLE, f"{program}: {error.strerror}\n"
+        raise RunError(f"can't start `{program}`: {error.strerror}") from error
+
+    def _ears(self) -> dict[int, Callable[[], bool]]:
+        """Further descriptors: each with what is called when it can be read, which says whether to go on listening."""
+        return {}
+
+    def _every(self) -> float | None:
+        """In how many seconds `_look` is due again; None: never."""
+        return None
+
+    def _look(self) -> str:
+        """Looks after the running command; why it has to be ended, or nothing."""
+        return ""
+
+    def _ended(self, ended: Ended) -> Ended:
+        """The last word on how it ended."""
+        return ended
 
     def _watch(self, process: subprocess.Popen[bytes], deadline: float | None) -> bool:
         """Read until the process ended and its pipes are empty; whether its time ran out."""
         ended_at: float | None = None
         timed_out = False
-        pidfd = _pidfd(process.pid)
+        pidfd = pidfd_of(process.pid)
         with process, selectors.DefaultSelector() as selector:
-            for pipe, output in ((process.stdout, self._stdout), (process.stderr, self._stderr)):
-                if pipe is not None:
-                    selector.register(pipe, selectors.EVENT_READ, output)
-            selector.register(self._wake_read, selectors.EVENT_READ, "stop")
-            if pidfd is not None:
-                selector.register(pidfd, selectors.EVENT_READ, "ended")
+            self._listen(selector, process, pidfd)
             while True:
-                stop, ended = self._read(selector, _wait(deadline, ended_at, pidfd is None))
+                stop, ended = self._read(selector, self._wait(deadline, ended_at, pidfd is None))
                 now = time.monotonic()
                 if ended_at is None:
                     late = deadline is not None and now >= deadline
                     ended = ended or (pidfd is None and process.poll() is not None)
                     timed_out = late and not ended and not stop
-                    if ended or stop or late:
+                    self._why = "" if ended or stop or late else self._look()
+                    if ended or stop or late or self._why:
                         self._end(process)
                         ended_at = now
                 elif now - ended_at >= _DRAIN_SECONDS:
@@ -127,6 +159,16 @@ class ProcessGroup:
             os.close(pidfd)
         return timed_out
 
+    def _listen(self, selector: selectors.BaseSelector, process: subprocess.Popen[bytes], pidfd: int | None) -> None:
+        for pipe, output in ((process.stdout, self._stdout), (process.stderr, self._stderr)):
+            if pipe is not None:
+                selector.register(pipe, selectors.EVENT_READ, output)
+        selector.register(self._wake_read, selectors.EVENT_READ, "stop")
+        for descriptor, hear in self._ears().items():
+            selector.register(descriptor, selectors.EVENT_READ, hear)
+        if pidfd is not None:
+            selector.register(pidfd, selectors.EVENT_READ, "ended")
+
     @staticmethod
     def _read(selector: selectors.BaseSelector, wait: float | None) -> tuple[bool, bool]:
         """One round of reading: whether to stop was asked, and whether the process ended."""
@@ -135,12 +177,24 @@ class ProcessGroup:
             if isinstance(key.data, Output):
                 data = os.read(key.fd, 1 << 16)
                 key.data.add(data)
-                if not data:
-                    selector.unregister(key.fileobj)
+                more = bool(data)
+            elif callable(key.data):
+                more = key.data()
             else:
                 stop, ended = stop or key.data == "stop", ended or key.data == "ended"
+                more = False
+            if not more:
                 selector.unregister(key.fileobj)
         return stop, ended
+
+    def _wait(self, deadline: float | None, ended_at: float | None, polling: bool) -> float | None:
+        """How long to sleep unless something is heard; None: until then."""
+        now = time.monotonic()
+        if ended_at is not None:
+            return max(0.0, ended_at + _DRAIN_SECONDS - now)
+        left = [] if deadline is None else [max(0.0, deadline - now)]
+        due = self._every()
+        return min([*left, *([] if due is None else [due]), *([_POLL_SECONDS] if polling else [])], default=None)
 
     def _end(self, process: subprocess.Popen[bytes]) -> None:
         """Kill the group. Its leader is not reaped before, so that its number is nobody else's."""
@@ -158,20 +212,14 @@ def end_all() -> None:
             group._end(group._process)
 
 
-def _wait(deadline: float | None, ended_at: float | None, polling: bool) -> float | None:
-    now = time.monotonic()
-    if ended_at is not None:
-        return max(0.0, ended_at + _DRAIN_SECONDS - now)
-    left = None if deadline is None else max(0.0, deadline - now)
-    return min(_POLL_SECONDS, left if left is not None else _POLL_SECONDS) if polling else left
-
-
-def _pidfd(pid: int) -> int | None:
-    """A descriptor that becomes readable when the process ends, where the system has them."""
+def pidfd_of(pid: int) -> int | None:
+    """A descriptor that becomes readable when the process ends, where the system has them. Raises ProcessLookupError."""
     if not hasattr(os, "pidfd_open"):
         return None
     try:
         return os.pidfd_open(pid)
+    except ProcessLookupError:
+        raise
     except OSError as error:
         if error.errno in (errno.ENOSYS, errno.EPERM, errno.EINVAL):        # an old kernel, or a container's filter
             return None
@@ -198,14 +246,3 @@ def _marked(marker: str) -> list[int]:
             if wanted in text.split(b"\0"):
                 found.append(int(entry))
     return found
-
-
-def _not_started(program: str, error: OSError | ValueError) -> tuple[int, str]:
-    """Exit code and words for a command that can't be started. Raises RunError where that is the machine's fault."""
-    if isinstance(error, ValueError):
-        return NOT_EXECUTABLE, f"{program}: an argument holds a NUL character\n"
-    if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return NOT_FOUND, f"{program}: command not found\n"
-    if isinstance(error, PermissionError) or error.errno in (errno.ENOEXEC, errno.E2BIG, errno.ELOOP, errno.ENAMETOOLONG):
-        return NOT_EXECUTABLE, f"{program}: {error.strerror}\n"
-    raise RunError(f"can't start `{program}`: {error.strerror}") from error

@@ -31,7 +31,7 @@ class RunOpened(_Event):
     entry: str = Field(description="which of the sources is the SOP file")
     location: str = Field("", description="where the SOP file was found, so that a resume can look whether it changed")
     models: dict[str, str] = Field(default_factory=dict, description="who is asked: name → model; `default` is everybody's")
-    sandbox: str = "none"
+    sandbox: str = Field("", description="where commands run: `bubblewrap`, or `none` (unconfined, as asked for); empty: nowhere")
     until: str | None = None
     budget: dict[str, float] = Field(default_factory=dict, description="caps given on the command line")
     given: dict[str, str] = Field(
@@ -51,6 +51,7 @@ class Resumed(_Event):
     location: str = ""
     changes: tuple[str, ...] = Field((), description="what differs from the SOP that ran before, accepted by the person")
     models: dict[str, str] = Field(default_factory=dict)
+    sandbox: str = Field("", description="where commands run from here on; empty: where they did")
     until: str | None = None
     budget: dict[str, float] = Field(default_factory=dict)
     forked_from: str | None = Field(None, description="`RUN@FIRING`, where this event begins a fork")

@@ -13,7 +13,7 @@ from metaflow_agents.schema.keys import ActivationKey, parse_activation
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import Budget, Step
 from metaflow_agents.sop.graph import SOPGraph, needed, reads, triggers
-from metaflow_agents.views.minutes import Minute, minute, models_told
+from metaflow_agents.views.minutes import Minute, minute, models_told, sandbox_told
 from metaflow_agents.views.page import Page, columns, cut, safe
 from metaflow_agents.views.wording import amount, duration, listed, short
 
@@ -112,7 +112,10 @@ class Board:
         room = None if page.width is None else page.width - sum(len(part) + 3 for part in parts)
         name = opened.run if room is None else cut(opened.run, max(room, 8))
         asked = f"{opened.entry} with {models_told(self._state.models)}" if self._state.models else opened.entry
-        return [f"{page.paint(name, 'bold')}   {'   '.join(parts)}", page.paint(page.fitted(safe(asked)), "dim")]
+        if self._state.sandbox:
+            asked += f", {sandbox_told(self._state.sandbox)}"
+        style = "yellow" if self._state.sandbox == "none" else "dim"
+        return [f"{page.paint(name, 'bold')}   {'   '.join(parts)}", page.paint(page.fitted(safe(asked)), style)]
 
     def _step(self, name: str, now: float) -> Row:
         step = self._graph.steps[name]

@@ -68,18 +68,25 @@ def models_told(models: Mapping[str, str]) -> str:
     return ", ".join(model if name in ("*", "default") else f"{name}={model}" for name, model in models.items())
 
 
+def sandbox_told(sandbox: str) -> str:
+    """Where commands run; nothing where a run has none."""
+    return {"": "", "none": "commands unconfined"}.get(sandbox, f"commands in {sandbox}")
+
+
 def _opened(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
     models = models_told(event.get("models", {}))
+    confined = f", {sandbox_told(event['sandbox'])}" if event.get("sandbox") else ""
     until = f", until {event['until']}" if event.get("until") else ""
     reuse = f", reusing {event['reused_from']}" if event.get("reused_from") else ""
-    return event["run"], f"begins {event['entry']}{f' with {models}' if models else ''}{until}{reuse}"
+    return event["run"], f"begins {event['entry']}{f' with {models}' if models else ''}{confined}{until}{reuse}"
 
 
 def _resumed(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
     forked = f", forked from {event['forked_from']}" if event.get("forked_from") else ""
     changed = f", with {amount(len(event['changes']), 'change')} of its SOP: {listed(event['changes'])}" if event.get(
         "changes") else ""
-    return "run", f"goes on{forked}{changed}"
+    confined = f", {sandbox_told(event['sandbox'])}" if event.get("sandbox") else ""
+    return "run", f"goes on{confined}{forked}{changed}"
 
 
 def _fired(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:

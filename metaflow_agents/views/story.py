@@ -15,6 +15,7 @@ from metaflow_agents.views.minutes import OUTCOMES, models_told
 from metaflow_agents.views.page import Page, safe, table
 from metaflow_agents.views.wording import amount, duration, moment
 
+_SANDBOXES = {"none": "none: commands run unconfined"}
 _STYLES = {"success": "green", "until": "green", "running": "cyan"}
 
 
@@ -55,6 +56,7 @@ class Told:
             "calls": glance.calls,
             "tokens": glance.tokens,
             "models": dict(run.models),
+            "sandbox": run.sandbox,
             "artifacts": {name: {"version": len(made), "made_by": made[-1].firing, **self._where(name, made[-1].payload)}
                           for name, made in run.versions.items() if name not in self.program.sop.inputs},
             "steps": {name: run.fired.get(name, 0) for name in self.program.sop.steps},
@@ -81,6 +83,8 @@ def ending_lines(told: Told, page: Page) -> list[str]:
     if never:
         lines += ["never fired:", *table([[name, why] for name, why in never.items()], page, indent="  ")]
     lines += page.wrapped(f"cost: {_cost(told)}, {duration(told.outline.glance.seconds)}")
+    if told.outline.sandbox == "none":
+        lines += page.wrapped(page.paint("commands ran unconfined, as `--sandbox none` allows", "yellow"))
     return [*lines, *_onward(told, page)]
 
 
@@ -93,6 +97,7 @@ def show_lines(told: Told, page: Page) -> list[str]:
         ["began", f"{moment(glance.began)}, under way for {duration(glance.seconds)}"],
         ["cost", _cost(told)],
         ["models", models_told(run.models) or "none"],
+        *([["sandbox", _SANDBOXES.get(run.sandbox, run.sandbox)]] if run.sandbox else []),
         ["folder", f"{told.folder}/"],
         ["journal", str(told.home / ".journals" / f"{told.name}.db")],
     ]

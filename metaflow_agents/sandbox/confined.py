@@ -1,0 +1,184 @@
+"""A command inside bubblewrap: let go only when it is held, looked after while it runs, gone when it has ended.
+
+One socket joins us with what is inside. Over it bubblewrap names its first process, number 1 of a process namespace: when
+that ends, the kernel has ended all others. Only then the shell inside, which becomes the command, gets its word to go, so
+that where this process dies before, nothing starts; where it dies later, `--die-with-parent` ends everything.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import select
+import signal
+import socket
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from metaflow_agents.errors import RunError
+from metaflow_agents.sandbox.limits import Limits, Watchdog
+from metaflow_agents.sandbox.port import NOT_EXECUTABLE
+from metaflow_agents.sandbox.process import Ended, ProcessGroup, pidfd_of
+
+_GATE = """read -r go || exit 125
+LIMITS
+echo started >&0
+case "$1" in
+*/*)
+    if ! [ -e "$1" ]; then printf '%s: command not found\\n' "$1" >&2; exit 127; fi
+    if ! [ -x "$1" ] || [ -d "$1" ]; then printf '%s: Permission denied\\n' "$1" >&2; exit 126; fi ;;
+*)  if ! command -v -- "$1" >/dev/null 2>&1; then printf '%s: command not found\\n' "$1" >&2; exit 127; fi ;;
+esac
+exec "$@" </dev/null
+"""
+_GONE_SECONDS = 10.0
+MEND = "`sop doctor` says what is missing; mend it, then `sop resume`"
+
+
+class Channel:
+    """Both ends of the socket. Bubblewrap gets the other one twice: as `told`, where it names its first process, and as its
+    standard input, from which the shell inside reads its line.
+    """
+
+    def __init__(self) -> None:
+        self.ours, self._theirs = socket.socketpair()
+        self.told = self._theirs.fileno()
+
+    def started(self) -> None:
+        """Leaves their end to the process that has it now."""
+        self._theirs.close()
+
+    def close(self) -> None:
+        """Ours too."""
+        self._theirs.close()
+        self.ours.close()
+
+
+class Confined(ProcessGroup):
+    """`argv` is bubblewrap's, ending in `gated(command, …)`; `command` is what it is about.
+
+    `identity`: the user and group id under which bubblewrap runs; None: ours. `folders`: what the command writes to.
+    """
+
+    def __init__(
+        self, argv: Sequence[str], command: Sequence[str], channel: Channel, *, environment: Mapping[str, str], limits: Limits,
+        timeout: float, identity: int | None, folders: Sequence[Path],
+    ) -> None:
+        super().__init__(argv, folder=Path("/"), environment=environment, timeout=timeout)
+        self._program, self._channel, self._limits = command[0], channel, limits
+        self._identity, self._folders = identity, folders
+        self._heard = b""
+        self._first: int | None = None              # the pid of the first process inside
+        self._pidfd: int | None = None
+        self._watchdog: Watchdog | None = None
+        self._ending = False
+
+    def close(self) -> None:
+        """Release the socket too."""
+        super().close()
+        self._channel.close()
+        if self._pidfd is not None:
+            os.close(self._pidfd)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        extra: dict[str, Any] = {}
+        if self._identity is not None:
+            extra = {"user": self._identity, "group": self._identity, "extra_groups": []}
+        process = subprocess.Popen(
+            self._argv, cwd=self._folder, env=self._environment, stdin=self._channel.told, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, start_new_session=True, pass_fds=(self._channel.told,), **extra)
+        self._channel.started()
+        return process
+
+    def _not_started(self, error: OSError | ValueError) -> tuple[int, str]:
+        if isinstance(error, ValueError):
+            return NOT_EXECUTABLE, f"{self._program}: an argument holds a NUL character\n"
+        if error.errno == errno.E2BIG:
+            return NOT_EXECUTABLE, f"{self._program}: {error.strerror}\n"
+        if isinstance(error, FileNotFoundError):
+            raise RunError(f"bubblewrap is gone from {self._argv[0]}, and without it no command runs: {MEND}") from error
+        raise RunError(f"can't start bubblewrap ({self._argv[0]}): {error.strerror}: {MEND}") from error
+
+    def _ears(self) -> dict[int, Callable[[], bool]]:
+        return {self._channel.ours.fileno(): self._hear}
+
+    def _hear(self) -> bool:
+        try:
+            data = self._channel.ours.recv(1 << 12)
+        except OSError:                             # it ended with our word unread
+            data = b""
+        self._heard += data
+        if self._first is None and (named := re.search(rb'"child-pid": (\d+).*\}', self._heard, re.DOTALL)):
+            self._held(int(named[1]))
+        return bool(data)
+
+    def _held(self, first: int) -> None:
+        """The first process is there, and waits."""
+        self._first = first
+        try:
+            self._pidfd = pidfd_of(first)
+            if self._ending:
+                self._kill()
+                return
+            self._watchdog = Watchdog(self._limits, first, self._folders)
+            self._channel.ours.sendall(b"go\n")
+        except OSError:                                 # bubblewrap gave up meanwhile: it says why
+            return
+
+    def _every(self) -> float | None:
+        return None if self._watchdog is None else self._watchdog.due()
+
+    def _look(self) -> str:
+        return "" if self._watchdog is None else self._watchdog.look()
+
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
+        """Kill the first process inside, and with it all. Where it is not known yet, that is done as soon as it is: to kill
+        bubblewrap now would leave a process behind that waits for it for ever.
+        """
+        if self._first is not None:
+            self._kill()
+        elif self._ending:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        self._ending = True
+
+    def _kill(self) -> None:
+        with suppress(ProcessLookupError):
+            if self._pidfd is not None:
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+            elif self._first is not None:
+                os.kill(self._first, signal.SIGKILL)
+
+    def _ended(self, ended: Ended) -> Ended:
+        """Raises RunError where bubblewrap failed, and where something can't be ended."""
+        self._wait_for_all()
+        if not self._heard.endswith(b"started\n") and not self._stopped and not ended.timed_out:
+            said = bytes(ended.stderr.kept[:500]).decode(errors="replace").strip() or f"exit {ended.exit_code}"
+            raise RunError(f"bubblewrap can't confine `{self._program}` any more ({said}), so it was not run: {MEND}")
+        why = f"it ran longer than {self._timeout:g} seconds" if ended.timed_out else ended.why
+        return Ended(_exit_code(ended.exit_code), ended.stdout, ended.stderr, ended.seconds, ended.timed_out, why)
+
+    def _wait_for_all(self) -> None:
+        """Until the first process is gone, and so all inside."""
+        if self._pidfd is None:
+            return
+        waiting = select.poll()
+        waiting.register(self._pidfd, select.POLLIN)
+        if not waiting.poll(_GONE_SECONDS * 1000):
+            raise RunError(f"the processes of `{self._program}` can't be ended: the kernel does not let go of them")
+
+
+def gated(command: Sequence[str], limits: str) -> tuple[str, ...]:
+    """The command behind a shell that waits for a line on its standard input, takes its limits, says `started`, and becomes
+    the command.
+    """
+    return ("/bin/sh", "-c", _GATE.replace("LIMITS", limits), "sh", *command)
+
+
+def _exit_code(code: int) -> int:
+    """Bubblewrap tells 128 + n, as shells do, where signal n ended the command."""
+    return 128 - code if 128 < code <= 128 + signal.NSIG - 1 else code

@@ -1,0 +1,166 @@
+"""How much a confined command may take, and the watchdog that holds what the kernel does not hold for a whole tree."""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+_PAUSE = 0.05               # seconds between two looks at the processes
+_DISK_PAUSE = 0.25          # and at the disk; longer where a look takes long, so that it costs a twentieth at most
+_DISK_SHARE = 20
+_MB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Of one command and all that it starts. `memory` (of the tree), `disk` (of the copy), `tmp` (of `/tmp`), `shm` and
+    `file` (the largest one) are in bytes; `seconds` of wall time hold where the caller gives none; `cpu` is in seconds of
+    each process; `processes` counts threads too; `entries` the files and folders of the copy.
+    """
+
+    seconds: float = 600.0
+    cpu: int = 900
+    memory: int = 2048 * _MB
+    processes: int = 512
+    open_files: int = 1024
+    file: int = 256 * _MB
+    disk: int = 1024 * _MB
+    entries: int = 100_000
+    tmp: int = 256 * _MB
+    shm: int = 64 * _MB
+
+    def in_shell(self, seconds: float) -> str:
+        """The lines of a POSIX shell that lay them on itself, and on all that it becomes and starts. `seconds`: of wall time.
+
+        It is done inside, as the processes of a user are counted there on their own (since Linux 5.14; before, the kernel
+        counts all that the user runs anywhere, so only the watchdog does). `-d` stops a process that grabs faster than the
+        watchdog looks; the address space is left alone, as many programs reserve far more than they use.
+        """
+        cpu = max(self.cpu, int(seconds) + 1)
+        wanted = [
+            ("-St", resource.RLIMIT_CPU, cpu, 1),
+            ("-Ht", resource.RLIMIT_CPU, cpu + 2, 1),
+            ("-d", resource.RLIMIT_DATA, 2 * self.memory, 1024),
+            ("-f", resource.RLIMIT_FSIZE, self.file, 512),
+            ("-n", resource.RLIMIT_NOFILE, self.open_files, 1),
+            ("-c", resource.RLIMIT_CORE, 0, 512),
+        ]
+        lines = [f"ulimit {option} {_at_most(what, most) // unit} || exit 125" for option, what, most, unit in wanted]
+        if _kernel() >= (5, 14):                            # -u of bash and busybox is -p of dash
+            most = _at_most(resource.RLIMIT_NPROC, self.processes)
+            lines.append(f"ulimit -u {most} 2>/dev/null || ulimit -p {most} || exit 125")
+        return "\n".join(lines)
+
+
+class Watchdog:
+    """Looks after the tree below a process, and the folders that it writes to."""
+
+    def __init__(self, limits: Limits, pid: int, folders: Sequence[Path]) -> None:
+        self._limits, self._pid, self._folders = limits, pid, folders
+        self._due = time.monotonic() + _PAUSE
+        self._disk_due = self._due
+
+    def due(self) -> float:
+        """Seconds until the next look."""
+        return max(0.0, self._due - time.monotonic())
+
+    def look(self) -> str:
+        """Which limit is passed, in words; nothing where none is, or a look is not due yet."""
+        now = time.monotonic()
+        if now < self._due:
+            return ""
+        self._due = now + _PAUSE
+        found = self._tree()
+        if not found and now >= self._disk_due:
+            found = self._disk()
+            spent = time.monotonic() - now
+            self._disk_due = now + spent + max(_DISK_PAUSE, _DISK_SHARE * spent)
+        return found
+
+    def _tree(self) -> str:
+        memory = tasks = 0
+        pids = list(tree(self._pid))
+        for pid in pids:
+            taken, threads = _status(pid)
+            memory, tasks = memory + taken, tasks + threads
+        if tasks > self._limits.processes + 1:              # and the first process, which is not the command's
+            return f"it had more than {self._limits.processes:,} processes and threads at once"
+        if memory > self._limits.memory and sum(map(_share, pids)) > self._limits.memory:
+            return f"it took more than {self._limits.memory // _MB:,} MB of memory"
+        return ""
+
+    def _disk(self) -> str:
+        size = count = 0
+        for taken in _sizes(self._folders):
+            size, count = size + taken, count + 1
+            if count > self._limits.entries:
+                return f"it made more than {self._limits.entries:,} files and folders"
+            if size > self._limits.disk:
+                return f"it wrote more than {self._limits.disk // _MB:,} MB of files"
+        return ""
+
+
+def tree(pid: int) -> Iterator[int]:
+    """A process and all below it, as they are now; who ends meanwhile is left out."""
+    waiting = [pid]
+    while waiting:
+        one = waiting.pop()
+        yield one
+        with suppress(OSError):
+            for task in os.listdir(f"/proc/{one}/task"):
+                with suppress(OSError):
+                    waiting += map(int, Path(f"/proc/{one}/task/{task}/children").read_bytes().split())
+
+
+def _status(pid: int) -> tuple[int, int]:
+    """Bytes of memory that a process has for itself or shares with others that have it mapped, and how many threads it has."""
+    taken = threads = 0
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_bytes().splitlines():
+            if line.startswith((b"RssAnon:", b"RssShmem:")):
+                taken += int(line.split()[1]) << 10
+            elif line.startswith(b"Threads:"):
+                threads = int(line.split()[1])
+    return taken, threads
+
+
+def _share(pid: int) -> int:
+    """The same where what is shared is parted among those who share it: exact, and too slow to be asked for always."""
+    taken = 0
+    try:
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_bytes().splitlines():
+            if line.startswith((b"Pss_Anon:", b"Pss_Shmem:")):
+                taken += int(line.split()[1]) << 10
+    except PermissionError:             # it does not let itself be looked at
+        return _status(pid)[0]
+    except OSError:                     # it has ended
+        return 0
+    return taken
+
+
+def _sizes(folders: Sequence[Path]) -> Iterator[int]:
+    """Bytes on the disk of every file and folder below; what is gone meanwhile, or locked, counts nothing."""
+    waiting = [str(folder) for folder in folders]
+    while waiting:
+        with suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                with suppress(OSError):
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    yield entry.stat(follow_symlinks=False).st_blocks * 512
+
+
+def _kernel() -> tuple[int, ...]:
+    major, minor, *_ = os.uname().release.split(".")
+    return int(major), int("".join(filter(str.isdigit, minor.partition("-")[0])) or 0)
+
+
+def _at_most(what: int, wanted: int) -> int:
+    """A limit, or the one that holds already where that is lower: nobody may raise it."""
+    _, hard = resource.getrlimit(what)
+    return wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
