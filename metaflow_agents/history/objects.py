@@ -89,7 +89,7 @@ class Chain:
         self._packer = packer
         self._blobs: dict[str, ObjectID] = {}                   # the journal's digest → git's id
         self._folders: dict[str, dict[bytes, tuple[int, ObjectID]]] = {"": {}}     # folder → name → mode, id
-        self._root = packer.add(Tree())
+        self._root: ObjectID | None = None
         self.ids: dict[ObjectID, int] = {}                      # of the commits, oldest first → the event it comes from
 
     @property
@@ -100,6 +100,8 @@ class Chain:
     def add(self, commit: Commit) -> None:
         """One more commit. Raises RunError where a path would be a file and a folder at once."""
         self._change(commit.written, commit.deleted)
+        if self._root is None:                                  # nothing was made yet
+            self._root = self._packer.add(Tree())
         made = GitCommit()
         made.tree, made.parents = self._root, [self.tip] if self.ids else []
         made.author, made.committer = commit.author.encode(), FRAMEWORK.encode()

@@ -31,6 +31,7 @@ KEPT = "refs/heads/before-"
 """What somebody committed on the run's branch stays on a branch of this name, with the beginning of its id."""
 _PARTIAL = "sop-part"
 _CONFIG = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\tautocrlf = false\n"
+_VERSION = re.compile(rb"repositoryformatversion\s*=\s*\d")
 _ID = re.compile(rb"[0-9a-f]{40}")
 _BLOCK = 1 << 20
 _CACHES = ("objects/pack/multi-pack-index", "objects/info/commit-graph")
@@ -54,7 +55,7 @@ class Repository:
         for pack in self.packs.glob("pack-*.pack"):
             if not pack.with_suffix(".idx").exists():
                 pack.unlink()
-        if not (self.git / "config").exists():
+        if not _VERSION.search(self._read("config")):           # not there, or cut short by a power cut
             self._put("config", _CONFIG.encode())
 
     def known(self) -> set[ObjectID]:
