@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 
 from metaflow_agents.bus import Bus
@@ -69,8 +70,12 @@ class Caller:
         cost = 0 if its.tariff is None else its.tariff.worst(tokens_in, tokens_out)
         stored = request.stored()
         name = digest(stored)
-        async with (self._budgets.reserve(request.role, request.step, worst, cost=cost) as reservation,
-                    self._limiters.admitted(its.endpoint, worst) as admission):
+        async with self._budgets.reserve(request.role, request.step, worst, cost=cost) as reservation, AsyncExitStack() as way:
+            try:
+                admission = await way.enter_async_context(self._limiters.admitted(its.endpoint, worst))
+            except BaseException:
+                reservation.settle(0, calls=0)          # it never went out
+                raise
             await self._bus.publish(
                 Reserved(key=request.key, role=request.role, try_=number, digest=request.digest, request=name,
                          model=model.name, tokens=worst, cost=cost), blobs={name: stored})

@@ -1,25 +1,88 @@
-"""What endpoints allow: requests and tokens a minute, and requests at once, for all runs of the process."""
+"""What endpoints allow: requests and tokens a minute, and requests at once, for all runs of the process.
+
+`Limiters` are those of one run. They speak for its `limits:`; the queues themselves are the process's (`traffic.py`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from metaflow_agents.models.traffic import PROCESS, Lane, Traffic, plain, tightest
+from metaflow_agents.models.window import Entry
+from metaflow_agents.schema.sop import Limits
+
+_NONE: Mapping[str, Limits] = MappingProxyType({})
 
 
+@dataclass(frozen=True, slots=True)
 class Admission:
-    """A place among the requests under way."""
+    """A place among the requests under way; without a lane, of one that no endpoint limits."""
+
+    lane: Lane | None = None
+    entry: Entry | None = None
 
     def settle(self, tokens: int) -> None:
         """What the call turned out to cost, in tokens."""
+        if self.lane is not None and self.entry is not None:
+            self.lane.settle(self.entry, tokens)
 
     def refused(self, after: float | None) -> None:
         """The endpoint refused it for its rate, and asked to wait `after` seconds (None: it did not say)."""
+        if self.lane is not None and self.entry is not None:
+            self.lane.refused(self.entry, after)
+
+
+_UNLIMITED = Admission()
 
 
 class Limiters:
-    """The limits of each endpoint."""
+    """The limits that one run brings: `limits` for every endpoint that it uses, `by_endpoint` for some in particular.
+
+    Where several runs of the process use an endpoint, the tightest of their limits hold for all; `close` takes this run's
+    away again. `waiting`: how many calls of this run wait at the moment.
+    """
+
+    def __init__(self, limits: Limits | None = None, by_endpoint: Mapping[str, Limits] = _NONE, *,
+                 traffic: Traffic = PROCESS) -> None:
+        self._limits, self._by_endpoint, self._traffic = limits, by_endpoint, traffic
+        self._lanes: dict[str, Lane] = {}
+        self.waiting = 0
 
     @asynccontextmanager
     async def admitted(self, endpoint: str | None, tokens: int) -> AsyncIterator[Admission]:
-        """Wait until a request of at most `tokens` tokens may go out; leave once it came back."""
-        yield Admission()
+        """Wait until a request of at most `tokens` tokens may go out; leave once it came back.
+
+        Raises UsageError for one that is larger than what the endpoint takes in a minute.
+        """
+        if endpoint is None:
+            yield _UNLIMITED
+            return
+        lane = self._lanes.get(endpoint) or self._joined(endpoint)
+        self.waiting += 1
+        try:
+            entry = await lane.enter(tokens)
+        finally:
+            self.waiting -= 1
+        try:
+            yield Admission(lane, entry)
+        finally:
+            lane.leave()
+
+    def close(self) -> None:
+        """The run is over."""
+        for lane in self._lanes.values():
+            lane.release(self)
+        self._lanes.clear()
+
+    def _joined(self, endpoint: str) -> Lane:
+        lane = self._lanes[endpoint] = self._traffic.lane(endpoint)
+        given = [limits for limits in (self._limits, self._limits_of(endpoint)) if limits is not None]
+        if given:
+            lane.hold(self, tightest(given))
+        return lane
+
+    def _limits_of(self, endpoint: str) -> Limits | None:
+        return next((limits for url, limits in self._by_endpoint.items() if plain(url) == plain(endpoint)), None)
