@@ -6,7 +6,7 @@ Everything here is decided before a run makes anything.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,15 @@ from metaflow_agents.journal.places import fine_name as fine_name
 from metaflow_agents.journal.places import free_name as free_name
 from metaflow_agents.journal.places import journal_path as journal_path
 from metaflow_agents.journal.places import run_names as run_names
+from metaflow_agents.models.port import traits
+from metaflow_agents.models.registry import Models
 from metaflow_agents.schema import quantity
 from metaflow_agents.schema.event import RunOpened
 from metaflow_agents.schema.keys import parse_firing
 from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.payload import Collection, Data, Files, pack
 from metaflow_agents.schema.program import Program
-from metaflow_agents.schema.sop import SOP
+from metaflow_agents.schema.sop import SOP, Budget, Step
 from metaflow_agents.schema.validation import validator
 from metaflow_agents.sop.changes import changes
 from metaflow_agents.sop.check import CheckReport
@@ -74,12 +76,7 @@ def checked(sop: str | Path) -> LoadedSOP:
 
 def model_names(sop: SOP) -> list[str | None]:
     """The model names that the role steps of a SOP use; None is the default."""
-    found: list[str | None] = []
-    for step in sop.steps.values():
-        if step.doer == "role":
-            roles = [sop.roles[step.role]] if step.role in sop.roles else list(sop.roles.values())
-            found += [step.model] if step.model is not None else [role.model for role in roles]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(model for _, _, _, model in asking(sop)))
 
 
 def identity(loaded: LoadedSOP) -> dict[str, Any]:
@@ -140,6 +137,29 @@ def refuse_unknown_models(sop: SOP, models: Iterable[str]) -> None:
     for name in models:
         if name not in ("*", "default", *used):
             raise UsageError(f"no step and no role asks for a model `{name}`: {did_you_mean(name, used)}")
+
+
+def refuse_unpriced(sop: SOP, models: Models, whole: Budget) -> None:
+    """Raises UsageError where money is capped and a model under the cap costs nobody knows how much.
+
+    `whole` are the caps of the run, those of the command line included.
+    """
+    for step_name, step, role_name, name in asking(sop):
+        scopes = (("the run", whole), (f"role {role_name}", sop.roles[role_name].budget), (f"step {step_name}", step.budget))
+        capped = [scope for scope, cap in scopes if cap is not None and cap.usd is not None]
+        model = models.of(name)
+        if capped and traits(model).unpriced:
+            raise UsageError(
+                f"`budget: {{usd: …}}` of {capped[0]} caps what {model.name} costs, and nobody knows its price: write it as "
+                f"`models: {{{name or 'default'}: {{…, price: {{in: …, out: …}}}}}}`, or cap `tokens` instead")
+
+
+def asking(sop: SOP) -> Iterator[tuple[str, Step, str, str | None]]:
+    """Who may ask which model: step, its definition, role, and the name of the model (None: the default)."""
+    for step_name, step in sop.steps.items():
+        if step.doer == "role":
+            for role in (step.role,) if step.role in sop.roles else sop.roles:
+                yield step_name, step, role, step.model if step.model is not None else sop.roles[role].model
 
 
 def caps(budget: Mapping[str, Any] | None) -> dict[str, float]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import partial
 from importlib.metadata import version as installed
 from pathlib import Path
@@ -38,8 +39,10 @@ from metaflow_agents.errors import (
 from metaflow_agents.inputs import read_inputs
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.values import Values
+from metaflow_agents.models.limits import Limiters
 from metaflow_agents.models.python import load_function
 from metaflow_agents.models.registry import Given, resolve
+from metaflow_agents.models.tariff import PICO
 from metaflow_agents.opening import (
     WORKSPACE,
     as_it_is_now,
@@ -56,6 +59,7 @@ from metaflow_agents.opening import (
     refuse_lost_steps,
     refuse_unknown_models,
     refuse_unknown_step,
+    refuse_unpriced,
     run_names,
     same_identity,
     sources_of,
@@ -75,7 +79,11 @@ _STATUS: dict[Outcome, int] = {
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """How a run ended and what it made. `outputs`: name → plain value; files are path → text."""
+    """How a run ended and what it made. `outputs`: name → plain value; files are path → text.
+
+    `tokens_cached` of the tokens were in an endpoint's cache. `cost` is in US dollars, exact; where it is `estimated`, it
+    cost no more than that. It leaves out the `unpriced` calls: they cost money, and nobody knows how much.
+    """
 
     name: str
     outcome: Outcome
@@ -87,6 +95,10 @@ class RunResult:
     seconds: float
     activations: int
     never: Mapping[str, str] = field(default_factory=dict)
+    tokens_cached: int = 0
+    cost: Decimal = Decimal(0)
+    estimated: bool = False
+    unpriced: int = 0
 
     @property
     def ok(self) -> bool:
@@ -136,6 +148,11 @@ class Run:
         """The run's journal, with its state."""
         return self._assembly.journal
 
+    @property
+    def waiting(self) -> int:
+        """How many calls wait at the moment for what their endpoint allows (`limits`)."""
+        return 0 if self._options.limiters is None else self._options.limiters.waiting
+
     async def events(self) -> AsyncIterator[Event]:
         """Every event of the run from its first, as it becomes durable, until the run rests."""
         async with self.bus.events(after=0) as events:
@@ -159,7 +176,8 @@ class Run:
         found = {name: values.latest(name) for name in outputs_of(self.program.sop)}
         outputs = {name: values.plain(state.payload(name) or "") for name, value in found.items() if value is not MISSING}
         return RunResult(self.name, ended.outcome, ended.reason, outputs, self.folder, spent.calls, spent.tokens,
-                         state.elapsed, state.activations, ended.never)
+                         state.elapsed, state.activations, ended.never, spent.cached, Decimal(spent.cost) / PICO,
+                         spent.held + spent.estimated > 0, spent.unpriced)
 
     async def __aenter__(self) -> Self:
         journal = self._open()
@@ -186,6 +204,8 @@ class Run:
         finally:
             self.bus.close()
             self._leave_earlier()
+            if self._options.limiters is not None:
+                self._options.limiters.close()
             await self.journal.close()
 
     def _leave_earlier(self) -> None:
@@ -305,7 +325,7 @@ def start(
     `model` answers for every role (a name such as `dry`, or a function that gets the request), `models` for the names
     that the SOP gives. Inputs are keywords, or stand in `inputs`. `workspace` is where runs lie; None keeps journal and
     files in memory. `until` is a step after which the run rests, `from_run` a run whose unchanged activations are taken
-    over, `sandbox="none"` lets commands run unconfined, `budget` caps `tokens`, `calls` and `time` (seconds), `given`
+    over, `sandbox="none"` lets commands run unconfined, `budget` caps `usd`, `tokens`, `calls` and `time` (seconds), `given`
     maps artifacts to values that stand in for the work of their steps.
     Raises SOPInvalid, SOPNotFound, UsageError, ModelMissing; nothing has been made then.
     """
@@ -317,6 +337,7 @@ def start(
     refuse_commands(program.sop, sandbox, dry=resolved.dry)
     refuse_unknown_step(program.sop, until)
     refuse_unknown_models(program.sop, models or {})
+    refuse_unpriced(program.sop, resolved, run_budget(program, caps(budget)))
     load = partial(load_function, folders=folders)
     payloads, blobs = read_inputs(program, {**(inputs or {}), **more_inputs}, load)
     home = None if workspace is None else Path(workspace)
@@ -328,7 +349,7 @@ def start(
     versions = {**payloads, **initial_versions(program, blobs, load)}
     first = Committed(versions=tuple(Version(artifact=a, number=1, payload=p) for a, p in versions.items()))
     options = Options(models=resolved, folders=folders, given=dict(given or {}), earlier=_earlier(home, from_run),
-                      settings=settings)
+                      limiters=Limiters(program.sop.limits), settings=settings)
 
     def journal() -> Journal:
         return Journal.in_memory() if home is None else _created(home, label, chosen=name is not None)
@@ -387,6 +408,7 @@ def go_on(
         refuse_unknown_step(program.sop, until)
         refuse_unknown_models(program.sop, models or {})
         refuse_lost_steps(program.sop, state.active)
+        refuse_unpriced(program.sop, resolved, run_budget(program, {**state.budget, **caps(budget)}))
         values = Values(journal.blob, state)
         given = {artifact: values.plain(payload) for artifact, payload in opened.given.items()}
         which = identity(loaded) if loaded is not None and told else same_identity(journal, recorded)
@@ -394,7 +416,7 @@ def go_on(
         blobs = sources_of(loaded) if loaded is not None and told else {}
         left = opened.reused_from if opened.reused_from in run_names(home) else None        # or it was removed since
         options = Options(models=resolved, folders=folders, given=given, earlier=_earlier(home, left), reask=reask,
-                          settings=settings)
+                          limiters=Limiters(program.sop.limits), settings=settings)
     except BaseException:
         journal.__exit__()
         raise

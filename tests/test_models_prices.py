@@ -85,7 +85,7 @@ def test_a_published_cost_is_exact_where_the_usage_block_says_all(
 ) -> None:
     info = get_snapshot().find_provider_model(model[1], None, None, model[0])[1]
     sheet = info.get_prices(datetime.now(UTC))
-    if sheet.cache_write_mtok is not None and "claude" not in info.id or sheet.output_reasoning_mtok is not None:
+    if (sheet.cache_write_mtok is not None and "claude" not in info.id) or sheet.output_reasoning_mtok is not None:
         return                                          # an upper bound: see below
     from_cache = int(tokens_in * cached)
     cost = tariff(model[1], model[0]).cost(tokens_in, tokens_out, from_cache)
@@ -119,12 +119,13 @@ def test_long_requests_cost_more_a_token_for_all_their_tokens(monkeypatch: pytes
 
 
 def test_a_longer_request_that_is_cheaper_does_not_lower_the_worst_case(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = tariff_of(ModelPrice(input_mtok=TieredPrices(Decimal(4), [Tier(1000, Decimal(1))]), output_mtok=Decimal(1)), monkeypatch)
+    price = TieredPrices(Decimal(4), [Tier(1000, Decimal(1))])
+    found = tariff_of(ModelPrice(input_mtok=price, output_mtok=Decimal(1)), monkeypatch)
     assert found.worst(1001, 0) >= found.cost(1000, 0) > found.cost(1001, 0)
 
 
 def test_a_token_that_may_be_written_to_the_cache_is_charged_as_if(monkeypatch: pytest.MonkeyPatch) -> None:
-    price = ModelPrice(input_mtok=Decimal(4), cache_write_mtok=Decimal(5), cache_read_mtok=Decimal("0.4"), output_mtok=Decimal(20))
+    price = ModelPrice(input_mtok=Decimal(4), cache_write_mtok=Decimal(5), cache_read_mtok=Decimal("0.4"), output_mtok=Decimal(9))
     assert tariff_of(price, monkeypatch).cost(1000, 0, 400) == 600 * 5 * 10**6 + 400 * 4 * 10**5
 
 
@@ -133,7 +134,8 @@ def test_where_writes_to_the_cache_are_asked_for_they_cost_nothing_as_nobody_ask
 
 
 def test_reasoning_and_the_request_itself_are_charged(monkeypatch: pytest.MonkeyPatch) -> None:
-    price = ModelPrice(input_mtok=Decimal(1), output_mtok=Decimal(2), output_reasoning_mtok=Decimal(3), requests_kcount=Decimal(5))
+    price = ModelPrice(
+        input_mtok=Decimal(1), output_mtok=Decimal(2), output_reasoning_mtok=Decimal(3), requests_kcount=Decimal(5))
     found = tariff_of(price, monkeypatch)
     assert found.cost(0, 10) == 30 * 10**6 + 5 * 10**9 == found.worst(0, 10)
 

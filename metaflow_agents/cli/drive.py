@@ -40,8 +40,8 @@ def drive(run: Run, home: Path, *, json: bool) -> int:
 async def _driven(run: Run, json: bool) -> RunResult:
     async with run as going:
         graph, state = SOPGraph(going.program.sop), going.journal.state
-        face = face_for(json, lambda: Board(going.program, graph, state, run_budget(going.program, state.budget)),
-                        lambda: readers(graph))
+        face = face_for(json, lambda: Board(going.program, graph, state, run_budget(going.program, state.budget),
+                                            lambda: going.waiting), lambda: readers(graph))
         try:
             with _stopping(going, face):
                 return await _shown(going, face)

@@ -8,7 +8,7 @@ so that a long run does not grow it by what was said in it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from metaflow_agents.schema.event import (
     Committed,
@@ -97,6 +97,7 @@ class Call:
     try_: int
     worst: int
     worst_cost: int = 0                                            # picodollars
+    unpriced: bool = False                                         # nobody knows what it costs
     reply: str | None = None
     failure: str | None = None                                     # why the attempt fails; it is not asked a second time
 
@@ -109,6 +110,12 @@ class Spending:
     tokens: int = 0
     cached: int = 0                                                # of these tokens, what endpoints had cached
     cost: int = 0                                                  # picodollars (10⁻¹² US dollars)
+    held: int = 0                                                  # of these, reserved and not settled
+    estimated: int = 0                                             # of these, settled at no more than an upper bound
+    unpriced: int = 0                                              # calls that cost money, nobody knows how much
+
+    def __add__(self, other: Spending) -> Spending:
+        return Spending(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
 
 
 @dataclass(slots=True)
@@ -162,9 +169,7 @@ class RunState:
 
     def total(self) -> Spending:
         """Calls, tokens and money of the whole run."""
-        every = self.spent.values()
-        return Spending(sum(s.calls for s in every), sum(s.tokens for s in every), sum(s.cached for s in every),
-                        sum(s.cost for s in every))
+        return sum(self.spent.values(), Spending())
 
     def past(self, read: Mapping[str, int]) -> set[str]:
         """The firings from which these versions descend (their causal past)."""
@@ -198,6 +203,8 @@ class RunState:
         self.compiled, self.until = event.compiled, event.until
         self.models = dict(event.models) or self.models
         self.budget.update(event.budget)
+        for spending in self.spent.values():                       # what was in flight when the run died is settled by nobody
+            spending.estimated, spending.held = spending.estimated + spending.held, 0
         for firing in self.active.values():
             for slot in firing.slots.values():
                 slot.series = max(slot.series, 0)
@@ -211,11 +218,14 @@ class RunState:
 
     def _reserved(self, event: Reserved) -> None:
         activation = parse_activation(event.key)
-        self._slot(event.key).calls[event.key] = Call(event.digest, event.role, event.try_, event.tokens, event.cost)
+        self._slot(event.key).calls[event.key] = Call(event.digest, event.role, event.try_, event.tokens, event.cost,
+                                                      event.unpriced)
         spending = self.spent.setdefault((event.role, activation.step), Spending())
         spending.calls += 1
         spending.tokens += event.tokens
         spending.cost += event.cost
+        spending.held += event.cost
+        spending.unpriced += event.unpriced
 
     def _settled(self, event: Settled) -> None:
         activation = parse_activation(event.key)
@@ -226,6 +236,9 @@ class RunState:
         spending.tokens += event.tokens_in + event.tokens_out - call.worst
         spending.cached += event.tokens_cached
         spending.cost += event.cost - call.worst_cost
+        spending.held -= call.worst_cost
+        spending.estimated += event.cost * event.estimated
+        spending.unpriced -= call.unpriced and not event.calls
 
     def _finished(self, event: Finished) -> None:
         activation = parse_activation(event.activation)

@@ -78,7 +78,7 @@ class Caller:
                 raise
             await self._bus.publish(
                 Reserved(key=request.key, role=request.role, try_=number, digest=request.digest, request=name,
-                         model=model.name, tokens=worst, cost=cost), blobs={name: stored})
+                         model=model.name, tokens=worst, cost=cost, unpriced=its.unpriced), blobs={name: stored})
             one = _Try(self, model, its, request, number, worst, cost, reservation, admission)
             try:
                 return await one.settled(await model.ask(request))

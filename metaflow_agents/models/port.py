@@ -27,6 +27,11 @@ class Traits:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     tariff: Tariff | None = None
 
+    @property
+    def unpriced(self) -> bool:
+        """Whether it costs money, for all that is known, and nobody knows how much: there is an endpoint and no tariff."""
+        return self.endpoint is not None and self.tariff is None
+
 
 @dataclass(frozen=True, kw_only=True)       # no slots: what is computed of a request is kept in it
 class ModelRequest:

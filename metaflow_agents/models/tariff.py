@@ -53,6 +53,17 @@ def rounded(a_million: float | Decimal) -> int:
     return int(exact.to_integral_value(rounding="ROUND_CEILING"))
 
 
+def picodollars(usd: float) -> int:
+    """US dollars as they were written, as picodollars; a cap is never more than what was written."""
+    return int((Decimal(str(usd)) * PICO).to_integral_value(rounding="ROUND_FLOOR"))
+
+
+def at_least(cost: int) -> str:
+    """Picodollars as a number of US dollars to be written as a cap: no less, and no longer than needed."""
+    amount = Decimal(cost) / PICO
+    return format(amount.quantize(Decimal(1).scaleb(min(-2, amount.adjusted() - 2)), rounding="ROUND_CEILING"), "f")
+
+
 def dollars(cost: int) -> str:
     """Picodollars as people read them: `$1.20`, `$0.0042`, `$0`."""
     if not cost:

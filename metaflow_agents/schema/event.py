@@ -95,6 +95,7 @@ class Reserved(_Event):
     model: str
     tokens: int = Field(description="worst case, in tokens")
     cost: int = Field(0, description="worst case, in picodollars (10⁻¹² US dollars)")
+    unpriced: bool = Field(False, description="it costs money, and nobody knows how much: `cost` is 0")
 
 
 class Settled(_Event):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -13,7 +14,7 @@ from metaflow_agents.schema.payload import Collection, Files
 from metaflow_agents.schema.program import Program
 from metaflow_agents.views.minutes import OUTCOMES, models_told
 from metaflow_agents.views.page import Page, safe, table
-from metaflow_agents.views.wording import amount, duration, moment
+from metaflow_agents.views.wording import amount, duration, moment, money
 
 _STYLES = {"success": "green", "until": "green", "running": "cyan"}
 
@@ -54,6 +55,10 @@ class Told:
             "activations": glance.activations,
             "calls": glance.calls,
             "tokens": glance.tokens,
+            "tokens_cached": glance.tokens_cached,
+            "cost": glance.usd,
+            "estimated": glance.estimated > 0,
+            "unpriced": glance.unpriced,
             "models": dict(run.models),
             "artifacts": {name: {"version": len(made), "made_by": made[-1].firing, **self._where(name, made[-1].payload)}
                           for name, made in run.versions.items() if name not in self.program.sop.inputs},
@@ -115,7 +120,12 @@ def _items(told: Told, step: str) -> str:
 
 def _cost(told: Told) -> str:
     glance = told.outline.glance
-    return f"{amount(glance.calls, 'call')}, {amount(glance.tokens, 'token')}, {amount(glance.activations, 'activation')}"
+    paid = [money(glance.cost, glance.estimated)] if glance.cost else []
+    if glance.unpriced and paid:
+        paid[0] += f" and {amount(glance.unpriced, 'call')} whose price is not known"
+    cached = f" ({glance.tokens_cached:,} of them cached)" if glance.tokens_cached else ""
+    return ", ".join([*paid, amount(glance.calls, "call"), f"{amount(glance.tokens, 'token')}{cached}",
+                      amount(glance.activations, "activation")])
 
 
 def _standing(told: Told) -> str:
@@ -172,7 +182,9 @@ def _onward(told: Told, page: Page) -> list[str]:
     if told.standing == "success":
         pass
     elif told.standing == "budget":
-        ways.insert(0, (f"sop resume {told.name} --budget {_cap(told)}=…{where}", "goes on with a higher cap"))
+        measure = _cap(told)
+        ways.insert(0, (f"sop resume {told.name} --budget {measure}=…{where}", "goes on with a higher cap") if measure else
+                    (f"sop resume {told.name} --accept-changes{where}", "goes on once the SOP gives it a higher cap"))
     elif told.standing == "failure":
         at = told.outline.last or "FIRING"
         ways.insert(0, (f"sop fork {told.name} --at {at}{where}", "branches off before a firing"))
@@ -181,5 +193,7 @@ def _onward(told: Told, page: Page) -> list[str]:
     return table(ways, page, indent="  ", styles={0: lambda _: "cyan"})
 
 
-def _cap(told: Told) -> str:
-    return next((measure for measure in ("tokens", "calls", "time") if measure in told.outline.glance.reason), "tokens")
+def _cap(told: Told) -> str | None:
+    """The measure of the run's own cap that was reached; None where it was a role's or a step's."""
+    found = re.search(r"--budget (usd|tokens|calls|time)=", told.outline.glance.reason)
+    return None if found is None else found[1]
