@@ -175,7 +175,7 @@ class FolderModel:
         while True:
             seen = _looked_at(answer)
             if seen is not None and seen == before:
-                data = answer.read_bytes()
+                data = _read(answer)
                 if data.strip() and _looked_at(answer) == seen:
                     return data
             before = seen
@@ -195,6 +195,13 @@ def _looked_at(answer: Path) -> tuple[int, ...] | None:
         return None if not state.st_size or _open_elsewhere(file) else (state.st_ino, state.st_size, state.st_mtime_ns)
     finally:
         os.close(file)
+
+
+def _read(answer: Path) -> bytes:
+    try:
+        return answer.read_bytes()
+    except OSError:                              # it went away in between
+        return b""
 
 
 def _open_elsewhere(file: int) -> bool:

@@ -138,6 +138,15 @@ def record(journal: RawJournal, answered_by: str) -> bytes:
     return b"".join(recording.lines())
 
 
+def save(journal: RawJournal, file: Path, answered_by: str) -> int:
+    """Writes a run's recording, whole or not at all, and returns how many calls it has. Raises UsageError, OSError."""
+    data = record(journal, answered_by)
+    part = file.with_name(f".{file.name}.part")
+    part.write_bytes(data)
+    part.replace(file)
+    return data.count(b"\n") - 1
+
+
 def _inputs(journal: RawJournal, declared: Mapping[str, Any]) -> dict[str, Any]:
     """What the run was given: values, and of folders the names of their files."""
     found: dict[str, Any] = {}

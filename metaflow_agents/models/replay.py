@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from difflib import unified_diff
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from metaflow_agents.errors import AttemptFailed, UsageError, did_you_mean
 from metaflow_agents.journal.places import WORKSPACE, journal_path, run_names
@@ -113,6 +115,16 @@ class ReplayOr:
     def traits(self) -> Traits:
         """Those of the other model: what is asked of it has its parameters."""
         return traits(self._other)
+
+    async def __aenter__(self) -> Self:
+        """The other one keeps what it owns for as long as this is entered."""
+        if isinstance(self._other, AbstractAsyncContextManager):
+            await self._other.__aenter__()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if isinstance(self._other, AbstractAsyncContextManager):
+            await self._other.__aexit__(kind, error, trace)
 
     @property
     def at_terminal(self) -> bool:

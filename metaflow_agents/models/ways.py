@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from metaflow_agents.errors import nearest
 from metaflow_agents.settings import Settings
 
-FORMS = ("dry", "openai:NAME", "python:FILE.py:function", "python:module:function", "replay:RECORDING", "replay:RECORDING,MODEL",
-         "manual", "manual:FOLDER")
+FORMS = ("openai:NAME", "python:FILE.py:function", "replay:RECORDING", "manual", "dry")
 _FORM = re.compile(r"dry|manual(:.+)?|(openai|python):.+|replay:[^,]+(,.+)?", re.DOTALL)
 _BARE = re.compile(r"[A-Za-z0-9][\w.-]*[/:]?[\w.:-]*")
 

@@ -190,6 +190,8 @@ def _wrong_type(error: _Error, path: Path, name: str, wanted: list[str], places:
 
 
 def _type_mend(path: Path, name: str, expected: str, value: Any) -> str:
+    if len(path) == 2 and path[0] == "models":
+        return "write a text such as `openai:NAME`, or a mapping: `{endpoint: …, name: …}`"
     if name == "models" and isinstance(value, list):
         return ("`models` names language models, as in `models: {default: dry}`; steps stand under `steps`, "
                 "what they make under `artifacts`")
