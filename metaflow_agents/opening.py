@@ -6,7 +6,7 @@ Everything here is decided before a run makes anything.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from metaflow_agents.journal.places import free_name as free_name
 from metaflow_agents.journal.places import journal_path as journal_path
 from metaflow_agents.journal.places import run_names as run_names
 from metaflow_agents.models.port import traits
-from metaflow_agents.models.registry import Models
+from metaflow_agents.models.registry import Given, Models, Resolved, Sources
 from metaflow_agents.schema import quantity
 from metaflow_agents.schema.event import RunOpened
 from metaflow_agents.schema.keys import parse_firing
@@ -28,21 +28,26 @@ from metaflow_agents.schema.payload import Collection, Data, Files, pack
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import SOP, Budget, Step
 from metaflow_agents.schema.validation import validator
+from metaflow_agents.settings import Settings
 from metaflow_agents.sop.changes import changes
 from metaflow_agents.sop.check import CheckReport
 from metaflow_agents.sop.check import check as check_sop
+from metaflow_agents.sop.configuration import load_configuration, read_configuration
+from metaflow_agents.sop.library import shipped_recording
 from metaflow_agents.sop.load import LoadedSOP, Reading, read_sop
 from metaflow_agents.sop.strategies import KnownStrategy
 from metaflow_agents.sop.targets import Signature
 
 
-def check(source: str | Path | Reading, *, start: Path | None = None) -> CheckReport:
+def check(source: str | Path | Reading, *, start: Path | None = None, settings: Settings | None = None) -> CheckReport:
     """Checks a SOP by file or name, or one that was read already.
 
     `start` is the folder from which names are looked for (default: the current one). Strategies that were registered
-    from Python are known. Raises SOPNotFound where there is no such SOP; whatever stands in its files is told in `problems`.
+    from Python are known, and the models of the user's configuration (that of `settings`, by default this process's).
+    Raises SOPNotFound where there is no such SOP; whatever stands in its files is told in `problems`.
     """
-    return check_sop(source, start=start, strategies=known_strategies())
+    models = read_configuration((settings or Settings.read()).configuration).configuration.models
+    return check_sop(source, start=start, strategies=known_strategies(), models=models)
 
 
 def known_strategies() -> dict[str, KnownStrategy]:
@@ -65,13 +70,26 @@ def _parameters(strategy: Callable[..., Any]) -> Signature:
                      takes_any=any(one.kind is one.VAR_KEYWORD for one in found))
 
 
-def checked(sop: str | Path) -> LoadedSOP:
+def checked(sop: str | Path, settings: Settings | None = None) -> LoadedSOP:
     """A SOP without errors. Raises SOPNotFound, or SOPInvalid with all its problems."""
     reading = read_sop(sop)
-    report = check(reading)
+    report = check(reading, settings=settings)
     if not report.ok or reading.loaded is None:
         raise SOPInvalid([problem for problem in report.problems if problem.severity == "error"])
     return reading.loaded
+
+
+def sources(loaded_sop: SOP, given: Mapping[str, Given], settings: Settings, folders: Sequence[Path], home: Path | None,
+            base_url: str | None = None) -> Sources:
+    """Where the models of a run are looked up."""
+    return Sources(given=given, written=loaded_sop.models, settings=settings, folders=folders, home=home, base_url=base_url,
+                   configured=lambda: load_configuration(settings.configuration).models,
+                   demo=shipped_recording(loaded_sop.sop) is not None)
+
+
+def answering(resolved: Resolved) -> dict[str, Any]:
+    """What the journal says of who answers: the fields that `RunOpened` and `Resumed` share."""
+    return {"models": dict(resolved.told), "chosen": dict(resolved.chosen), "base_url": resolved.base_url}
 
 
 def model_names(sop: SOP) -> list[str | None]:
@@ -98,10 +116,11 @@ def sources_of(loaded: LoadedSOP) -> dict[str, bytes]:
     return {digest(data): data for data in texts}
 
 
-def as_it_is_now(opened: RunOpened, recorded: Program) -> tuple[LoadedSOP | None, tuple[str, ...]]:
+def as_it_is_now(opened: RunOpened, recorded: Program,
+                 settings: Settings | None = None) -> tuple[LoadedSOP | None, tuple[str, ...]]:
     """The SOP's file as it stands now and what differs; nothing where the file is gone: the journal holds all."""
     try:
-        loaded = checked(Path(opened.location))
+        loaded = checked(Path(opened.location), settings)
     except SOPNotFound:
         return None, ()
     return loaded, changes(recorded, loaded.program)

@@ -45,6 +45,7 @@ from metaflow_agents.models.registry import Given, resolve
 from metaflow_agents.models.tariff import PICO
 from metaflow_agents.opening import (
     WORKSPACE,
+    answering,
     as_it_is_now,
     caps,
     checked,
@@ -62,6 +63,7 @@ from metaflow_agents.opening import (
     refuse_unpriced,
     run_names,
     same_identity,
+    sources,
     sources_of,
 )
 from metaflow_agents.prompts import MISSING
@@ -137,6 +139,11 @@ class Run:
         if self._joined is None:
             raise UsageError("the run has not begun: enter it with `async with`")
         return self._joined
+
+    @property
+    def at_terminal(self) -> bool:
+        """Whether a model of the run asks the person at this terminal."""
+        return self._options.models.at_terminal
 
     @property
     def bus(self) -> Bus:
@@ -330,25 +337,25 @@ def start(
     Raises SOPInvalid, SOPNotFound, UsageError, ModelMissing; nothing has been made then.
     """
     settings = settings or Settings.read()
-    loaded = checked(sop)
+    loaded = checked(sop, settings)
     program, folders = loaded.program, python_folders(loaded.folder, Path.cwd())
     chosen: dict[str, Given] = {**({"*": model} if model is not None else {}), **(models or {})}
-    resolved, told = resolve(model_names(program.sop), program.sop.models, chosen, folders, settings.sop_model)
-    refuse_commands(program.sop, sandbox, dry=resolved.dry)
+    home = None if workspace is None else Path(workspace)
+    resolved = resolve(model_names(program.sop), sources(program.sop, chosen, settings, folders, home))
+    refuse_commands(program.sop, sandbox, dry=resolved.models.dry)
     refuse_unknown_step(program.sop, until)
     refuse_unknown_models(program.sop, models or {})
-    refuse_unpriced(program.sop, resolved, run_budget(program, caps(budget)))
+    refuse_unpriced(program.sop, resolved.models, run_budget(program, caps(budget)))
     load = partial(load_function, folders=folders)
     payloads, blobs = read_inputs(program, {**(inputs or {}), **more_inputs}, load)
-    home = None if workspace is None else Path(workspace)
     label = free_name(home, program.sop.sop) if name is None else fine_name(name)
     blobs.update(sources_of(loaded))
     opened = RunOpened(
-        run=label, **identity(loaded), models=told, sandbox=sandbox or "", until=until, budget=caps(budget),
+        run=label, **identity(loaded), **answering(resolved), sandbox=sandbox or "", until=until, budget=caps(budget),
         given=given_payloads(program.sop, given, blobs), reused_from=from_run, package=installed("metaflow-agents"))
     versions = {**payloads, **initial_versions(program, blobs, load)}
     first = Committed(versions=tuple(Version(artifact=a, number=1, payload=p) for a, p in versions.items()))
-    options = Options(models=resolved, folders=folders, given=dict(given or {}), earlier=_earlier(home, from_run),
+    options = Options(models=resolved.models, folders=folders, given=dict(given or {}), earlier=_earlier(home, from_run),
                       limiters=Limiters(program.sop.limits), settings=settings)
 
     def journal() -> Journal:
@@ -395,27 +402,27 @@ def go_on(
         if state.ended is not None and state.ended.outcome == "success":
             raise UsageError(f"run `{name}` has succeeded: there is nothing to go on with; `sop fork` branches from it")
         recorded = Program.model_validate_json(journal.blob(state.compiled))
-        loaded, told = as_it_is_now(opened, recorded)
+        loaded, told = as_it_is_now(opened, recorded, settings)
         if told and not accept_changes:
             listed = "\n".join(f"  {change}" for change in told)
             raise UsageError(f"the SOP of run `{name}` changed since it ran:\n{listed}\n"
                              "`--accept-changes` goes on with it as it is now; undo the changes to go on as it was")
         program = recorded if loaded is None or not told else loaded.program
         folders = python_folders(Path(opened.location).parent, Path.cwd())
-        chosen: dict[str, Given] = {**(state.models if model is None else {"*": model}), **(models or {})}
-        resolved, names = resolve(model_names(program.sop), program.sop.models, chosen, folders, settings.sop_model)
-        refuse_commands(program.sop, opened.sandbox or None, dry=resolved.dry)
+        chosen: dict[str, Given] = {**(state.chosen if model is None else {"*": model}), **(models or {})}
+        resolved = resolve(model_names(program.sop), sources(program.sop, chosen, settings, folders, home, state.base_url))
+        refuse_commands(program.sop, opened.sandbox or None, dry=resolved.models.dry)
         refuse_unknown_step(program.sop, until)
         refuse_unknown_models(program.sop, models or {})
         refuse_lost_steps(program.sop, state.active)
-        refuse_unpriced(program.sop, resolved, run_budget(program, {**state.budget, **caps(budget)}))
+        refuse_unpriced(program.sop, resolved.models, run_budget(program, {**state.budget, **caps(budget)}))
         values = Values(journal.blob, state)
         given = {artifact: values.plain(payload) for artifact, payload in opened.given.items()}
         which = identity(loaded) if loaded is not None and told else same_identity(journal, recorded)
-        resumed = Resumed(**which, changes=told, models=names, until=until, budget=caps(budget))
+        resumed = Resumed(**which, **answering(resolved), changes=told, until=until, budget=caps(budget))
         blobs = sources_of(loaded) if loaded is not None and told else {}
         left = opened.reused_from if opened.reused_from in run_names(home) else None        # or it was removed since
-        options = Options(models=resolved, folders=folders, given=given, earlier=_earlier(home, left), reask=reask,
+        options = Options(models=resolved.models, folders=folders, given=given, earlier=_earlier(home, left), reask=reask,
                           limiters=Limiters(program.sop.limits), settings=settings)
     except BaseException:
         journal.__exit__()

@@ -26,6 +26,7 @@ from metaflow_agents.schema.event import (
     Settled,
 )
 from metaflow_agents.schema.keys import firing_key, parse_activation, parse_firing
+from metaflow_agents.schema.sop import EndpointModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +138,8 @@ class RunState:
     spent: dict[tuple[str, str], Spending] = field(default_factory=dict)   # (role, step) → calls and tokens
     busy: dict[str, float] = field(default_factory=dict)           # step → seconds that committed firings of it took
     models: dict[str, str] = field(default_factory=dict)
+    chosen: dict[str, str | EndpointModel] = field(default_factory=dict)
+    base_url: str | None = None
     budget: dict[str, float] = field(default_factory=dict)
     until: str | None = None
     activations: int = 0
@@ -187,6 +190,7 @@ class RunState:
     def _run_opened(self, event: RunOpened) -> None:
         self.opened, self.began = event, event.at
         self.compiled, self.models, self.until = event.compiled, dict(event.models), event.until
+        self.chosen, self.base_url = dict(event.chosen), event.base_url
         self.budget = dict(event.budget)
 
     def _run_ended(self, event: RunEnded) -> None:
@@ -201,7 +205,8 @@ class RunState:
     def _resumed(self, event: Resumed) -> None:
         self.ended = None
         self.compiled, self.until = event.compiled, event.until
-        self.models = dict(event.models) or self.models
+        if event.models:                                           # a fork begins with an event that names none
+            self.models, self.chosen, self.base_url = dict(event.models), dict(event.chosen), event.base_url
         self.budget.update(event.budget)
         for spending in self.spent.values():                       # what was in flight when the run died is settled by nobody
             spending.estimated, spending.held = spending.estimated + spending.held, 0

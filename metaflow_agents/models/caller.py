@@ -15,7 +15,7 @@ from metaflow_agents.models.budget import Budgets, Reservation
 from metaflow_agents.models.faults import CallFailed
 from metaflow_agents.models.limits import Admission, Limiters
 from metaflow_agents.models.patience import Patience
-from metaflow_agents.models.port import Model, ModelRequest, Reply, Traits, traits, worst_tokens
+from metaflow_agents.models.port import Model, ModelRequest, Reply, Traits, answering, traits, worst_tokens
 from metaflow_agents.schema.event import Reserved, Settled
 from metaflow_agents.schema.keys import parse_activation
 from metaflow_agents.schema.model import canonical, digest
@@ -38,6 +38,7 @@ class Caller:
         reply = self._recorded(recorded, request)
         if reply is not None:
             return reply
+        model = answering(model, request)
         if self._watch is not None:
             watch, key = self._watch, request.key
             request = replace(request, watch=lambda text: watch(key, text))

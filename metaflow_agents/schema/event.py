@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter
 
 from metaflow_agents.schema.model import Value
+from metaflow_agents.schema.sop import ModelSpec
 
 Outcome = Literal["success", "failure", "stopped", "interrupted", "until", "budget", "endpoint"]
 
@@ -30,7 +31,11 @@ class RunOpened(_Event):
     sources: dict[str, str] = Field(description="file name → digest of its text, for people; the compiled form decides")
     entry: str = Field(description="which of the sources is the SOP file")
     location: str = Field("", description="where the SOP file was found, so that a resume can look whether it changed")
-    models: dict[str, str] = Field(default_factory=dict, description="who is asked: name → model; `default` is everybody's")
+    models: dict[str, str] = Field(
+        default_factory=dict, description="who is asked, in words: name → model; `*` answers for everybody who is not named")
+    chosen: dict[str, ModelSpec] = Field(
+        default_factory=dict, description="of these, what the SOP does not say itself: a resume asks the same again")
+    base_url: str | None = Field(None, description="OPENAI_BASE_URL as it was, where a model is asked that names no endpoint")
     sandbox: str = "none"
     until: str | None = None
     budget: dict[str, float] = Field(default_factory=dict, description="caps given on the command line")
@@ -51,6 +56,8 @@ class Resumed(_Event):
     location: str = ""
     changes: tuple[str, ...] = Field((), description="what differs from the SOP that ran before, accepted by the person")
     models: dict[str, str] = Field(default_factory=dict)
+    chosen: dict[str, ModelSpec] = Field(default_factory=dict)
+    base_url: str | None = None
     until: str | None = None
     budget: dict[str, float] = Field(default_factory=dict)
     forked_from: str | None = Field(None, description="`RUN@FIRING`, where this event begins a fork")

@@ -159,7 +159,7 @@ def _ended(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
 
 OUTCOMES = {"success": "success", "failure": "no success", "stopped": "stopped", "interrupted": "interrupted",
             "until": "at the step asked for", "budget": "a cap is reached", "running": "running", "killed": "killed",
-            "damaged": "damaged", "endpoint": "its endpoint refuses"}
+            "damaged": "damaged", "endpoint": "no model answers"}
 """How a run stands → in words."""
 
 _WORDS: dict[str, Callable[[Raw, Mapping[str, list[str]]], tuple[str, str]]] = {

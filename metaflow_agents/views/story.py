@@ -12,7 +12,8 @@ from metaflow_agents.journal.outline import Outline
 from metaflow_agents.journal.values import Values
 from metaflow_agents.schema.payload import Collection, Files
 from metaflow_agents.schema.program import Program
-from metaflow_agents.views.minutes import OUTCOMES, models_told
+from metaflow_agents.views.cast import cast, cast_told
+from metaflow_agents.views.minutes import OUTCOMES
 from metaflow_agents.views.page import Page, safe, table
 from metaflow_agents.views.wording import amount, duration, moment, money
 
@@ -60,6 +61,7 @@ class Told:
             "estimated": glance.estimated > 0,
             "unpriced": glance.unpriced,
             "models": dict(run.models),
+            "roles": cast(self.program.sop, run.models),
             "artifacts": {name: {"version": len(made), "made_by": made[-1].firing, **self._where(name, made[-1].payload)}
                           for name, made in run.versions.items() if name not in self.program.sop.inputs},
             "steps": {name: run.fired.get(name, 0) for name in self.program.sop.steps},
@@ -81,7 +83,8 @@ def ending_lines(told: Told, page: Page) -> list[str]:
     """What stands at the end of `sop run` and `sop resume`."""
     word, colon, reason = _standing(told).partition(":")
     style = _STYLES.get(told.standing, "red")
-    lines = [f"{page.paint(told.name, 'bold')}: {page.paint(word, style, 'bold')}{colon}{safe(reason)}", *_made(told, page)]
+    lines = [f"{page.paint(told.name, 'bold')}: {page.paint(word, style, 'bold')}{colon}{safe(reason, lines=True)}",
+             *_made(told, page)]
     never = told.outline.never
     if never:
         lines += ["never fired:", *table([[name, why] for name, why in never.items()], page, indent="  ")]
@@ -97,12 +100,12 @@ def show_lines(told: Told, page: Page) -> list[str]:
         ["state", _standing(told)],
         ["began", f"{moment(glance.began)}, under way for {duration(glance.seconds)}"],
         ["cost", _cost(told)],
-        ["models", models_told(run.models) or "none"],
+        *[["" if number else "models", line] for number, line in enumerate(cast_told(told.program.sop, run.models) or ["none"])],
         ["folder", f"{told.folder}/"],
         ["journal", str(told.home / ".journals" / f"{told.name}.db")],
     ]
     lines = [page.paint(told.name, "bold")]
-    lines += [line for word, fact in facts for line in page.wrapped(safe(fact), f"  {word:<9}")]
+    lines += [line for word, fact in facts for line in page.wrapped(safe(fact, lines=True), f"  {word:<9}")]
     lines += ["", *(_made(told, page) or ["nothing was made"])]
     rows = [[name, amount(run.fired[name], "firing") if name in run.fired else "never",
              _items(told, name) if name in run.fired else run.never.get(name, "")] for name in told.program.sop.steps]

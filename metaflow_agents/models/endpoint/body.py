@@ -1,0 +1,98 @@
+"""The bytes of a request. Made once, by hand: a client's walk over typed dictionaries costs more than the call itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from metaflow_agents.models.endpoint.learned import Form, Learned
+from metaflow_agents.models.port import ModelRequest
+from metaflow_agents.models.structured import rooted, strict_form
+from metaflow_agents.schema.model import fingerprint
+
+# What decides the cost of a call or the form of its answer: not to be set past the keys of the language.
+OURS = frozenset({"model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens", "response_format", "n",
+                  "tools", "tool_choice", "functions", "function_call"})
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_REMEMBERED = 256                   # schemas whose forms are kept
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """One request as it goes out. `form`: how its answer's form is asked for, `schema` its fingerprint; both for structured
+    answers only. `length`: the parameter that bounds the answer.
+    """
+
+    body: bytes
+    length: str
+    streamed: bool
+    usage: bool
+    form: Form | None = None
+    schema: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Forms:
+    """The ways to ask for one schema, as JSON texts; None where it can't be asked for so."""
+
+    schema: Mapping[str, Any]       # held, so that its id stays its own
+    fingerprint: str
+    best: Form
+    texts: Mapping[Form, str | None]
+
+
+class Bodies:
+    """Builds the requests of one model."""
+
+    def __init__(self, name: str) -> None:
+        self._name = _encode(name)
+        self._forms: dict[int, _Forms] = {}
+
+    def prepared(self, request: ModelRequest, learned: Learned) -> Prepared:
+        """The request as it would go out now."""
+        asked = structured(request.schema)
+        form: Form | None = None
+        parts = [f'{{"model":{self._name},"messages":{_encode([dict(message) for message in request.messages])}']
+        forms = None
+        if asked is not None:
+            forms = self._of(asked)
+            form = learned.form_for(forms.fingerprint, forms.best)
+            text = forms.texts[form]
+            if text is not None:
+                parts.append(f'"response_format":{text}')
+        parts.append(f'"{learned.length}":{request.max_tokens}')
+        streamed = request.watch is not None
+        if streamed:
+            parts.append('"stream":true')
+            if learned.usage:
+                parts.append('"stream_options":{"include_usage":true}')
+        if request.parameters:
+            parts.append(_encode(dict(request.parameters))[1:-1])
+        body = (",".join(parts) + "}").encode()
+        return Prepared(body, learned.length, streamed, learned.usage, form, "" if forms is None else forms.fingerprint)
+
+    def _of(self, schema: Mapping[str, Any]) -> _Forms:
+        known = self._forms.get(id(schema))
+        if known is not None and known.schema is schema:
+            return known
+        if len(self._forms) >= _REMEMBERED:
+            self._forms.clear()
+        strict, plain = strict_form(schema), rooted(schema)
+        # JSON mode makes objects only: what is none at the top can but be asked for in words.
+        in_json = _encode({"type": "json_object"}) if schema.get("type") == "object" else None
+        made = _Forms(schema, fingerprint(schema), "schema" if strict is None else "strict", {
+            "strict": None if strict is None else _format({"name": "answer", "strict": True, "schema": strict}),
+            "schema": _format({"name": "answer", "schema": plain}), "json": in_json, "none": None})
+        self._forms[id(schema)] = made
+        return made
+
+
+def structured(schema: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """The schema that an answer has to be asked for in; None for text."""
+    return None if schema is None or schema == {"type": "string"} else schema
+
+
+def _format(asked: Mapping[str, Any]) -> str:
+    return _encode({"type": "json_schema", "json_schema": asked})

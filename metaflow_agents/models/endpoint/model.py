@@ -1,0 +1,132 @@
+"""A model behind an endpoint: one request out, one answer back, every fault translated."""
+
+from __future__ import annotations
+
+import re
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit
+
+from metaflow_agents.errors import UsageError, did_you_mean
+from metaflow_agents.models.endpoint import learned as knowledge
+from metaflow_agents.models.endpoint.answer import Answer
+from metaflow_agents.models.endpoint.body import OURS, Bodies, Prepared
+from metaflow_agents.models.endpoint.clients import Client, joined, left, using
+from metaflow_agents.models.endpoint.exchange import Exchange
+from metaflow_agents.models.endpoint.listing import known_models
+from metaflow_agents.models.endpoint.refusals import Asker, UnknownModel
+from metaflow_agents.models.endpoint.wording import line
+from metaflow_agents.models.faults import CallFailed
+from metaflow_agents.models.port import MAX_TOKENS, ModelRequest, Reply, Traits
+from metaflow_agents.models.structured import as_asked
+from metaflow_agents.models.tariff import Flat
+from metaflow_agents.schema.sop import EndpointModel
+
+OPENAI = "https://api.openai.com/v1"
+SILENCE = 600.0                         # seconds
+
+
+def endpoint_model(spec: EndpointModel, key: str | None, base_url: str | None) -> Endpoint:
+    """The model that a SOP describes. `key` is the secret itself, None where there is none (a local server); `base_url`
+    is where it is unless `spec.endpoint` says otherwise, None for OpenAI's own.
+
+    Raises UsageError for an address, a key or parameters that can't be sent.
+    """
+    url = (spec.endpoint or base_url or OPENAI).strip().rstrip("/")
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UsageError(f"the endpoint `{url}` of the model `{spec.name}` is no address: write like `http://localhost:8000/v1`")
+    key = (key or "").strip() or None
+    if key is not None and not re.fullmatch(r"[\x21-\x7e]+", key):
+        raise UsageError(f"the key in {spec.key or 'OPENAI_API_KEY'} holds spaces or characters that no key has: set it again")
+    for name in spec.parameters:
+        if name in OURS:
+            mend = "write `max_tokens: …` beside `name`" if "tokens" in name else "leave it out: the run sets it itself"
+            raise UsageError(f"`parameters.{name}` of the model `{spec.name}`: {mend}")
+    return Endpoint(spec, key, url)
+
+
+class Endpoint:
+    """Fits `Model`. An async context manager, which keeps its connections open: whoever makes many calls enters it."""
+
+    def __init__(self, spec: EndpointModel, key: str | None, url: str) -> None:
+        parameters = {**({} if spec.temperature is None else {"temperature": spec.temperature}), **spec.parameters}
+        self.traits = Traits(endpoint=url, max_tokens=spec.max_tokens or MAX_TOKENS, parameters=parameters,
+                             tariff=None if spec.price is None else Flat.of(spec.price))
+        self.url = url
+        self._key, self._silence = key, spec.timeout or SILENCE
+        self._asker = Asker(spec.name, url, spec.key or "OPENAI_API_KEY", key)
+        self._bodies = Bodies(spec.name)
+
+    @property
+    def name(self) -> str:
+        """`openai:NAME`."""
+        return f"openai:{self._asker.model}"
+
+    @property
+    def learned(self) -> knowledge.Learned:
+        """What the process found out about it so far."""
+        return knowledge.learned(self.url, self._asker.model)
+
+    async def __aenter__(self) -> Self:
+        joined(self.url, self._key)
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await left(self.url, self._key)
+
+    def worst(self, request: ModelRequest) -> tuple[int, int]:
+        """The bytes that go out, for a token is at least one of them, and the longest answer."""
+        prepared = self._bodies.prepared(request, self.learned)
+        # What is computed of a request is kept in it: what goes out is what was reserved, whatever is learned in between.
+        vars(request)["_prepared"] = (self, prepared)
+        return len(prepared.body), request.max_tokens
+
+    async def ask(self, request: ModelRequest) -> Reply:
+        """See `Model.ask`."""
+        owner, prepared = vars(request).pop("_prepared", (None, None))
+        if owner is not self or prepared is None:
+            prepared = self._bodies.prepared(request, self.learned)
+        async with using(self.url, self._key) as client:
+            try:
+                answer = await Exchange(self._asker, self._silence, client, request, prepared, self.learned).answer()
+            except UnknownModel as unknown:
+                raise await self._with_mend(client, unknown) from None
+        self.learned.answered = True
+        return self._reply(request, prepared, answer)
+
+    async def _with_mend(self, client: Client, unknown: UnknownModel) -> CallFailed:
+        names = await known_models(client)
+        mend = did_you_mean(self._asker.model, names) if names else "its list of models can't be had"
+        return CallFailed(f"{unknown.told}; {mend}", then=unknown.then, charged=unknown.charged, refused=unknown.refused)
+
+    def _reply(self, request: ModelRequest, prepared: Prepared, answer: Answer) -> Reply:
+        """The reply that an answer is. Raises CallFailed where it is none."""
+        usage = answer.usage
+        charged = None if usage is None else usage.tokens
+        if usage is not None and usage.tokens_out > request.max_tokens and prepared.length == "max_completion_tokens":
+            self.learned.length = "max_tokens"          # a server that does not know the newer name, and says nothing
+        if answer.refusal and not answer.text.strip():
+            raise CallFailed(f"{self.name} refused to answer: {line(answer.refusal)}", then="fail", charged=charged)
+        if answer.filtered:
+            raise CallFailed(f"the endpoint's content filter kept back the answer of {self.name}", then="fail", charged=charged)
+        if answer.broken:
+            raise CallFailed(f"{self.name} broke off its answer ({answer.finish})", then="again", charged=charged)
+        if not answer.text.strip():
+            raise self._nothing(request, answer, charged)
+        text = answer.text if prepared.form in (None, "none") or request.schema is None or answer.cut \
+            else as_asked(request.schema, answer.text)
+        if usage is None:
+            # The worst case: hidden reasoning is billed, so that the length of what is seen bounds nothing.
+            return Reply(text, tokens_in=len(prepared.body), tokens_out=request.max_tokens, estimated=True, cut=answer.cut)
+        return Reply(text, tokens_in=usage.tokens_in, tokens_out=usage.tokens_out, tokens_cached=usage.tokens_cached, cut=answer.cut)
+
+    def _nothing(self, request: ModelRequest, answer: Answer, charged: int | None) -> CallFailed:
+        if answer.cut:
+            why = f" ({answer.reasoned:,} characters of reasoning)" if answer.reasoned else ""
+            return CallFailed(f"{self.name} used all {request.max_tokens:,} tokens up before its answer began{why}: "
+                              "raise `max_tokens` of the model", then="fail", charged=charged)
+        if answer.called:
+            return CallFailed(f"{self.name} called a tool instead of answering, and it was offered none", then="again",
+                              charged=charged)
+        return CallFailed(f"{self.name} gave an empty answer", then="again", charged=charged)

@@ -1,0 +1,67 @@
+"""How servers word their refusals: a status says little, and a machine-readable code is often missing."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+_LONGEST = 300                      # characters of what it said
+
+
+def _any(*parts: str) -> re.Pattern[str]:
+    return re.compile("|".join(parts), re.IGNORECASE | re.DOTALL)
+
+
+# Not `billing`: sentences about a rate end with it.
+NO_MONEY = _any(r"insufficient.?(?:quota|balance|credit|funds)", r"exceeded your current quota", r"payment required",
+                r"out of credits?", r"credit balance", r"arrearage")
+TOO_LONG = _any(r"context.?(?:length|window|size)", r"prompt is too long", r"too many (?:input )?tokens", r"input is too long",
+                r"maximum (?:prompt|input|context)", r"(?:input|prompt)[^.]{0,40}exceeds", r"reduce the length",
+                r"string_above_max_length")
+UNKNOWN_MODEL = _any(r"model.?not.?found", r"(?:no|unknown|invalid|unsupported|unrecognized) model", r"not a valid model",
+                     r"model\b.{0,120}?(?:does not exist|doesn't exist|not found|not exist|is not available|unknown)",
+                     r"model\b.{0,120}?is not supported", r"no endpoints found for", r"there is no model")
+FORMAT = _any(r"response_?format", r"json_schema", r"json_object", r"structured.?output", r"json.?mode", r"guided", r"grammar",
+              r"json schema")
+THIS_SCHEMA = _any(r"invalid.{0,3}(?:json.{0,3})?schema", r"schema (?:contains|exceeds|is too|is invalid|conversion)",
+                   r"in context=\(", r"failed to (?:parse|convert|compile).{0,20}(?:schema|grammar)", r"could not understand",
+                   r"too (?:many states|complex)")
+STRICT = _any(r"['\"`\[. ]strict\b")
+NOT_TAKEN = _any(r"unsupported", r"not supported", r"unknown", r"unrecogni[sz]ed", r"unexpected", r"extra", r"not permitted",
+                 r"not allowed", r"additional propert", r"invalid parameter", r"does not support", r"no such", r"isn't supported")
+FILTER = _any(r"content.?filter", r"content.?management", r"responsible.?ai", r"moderation", r"flagged", r"data_inspection",
+              r"safety", r"content.?policy", r"inappropriate")
+LENGTH = _any(r"max_(?:completion_)?tokens")
+
+
+def told_in(body: bytes, key: str | None) -> str:
+    """What an error's body says, in one line, without the key."""
+    text = body.decode("utf-8", "replace")
+    try:
+        said = _message(json.loads(text))
+    except (ValueError, RecursionError):
+        title = re.search(r"<title[^>]*>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
+        said = title[1] if title else re.sub(r"<[^>]*>", " ", text)
+    return line(said.replace(key, "…") if key else said) or "it said nothing more"
+
+
+def line(said: str) -> str:
+    """Text in one line, not too long."""
+    joined = " ".join(said.split())
+    return f"{joined[:_LONGEST]}…" if len(joined) > _LONGEST else joined
+
+
+def _message(told: Any) -> str:
+    """The sentence in an error's JSON, wherever the server puts it."""
+    if isinstance(told, list) and told:
+        return _message(told[0])
+    if not isinstance(told, dict):
+        return str(told)
+    for name in ("error", "message", "detail", "msg"):
+        if told.get(name):
+            inner, more = told[name], told.get("metadata")
+            said = inner if isinstance(inner, str) else _message(inner)
+            raw = more.get("raw") if isinstance(more, dict) else None       # what the server behind this one said
+            return f"{said}: {raw}" if isinstance(raw, str) and raw else said
+    return json.dumps(told, ensure_ascii=False)
