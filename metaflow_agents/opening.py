@@ -26,7 +26,7 @@ from metaflow_agents.schema.keys import parse_firing
 from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.payload import Collection, Data, Files, pack
 from metaflow_agents.schema.program import Program
-from metaflow_agents.schema.sop import SOP, Budget, Step
+from metaflow_agents.schema.sop import SOP, Budget, Limits, Step
 from metaflow_agents.schema.validation import validator
 from metaflow_agents.settings import Settings
 from metaflow_agents.sop.changes import changes
@@ -156,6 +156,12 @@ def refuse_unknown_models(sop: SOP, models: Iterable[str]) -> None:
     for name in models:
         if name not in ("*", "default", *used):
             raise UsageError(f"no step and no role asks for a model `{name}`: {did_you_mean(name, used)}")
+
+
+def limits(sop: SOP, settings: Settings) -> Limits:
+    """What the run's endpoints allow: each limit as the SOP says it, or else the user's configuration."""
+    own, configured = sop.limits or Limits(), load_configuration(settings.configuration).limits or Limits()
+    return configured.model_copy(update=own.model_dump(exclude_none=True))
 
 
 def refuse_unpriced(sop: SOP, models: Models, whole: Budget) -> None:

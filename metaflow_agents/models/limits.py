@@ -5,16 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from types import MappingProxyType
 
-from metaflow_agents.models.traffic import PROCESS, Lane, Traffic, plain, tightest
+from metaflow_agents.models.traffic import PROCESS, Lane, Traffic
 from metaflow_agents.models.window import Entry
 from metaflow_agents.schema.sop import Limits
-
-_NONE: Mapping[str, Limits] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +36,14 @@ _UNLIMITED = Admission()
 
 
 class Limiters:
-    """The limits that one run brings: `limits` for every endpoint that it uses, `by_endpoint` for some in particular.
+    """The limits that one run brings for every endpoint that it uses.
 
     Where several runs of the process use an endpoint, the tightest of their limits hold for all; `close` takes this run's
     away again. `waiting`: how many calls of this run wait at the moment.
     """
 
-    def __init__(self, limits: Limits | None = None, by_endpoint: Mapping[str, Limits] = _NONE, *,
-                 traffic: Traffic = PROCESS) -> None:
-        self._limits, self._by_endpoint, self._traffic = limits, by_endpoint, traffic
+    def __init__(self, limits: Limits | None = None, *, traffic: Traffic = PROCESS) -> None:
+        self._limits, self._traffic = limits, traffic
         self._lanes: dict[str, Lane] = {}
         self.waiting = 0
 
@@ -79,10 +75,6 @@ class Limiters:
 
     def _joined(self, endpoint: str) -> Lane:
         lane = self._lanes[endpoint] = self._traffic.lane(endpoint)
-        given = [limits for limits in (self._limits, self._limits_of(endpoint)) if limits is not None]
-        if given:
-            lane.hold(self, tightest(given))
+        if self._limits is not None:
+            lane.hold(self, self._limits)
         return lane
-
-    def _limits_of(self, endpoint: str) -> Limits | None:
-        return next((limits for url, limits in self._by_endpoint.items() if plain(url) == plain(endpoint)), None)

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from metaflow_agents.models.tariff import PICO, Flat, Tariff, rounded
 from metaflow_agents.schema.sop import Price
@@ -33,6 +34,8 @@ def tariff_for(name: str, endpoint: str | None, price: Price | None, parameters:
     """
     if price is not None:
         return Flat.of(price)
+    if endpoint is not None and _private(endpoint):
+        return None
     from genai_prices.data_snapshot import get_snapshot
 
     try:
@@ -113,6 +116,12 @@ class Published:
                 for hour in (constraint.start_time, constraint.end_time):
                     at = datetime.combine(now.date(), hour if hour.tzinfo else hour.replace(tzinfo=UTC)).astimezone(UTC)
                     yield at + _DAY * ((now - at) // _DAY + 1)
+
+
+def _private(endpoint: str) -> bool:
+    """Whether an endpoint is on this machine or in a local network: nobody publishes its price, and no data need be loaded."""
+    host = urlsplit(endpoint).hostname or ""
+    return "." not in host or host.endswith((".local", ".lan", ".internal")) or host.replace(".", "").isdigit()
 
 
 def _constraints(info: ModelInfo) -> tuple[Any, ...]:

@@ -18,6 +18,7 @@ from metaflow_agents.sop.checks.files import check_failures, check_files
 from metaflow_agents.sop.checks.flow import check_flow
 from metaflow_agents.sop.checks.foreach import check_makes
 from metaflow_agents.sop.checks.models import check_models
+from metaflow_agents.sop.checks.money import check_money
 from metaflow_agents.sop.checks.names import check_names, check_use
 from metaflow_agents.sop.checks.steps import check_expressions
 from metaflow_agents.sop.checks.values import check_values
@@ -93,6 +94,7 @@ def _checked(c: Context) -> Bounds | None:
     check_failures(c)
     check_doers(c)
     check_models(c)
+    check_money(c)
     check_expressions(c)
     check_files(c)
     check_calls(c)

@@ -165,6 +165,8 @@ GROUPS: dict[str, dict[str, Code]] = {
                           "Put the key into the environment, and name the variable."),
         "model-parameter": Code("A parameter of the protocol that the engine sets itself.", "Remove it."),
         "model-in-test": Code("A test names a model that has an endpoint.", "Use `dry`, `python:…` or `replay:…`."),
+        "no-price": Code("Money is capped, and the price of a model that is asked is not known: no run begins.",
+                         "Write its `price`, or cap `tokens`.", "warning"),
         "recording-not-found": Code("The file of a recording is not found.", "Mend its path."),
     },
     "Items and files": {
