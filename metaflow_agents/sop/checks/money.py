@@ -36,15 +36,16 @@ def _look(c: Context, where: Place, model: str, scope: str) -> None:
     """Says it where a model has an endpoint and no price."""
     found = c.sop.models.get(model)
     where = where if found is None else ("models", model)
-    spec = found or c.models.get(model, model)
+    spec, mend = found or c.models.get(model, model), "write it beside `name`: `price: {in: …, out: …}`"
     if isinstance(spec, str):
         other = spec.removeprefix("replay:").partition(",")[2] if spec.startswith("replay:") else spec
         if not other.startswith("openai:"):
             return
         spec = EndpointModel(name=other.removeprefix("openai:"))
+        mend = f"name it with its price: `models: {{{model if found else 'NAME'}: {{name: {spec.name}, price: {{in: …, out: …}}}}}}`"
     from metaflow_agents.models.prices import tariff_for
 
     if tariff_for(spec.name, spec.endpoint, spec.price, spec.parameters) is None:
         at = f" at {spec.endpoint}" if spec.endpoint else ""
         c.say("no-price", where, f"the price of `{spec.name}`{at} is not known, and the budget of {scope} caps money",
-              "write it beside `name`: `price: {in: …, out: …}`, US dollars for a million tokens; or cap `tokens` instead")
+              f"{mend}, in US dollars for a million tokens; or cap `tokens` instead")
