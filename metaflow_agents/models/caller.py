@@ -135,19 +135,25 @@ class _Try:
 
     async def failed(self, failure: CallFailed, *, last: bool) -> CallFailed:
         """The fault, where another try follows. Raises AttemptFailed or EndpointRefused where none does."""
-        known = failure.charged is not None
         tokens = self.worst if failure.charged is None else failure.charged
+        cost = self._dearest(tokens)
         again = failure.then == "again" and not last
         if failure.busy:
             self.admission.refused(failure.after)
-        await self._end(failure.told, tokens=tokens, cost=self.worst_cost if tokens else 0, calls=0 if failure.refused else 1,
-                        again=again, stops=failure.then == "stop", estimated=not known)
+        await self._end(failure.told, tokens=tokens, cost=cost, calls=0 if failure.refused else 1, again=again,
+                        stops=failure.then == "stop", estimated=failure.charged is None or cost > 0)
         if again:
             return failure
         if failure.then == "stop":
             raise EndpointRefused(failure.told)
         tried = f" (after {self.number + 1} tries)" if self.number else ""
         raise AttemptFailed(f"{failure.told}{tried}")
+
+    def _dearest(self, tokens: int) -> int:
+        """The most that so many tokens cost: of a failed try nobody tells how many were in and how many out."""
+        if self.its.tariff is None or not tokens:
+            return 0
+        return min(self.worst_cost, self.its.tariff.worst(tokens, tokens))
 
     async def lost(self, told: str) -> None:
         """The attempt failed, and it cost nothing: the model is none that is paid for."""

@@ -120,7 +120,8 @@ class Settled(_Event):
     tokens_out: int = 0
     tokens_cached: int = Field(0, description="of those in: what the endpoint had cached")
     cost: int = Field(0, description="picodollars (10⁻¹² US dollars)")
-    estimated: bool = Field(False, description="nobody told the tokens: they are the worst case or an estimate")
+    estimated: bool = Field(
+        False, description="an upper bound or an estimate: nobody told the tokens, or which were in and which out")
 
 
 class Observed(_Event):

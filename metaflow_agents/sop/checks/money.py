@@ -42,7 +42,8 @@ def _look(c: Context, where: Place, model: str, scope: str) -> None:
         if not other.startswith("openai:"):
             return
         spec = EndpointModel(name=other.removeprefix("openai:"))
-        mend = f"name it with its price: `models: {{{model if found else 'NAME'}: {{name: {spec.name}, price: {{in: …, out: …}}}}}}`"
+        name = "NAME" if found is None else model
+        mend = f"name it with its price: `models: {{{name}: {{name: {spec.name}, price: {{in: …, out: …}}}}}}`"
     from metaflow_agents.models.prices import tariff_for
 
     if tariff_for(spec.name, spec.endpoint, spec.price, spec.parameters) is None:
