@@ -95,8 +95,6 @@ def not_built() -> str:
     """What is refused by name."""
     rows = [[f"`{key}`", _PLACES[place], why] for place, written in NOT_BUILT.items() for key, why in written.items()]
     rows += [[f"`{name}`", "strategy", "strategies beyond the two built ones come later"] for name in LATER_STRATEGIES]
-    rows += [[f"`{form}`", "model", "models with an endpoint come next"]
-             for form in ("openai:NAME", "http://…", "{endpoint: …}", "replay:…", "manual")]
     return table(["key or value", "where", "why not yet"], rows)
 
 
@@ -300,7 +298,7 @@ _OUTCOMES = {
     "interrupted": "it was cancelled",
     "until": "the step named by `until` is done",
     "budget": "a cap was met",
-    "endpoint": "an endpoint refuses every call: a wrong key, an unknown model",
+    "endpoint": "no model answers: a key is refused, a name unknown, a prompt not recorded",
 }
 
 

@@ -74,10 +74,10 @@ class SOPError(MetaflowError):
 
 
 class SOPInvalid(SOPError):
-    """A SOP (or a file that it names) has problems; `problems` holds all of them."""
+    """A SOP (or a file that it names) has problems; `problems` holds all of them. `what` names the file's kind for people."""
 
-    def __init__(self, problems: Iterable[Problem]) -> None:
-        self.problems = tuple(problems)
+    def __init__(self, problems: Iterable[Problem], what: str = "the SOP") -> None:
+        self.problems, self.what = tuple(problems), what
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
 

@@ -6,7 +6,7 @@ Everything here is decided before a run makes anything.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from metaflow_agents.journal.places import fine_name as fine_name
 from metaflow_agents.journal.places import free_name as free_name
 from metaflow_agents.journal.places import journal_path as journal_path
 from metaflow_agents.journal.places import run_names as run_names
+from metaflow_agents.models.port import traits
+from metaflow_agents.models.registry import Given, Models, Resolved, Sources
 from metaflow_agents.sandbox.choice import Unchosen, choose, refuse_unknown
 from metaflow_agents.sandbox.port import Sandbox
 from metaflow_agents.schema import quantity
@@ -26,24 +28,28 @@ from metaflow_agents.schema.keys import parse_firing
 from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.payload import Collection, Data, Files, pack
 from metaflow_agents.schema.program import Program
-from metaflow_agents.schema.sop import SOP
+from metaflow_agents.schema.sop import SOP, Budget, Limits, Step
 from metaflow_agents.schema.validation import validator
 from metaflow_agents.settings import Settings
 from metaflow_agents.sop.changes import changes
 from metaflow_agents.sop.check import CheckReport
 from metaflow_agents.sop.check import check as check_sop
+from metaflow_agents.sop.configuration import load_configuration, read_configuration
+from metaflow_agents.sop.library import shipped_recording
 from metaflow_agents.sop.load import LoadedSOP, Reading, read_sop
 from metaflow_agents.sop.strategies import KnownStrategy
 from metaflow_agents.sop.targets import Signature
 
 
-def check(source: str | Path | Reading, *, start: Path | None = None) -> CheckReport:
+def check(source: str | Path | Reading, *, start: Path | None = None, settings: Settings | None = None) -> CheckReport:
     """Checks a SOP by file or name, or one that was read already.
 
     `start` is the folder from which names are looked for (default: the current one). Strategies that were registered
-    from Python are known. Raises SOPNotFound where there is no such SOP; whatever stands in its files is told in `problems`.
+    from Python are known, and the models of the user's configuration (that of `settings`, by default this process's).
+    Raises SOPNotFound where there is no such SOP; whatever stands in its files is told in `problems`.
     """
-    return check_sop(source, start=start, strategies=known_strategies())
+    models = read_configuration((settings or Settings.read()).configuration).configuration.models
+    return check_sop(source, start=start, strategies=known_strategies(), models=models)
 
 
 def known_strategies() -> dict[str, KnownStrategy]:
@@ -66,23 +72,31 @@ def _parameters(strategy: Callable[..., Any]) -> Signature:
                      takes_any=any(one.kind is one.VAR_KEYWORD for one in found))
 
 
-def checked(sop: str | Path) -> LoadedSOP:
+def checked(sop: str | Path, settings: Settings | None = None) -> LoadedSOP:
     """A SOP without errors. Raises SOPNotFound, or SOPInvalid with all its problems."""
     reading = read_sop(sop)
-    report = check(reading)
+    report = check(reading, settings=settings)
     if not report.ok or reading.loaded is None:
         raise SOPInvalid([problem for problem in report.problems if problem.severity == "error"])
     return reading.loaded
 
 
+def sources(loaded_sop: SOP, given: Mapping[str, Given], settings: Settings, folders: Sequence[Path], home: Path | None,
+            base_url: str | None = None) -> Sources:
+    """Where the models of a run are looked up."""
+    return Sources(given=given, written=loaded_sop.models, settings=settings, folders=folders, home=home, base_url=base_url,
+                   configured=lambda: load_configuration(settings.configuration).models,
+                   demo=shipped_recording(loaded_sop.sop) is not None)
+
+
+def answering(resolved: Resolved) -> dict[str, Any]:
+    """What the journal says of who answers: the fields that `RunOpened` and `Resumed` share."""
+    return {"models": dict(resolved.told), "chosen": dict(resolved.chosen), "base_url": resolved.base_url}
+
+
 def model_names(sop: SOP) -> list[str | None]:
     """The model names that the role steps of a SOP use; None is the default."""
-    found: list[str | None] = []
-    for step in sop.steps.values():
-        if step.doer == "role":
-            roles = [sop.roles[step.role]] if step.role in sop.roles else list(sop.roles.values())
-            found += [step.model] if step.model is not None else [role.model for role in roles]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(model for _, _, _, model in asking(sop)))
 
 
 def identity(loaded: LoadedSOP) -> dict[str, Any]:
@@ -104,10 +118,11 @@ def sources_of(loaded: LoadedSOP) -> dict[str, bytes]:
     return {digest(data): data for data in texts}
 
 
-def as_it_is_now(opened: RunOpened, recorded: Program) -> tuple[LoadedSOP | None, tuple[str, ...]]:
+def as_it_is_now(opened: RunOpened, recorded: Program,
+                 settings: Settings | None = None) -> tuple[LoadedSOP | None, tuple[str, ...]]:
     """The SOP's file as it stands now and what differs; nothing where the file is gone: the journal holds all."""
     try:
-        loaded = checked(Path(opened.location))
+        loaded = checked(Path(opened.location), settings)
     except SOPNotFound:
         return None, ()
     return loaded, changes(recorded, loaded.program)
@@ -145,6 +160,35 @@ def refuse_unknown_models(sop: SOP, models: Iterable[str]) -> None:
     for name in models:
         if name not in ("*", "default", *used):
             raise UsageError(f"no step and no role asks for a model `{name}`: {did_you_mean(name, used)}")
+
+
+def limits(sop: SOP, settings: Settings) -> Limits:
+    """What the run's endpoints allow: each limit as the SOP says it, or else the user's configuration."""
+    own, configured = sop.limits or Limits(), load_configuration(settings.configuration).limits or Limits()
+    return configured.model_copy(update=own.model_dump(exclude_none=True))
+
+
+def refuse_unpriced(sop: SOP, models: Models, whole: Budget) -> None:
+    """Raises UsageError where money is capped and a model under the cap costs nobody knows how much.
+
+    `whole` are the caps of the run, those of the command line included.
+    """
+    for step_name, step, role_name, name in asking(sop):
+        scopes = (("the run", whole), (f"role {role_name}", sop.roles[role_name].budget), (f"step {step_name}", step.budget))
+        capped = [scope for scope, cap in scopes if cap is not None and cap.usd is not None]
+        model = models.of(name)
+        if capped and traits(model).unpriced:
+            raise UsageError(
+                f"`budget: {{usd: …}}` of {capped[0]} caps what {model.name} costs, and nobody knows its price: write it as "
+                f"`models: {{{name or 'default'}: {{…, price: {{in: …, out: …}}}}}}`, or cap `tokens` instead")
+
+
+def asking(sop: SOP) -> Iterator[tuple[str, Step, str, str | None]]:
+    """Who may ask which model: step, its definition, role, and the name of the model (None: the default)."""
+    for step_name, step in sop.steps.items():
+        if step.doer == "role":
+            for role in (step.role,) if step.role in sop.roles else sop.roles:
+                yield step_name, step, role, step.model if step.model is not None else sop.roles[role].model
 
 
 def caps(budget: Mapping[str, Any] | None) -> dict[str, float]:

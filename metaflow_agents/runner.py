@@ -13,6 +13,7 @@ from metaflow_agents.doers.function import Functions
 from metaflow_agents.doers.parts import Parts
 from metaflow_agents.engine.work import Activation, Work
 from metaflow_agents.models.dry import example_path
+from metaflow_agents.models.port import identity
 from metaflow_agents.schema.model import fingerprint
 from metaflow_agents.schema.payload import Data
 from metaflow_agents.schema.results import JUNIT_RESULT, RUN_RESULT
@@ -50,7 +51,7 @@ class Doers:
         """What the result depends on besides what the step reads."""
         step = self._sop.steps[activation.key.step]
         role = self._agent.role_of(activation) if step.doer == "role" else None
-        model = None if role is None else self._agent.model_of(activation, role).name
+        model = None if role is None else identity(self._agent.model_of(activation, role))
         parts = self._parts.of(activation, role, model, activation.scope["run"])
         if step.makes.artifact in self._given:
             parts["given"] = fingerprint(self._given[step.makes.artifact])

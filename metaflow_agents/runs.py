@@ -15,6 +15,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import partial
 from importlib.metadata import version as installed
 from pathlib import Path
@@ -39,10 +40,13 @@ from metaflow_agents.errors import (
 from metaflow_agents.inputs import read_inputs
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.values import Values
+from metaflow_agents.models.limits import Limiters
 from metaflow_agents.models.python import load_function
 from metaflow_agents.models.registry import Given, resolve
+from metaflow_agents.models.tariff import PICO
 from metaflow_agents.opening import (
     WORKSPACE,
+    answering,
     as_it_is_now,
     caps,
     checked,
@@ -52,13 +56,16 @@ from metaflow_agents.opening import (
     identity,
     initial_versions,
     journal_path,
+    limits,
     model_names,
     refuse_lost_steps,
     refuse_unknown_models,
     refuse_unknown_step,
+    refuse_unpriced,
     run_names,
     same_identity,
     sandbox_for,
+    sources,
     sources_of,
 )
 from metaflow_agents.prompts import MISSING
@@ -76,7 +83,11 @@ _STATUS: dict[Outcome, int] = {
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """How a run ended and what it made. `outputs`: name → plain value; files are path → text."""
+    """How a run ended and what it made. `outputs`: name → plain value; files are path → text.
+
+    `tokens_cached` of the tokens were in an endpoint's cache. `cost` is in US dollars, exact; where it is `estimated`, it
+    cost no more than that. It leaves out the `unpriced` calls: they cost money, and nobody knows how much.
+    """
 
     name: str
     outcome: Outcome
@@ -88,6 +99,10 @@ class RunResult:
     seconds: float
     activations: int
     never: Mapping[str, str] = field(default_factory=dict)
+    tokens_cached: int = 0
+    cost: Decimal = Decimal(0)
+    estimated: bool = False
+    unpriced: int = 0
 
     @property
     def ok(self) -> bool:
@@ -129,6 +144,11 @@ class Run:
         return self._joined
 
     @property
+    def at_terminal(self) -> bool:
+        """Whether a model of the run asks the person at this terminal."""
+        return self._options.models.at_terminal
+
+    @property
     def bus(self) -> Bus:
         """Subscribe to artifacts, events or a role's inbox; send messages to roles."""
         return self._assembly.bus
@@ -137,6 +157,11 @@ class Run:
     def journal(self) -> Journal:
         """The run's journal, with its state."""
         return self._assembly.journal
+
+    @property
+    def waiting(self) -> int:
+        """How many calls wait at the moment for what their endpoint allows (`limits`)."""
+        return 0 if self._options.limiters is None else self._options.limiters.waiting
 
     async def events(self) -> AsyncIterator[Event]:
         """Every event of the run from its first, as it becomes durable, until the run rests."""
@@ -161,7 +186,8 @@ class Run:
         found = {name: values.latest(name) for name in outputs_of(self.program.sop)}
         outputs = {name: values.plain(state.payload(name) or "") for name, value in found.items() if value is not MISSING}
         return RunResult(self.name, ended.outcome, ended.reason, outputs, self.folder, spent.calls, spent.tokens,
-                         state.elapsed, state.activations, ended.never)
+                         state.elapsed, state.activations, ended.never, spent.cached, Decimal(spent.cost) / PICO,
+                         spent.held + spent.estimated > 0, spent.unpriced)
 
     async def __aenter__(self) -> Self:
         journal = self._open()
@@ -189,6 +215,8 @@ class Run:
         finally:
             self.bus.close()
             self._leave_earlier()
+            if self._options.limiters is not None:
+                self._options.limiters.close()
             try:
                 await self._opened.aclose()
             finally:
@@ -329,29 +357,31 @@ def start(
     that the SOP gives. Inputs are keywords, or stand in `inputs`. `workspace` is where runs lie; None keeps journal and
     files in memory. `until` is a step after which the run rests, `from_run` a run whose unchanged activations are taken
     over, `sandbox` is where commands run: `"bubblewrap"` (the default), or `"none"`, which does not confine them; `budget`
-    caps `tokens`, `calls` and `time` (seconds), `given` maps artifacts to values that stand in for the work of their steps.
+    caps `usd`, `tokens`, `calls` and `time` (seconds), `given` maps artifacts to values that stand in for the work of their
+    steps.
     Raises SOPInvalid, SOPNotFound, UsageError, ModelMissing; nothing has been made then.
     """
     settings = settings or Settings.read()
-    loaded = checked(sop)
+    loaded = checked(sop, settings)
     program, folders = loaded.program, python_folders(loaded.folder, Path.cwd())
     chosen: dict[str, Given] = {**({"*": model} if model is not None else {}), **(models or {})}
-    resolved, told = resolve(model_names(program.sop), program.sop.models, chosen, folders, settings.sop_model)
-    confining = sandbox_for(program.sop, sandbox, settings, dry=resolved.dry)
+    home = None if workspace is None else Path(workspace)
+    resolved = resolve(model_names(program.sop), sources(program.sop, chosen, settings, folders, home))
+    confining = sandbox_for(program.sop, sandbox, settings, dry=resolved.models.dry)
     refuse_unknown_step(program.sop, until)
     refuse_unknown_models(program.sop, models or {})
+    refuse_unpriced(program.sop, resolved.models, run_budget(program, caps(budget)))
     load = partial(load_function, folders=folders)
     payloads, blobs = read_inputs(program, {**(inputs or {}), **more_inputs}, load)
-    home = None if workspace is None else Path(workspace)
     label = free_name(home, program.sop.sop) if name is None else fine_name(name)
     blobs.update(sources_of(loaded))
     opened = RunOpened(
-        run=label, **identity(loaded), models=told, sandbox=confining.name, until=until, budget=caps(budget),
+        run=label, **identity(loaded), **answering(resolved), sandbox=confining.name, until=until, budget=caps(budget),
         given=given_payloads(program.sop, given, blobs), reused_from=from_run, package=installed("metaflow-agents"))
     versions = {**payloads, **initial_versions(program, blobs, load)}
     first = Committed(versions=tuple(Version(artifact=a, number=1, payload=p) for a, p in versions.items()))
-    options = Options(models=resolved, sandbox=confining, folders=folders, given=dict(given or {}),
-                      earlier=_earlier(home, from_run), settings=settings)
+    options = Options(models=resolved.models, sandbox=confining, folders=folders, given=dict(given or {}),
+                      earlier=_earlier(home, from_run), limiters=Limiters(limits(program.sop, settings)), settings=settings)
 
     def journal() -> Journal:
         return Journal.in_memory() if home is None else _created(home, label, chosen=name is not None)
@@ -398,27 +428,28 @@ def go_on(
         if state.ended is not None and state.ended.outcome == "success":
             raise UsageError(f"run `{name}` has succeeded: there is nothing to go on with; `sop fork` branches from it")
         recorded = Program.model_validate_json(journal.blob(state.compiled))
-        loaded, told = as_it_is_now(opened, recorded)
+        loaded, told = as_it_is_now(opened, recorded, settings)
         if told and not accept_changes:
             listed = "\n".join(f"  {change}" for change in told)
             raise UsageError(f"the SOP of run `{name}` changed since it ran:\n{listed}\n"
                              "`--accept-changes` goes on with it as it is now; undo the changes to go on as it was")
         program = recorded if loaded is None or not told else loaded.program
         folders = python_folders(Path(opened.location).parent, Path.cwd())
-        chosen: dict[str, Given] = {**(state.models if model is None else {"*": model}), **(models or {})}
-        resolved, names = resolve(model_names(program.sop), program.sop.models, chosen, folders, settings.sop_model)
-        confining = sandbox_for(program.sop, sandbox or state.sandbox or None, settings, dry=resolved.dry)
+        chosen: dict[str, Given] = {**(state.chosen if model is None else {"*": model}), **(models or {})}
+        resolved = resolve(model_names(program.sop), sources(program.sop, chosen, settings, folders, home, state.base_url))
+        confining = sandbox_for(program.sop, sandbox or state.sandbox or None, settings, dry=resolved.models.dry)
         refuse_unknown_step(program.sop, until)
         refuse_unknown_models(program.sop, models or {})
         refuse_lost_steps(program.sop, state.active)
+        refuse_unpriced(program.sop, resolved.models, run_budget(program, {**state.budget, **caps(budget)}))
         values = Values(journal.blob, state)
         given = {artifact: values.plain(payload) for artifact, payload in opened.given.items()}
         which = identity(loaded) if loaded is not None and told else same_identity(journal, recorded)
-        resumed = Resumed(**which, changes=told, models=names, sandbox=confining.name, until=until, budget=caps(budget))
+        resumed = Resumed(**which, **answering(resolved), changes=told, sandbox=confining.name, until=until, budget=caps(budget))
         blobs = sources_of(loaded) if loaded is not None and told else {}
         left = opened.reused_from if opened.reused_from in run_names(home) else None        # or it was removed since
-        options = Options(models=resolved, sandbox=confining, folders=folders, given=given, earlier=_earlier(home, left),
-                          reask=reask, settings=settings)
+        options = Options(models=resolved.models, sandbox=confining, folders=folders, given=given, earlier=_earlier(home, left),
+                          reask=reask, limiters=Limiters(limits(program.sop, settings)), settings=settings)
     except BaseException:
         journal.__exit__()
         raise

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 _PASSED_ON = ("PATH", "HOME", "LANG", "TERM")
 
@@ -17,7 +18,8 @@ class Settings:
     """What the environment says.
 
     `sop_model` is SOP_MODEL; `command_environment` is what commands of `run:` get of the user's environment;
-    `no_color` follows https://no-color.org: set and not empty. The key of an endpoint is left out of `repr`.
+    `no_color` follows https://no-color.org: set and not empty. `configuration` is the user's own file, there or not
+    (https://specifications.freedesktop.org/basedir-spec/latest/). Keys of endpoints are left out of `repr` and comparisons.
     """
 
     sop_model: str | None = None
@@ -25,6 +27,12 @@ class Settings:
     openai_base_url: str | None = None
     no_color: bool = False
     command_environment: Mapping[str, str] = field(default_factory=dict)
+    configuration: Path | None = None
+    _variables: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+
+    def variable(self, name: str) -> str | None:
+        """A variable that a SOP names as the one that holds a key; None where it is not set, or empty."""
+        return self._variables.get(name) or None
 
     @classmethod
     def read(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -36,4 +44,17 @@ class Settings:
             openai_base_url=env.get("OPENAI_BASE_URL") or None,
             no_color=bool(env.get("NO_COLOR")),
             command_environment={name: env[name] for name in _PASSED_ON if env.get(name)},
+            configuration=_configuration(env),
+            _variables=dict(env),
         )
+
+
+def _configuration(env: Mapping[str, str]) -> Path | None:
+    """`$XDG_CONFIG_HOME/sop/config.yaml`, else `~/.config/sop/config.yaml`; a relative folder counts as not set."""
+    folder = env.get("XDG_CONFIG_HOME") or ""
+    if not folder.startswith("/"):
+        home = env.get("HOME") or ""
+        if not home.startswith("/"):
+            return None
+        folder = f"{home}/.config"
+    return Path(folder) / "sop" / "config.yaml"

@@ -268,7 +268,7 @@ async def test_nothing_is_left_open(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         await run(path, letter="x", model=clerk(), workspace=tmp_path)
-        for wrong in ({"name": "../x"}, {"budget": {"usd": 1}}, {"given": {"nothing": 1}}):
+        for wrong in ({"name": "../x"}, {"budget": {"usd": -1}}, {"given": {"nothing": 1}}):
             with pytest.raises(UsageError):
                 await run(path, letter="x", model=clerk(), workspace=tmp_path, from_run="letters-1", **wrong)
         assert (await run(path, letter="x", model=clerk(), workspace=tmp_path, from_run="letters-1")).calls == 0
@@ -368,7 +368,7 @@ async def test_a_model_object_of_ones_own(tmp_path: Path) -> None:
     ({"letter": "x", "model": None}, ModelMissing, "no model is configured"),
     ({"letter": "x", "models": {"strnog": "dry"}}, UsageError, "asks for a model `strnog`"),
     ({"letter": "x", "budget": {"tokns": 5}}, UsageError, "did you mean `tokens`"),
-    ({"letter": "x", "budget": {"usd": 5}}, UsageError, "`usd` is no budget of this version"),
+    ({"letter": "x", "budget": {"usd": "five"}}, UsageError, "budget `usd`: 'five' is not an amount"),
     ({"letter": "x", "budget": {"calls": "five"}}, UsageError, "budget `calls`: 'five' is not a count"),
     ({"letter": "x", "budget": {"calls": 0}}, UsageError, "budget `calls`"),
     ({"letter": "x", "budget": {"time": -1}}, UsageError, "budget `time`"),

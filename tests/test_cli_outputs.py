@@ -313,7 +313,7 @@ def test_fork_and_resume_go_on(say: Say) -> None:
 def test_doctor_tells_what_holds(say: Say, home: Path) -> None:
     status, out, _ = say("doctor")
     assert status == 0 and {line.split()[1] for line in out.splitlines()} == {
-        "python", "package", "sqlite", "libyaml", "workspace", "model", "sandbox"}
+        "python", "package", "sqlite", "libyaml", "workspace", "configuration", "model", "endpoint", "sandbox"}
     status, out, _ = say("doctor", "--workspace", "desk.py", "--json")
     assert status == 1 and {"what": "workspace", "state": "bad"}.items() <= json.loads(out)[4].items()
 
@@ -341,13 +341,20 @@ MISTAKES: dict[str, tuple[int, str]] = {
     "run looped.yaml -t a": (2, "no option `-t`"),
     "run looped.yaml --topic a --word-count few": (2, "a whole number, not `few`"),
     "run looped.yaml --topic @nowhere --model dry": (2, "can't read nowhere"),
-    "run looped.yaml --topic a": (5, "no model is configured"),
     "run looped.yaml --topic a --model drry": (2, "`drry` is no model"),
     "run looped.yaml --topic a --model dry --model x=dry": (2, "would do nothing"),
     "run looped.yaml --topic a --model x=dry --model x=dry": (2, "given twice"),
     "run looped.yaml --topic a --model python:nofile.py:f": (2, "no file `nofile.py`"),
     "run looped.yaml --topic a --model python:desk.py:anser": (2, "did you mean `answer`?"),
-    "run looped.yaml --topic a --model openai:x": (5, "not built"),
+    "run looped.yaml --topic a --model openai:x": (5, "OPENAI_API_KEY is not set"),
+    "run looped.yaml --topic a --model gpt-5": (2, "`openai:gpt-5` asks an endpoint"),
+    "run looped.yaml --topic a --model manual": (2, "`manual:FOLDER` writes each prompt there"),
+    "run looped.yaml --topic a --model replay:oen": (2, "did you mean `one`?"),
+    "run looped.yaml --topic a --model replay:none.jsonl": (2, "there is no recording `none.jsonl`: looked for"),
+    "export one": (2, "`--recording FILE.jsonl`"),
+    "export one --recording x.db --answered-by me": (2, "ends in `.jsonl`"),
+    "export one --recording x.jsonl": (2, "who answered?"),
+    "export oen --recording x.jsonl --answered-by me": (2, "did you mean `one`?"),
     "run looped.yaml --topic a --model dry --until judge": (2, "did you mean `judge_it`?"),
     "run looped.yaml --topic a --model dry --from oen": (2, "did you mean `one`?"),
     "run looped.yaml --topic a --model dry --name one": (2, "run `one` exists already"),

@@ -15,14 +15,17 @@ Files = Annotated[list[str], typer.Argument(metavar="FILE", help="SOPs: files, o
 def check(files: Files, json: Json = False) -> int:
     """All that can be known without a model: errors, warnings, bounds."""
     from metaflow_agents.errors import SOPNotFound
+    from metaflow_agents.settings import Settings
     from metaflow_agents.sop.check import check as look
+    from metaflow_agents.sop.configuration import read_configuration
     from metaflow_agents.views.checked import report_lines
 
+    models = read_configuration(Settings.read().configuration).configuration.models
     status = 0
     reports = []
     for place, file in enumerate(files):
         try:
-            report = look(file)
+            report = look(file, models=models)
         except SOPNotFound as error:
             status = complain(str(error), error.exit_status)
             continue

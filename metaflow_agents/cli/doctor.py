@@ -7,10 +7,14 @@ import platform
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from metaflow_agents.cli.options import WORKSPACE, Json, Workspace
 from metaflow_agents.cli.output import page, say, say_json
+
+if TYPE_CHECKING:
+    from metaflow_agents.schema.sop import Configuration
+    from metaflow_agents.settings import Settings
 
 _STYLES = {"ok": "green", "note": "yellow", "bad": "red"}
 
@@ -28,7 +32,7 @@ def doctor(workspace: Workspace = WORKSPACE, json: Json = False) -> int:
     """What is installed and holds. Ends with 1 where something keeps runs from working."""
     from metaflow_agents.views.page import table
 
-    found = [_python(), _package(), _sqlite(), _libyaml(), _workspace(workspace), _models(), _sandbox()]
+    found = [_python(), _package(), _sqlite(), _libyaml(), _workspace(workspace), *_models(), _sandbox()]
     if json:
         say_json([asdict(finding) for finding in found])
     else:
@@ -74,12 +78,50 @@ def _workspace(workspace: Path) -> Finding:
     return Finding("workspace", "ok", f"{workspace}{made}")
 
 
-def _models() -> Finding:
+def _models() -> list[Finding]:
+    """The user's configuration, and who answers where neither a SOP nor the command line says."""
     from metaflow_agents.settings import Settings
+    from metaflow_agents.sop.configuration import read_configuration
 
-    named = Settings.read().sop_model
-    return Finding("model", "ok" if named else "note",
-                   f"SOP_MODEL is {named}" if named else "none is configured: `--model dry` and `--model python:…` need none")
+    settings = Settings.read()
+    read = read_configuration(settings.configuration)
+    names = ", ".join(read.configuration.models)
+    if read.problems:
+        first = read.problems[0]
+        more = f" (and {len(read.problems) - 1} more)" if len(read.problems) > 1 else ""
+        own = Finding("configuration", "bad", f"{first.place}: {first.message}{more}; {first.mend}")
+    elif read.there:
+        limits = "; limits" if read.configuration.limits is not None else ""
+        own = Finding("configuration", "ok", f"{settings.configuration}: {f'models {names}' if names else 'no models'}{limits}")
+    else:
+        place = f"; it would be {settings.configuration}" if settings.configuration else ""
+        own = Finding("configuration", "ok", f"none{place}")
+    return [own, _default(settings, read.configuration), _keys(settings)]
+
+
+def _default(settings: Settings, configuration: Configuration) -> Finding:
+    if settings.sop_model:
+        return Finding("model", "ok", f"SOP_MODEL is {settings.sop_model}")
+    default = configuration.models.get("default")
+    if default is not None:
+        told = default if isinstance(default, str) else f"openai:{default.name}"
+        return Finding("model", "ok", f"{told}, of your configuration")
+    return Finding("model", "note", "none is configured: `--model openai:NAME` asks an endpoint; `dry`, `python:…`, `replay:…` and "
+                                    "`manual` need none")
+
+
+def _keys(settings: Settings) -> Finding:
+    """Which variables are set, and where that sends a model that names no endpoint; never what a key is."""
+    from metaflow_agents.schema.endpoint import url_fault
+
+    key = f"OPENAI_API_KEY is {'set' if settings.openai_api_key else 'not set'}"
+    url = settings.openai_base_url
+    if url is None:
+        return Finding("endpoint", "ok" if settings.openai_api_key else "note", f"OpenAI's own; {key}")
+    fault = url_fault(url)
+    if fault is not None:
+        return Finding("endpoint", "bad", f"OPENAI_BASE_URL: {fault[0]}; {fault[1]}")
+    return Finding("endpoint", "ok", f"OPENAI_BASE_URL is {url}; {key}")
 
 
 def _sandbox() -> Finding:

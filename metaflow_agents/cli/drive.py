@@ -18,6 +18,7 @@ from metaflow_agents.runs import Run, RunResult
 from metaflow_agents.sandbox.process import end_all
 from metaflow_agents.sop.graph import SOPGraph
 from metaflow_agents.views.board import Board
+from metaflow_agents.views.cast import cast_lines
 from metaflow_agents.views.graph import readers
 from metaflow_agents.views.story import ending_lines
 
@@ -40,7 +41,11 @@ def drive(run: Run, home: Path, *, json: bool) -> int:
 async def _driven(run: Run, json: bool) -> RunResult:
     async with run as going:
         graph, state = SOPGraph(going.program.sop), going.journal.state
-        face = face_for(json, lambda: Board(going.program, graph, state, run_budget(going.program, state.budget)),
+        if not json:
+            say(cast_lines(going.program.sop, state.models, state.latest, page()))
+        face = face_for(json, going.at_terminal,
+                        lambda: Board(going.program, graph, state, run_budget(going.program, state.budget),
+                                      lambda: going.waiting),
                         lambda: readers(graph))
         try:
             with _stopping(going, face):

@@ -50,7 +50,7 @@ def _failed(error: MetaflowError) -> int:
         from metaflow_agents.views.wording import amount
 
         say(problem_lines(error.problems, page(sys.stderr)), sys.stderr)
-        return complain(f"the SOP has {amount(len(error.problems), 'error')}: nothing was run", error.exit_status)
+        return complain(f"{error.what} has {amount(len(error.problems), 'error')}: nothing was run", error.exit_status)
     return complain(str(error), error.exit_status)
 
 

@@ -110,11 +110,11 @@ class LiveFace:
         self._live.stop()
 
 
-def face_for(json: bool, board: Callable[[], Board], read_by: Callable[[], dict[str, list[str]]]) -> Face:
-    """The face that fits where stdout goes."""
+def face_for(json: bool, spoken: bool, board: Callable[[], Board], read_by: Callable[[], dict[str, list[str]]]) -> Face:
+    """The face that fits where stdout goes; `spoken`: a person answers at the terminal, over which no board may be drawn."""
     if json:
         return SilentFace()
-    if not sys.stdout.isatty():
+    if spoken or not sys.stdout.isatty():
         return PlainFace(read_by())
     from rich.console import Console
     from rich.live import Live

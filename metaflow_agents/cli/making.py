@@ -1,4 +1,4 @@
-"""`sop new` and `sop test`."""
+"""`sop new`, `sop test` and `sop export`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from metaflow_agents.cli.options import Json, Sandbox, SOPFile
+from metaflow_agents.cli.options import WORKSPACE, Json, RunName, Sandbox, SOPFile, Workspace
 from metaflow_agents.cli.output import page, say, say_json
 
 
@@ -20,6 +20,31 @@ def new(name: Annotated[str, typer.Argument(metavar="NAME", help="The SOP's name
     files = new_sop(name, Path(name) if folder is None else folder)
     say([*(f"wrote {file}" for file in files), "", "look at it, then:", f"  sop check {files[0]}", f"  sop test {files[0]}",
          f'  sop run {files[0]} --model dry --topic "tea"'])
+    return 0
+
+
+def export(name: RunName,
+           recording: Annotated[Path | None, typer.Option(
+               "--recording", metavar="FILE", help="Its calls and answers, for `--model replay:FILE`. Ends in .jsonl.")] = None,
+           answered_by: Annotated[str | None, typer.Option(
+               "--answered-by", metavar="TEXT", help="Who answered, in your words; it stands in the recording.")] = None,
+           workspace: Workspace = WORKSPACE) -> int:
+    """Writes what a run holds into a file."""
+    from metaflow_agents.errors import UsageError
+    from metaflow_agents.journal.glance import RawJournal
+    from metaflow_agents.journal.places import journal_path
+    from metaflow_agents.models.recording import ENDING, save
+    from metaflow_agents.views.wording import amount
+
+    if recording is None:
+        raise UsageError(f"what of {name} shall be written? `--recording FILE{ENDING}` writes its calls and their answers")
+    if recording.suffix != ENDING:
+        raise UsageError(f"`--recording {recording}`: a recording's name ends in `{ENDING}`, by which `replay:` knows it")
+    if answered_by is None:
+        raise UsageError("who answered? `--answered-by \"…\"` stands in the recording, for whoever replays it")
+    with RawJournal(journal_path(workspace, name)) as journal:
+        calls = save(journal, recording, answered_by)
+    say([f"wrote {recording}: {amount(calls, 'call')}; answered from it again: --model replay:{recording}"])
     return 0
 
 

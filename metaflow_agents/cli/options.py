@@ -18,7 +18,8 @@ Workspace = Annotated[Path, typer.Option("--workspace", metavar="DIR", help="Whe
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run's name; `sop runs` lists them.")]
 SOPFile = Annotated[str, typer.Argument(metavar="FILE", help="A SOP: a file, or the name of one in sops/ or the package.")]
 Model = Annotated[list[str] | None, typer.Option(
-    "--model", metavar="[NAME=]M", help="Who answers: dry, python:module:function, python:FILE.py:function; "
+    "--model", metavar="[NAME=]M", help="Who answers: openai:NAME, a name under `models`, manual, manual:FOLDER, "
+                                        "replay:RECORDING[,MODEL], python:FILE.py:function, dry; "
                                         "with NAME= for one of the SOP's names only. May be repeated.")]
 Budget = Annotated[list[str] | None, typer.Option(
     "--budget", metavar="CAP=N", help="Caps, like tokens=2M,calls=100,time=30m. May be repeated.")]

@@ -18,15 +18,13 @@ if TYPE_CHECKING:
 
 def runs(workspace: Workspace = WORKSPACE, json: Json = False) -> int:
     """Lists the runs, the newest last."""
-    from dataclasses import asdict
-
     from metaflow_agents.journal.glance import glances
     from metaflow_agents.journal.places import journal_path, run_names
     from metaflow_agents.views.listing import runs_lines
 
     found = list(glances([journal_path(workspace, name) for name in run_names(workspace)]))
     if json:
-        say_json([asdict(run) for run in sorted(found, key=lambda run: run.began)])
+        say_json([run.as_json() for run in sorted(found, key=lambda run: run.began)])
     elif found:
         say(runs_lines(found, page()))
     else:

@@ -6,7 +6,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,16 +16,23 @@ from metaflow_agents.journal.store import Store
 _PAGE = 2000
 SQLITE = sqlite3.sqlite_version
 """The version of SQLite that Python was built with."""
-_TOKENS = """
+_SPENT = """
 WITH
-asked(key, try, worst) AS MATERIALIZED (
-  SELECT json_extract(data, '$.key'), coalesce(json_extract(data, '$.try'), 0), json_extract(data, '$.tokens')
+asked(key, try, tokens, cost, unpriced) AS MATERIALIZED (
+  SELECT json_extract(data, '$.key'), coalesce(json_extract(data, '$.try'), 0), json_extract(data, '$.tokens'),
+         coalesce(json_extract(data, '$.cost'), 0), coalesce(json_extract(data, '$.unpriced'), 0)
   FROM events WHERE kind = 'reserved'),
-answered(key, try, cost) AS MATERIALIZED (
-  SELECT json_extract(data, '$.key'), coalesce(json_extract(data, '$.try'), 0),
-         coalesce(json_extract(data, '$.tokens_in'), 0) + coalesce(json_extract(data, '$.tokens_out'), 0)
+answered(key, try, calls, tokens, cached, cost, estimated) AS MATERIALIZED (
+  SELECT json_extract(data, '$.key'), coalesce(json_extract(data, '$.try'), 0), coalesce(json_extract(data, '$.calls'), 1),
+         coalesce(json_extract(data, '$.tokens_in'), 0) + coalesce(json_extract(data, '$.tokens_out'), 0),
+         coalesce(json_extract(data, '$.tokens_cached'), 0), coalesce(json_extract(data, '$.cost'), 0),
+         coalesce(json_extract(data, '$.estimated'), 0)
   FROM events WHERE kind = 'settled')
-SELECT coalesce(sum(coalesce(answered.cost, asked.worst)), 0) FROM asked LEFT JOIN answered USING (key, try)
+SELECT coalesce(sum(coalesce(answered.calls, 1)), 0), coalesce(sum(coalesce(answered.tokens, asked.tokens)), 0),
+       coalesce(sum(answered.cached), 0), coalesce(sum(coalesce(answered.cost, asked.cost)), 0),
+       coalesce(sum(CASE WHEN answered.key IS NULL THEN asked.cost ELSE answered.cost * answered.estimated END), 0),
+       coalesce(sum(asked.unpriced * coalesce(answered.calls, 1)), 0)
+FROM asked LEFT JOIN answered USING (key, try)
 """                         # reserved and not settled is charged at its worst case, as everywhere
 
 _SECONDS = """
@@ -39,7 +46,8 @@ SELECT coalesce(sum(max(at - before, 0.0)), 0.0) FROM times WHERE kind NOT IN ('
 class Glance:
     """One run in figures. `state` is an outcome, `running`, `killed`, or `damaged` (then `reason` says how).
 
-    `began` is Unix time, `seconds` how long the run was under way, pauses left out.
+    `began` is Unix time, `seconds` how long the run was under way, pauses left out. `cost` is in picodollars; `estimated`
+    are those of them that are an upper bound, `unpriced` calls that cost money, nobody knows how much.
     """
 
     run: str
@@ -51,6 +59,19 @@ class Glance:
     activations: int = 0
     calls: int = 0
     tokens: int = 0
+    tokens_cached: int = 0
+    cost: int = 0
+    estimated: int = 0
+    unpriced: int = 0
+
+    @property
+    def usd(self) -> float:
+        """What it cost, in US dollars."""
+        return self.cost / 10**12
+
+    def as_json(self) -> dict[str, Any]:
+        """What `sop runs --json` prints of it: `cost` in US dollars, and whether it is only known to be no more than that."""
+        return {**asdict(self), "cost": self.usd, "estimated": self.estimated > 0}
 
 
 class RawJournal:
@@ -91,13 +112,13 @@ class RawJournal:
         with self._store.reading() as connection:
             counts = dict(connection.execute("SELECT kind, count(*) FROM events GROUP BY kind").fetchall())
             seconds = connection.execute(_SECONDS).fetchone()[0]
-            tokens = connection.execute(_TOKENS).fetchone()[0]
+            spent = connection.execute(_SPENT).fetchone()
         opened: Mapping[str, Any] = next((event for _, event in self.events("run_opened")), {})
         state, reason = self.standing()
         return Glance(
             run=self.path.stem, sop=opened.get("entry", ""), state=state, reason=reason, began=opened.get("at", 0.0),
             seconds=round(seconds, 3), activations=counts.get("finished", 0),
-            calls=counts.get("reserved", 0), tokens=int(tokens))
+            calls=spent[0], tokens=spent[1], tokens_cached=spent[2], cost=spent[3], estimated=spent[4], unpriced=spent[5])
 
     def standing(self) -> tuple[str, str]:
         """How the run stands (an outcome, `running` or `killed`), and why."""

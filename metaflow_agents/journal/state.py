@@ -8,7 +8,7 @@ so that a long run does not grow it by what was said in it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from metaflow_agents.schema.event import (
     Committed,
@@ -26,6 +26,7 @@ from metaflow_agents.schema.event import (
     Settled,
 )
 from metaflow_agents.schema.keys import firing_key, parse_activation
+from metaflow_agents.schema.sop import EndpointModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,7 @@ class Call:
     try_: int
     worst: int
     worst_cost: int = 0                                            # picodollars
+    unpriced: bool = False                                         # nobody knows what it costs
     reply: str | None = None
     failure: str | None = None                                     # why the attempt fails; it is not asked a second time
 
@@ -110,6 +112,12 @@ class Spending:
     tokens: int = 0
     cached: int = 0                                                # of these tokens, what endpoints had cached
     cost: int = 0                                                  # picodollars (10⁻¹² US dollars)
+    held: int = 0                                                  # of these, reserved and not settled
+    estimated: int = 0                                             # of these, settled at no more than an upper bound
+    unpriced: int = 0                                              # calls that cost money, nobody knows how much
+
+    def __add__(self, other: Spending) -> Spending:
+        return Spending(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
 
 
 @dataclass(slots=True)
@@ -135,6 +143,8 @@ class RunState:
     busy: dict[str, float] = field(default_factory=dict)           # step → seconds that committed firings of it took
     models: dict[str, str] = field(default_factory=dict)
     sandbox: str = ""                                              # where commands run; empty where none was chosen
+    chosen: dict[str, str | EndpointModel] = field(default_factory=dict)
+    base_url: str | None = None
     budget: dict[str, float] = field(default_factory=dict)
     until: str | None = None
     activations: int = 0
@@ -167,14 +177,13 @@ class RunState:
 
     def total(self) -> Spending:
         """Calls, tokens and money of the whole run."""
-        every = self.spent.values()
-        return Spending(sum(s.calls for s in every), sum(s.tokens for s in every), sum(s.cached for s in every),
-                        sum(s.cost for s in every))
+        return sum(self.spent.values(), Spending())
 
     def _run_opened(self, event: RunOpened) -> None:
         self.opened, self.began = event, event.at
         self.compiled, self.models, self.until = event.compiled, dict(event.models), event.until
         self.budget, self.sandbox = dict(event.budget), event.sandbox
+        self.chosen, self.base_url = dict(event.chosen), event.base_url
 
     def _run_ended(self, event: RunEnded) -> None:
         self.ended = event
@@ -188,9 +197,12 @@ class RunState:
     def _resumed(self, event: Resumed) -> None:
         self.ended = None
         self.compiled, self.until = event.compiled, event.until
-        self.models = dict(event.models) or self.models
         self.sandbox = event.sandbox or self.sandbox
+        if event.models:                                           # a fork begins with an event that names none
+            self.models, self.chosen, self.base_url = dict(event.models), dict(event.chosen), event.base_url
         self.budget.update(event.budget)
+        for spending in self.spent.values():                       # what was in flight when the run died is settled by nobody
+            spending.estimated, spending.held = spending.estimated + spending.held, 0
         for firing in self.active.values():
             for slot in firing.slots.values():
                 slot.series = max(slot.series, 0)
@@ -208,11 +220,14 @@ class RunState:
 
     def _reserved(self, event: Reserved) -> None:
         activation = parse_activation(event.key)
-        self._slot(event.key).calls[event.key] = Call(event.digest, event.role, event.try_, event.tokens, event.cost)
+        self._slot(event.key).calls[event.key] = Call(event.digest, event.role, event.try_, event.tokens, event.cost,
+                                                      event.unpriced)
         spending = self.spent.setdefault((event.role, activation.step), Spending())
         spending.calls += 1
         spending.tokens += event.tokens
         spending.cost += event.cost
+        spending.held += event.cost
+        spending.unpriced += event.unpriced
 
     def _settled(self, event: Settled) -> None:
         activation = parse_activation(event.key)
@@ -223,6 +238,9 @@ class RunState:
         spending.tokens += event.tokens_in + event.tokens_out - call.worst
         spending.cached += event.tokens_cached
         spending.cost += event.cost - call.worst_cost
+        spending.held -= call.worst_cost
+        spending.estimated += event.cost * event.estimated
+        spending.unpriced -= call.unpriced and not event.calls
 
     def _finished(self, event: Finished) -> None:
         activation = parse_activation(event.activation)

@@ -13,12 +13,11 @@ from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from decimal import Decimal
 from itertools import count
 from typing import Literal
 
 from metaflow_agents.errors import BudgetExceeded
-from metaflow_agents.models.tariff import PICO, dollars
+from metaflow_agents.models.tariff import at_least, dollars, picodollars
 from metaflow_agents.schema.sop import Budget
 
 Measure = Literal["tokens", "calls", "usd"]       # the last in picodollars
@@ -208,7 +207,7 @@ class Budgets:
         if (scope, "calls") not in self._accounts:
             cap = self._caps.get(scope) or Budget()
             most: dict[Measure, int | None] = {
-                "calls": cap.calls, "tokens": cap.tokens, "usd": None if cap.usd is None else round(cap.usd * PICO)}
+                "calls": cap.calls, "tokens": cap.tokens, "usd": None if cap.usd is None else picodollars(cap.usd)}
             self._accounts |= {(scope, measure): _Account(scope, measure, cap) for measure, cap in most.items()}
         return tuple(self._accounts[scope, measure] for measure in _MEASURES)
 
@@ -225,7 +224,7 @@ class Budgets:
             f"and the next call may take {asked:,} more; {resume}")
 
     def _too_dear(self, account: _Account, asked: int) -> BudgetExceeded:
-        enough = f"{Decimal(account.spent + asked) / PICO:f}"
+        enough = at_least(account.spent + asked)
         resume = f"`sop resume {self._name} --budget usd={enough}` or more goes on"
         if account.scope != "run":
             resume = (f"raise `budget: {{usd: …}}` of the {account.scope} to {enough} or more, "

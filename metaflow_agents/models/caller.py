@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 
 from metaflow_agents.bus import Bus
@@ -14,7 +15,7 @@ from metaflow_agents.models.budget import Budgets, Reservation
 from metaflow_agents.models.faults import CallFailed
 from metaflow_agents.models.limits import Admission, Limiters
 from metaflow_agents.models.patience import Patience
-from metaflow_agents.models.port import Model, ModelRequest, Reply, Traits, traits, worst_tokens
+from metaflow_agents.models.port import Model, ModelRequest, Reply, Traits, answering, traits, worst_tokens
 from metaflow_agents.schema.event import Reserved, Settled
 from metaflow_agents.schema.keys import parse_activation
 from metaflow_agents.schema.model import canonical, digest
@@ -37,6 +38,7 @@ class Caller:
         reply = self._recorded(recorded, request)
         if reply is not None:
             return reply
+        model = answering(model, request)
         if self._watch is not None:
             watch, key = self._watch, request.key
             request = replace(request, watch=lambda text: watch(key, text))
@@ -69,11 +71,15 @@ class Caller:
         cost = 0 if its.tariff is None else its.tariff.worst(tokens_in, tokens_out)
         stored = request.stored()
         name = digest(stored)
-        async with (self._budgets.reserve(request.role, request.step, worst, cost=cost) as reservation,
-                    self._limiters.admitted(its.endpoint, worst) as admission):
+        async with self._budgets.reserve(request.role, request.step, worst, cost=cost) as reservation, AsyncExitStack() as way:
+            try:
+                admission = await way.enter_async_context(self._limiters.admitted(its.endpoint, worst))
+            except BaseException:
+                reservation.settle(0, calls=0)          # it never went out
+                raise
             await self._bus.publish(
                 Reserved(key=request.key, role=request.role, try_=number, digest=request.digest, request=name,
-                         model=model.name, tokens=worst, cost=cost), blobs={name: stored})
+                         model=model.name, tokens=worst, cost=cost, unpriced=its.unpriced), blobs={name: stored})
             one = _Try(self, model, its, request, number, worst, cost, reservation, admission)
             try:
                 return await one.settled(await model.ask(request))
@@ -129,19 +135,25 @@ class _Try:
 
     async def failed(self, failure: CallFailed, *, last: bool) -> CallFailed:
         """The fault, where another try follows. Raises AttemptFailed or EndpointRefused where none does."""
-        known = failure.charged is not None
         tokens = self.worst if failure.charged is None else failure.charged
+        cost = self._dearest(tokens)
         again = failure.then == "again" and not last
         if failure.busy:
             self.admission.refused(failure.after)
-        await self._end(failure.told, tokens=tokens, cost=self.worst_cost if tokens else 0, calls=0 if failure.refused else 1,
-                        again=again, stops=failure.then == "stop", estimated=not known)
+        await self._end(failure.told, tokens=tokens, cost=cost, calls=0 if failure.refused else 1, again=again,
+                        stops=failure.then == "stop", estimated=failure.charged is None or cost > 0)
         if again:
             return failure
         if failure.then == "stop":
             raise EndpointRefused(failure.told)
         tried = f" (after {self.number + 1} tries)" if self.number else ""
         raise AttemptFailed(f"{failure.told}{tried}")
+
+    def _dearest(self, tokens: int) -> int:
+        """The most that so many tokens cost: of a failed try nobody tells how many were in and how many out."""
+        if self.its.tariff is None or not tokens:
+            return 0
+        return min(self.worst_cost, self.its.tariff.worst(tokens, tokens))
 
     async def lost(self, told: str) -> None:
         """The attempt failed, and it cost nothing: the model is none that is paid for."""

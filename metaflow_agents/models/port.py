@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
@@ -12,6 +12,7 @@ from metaflow_agents.schema.model import canonical
 from metaflow_agents.schema.model import digest as digest_of
 
 MAX_TOKENS = 8192                   # of an answer, unless the SOP says otherwise
+_BYTES_PER_TOKEN = 4                # a usual estimate for English and code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +27,11 @@ class Traits:
     max_tokens: int = MAX_TOKENS
     parameters: Mapping[str, Any] = field(default_factory=dict)
     tariff: Tariff | None = None
+
+    @property
+    def unpriced(self) -> bool:
+        """Whether it costs money, for all that is known, and nobody knows how much: there is an endpoint and no tariff."""
+        return self.endpoint is not None and self.tariff is None
 
 
 @dataclass(frozen=True, kw_only=True)       # no slots: what is computed of a request is kept in it
@@ -129,6 +135,25 @@ class Model(Protocol):
         a `python:` model raises).
         """
         ...
+
+
+def answering(model: Model, request: ModelRequest) -> Model:
+    """Who really answers a request: a model that stands before others says which (`chosen(request)`); else itself."""
+    chosen: Callable[[ModelRequest], Model] | None = getattr(model, "chosen", None)
+    return model if chosen is None else chosen(request)
+
+
+def identity(model: Model) -> str:
+    """A model's name, with its parameters where it has some: what decides whether an earlier result is as good as a new one."""
+    its = traits(model)
+    how = {**its.parameters, **({"max_tokens": its.max_tokens} if its.max_tokens != MAX_TOKENS else {})}
+    return f"{model.name} {canonical(how).decode()}" if how else model.name
+
+
+def estimated(request: ModelRequest, reply: Reply) -> Reply:
+    """A reply with its tokens estimated as bytes / 4, of a model that counts none."""
+    sent, said = request.worst_tokens - request.max_tokens, len(reply.said.encode())
+    return replace(reply, tokens_in=-(-sent // _BYTES_PER_TOKEN), tokens_out=-(-said // _BYTES_PER_TOKEN))
 
 
 def traits(model: Model) -> Traits:

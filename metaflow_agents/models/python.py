@@ -11,7 +11,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
@@ -20,12 +19,11 @@ from typing import Any
 from pydantic import BaseModel
 
 from metaflow_agents.errors import AttemptFailed, UsageError, did_you_mean, raised
-from metaflow_agents.models.port import ModelRequest, Reply
+from metaflow_agents.models.port import ModelRequest, Reply, estimated
 from metaflow_agents.schema.model import canonical
 from metaflow_agents.threads import Threads
 
 THREADS = 64
-_BYTES_PER_TOKEN = 4                # a usual estimate for English and code
 _IMPORTING = threading.RLock()      # `sys.path` and `sys.modules` belong to the whole process
 
 
@@ -49,10 +47,7 @@ class PythonModel:
     async def ask(self, request: ModelRequest) -> Reply:
         """The function's answer. What the function raises goes on; AttemptFailed for an answer of another type."""
         reply = self._reply(await called(f"the model {self._name}", self._threads, self._function, request))
-        if reply.tokens:
-            return reply
-        said = reply.text.encode() if reply.text is not None else canonical(reply.value)
-        return replace(reply, tokens_in=_tokens(request.worst_tokens - request.max_tokens), tokens_out=_tokens(len(said)))
+        return reply if reply.tokens else estimated(request, reply)
 
     def _reply(self, answer: Any) -> Reply:
         if isinstance(answer, Reply):
@@ -71,10 +66,6 @@ class PythonModel:
             return Reply(value=answer)
         raise AttemptFailed(f"the model `{self._name}` returned {type(answer).__name__}: return text, a JSON value, "
                        "a pydantic model, or a Reply")
-
-
-def _tokens(size: int) -> int:
-    return -(-size // _BYTES_PER_TOKEN)
 
 
 def is_async(function: Callable[..., Any]) -> bool:

@@ -1,22 +1,46 @@
-"""Which model answers for whom: names of the SOP and of the command line made into models."""
+"""Which model answers for whom: names of the SOP, of the user's file and of the command line made into models."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from metaflow_agents.errors import ModelMissing, UsageError
+from metaflow_agents.models import ways
 from metaflow_agents.models.dry import DryModel
 from metaflow_agents.models.port import Model, ModelRequest
 from metaflow_agents.models.python import PythonModel, load_function
+from metaflow_agents.schema.endpoint import faults, url_fault
+from metaflow_agents.schema.model import fingerprint
 from metaflow_agents.schema.sop import EndpointModel
+from metaflow_agents.settings import Settings
 
-Given = str | EndpointModel | Callable[[ModelRequest], Any] | Model
-WAYS = ("ways to get one: `--model dry` walks the SOP free of charge; `--model python:FILE.py:function` asks a "
-        "function of yours; SOP_MODEL or `models: {default: …}` in the SOP name one for good")
-_NOT_BUILT = ("openai:", "replay:", "manual")
+Spec = str | EndpointModel
+Given = Spec | Callable[[ModelRequest], Any] | Model
+OPENAI = "https://api.openai.com/v1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """All that says which models there are.
+
+    `given` are those of the command line (`*` answers for everybody who is not named there), `written` the SOP's `models`;
+    SOP_MODEL in `settings` is the default where neither names one, and last `configured()` gives the user's own, which is
+    asked only when a name stands nowhere else. `base_url` is what OPENAI_BASE_URL was before a resume, for where it is not
+    set now. Functions and recordings are looked for in `folders`, recorded runs in `home`. `demo`: the SOP has a recording.
+    """
+
+    given: Mapping[str, Given] = field(default_factory=dict)
+    written: Mapping[str, Spec] = field(default_factory=dict)
+    configured: Callable[[], Mapping[str, Spec]] = dict
+    settings: Settings = field(default_factory=Settings)
+    base_url: str | None = None
+    folders: Sequence[Path] = ()
+    home: Path | None = None
+    demo: bool = False
 
 
 class Models:
@@ -29,6 +53,11 @@ class Models:
     def dry(self) -> bool:
         """Whether the whole run is a dry one: commands, functions and checks are not executed."""
         return self._everybody is not None and all(model.name == "dry" for model in (self._everybody, *self._named.values()))
+
+    @property
+    def at_terminal(self) -> bool:
+        """Whether one of them asks the person at this terminal, who can't look at a board then."""
+        return any(getattr(model, "at_terminal", False) for model in (self._everybody, *self._named.values()))
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
@@ -44,52 +73,179 @@ class Models:
         """The model for a name that a step or a role gives (None: the default). Raises ModelMissing."""
         found = self._named.get(name or "default") or self._everybody
         if found is None:
-            raise ModelMissing(f"no model is configured{f' under the name {name}' if name else ''}; {WAYS}")
+            raise ModelMissing(f"no model is configured{f' under the name `{name}`' if name else ''}")
         return found
 
 
-def resolve(used: Iterable[str | None], written: Mapping[str, str | EndpointModel], given: Mapping[str, Given],
-            folders: Sequence[Path], fallback: str | None = None) -> tuple[Models, dict[str, str]]:
-    """The models for the names that are used, and what the journal says of them (name → model).
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """The models, and what the journal says of them: name → model in words, and what a resume needs to have them again."""
 
-    `written` are the SOP's `models`, `given` those of the command line (`*` answers for everybody who is not named there),
-    `fallback` is SOP_MODEL. A name that stands nowhere is a model itself. Raises ModelMissing, or UsageError for one that
-    can't be had.
+    models: Models
+    told: Mapping[str, str]
+    chosen: Mapping[str, Spec]
+    base_url: str | None = None
+
+
+def resolve(used: Iterable[str | None], sources: Sources) -> Resolved:
+    """The models for the names that steps and roles use (None: the default). A name that stands nowhere is a model itself.
+
+    Raises ModelMissing where there is none, UsageError for one that can't be had. Nothing is asked, and nothing made.
     """
-    if "*" in given:
-        made = {name: _made(model, folders) for name, model in given.items()}
-        return Models({name: model for name, model in made.items() if name != "*"}, made["*"]), \
-            {name: model.name for name, model in made.items()}
-    known: dict[str, Given] = {**({"default": fallback} if fallback else {}), **written, **given}
-    named: dict[str, Model] = {}
+    making = _Making(sources)
+    if "*" in sources.given:
+        wanted: dict[str, Given] = {name: making.found(given) for name, given in sources.given.items()}
+        chosen = {name: making.kept(given) for name, given in sources.given.items()}
+    else:
+        wanted, chosen = _wanted(used, sources, making)
+    made = {name: making.made(given) for name, given in wanted.items()}
+    everybody = made.get("*")
+    models = Models({name: model for name, model in made.items() if name != "*"}, everybody)
+    told = {name: making.told(wanted[name], model) for name, model in made.items()}
+    return Resolved(models, told, {name: _recorded(given, told[name]) for name, given in chosen.items()}, making.asked_base_url)
+
+
+def _wanted(used: Iterable[str | None], sources: Sources, making: _Making) -> tuple[dict[str, Given], dict[str, Given]]:
+    """Name → what it is; and of these, what the SOP does not say itself."""
+    wanted: dict[str, Given] = {}
+    chosen: dict[str, Given] = {}
     for name in dict.fromkeys(name or "default" for name in used):
-        if name in known:
-            named[name] = _made(known[name], folders)
-        elif name != "default":
-            named[name] = _made(name, folders)
-    models = Models(named)
-    for wanted in used:
-        models.of(wanted)
-    return models, {name: model.name for name, model in named.items()}
+        if name in sources.given:
+            wanted[name], chosen[name] = making.found(sources.given[name]), making.kept(sources.given[name])
+        elif name in sources.written:
+            wanted[name] = making.found(sources.written[name])
+        elif name == "default" and sources.settings.sop_model:
+            default = sources.settings.sop_model
+            wanted[name], chosen[name] = making.found(default), making.kept(default)
+        elif name == "default" or not ways.is_form(name):
+            wanted[name] = chosen[name] = making.configured(name)
+        else:
+            wanted[name] = name
+    return wanted, chosen
 
 
-def _made(given: Given, folders: Sequence[Path]) -> Model:
-    if isinstance(given, EndpointModel):
-        raise ModelMissing(f"`{given.name}`: endpoints are not built in this version; {WAYS}")
-    if not isinstance(given, str):
-        if isinstance(given, Model):
+def _recorded(given: Given, told: str) -> Spec:
+    return given if isinstance(given, str | EndpointModel) else told
+
+
+class _Making:
+    """Makes each model once, also where several names mean the same."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources, self._settings = sources, sources.settings
+        self._made: dict[str, Model] = {}
+        self.asked_base_url: str | None = None          # that of OPENAI_BASE_URL, where a model depends on it
+
+    def found(self, given: Given) -> Given:
+        """What a model's text means: a name of the SOP or of the user's file, or the model itself."""
+        if not isinstance(given, str) or ways.is_form(given):
             return given
-        if not callable(given):
-            raise UsageError(f"{given!r} is no model: give its name, or a function that gets the request")
-        name = f"python:{getattr(given, '__module__', '?')}:{getattr(given, '__qualname__', type(given).__name__)}"
-        return PythonModel(name, given)
-    if given == "dry":
-        return DryModel()
-    if given.startswith("python:") and "<" in given:
-        raise UsageError(f"the model was `{given}`, a function inside of a program, which only that program can give again: "
-                         "`resume(…, model=function)`")
-    if given.startswith("python:"):
-        return PythonModel(given, load_function(given.removeprefix("python:"), folders))
-    if given.startswith(_NOT_BUILT):
-        raise ModelMissing(f"`{given}`: this kind of model is not built in this version; {WAYS}")
-    raise UsageError(f"`{given}` is no model: write `dry`, `python:module:function` or `python:FILE.py:function`")
+        if given in self._sources.written:
+            return self._sources.written[given]
+        configured = self._sources.configured()
+        if given in configured:
+            return configured[given]
+        raise UsageError(f"`{given}` is no model: {ways.mend(given, [*self._sources.written, *configured])}")
+
+    def kept(self, given: Given) -> Given:
+        """What a resume is told: a name of the SOP as the name, so that the SOP's own word is taken again."""
+        return given if isinstance(given, str) and given in self._sources.written else self.found(given)
+
+    def configured(self, name: str) -> Given:
+        """The user's own model of a name that nobody else knows. Raises ModelMissing, UsageError."""
+        known = self._sources.configured()
+        if name in known:
+            return known[name]
+        if name == "default":
+            raise ModelMissing(ways.none_configured(self._settings, demo=self._sources.demo))
+        raise UsageError(f"`{name}` is no model: {ways.mend(name, [*self._sources.written, *known])}")
+
+    def made(self, given: Given) -> Model:
+        """The model. Raises UsageError, ModelMissing."""
+        if not isinstance(given, str | EndpointModel):
+            return _own(given)
+        key = given if isinstance(given, str) else fingerprint(given.model_dump(mode="json"))
+        if key not in self._made:
+            self._made[key] = self._endpoint(given) if isinstance(given, EndpointModel) else self._of_text(given)
+        return self._made[key]
+
+    def told(self, given: Given, model: Model) -> str:
+        """A model in words: `openai:qwen3 at http://localhost:8000/v1`."""
+        if isinstance(given, str) and given.startswith("openai:"):
+            given = EndpointModel(name=given.removeprefix("openai:"))
+        if not isinstance(given, EndpointModel):
+            return model.name
+        url = given.endpoint or self._base_url
+        return f"openai:{given.name}" + (f" at {url}" if url and url.rstrip("/") != OPENAI else "")
+
+    def _of_text(self, text: str) -> Model:
+        form, _, rest = text.partition(":")
+        match form:
+            case "dry":
+                return DryModel()
+            case "python" if "<" in rest:
+                raise UsageError(f"the model was `{text}`, a function inside of a program, which only that program can give "
+                                 "again: `resume(…, model=function)`")
+            case "python":
+                return PythonModel(text, load_function(rest, self._sources.folders))
+            case "openai":
+                return self._endpoint(EndpointModel(name=rest))
+            case "manual":
+                from metaflow_agents.models.manual import manual_model
+
+                return manual_model(rest)
+        return self._replay(rest)
+
+    def _replay(self, rest: str) -> Model:
+        from metaflow_agents.models.replay import replay_model
+
+        recording, comma, other = rest.partition(",")
+        return replay_model(recording, self.made(self.found(other)) if comma else None, self._sources.folders, self._sources.home)
+
+    @property
+    def _base_url(self) -> str | None:
+        """OPENAI_BASE_URL, now or when the run began. Raises UsageError where it is none."""
+        url = self._settings.openai_base_url or self._sources.base_url
+        if url is not None and (fault := url_fault(url)) is not None:
+            raise UsageError(f"OPENAI_BASE_URL: {fault[0]}: {fault[1]}")
+        return url
+
+    def _endpoint(self, spec: EndpointModel) -> Model:
+        for fault in faults(spec):
+            raise UsageError(f"the model `{spec.name}`: {'.'.join(fault.at)}: {fault.message}: {fault.mend}")
+        if spec.endpoint is None:
+            self.asked_base_url = self._base_url
+        key = self._key(spec)
+
+        from metaflow_agents.models.endpoint import endpoint_model
+
+        return endpoint_model(spec, key, spec.endpoint or self._base_url)
+
+    def _key(self, spec: EndpointModel) -> str | None:
+        """The key of an endpoint. OPENAI_API_KEY goes to OpenAI and to OPENAI_BASE_URL alone, never where a SOP alone points."""
+        if spec.key is not None:
+            found = self._settings.variable(spec.key)
+            if found is None:
+                raise ModelMissing(f"the model `{spec.name}` takes its key from the environment variable {spec.key}, "
+                                   f"which is not set: `export {spec.key}=…`")
+            return found
+        trusted = {url.rstrip("/") for url in (OPENAI, self._base_url) if url}
+        if spec.endpoint is not None and spec.endpoint.rstrip("/") not in trusted:
+            return None
+        if self._settings.openai_api_key is None and (spec.endpoint or self._base_url or OPENAI).rstrip("/") == OPENAI:
+            raise ModelMissing(f"the model `{spec.name}` is asked at {OPENAI}, and OPENAI_API_KEY is not set: `export "
+                               "OPENAI_API_KEY=…`; for another endpoint set OPENAI_BASE_URL=http://…/v1, or write its `endpoint` "
+                               "under `models`")
+        return self._settings.openai_api_key
+
+
+def _own(given: Callable[[ModelRequest], Any] | Model) -> Model:
+    """A model, or a function, that a program gives."""
+    if isinstance(given, Model):
+        return given
+    if not callable(given):
+        raise UsageError(f"{given!r} is no model: give its name, or a function that gets the request")
+    name = f"python:{getattr(given, '__module__', '?')}:{getattr(given, '__qualname__', type(given).__name__)}"
+    return PythonModel(name, given)
+
+

@@ -25,7 +25,7 @@ class Tariff(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Flat:
-    """One price a token each way, whatever the length: picodollars, which are also US dollars for a million tokens × 10⁶."""
+    """One price a token each way, in picodollars, whatever the length."""
 
     in_: int
     out: int
@@ -35,7 +35,7 @@ class Flat:
     def of(cls, price: Price) -> Flat:
         """The tariff of a written price."""
         cached = price.in_ if price.cached is None else price.cached
-        return cls(_a_token(price.in_), _a_token(price.out), _a_token(cached))
+        return cls(rounded(price.in_), rounded(price.out), rounded(cached))
 
     def cost(self, tokens_in: int, tokens_out: int, cached: int = 0) -> int:
         """See `Tariff.cost`."""
@@ -47,10 +47,21 @@ class Flat:
         return tokens_in * max(self.in_, self.cached) + tokens_out * self.out
 
 
-def _a_token(a_million: float) -> int:
-    """Picodollars a token; rounded up, so that a journal never tells less than what is paid."""
+def rounded(a_million: float | Decimal) -> int:
+    """US dollars for a million tokens as picodollars a token; rounded up: a journal never tells less than what is paid."""
     exact = Decimal(str(a_million)) * 10**6
     return int(exact.to_integral_value(rounding="ROUND_CEILING"))
+
+
+def picodollars(usd: float) -> int:
+    """US dollars as they were written, as picodollars; a cap is never more than what was written."""
+    return int((Decimal(str(usd)) * PICO).to_integral_value(rounding="ROUND_FLOOR"))
+
+
+def at_least(cost: int) -> str:
+    """Picodollars as a number of US dollars to be written as a cap: no less, and no longer than needed."""
+    amount = Decimal(cost) / PICO
+    return format(amount.quantize(Decimal(1).scaleb(min(-2, amount.adjusted() - 2)), rounding="ROUND_CEILING"), "f")
 
 
 def dollars(cost: int) -> str:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter
 
 from metaflow_agents.schema.model import Value
+from metaflow_agents.schema.sop import ModelSpec
 
 Outcome = Literal["success", "failure", "stopped", "interrupted", "until", "budget", "endpoint"]
 
@@ -30,7 +31,11 @@ class RunOpened(_Event):
     sources: dict[str, str] = Field(description="file name → digest of its text, for people; the compiled form decides")
     entry: str = Field(description="which of the sources is the SOP file")
     location: str = Field("", description="where the SOP file was found, so that a resume can look whether it changed")
-    models: dict[str, str] = Field(default_factory=dict, description="who is asked: name → model; `default` is everybody's")
+    models: dict[str, str] = Field(
+        default_factory=dict, description="who is asked, in words: name → model; `*` answers for everybody who is not named")
+    chosen: dict[str, ModelSpec] = Field(
+        default_factory=dict, description="of these, what the SOP does not say itself: a resume asks the same again")
+    base_url: str | None = Field(None, description="OPENAI_BASE_URL as it was, where a model is asked that names no endpoint")
     sandbox: str = Field("", description="where commands run: `bubblewrap`, or `none` (unconfined, as asked for); empty: nowhere")
     until: str | None = None
     budget: dict[str, float] = Field(default_factory=dict, description="caps given on the command line")
@@ -52,6 +57,8 @@ class Resumed(_Event):
     changes: tuple[str, ...] = Field((), description="what differs from the SOP that ran before, accepted by the person")
     models: dict[str, str] = Field(default_factory=dict)
     sandbox: str = Field("", description="where commands run from here on; empty: where they did")
+    chosen: dict[str, ModelSpec] = Field(default_factory=dict)
+    base_url: str | None = None
     until: str | None = None
     budget: dict[str, float] = Field(default_factory=dict)
     forked_from: str | None = Field(None, description="`RUN@FIRING`, where this event begins a fork")
@@ -96,6 +103,7 @@ class Reserved(_Event):
     model: str
     tokens: int = Field(description="worst case, in tokens")
     cost: int = Field(0, description="worst case, in picodollars (10⁻¹² US dollars)")
+    unpriced: bool = Field(False, description="it costs money, and nobody knows how much: `cost` is 0")
 
 
 class Settled(_Event):
@@ -113,7 +121,8 @@ class Settled(_Event):
     tokens_out: int = 0
     tokens_cached: int = Field(0, description="of those in: what the endpoint had cached")
     cost: int = Field(0, description="picodollars (10⁻¹² US dollars)")
-    estimated: bool = Field(False, description="nobody told the tokens: they are the worst case or an estimate")
+    estimated: bool = Field(
+        False, description="an upper bound or an estimate: nobody told the tokens, or which were in and which out")
 
 
 class Observed(_Event):

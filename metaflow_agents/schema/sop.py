@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, field_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator
 from pydantic_core import PydanticCustomError
 
 from metaflow_agents.schema import quantity
@@ -108,12 +108,22 @@ class EndpointModel(Value):
     name: str = Field(min_length=1, description="what the endpoint calls it")
     endpoint: str | None = Field(
         None, description="its base URL, `http://localhost:8000/v1`; by default OPENAI_BASE_URL, or OpenAI's own")
-    key: str | None = Field(None, description="the environment variable that holds its key; by default OPENAI_API_KEY")
+    key: str | None = Field(
+        None, description="the environment variable that holds its key; by default OPENAI_API_KEY, unless `endpoint` is written")
     temperature: Annotated[float, Field(ge=0, le=2)] | None = Field(None, description="by default the endpoint's own")
     max_tokens: Count | None = Field(None, description="longest answer, in tokens; always sent; by default 8192")
     timeout: Seconds | None = Field(None, description="longest silence of the endpoint; by default 10m")
     price: Price | None = Field(None, description="US dollars for a million tokens; by default as published")
     parameters: dict[str, Any] = Field(default_factory=dict, description="sent with every request as they stand: `seed`, `top_p`")
+
+
+def _spelling(written: object) -> str:
+    return "text" if isinstance(written, str) else "mapping"
+
+
+ModelSpec = Annotated[
+    Annotated[str, Tag("text")] | Annotated[EndpointModel, Tag("mapping")], Discriminator(_spelling)]
+"""A model as it stands under `models`: a text such as `dry`, or the mapping of one behind an endpoint."""
 
 
 class Limits(Value):
@@ -326,7 +336,7 @@ class SOP(Value):
     tests: dict[Name, Case] = Field(default_factory=dict, description="what `sop test` runs")
     budget: Budget | None = Field(None, description="caps for the whole run")
     limits: Limits | None = Field(None, description="what each endpoint of the SOP's models allows")
-    models: dict[str, str | EndpointModel] = Field(default_factory=dict, description="names for models; `default` is everybody's")
+    models: dict[Name, ModelSpec] = Field(default_factory=dict, description="names for models; `default` is everybody's")
 
     @field_validator("language")
     @classmethod
@@ -334,3 +344,10 @@ class SOP(Value):
         if version not in LANGUAGE_VERSIONS:
             raise PydanticCustomError("language", "language {v} is unknown; supported: 1", {"v": version})
         return version
+
+
+class Configuration(Value):
+    """What a person sets for all SOPs, in `sop/config.yaml` of their configuration folder; a SOP goes before it."""
+
+    models: dict[Name, ModelSpec] = Field(default_factory=dict, description="names for models; `default` is everybody's")
+    limits: Limits | None = Field(None, description="what each endpoint allows, where the SOP says nothing of it")

@@ -9,6 +9,7 @@ from typing import Any
 
 from metaflow_agents.errors import Problem
 from metaflow_agents.schema.program import Program
+from metaflow_agents.schema.sop import EndpointModel
 from metaflow_agents.sop.bounds import Bounds, bounds_of
 from metaflow_agents.sop.checks.calls import check_calls
 from metaflow_agents.sop.checks.context import Context
@@ -16,6 +17,8 @@ from metaflow_agents.sop.checks.doers import check_doers
 from metaflow_agents.sop.checks.files import check_failures, check_files
 from metaflow_agents.sop.checks.flow import check_flow
 from metaflow_agents.sop.checks.foreach import check_makes
+from metaflow_agents.sop.checks.models import check_models
+from metaflow_agents.sop.checks.money import check_money
 from metaflow_agents.sop.checks.names import check_names, check_use
 from metaflow_agents.sop.checks.steps import check_expressions
 from metaflow_agents.sop.checks.values import check_values
@@ -63,18 +66,21 @@ class CheckReport:
 
 
 def check(source: str | Path | Reading, *, start: Path | None = None,
-          strategies: Mapping[str, KnownStrategy] = STRATEGIES) -> CheckReport:
+          strategies: Mapping[str, KnownStrategy] = STRATEGIES,
+          models: Mapping[str, str | EndpointModel] | None = None) -> CheckReport:
     """Checks a SOP by file or name, or one that was read already.
 
     `start` is the folder from which names are looked for (default: the current one), `strategies` are those that a step
-    may name. Raises SOPNotFound where there is no such SOP; whatever stands in its files is told in `problems`.
+    may name, `models` those of the user's configuration. Raises SOPNotFound where there is no such SOP; whatever stands in
+    its files is told in `problems`.
     """
     reading = source if isinstance(source, Reading) else read_sop(source, start=start)
     loaded = reading.loaded
     if loaded is None:
         file = reading.problems[0].file if reading.problems else str(source)
         return CheckReport(file, _sorted(reading.problems, file), None, None)
-    context = Context(loaded, strategies, tuple(python_folders(loaded.folder, start or Path.cwd())), reading=reading.problems)
+    context = Context(loaded, strategies, tuple(python_folders(loaded.folder, start or Path.cwd())), reading=reading.problems,
+                      models=models or {})
     bounds = _checked(context)
     problems = _sorted((*reading.problems, *context.problems), loaded.entry)
     sound = not any(problem.severity == "error" for problem in problems)
@@ -87,6 +93,8 @@ def _checked(c: Context) -> Bounds | None:
     check_makes(c)
     check_failures(c)
     check_doers(c)
+    check_models(c)
+    check_money(c)
     check_expressions(c)
     check_files(c)
     check_calls(c)

@@ -107,6 +107,37 @@ FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
         "description": (_OTHERS, "write `profile`"),
         "llm": (_OTHERS, "write `model`"),
     },
+    "model": {
+        **{key: (_OTHERS, "write `endpoint: URL`, the part before `/chat/completions`")
+           for key in ("base_url", "api_base", "baseURL", "base-url", "url", "host", "openai_api_base")},
+        **{key: (_OTHERS, "write `key: NAME`, the environment variable that holds the key; a key is never written in a SOP")
+           for key in ("api_key", "apiKey", "api-key", "token", "secret", "openai_api_key", "api_key_env")},
+        **{key: (_OTHERS, "write `name: NAME`, as the endpoint calls it")
+           for key in ("model", "model_name", "deployment", "engine")},
+        **{key: (_OTHERS, "remove it; `endpoint` says where it is, and speaks the OpenAI protocol")
+           for key in ("provider", "api_type", "type", "litellm_provider")},
+        **{key: (_OTHERS, "write `max_tokens: N`") for key in ("max_completion_tokens", "max_output_tokens", "num_predict")},
+        **{key: (_OTHERS, f"write `parameters: {{{key}: …}}`")
+           for key in ("top_p", "top_k", "min_p", "seed", "stop", "frequency_penalty", "presence_penalty", "reasoning_effort",
+                       "logit_bias", "user", "service_tier", "num_ctx")},
+        **{key: (_OTHERS, "write `parameters: {…}`") for key in ("params", "options", "extra_body", "model_kwargs", "settings")},
+        **{key: (_OTHERS, "write `timeout: 10m`") for key in ("request_timeout", "timeout_seconds")},
+        "max_retries": (_OTHERS, "remove it; calls are tried again by themselves, and a step's attempts are its `retries`"),
+        "rpm": (_OTHERS, "write `limits: {rpm: N}` at the top"),
+        "tpm": (_OTHERS, "write `limits: {tpm: N}` at the top"),
+        "cost": (_OTHERS, "write `price: {in: …, out: …}`"),
+    },
+    "price": {
+        **{key: (_OTHERS, "write `in: DOLLARS`, for a million tokens") for key in ("input", "prompt", "input_cost_per_token")},
+        **{key: (_OTHERS, "write `out: DOLLARS`, for a million tokens")
+           for key in ("output", "completion", "output_cost_per_token")},
+        **{key: (_OTHERS, "write `cached: DOLLARS`, for a million tokens") for key in ("cache", "cached_input", "cache_read")},
+    },
+    "configuration": {
+        "default": (_OTHERS, "write `models: {default: …}`"),
+        "model": (_OTHERS, "write `models: {default: …}`"),
+        "api_key": (_OTHERS, "put it into the environment as OPENAI_API_KEY; a key is never written in a file"),
+    },
     "check": {"command": (_OTHERS, "write `run: COMMAND`"), "retries": (_OTHERS, "write `repairs: N`")},
     "case": {"assert": (_OTHERS, "write `expect: EXPRESSION`"), "with": (_OTHERS, "write `inputs`")},
     "input": {"required": (_OTHERS, "an input without `default` is required"),

@@ -16,11 +16,17 @@ _MARKS = ("sops", "roles", ".git", "pyproject.toml")
 _ENDINGS = (".yaml", ".yml")
 
 
-def shipped_folder(kind: Literal["roles", "sops"]) -> Path:
+def shipped_folder(kind: Literal["roles", "sops", "recordings"]) -> Path:
     """The library that travels with the package: in the wheel `shipped/`, in a checkout the top level."""
     package = Path(__file__).resolve().parent.parent
     installed = package / "shipped" / kind
     return installed if installed.is_dir() else package.parent / kind
+
+
+def shipped_recording(sop: str) -> Path | None:
+    """The recorded run of a SOP that travels with the package, which `--demo` replays; None where there is none."""
+    found = shipped_folder("recordings") / f"{sop}.jsonl"
+    return found if found.is_file() else None
 
 
 def project_of(start: Path) -> Path | None:

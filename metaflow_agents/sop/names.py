@@ -54,7 +54,7 @@ def problems_of(data: dict[str, Any], merged: dict[str, Any], places: Places) ->
     for place, text in dbt_references(merged.get("steps")):
         yield Problem("foreign-key", f"`{text[:60]}` is a word of dbt", "write the artifact's name alone", *places.at(place))
     yield from _inputs(data.get("inputs"), places)
-    yield from _models(data.get("models"), places)
+    yield from price_names(data.get("models"), places)
 
 
 def _reserved(name: str, place: Path, places: Places, *, key: bool) -> Problem:
@@ -91,11 +91,11 @@ def misspelt_input_keys(given: Any) -> list[str]:
     return [key for key in islice(given, 50) if key not in _INPUT_KEYS and (key in FOREIGN["input"] or nearest(key, _INPUT_KEYS))]
 
 
-def _models(models: Any, places: Places) -> Iterator[Problem]:
+def price_names(models: Any, places: Places) -> Iterator[Problem]:
+    """`in_` where the language says `in`."""
     for name, model in _mapping(models).items():
-        if isinstance(model, dict):
-            yield Problem("not-built", f"the model `{name}` has an endpoint; these are not built in this version",
-                          "write `dry`, or `python:MODULE:FUNCTION`", *places.at(("models", name)))
+        if "in_" in _mapping(_mapping(model).get("price")):
+            yield unknown_key("price", ("models", name, "price", "in_"), places)
 
 
 def _mapping(written: Any) -> dict[str, Any]:

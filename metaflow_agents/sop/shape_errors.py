@@ -16,12 +16,14 @@ from metaflow_agents.sop.places import Path, Places
 MODELS: dict[str, type[BaseModel]] = {
     "sop": written.SOP, "role": written.Role, "memory": written.Memory, "budget": written.Budget, "step": written.Step,
     "foreach": written.Foreach, "check": written.Check, "artifact": written.Artifact, "rule": written.Rule,
-    "input": written.Input, "case": written.Case, "defaults": written.Defaults,
+    "input": written.Input, "case": written.Case, "defaults": written.Defaults, "model": written.EndpointModel,
+    "price": written.Price, "limits": written.Limits, "configuration": written.Configuration,
 }
 _CALLED = {"sop": "a SOP", "case": "a test", "rule": "a rule", "memory": "`memory`", "budget": "`budget`", "foreach": "`foreach`",
-           "check": "`check`", "defaults": "`defaults`", "artifact": "an artifact", "input": "an input"}
-_NESTED = {"memory", "budget", "foreach", "check"}
-_TOP = {"roles": "role", "steps": "step", "artifacts": "artifact", "inputs": "input", "tests": "case"}
+           "check": "`check`", "defaults": "`defaults`", "artifact": "an artifact", "input": "an input", "price": "`price`",
+           "limits": "`limits`", "configuration": "your configuration"}
+_NESTED = {"memory", "budget", "foreach", "check", "limits"}
+_TOP = {"roles": "role", "steps": "step", "artifacts": "artifact", "inputs": "input", "tests": "case", "models": "model"}
 _WANTED = {
     "string_type": "a text", "int_type": "a whole number", "int_from_float": "a whole number", "int_parsing": "a whole number",
     "float_type": "a number", "bool_type": "true or false", "dict_type": "a mapping", "mapping_type": "a mapping",
@@ -40,10 +42,10 @@ def keys_of(kind: str) -> list[str]:
     return [field.alias or name for name, field in MODELS[kind].model_fields.items()]
 
 
-def kind_of(path: Path) -> str | None:
-    """Which part of the language stands at a path: `step`, `role`, …; None where keys are free names."""
+def kind_of(path: Path, top: str = "sop") -> str | None:
+    """Which part of the language stands at a path: `step`, `role`, …; None where keys are free names. `top`: the file's own."""
     if not path:
-        return "sop"
+        return top
     last = path[-1]
     if path[0] == "defaults":
         return kind_of((path[1], "", *path[2:])) if len(path) > 1 and path[1] in ("steps", "roles") else "defaults"
@@ -53,6 +55,8 @@ def kind_of(path: Path) -> str | None:
         return str(last)
     if len(path) == 4 and path[0] == "artifacts" and path[2] == "rules":
         return "rule"
+    if len(path) == 3 and path[0] == "models" and last == "price":
+        return "price"
     return None
 
 
@@ -94,8 +98,8 @@ class _Error:
     message: str
 
 
-def problems_of(errors: list[Any], data: Any, places: Places, prefix: Path = ()) -> Iterator[Problem]:
-    """Problems for the errors that pydantic found in `data`, which stands at `prefix` of the SOP."""
+def problems_of(errors: list[Any], data: Any, places: Places, prefix: Path = (), top: str = "sop") -> Iterator[Problem]:
+    """Problems for the errors that pydantic found in `data`, which stands at `prefix` of the file that `top` names."""
     found = [_located(error, data) for error in errors]
     deeper = {one.path[:length] for one in found if one.union for length in range(len(one.path))}
     wanted: dict[Path, list[str]] = {}
@@ -108,7 +112,7 @@ def problems_of(errors: list[Any], data: Any, places: Places, prefix: Path = ())
             continue
         if one.union:
             told.add(one.path)
-        yield _problem(one, prefix, places, wanted.get(one.path, []))
+        yield _problem(one, prefix, places, wanted.get(one.path, []), top)
 
 
 def _located(error: Any, data: Any) -> _Error:
@@ -132,11 +136,11 @@ def _located(error: Any, data: Any) -> _Error:
     return _Error(error["type"], tuple(path), extra, union, error["input"], error.get("ctx", {}), error["msg"])
 
 
-def _problem(error: _Error, prefix: Path, places: Places, wanted: list[str]) -> Problem:
+def _problem(error: _Error, prefix: Path, places: Places, wanted: list[str], top: str) -> Problem:
     path = prefix + error.path
     name = str(next((part for part in reversed(path) if isinstance(part, str)), "sop"))
     if error.kind == "extra_forbidden":
-        return unknown_key(kind_of(path[:-1]) or "sop", path, places)
+        return unknown_key(kind_of(path[:-1], top) or top, path, places)
     if error.kind == "missing":
         return _missing(error, path, places)
     if error.extra == "[key]" or (error.kind == "string_pattern_mismatch" and "A-Za-z_" in str(error.context.get("pattern"))):
@@ -168,10 +172,12 @@ def _bounds(error: _Error, path: Path, name: str, wanted: list[str], places: Pla
 
 def _missing(error: _Error, path: Path, places: Places) -> Problem:
     kind = kind_of(path) or "sop"
-    what = {"makes": "`makes: ARTIFACT`", "sop": "`sop: NAME`", "steps": "`steps:` with at least one step",
-            "in": "`in: EXPRESSION`", "assert": "`assert: EXPRESSION`"}.get(str(error.extra), f"`{error.extra}: …`")
+    what = {"name": "`name: NAME`, as the endpoint calls the model", "out": "`out: DOLLARS`", "makes": "`makes: ARTIFACT`",
+            "sop": "`sop: NAME`", "steps": "`steps:` with at least one step",
+            "in": f"`in: {'DOLLARS' if kind == 'price' else 'EXPRESSION'}`", "assert": "`assert: EXPRESSION`"}
+    mend = what.get(str(error.extra), f"`{error.extra}: …`")
     owner = f"the step `{path[1]}`" if kind == "step" and len(path) == 2 else _CALLED.get(kind, f"a {kind}")
-    return Problem("missing-key", f"{owner} needs the key `{error.extra}`", f"add {what}", *places.at(path, key=True))
+    return Problem("missing-key", f"{owner} needs the key `{error.extra}`", f"add {mend}", *places.at(path, key=True))
 
 
 def _wrong_type(error: _Error, path: Path, name: str, wanted: list[str], places: Places) -> Problem:
@@ -184,6 +190,8 @@ def _wrong_type(error: _Error, path: Path, name: str, wanted: list[str], places:
 
 
 def _type_mend(path: Path, name: str, expected: str, value: Any) -> str:
+    if len(path) == 2 and path[0] == "models":
+        return "write a text such as `openai:NAME`, or a mapping: `{endpoint: …, name: …}`"
     if name == "models" and isinstance(value, list):
         return ("`models` names language models, as in `models: {default: dry}`; steps stand under `steps`, "
                 "what they make under `artifacts`")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from metaflow_agents.journal.state import Firing, RunState
+from metaflow_agents.models.tariff import dollars, picodollars
 from metaflow_agents.schema.event import Committed, Event, Failed, Fired, Observed, Reserved, RunEnded
 from metaflow_agents.schema.keys import ActivationKey, parse_activation
 from metaflow_agents.schema.program import Program
@@ -15,7 +16,7 @@ from metaflow_agents.schema.sop import Budget, Step
 from metaflow_agents.sop.graph import SOPGraph, needed, reads, triggers
 from metaflow_agents.views.minutes import Minute, minute, models_told, sandbox_told
 from metaflow_agents.views.page import Page, columns, cut, safe
-from metaflow_agents.views.wording import amount, duration, listed, short
+from metaflow_agents.views.wording import amount, duration, listed, money, short
 
 Mark = Literal["done", "running", "waiting", "failed", "never"]
 _MARKS: dict[Mark, tuple[str, str]] = {
@@ -45,10 +46,14 @@ class Row:
 
 
 class Board:
-    """What a reader sees of a run under way. `apply` every event; `lines` draws the board as it stands."""
+    """What a reader sees of a run under way. `apply` every event; `lines` draws the board as it stands.
 
-    def __init__(self, program: Program, graph: SOPGraph, state: RunState, budget: Budget) -> None:
-        self._graph, self._state, self._budget = graph, state, budget
+    `waiting` tells how many calls wait for a rate limit, which no event does.
+    """
+
+    def __init__(self, program: Program, graph: SOPGraph, state: RunState, budget: Budget,
+                 waiting: Callable[[], int] = lambda: 0) -> None:
+        self._graph, self._state, self._budget, self._waiting = graph, state, budget, waiting
         self._when = {name: step.when for name, step in program.sop.steps.items()}
         self._read_by: dict[str, list[str]] = {}
         for name, step in program.sop.steps.items():
@@ -103,8 +108,11 @@ class Board:
     def _head(self, page: Page, now: float) -> list[str]:
         spent, budget = self._state.total(), self._budget
         elapsed = self._state.elapsed + (0.0 if self._state.ended else max(now - self._state.latest, 0.0))
+        settled = spent.cost - spent.held
+        paid = [_against("cost", money(settled, spent.estimated), None if budget.usd is None else _cap(budget.usd))]
         parts = [_against("calls", str(spent.calls), None if budget.calls is None else short(budget.calls)),
                  _against("tokens", short(spent.tokens), None if budget.tokens is None else short(budget.tokens)),
+                 *(paid if spent.cost or budget.usd is not None else []),
                  _against("time", duration(elapsed), None if budget.time is None else duration(budget.time))]
         opened = self._state.opened
         if opened is None:
@@ -112,10 +120,12 @@ class Board:
         room = None if page.width is None else page.width - sum(len(part) + 3 for part in parts)
         name = opened.run if room is None else cut(opened.run, max(room, 8))
         asked = f"{opened.entry} with {models_told(self._state.models)}" if self._state.models else opened.entry
+        waiting = self._waiting()
+        waits = f"   {amount(waiting, 'call waits', 'calls wait')} for the rate limit" if waiting else ""
         if self._state.sandbox:
             asked += f", {sandbox_told(self._state.sandbox)}"
         style = "yellow" if self._state.sandbox == "none" else "dim"
-        return [f"{page.paint(name, 'bold')}   {'   '.join(parts)}", page.paint(page.fitted(safe(asked)), style)]
+        return [f"{page.paint(name, 'bold')}   {'   '.join(parts)}", page.paint(page.fitted(safe(asked + waits)), style)]
 
     def _step(self, name: str, now: float) -> Row:
         step = self._graph.steps[name]
@@ -191,6 +201,10 @@ class Board:
 
     def _absent(self, step: Step) -> list[str]:
         return [artifact for artifact in needed(step) if not self._state.version(artifact)]
+
+
+def _cap(usd: float) -> str:
+    return dollars(picodollars(usd)).removesuffix(".00")
 
 
 def _against(word: str, used: str, cap: str | None) -> str:

@@ -12,7 +12,7 @@ from metaflow_agents.views.minutes import OUTCOMES
 from metaflow_agents.views.page import Page, safe, table
 from metaflow_agents.views.story import Told
 from metaflow_agents.views.values import text_of
-from metaflow_agents.views.wording import duration
+from metaflow_agents.views.wording import duration, money
 
 _COUNTS = ("calls", "tokens", "activations")
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
@@ -25,7 +25,8 @@ def as_json(one: Told, two: Told) -> dict[str, Any]:
         "sop": list(changes(one.program, two.program)),
         "artifacts": {name: "\n".join(lines) for name, lines in differing(one, two)},
         "firings": {step: [a, b] for step, a, b in _firings(one, two)},
-        "cost": {run.name: {"state": run.standing, **{word: getattr(run.outline.glance, word) for word in (*_COUNTS, "seconds")}}
+        "cost": {run.name: {"state": run.standing, **{word: getattr(run.outline.glance, word) for word in (*_COUNTS, "seconds")},
+                            "cost": run.outline.glance.usd}
                  for run in (one, two)},
     }
 
@@ -53,6 +54,8 @@ def diff_lines(one: Told, two: Told, page: Page) -> Iterator[str]:
              *([f"{step} fired", *counts] for step, *counts in firings)]
     a, b = one.outline.glance, two.outline.glance
     facts += [[word, f"{getattr(a, word):,}", f"{getattr(b, word):,}"] for word in _COUNTS]
+    if a.cost or b.cost:
+        facts.append(["cost", money(a.cost, a.estimated), money(b.cost, b.estimated)])
     facts.append(["time", duration(a.seconds), duration(b.seconds)])
     yield from table(facts, page, headings=("", one.name, two.name), right=(1, 2))
 

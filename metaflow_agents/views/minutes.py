@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
+from metaflow_agents.models.tariff import dollars
 from metaflow_agents.views.page import Page, columns, cut, safe
-from metaflow_agents.views.wording import amount, clock, duration, listed
+from metaflow_agents.views.wording import amount, clock, duration, listed, money
 
 Raw = Mapping[str, Any]
 """An event as it stands in the journal: JSON, without the fields that are at their defaults."""
@@ -99,14 +100,18 @@ def _fired(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
 
 def _reserved(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
     again = f", try {event['try'] + 1}" if event.get("try") else ""
-    return _spoken(event["key"]), f"{event.get('role') or 'it'} asks {event['model']} (at most {event['tokens']:,} tokens{again})"
+    cost = f", {dollars(event['cost'])}" if event.get("cost") else ""
+    return _spoken(event["key"]), (f"{event.get('role') or 'it'} asks {event['model']} "
+                                   f"(at most {event['tokens']:,} tokens{cost}{again})")
 
 
 def _settled(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
+    cost = f", {money(event['cost'], event.get('estimated', False))}" if event.get("cost") else ""
     if event.get("error"):
-        return _spoken(event["key"]), f"no answer: {event['error']}"
-    return _spoken(event["key"]), (f"is answered ({event.get('tokens_in', 0):,} tokens in, "
-                                   f"{event.get('tokens_out', 0):,} out)")
+        return _spoken(event["key"]), f"no answer{cost}: {event['error']}"
+    cached = f", {event['tokens_cached']:,} of them cached" if event.get("tokens_cached") else ""
+    return _spoken(event["key"]), (f"is answered ({event.get('tokens_in', 0):,} tokens in{cached}, "
+                                   f"{event.get('tokens_out', 0):,} out{cost})")
 
 
 def _observed(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
@@ -160,7 +165,7 @@ def _ended(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
 
 
 OUTCOMES = {"success": "success", "failure": "no success", "stopped": "stopped", "interrupted": "interrupted",
-            "until": "at the step asked for", "budget": "a cap is reached", "endpoint": "no endpoint",
+            "until": "at the step asked for", "budget": "a cap is reached", "endpoint": "no model answers",
             "running": "running", "killed": "killed", "damaged": "damaged"}
 """How a run stands → in words."""
 

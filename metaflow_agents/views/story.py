@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -12,9 +13,10 @@ from metaflow_agents.journal.outline import Outline
 from metaflow_agents.journal.values import Values
 from metaflow_agents.schema.payload import Collection, Files
 from metaflow_agents.schema.program import Program
-from metaflow_agents.views.minutes import OUTCOMES, models_told
+from metaflow_agents.views.cast import cast, cast_told
+from metaflow_agents.views.minutes import OUTCOMES
 from metaflow_agents.views.page import Page, safe, table
-from metaflow_agents.views.wording import amount, duration, moment
+from metaflow_agents.views.wording import amount, duration, moment, money
 
 _SANDBOXES = {"none": "none: commands run unconfined"}
 _STYLES = {"success": "green", "until": "green", "running": "cyan"}
@@ -61,8 +63,13 @@ class Told:
             "activations": glance.activations,
             "calls": glance.calls,
             "tokens": glance.tokens,
+            "tokens_cached": glance.tokens_cached,
+            "cost": glance.usd,
+            "estimated": glance.estimated > 0,
+            "unpriced": glance.unpriced,
             "models": dict(run.models),
             "sandbox": run.sandbox,
+            "roles": cast(self.program.sop, run.models),
             "artifacts": {name: {"version": len(made), "made_by": made[-1].firing, **self._where(name, made[-1].payload)}
                           for name, made in run.versions.items() if name not in self.program.sop.inputs},
             "steps": {name: run.fired.get(name, 0) for name in self.program.sop.steps},
@@ -84,7 +91,8 @@ def ending_lines(told: Told, page: Page) -> list[str]:
     """What stands at the end of `sop run` and `sop resume`."""
     word, colon, reason = _standing(told).partition(":")
     style = _STYLES.get(told.standing, "red")
-    lines = [f"{page.paint(told.name, 'bold')}: {page.paint(word, style, 'bold')}{colon}{safe(reason)}", *_made(told, page)]
+    lines = [f"{page.paint(told.name, 'bold')}: {page.paint(word, style, 'bold')}{colon}{safe(reason, lines=True)}",
+             *_made(told, page)]
     never = told.outline.never
     if never:
         lines += ["never fired:", *table([[name, why] for name, why in never.items()], page, indent="  ")]
@@ -102,14 +110,14 @@ def show_lines(told: Told, history: Standing, page: Page) -> list[str]:
         ["state", _standing(told)],
         ["began", f"{moment(glance.began)}, under way for {duration(glance.seconds)}"],
         ["cost", _cost(told)],
-        ["models", models_told(run.models) or "none"],
+        *[["" if number else "models", line] for number, line in enumerate(cast_told(told.program.sop, run.models) or ["none"])],
         *([["sandbox", _SANDBOXES.get(run.sandbox, run.sandbox)]] if run.sandbox else []),
         ["folder", f"{told.folder}/"],
         ["history", _history(told, history)],
         ["journal", str(told.journal)],
     ]
     lines = [page.paint(told.name, "bold")]
-    lines += [line for word, fact in facts for line in page.wrapped(safe(fact), f"  {word:<9}")]
+    lines += [line for word, fact in facts for line in page.wrapped(safe(fact, lines=True), f"  {word:<9}")]
     lines += ["", *(_made(told, page) or ["nothing was made"])]
     rows = [[name, amount(run.fired[name], "firing") if name in run.fired else "never",
              _items(told, name) if name in run.fired else run.never.get(name, "")] for name in told.program.sop.steps]
@@ -147,7 +155,12 @@ def _items(told: Told, step: str) -> str:
 
 def _cost(told: Told) -> str:
     glance = told.outline.glance
-    return f"{amount(glance.calls, 'call')}, {amount(glance.tokens, 'token')}, {amount(glance.activations, 'activation')}"
+    paid = [money(glance.cost, glance.estimated)] if glance.cost else []
+    if glance.unpriced and paid:
+        paid[0] += f" and {amount(glance.unpriced, 'call')} whose price is not known"
+    cached = f" ({glance.tokens_cached:,} of them cached)" if glance.tokens_cached else ""
+    return ", ".join([*paid, amount(glance.calls, "call"), f"{amount(glance.tokens, 'token')}{cached}",
+                      amount(glance.activations, "activation")])
 
 
 def _standing(told: Told) -> str:
@@ -204,7 +217,9 @@ def _onward(told: Told, page: Page) -> list[str]:
     if told.standing == "success":
         pass
     elif told.standing == "budget":
-        ways.insert(0, (f"sop resume {told.name} --budget {_cap(told)}=…{where}", "goes on with a higher cap"))
+        measure = _cap(told)
+        ways.insert(0, (f"sop resume {told.name} --budget {measure}=…{where}", "goes on with a higher cap") if measure else
+                    (f"sop resume {told.name} --accept-changes{where}", "goes on once the SOP gives it a higher cap"))
     elif told.standing == "failure":
         at = told.outline.last or "FIRING"
         ways.insert(0, (f"sop fork {told.name} --at {at}{where}", "branches off before a firing"))
@@ -213,5 +228,7 @@ def _onward(told: Told, page: Page) -> list[str]:
     return table(ways, page, indent="  ", styles={0: lambda _: "cyan"})
 
 
-def _cap(told: Told) -> str:
-    return next((measure for measure in ("tokens", "calls", "time") if measure in told.outline.glance.reason), "tokens")
+def _cap(told: Told) -> str | None:
+    """The measure of the run's own cap that was reached; None where it was a role's or a step's."""
+    found = re.search(r"--budget (usd|tokens|calls|time)=", told.outline.glance.reason)
+    return None if found is None else found[1]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from functools import lru_cache
 
+from metaflow_agents.models.tariff import dollars
+
 
 def duration(seconds: float) -> str:
     """`0.4 s`, `12 s`, `3 min 05 s`, `2 h 07 min`."""
@@ -29,6 +31,11 @@ def short(number: int) -> str:
         if number >= size:
             return f"{number / size:.1f}".removesuffix(".0") + letter
     return str(number)
+
+
+def money(cost: int, bound: int = 0) -> str:
+    """Picodollars: `$0.42`, or `at most $0.42` where some of it (`bound` picodollars) is an upper bound."""
+    return f"at most {dollars(cost)}" if bound else dollars(cost)
 
 
 def clock(at: float) -> str:

@@ -18,8 +18,8 @@ from metaflow_agents.models.endpoint.refusals import Asker, UnknownModel
 from metaflow_agents.models.endpoint.wording import line
 from metaflow_agents.models.faults import CallFailed
 from metaflow_agents.models.port import MAX_TOKENS, ModelRequest, Reply, Traits
+from metaflow_agents.models.prices import tariff_for
 from metaflow_agents.models.structured import as_asked
-from metaflow_agents.models.tariff import Flat
 from metaflow_agents.schema.sop import EndpointModel
 
 OPENAI = "https://api.openai.com/v1"
@@ -52,7 +52,7 @@ class Endpoint:
     def __init__(self, spec: EndpointModel, key: str | None, url: str) -> None:
         parameters = {**({} if spec.temperature is None else {"temperature": spec.temperature}), **spec.parameters}
         self.traits = Traits(endpoint=url, max_tokens=spec.max_tokens or MAX_TOKENS, parameters=parameters,
-                             tariff=None if spec.price is None else Flat.of(spec.price))
+                             tariff=tariff_for(spec.name, url, spec.price, spec.parameters))
         self.url = url
         self._key, self._silence = key, spec.timeout or SILENCE
         self._asker = Asker(spec.name, url, spec.key or "OPENAI_API_KEY", key)

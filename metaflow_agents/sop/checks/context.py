@@ -14,7 +14,7 @@ from metaflow_agents.prompts import Analysis
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.results import FAILURE, JUNIT_RESULT, RUN_RESULT
 from metaflow_agents.schema.shape import Shape
-from metaflow_agents.schema.sop import DOERS, NAME_PATTERN, SOP, Step
+from metaflow_agents.schema.sop import DOERS, NAME_PATTERN, SOP, EndpointModel, Step
 from metaflow_agents.sop.codes import CODES
 from metaflow_agents.sop.graph import artifact_of, makes, reads
 from metaflow_agents.sop.load import LoadedSOP
@@ -34,6 +34,8 @@ class Context:
     """Where the user's Python modules are looked for, before `sys.path`."""
     reading: tuple[Problem, ...] = ()
     """What was found while the files were read."""
+    models: Mapping[str, str | EndpointModel] = field(default_factory=dict)
+    """Models of the user's configuration."""
     problems: list[Problem] = field(default_factory=list)
     mended: dict[str, str] = field(default_factory=dict)
     """Misspelt artifact → the one that was surely meant, so that one slip is told once."""

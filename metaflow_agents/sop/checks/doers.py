@@ -10,18 +10,16 @@ from metaflow_agents.errors import did_you_mean, nearest
 from metaflow_agents.sandbox.command import CommandWritten, is_pytest, parse_argv, parse_parse
 from metaflow_agents.schema.shape import Shape
 from metaflow_agents.schema.sop import DOERS, NAME_PATTERN, Step
-from metaflow_agents.sop.checks.calls import check_python_model
 from metaflow_agents.sop.checks.context import Context, Place
 from metaflow_agents.sop.checks.expressions import step_scope, template
 
 FITS = {"task": ("role",), "strategy": ("role",), "check": ("role",), "model": ("role",), "parse": ("run",), "args": ("call",)}
 LATER_STRATEGIES = ("self_consistency", "react", "reflexion", "tree_of_thoughts", "plan_and_execute", "task_queue", "route",
                     "debate", "solver", "hindsight")
-_ENDPOINT = re.compile(r"(openai|replay|http|https):.*|manual")
 
 
 def check_doers(c: Context) -> None:
-    """Each step's doer and what hangs on it, and the SOP's models."""
+    """Each step's doer and what hangs on it."""
     for name, step in c.sop.steps.items():
         _doer(c, name, step)
         if name in c.doers:
@@ -34,7 +32,6 @@ def check_doers(c: Context) -> None:
         if step.check:
             _check(c, name, step)
         _strategy(c, name, step)
-    _models(c)
 
 
 def _doer(c: Context, name: str, step: Step) -> None:
@@ -172,31 +169,3 @@ def _parameters(c: Context, spot: Place, strategy: str, given: Mapping[str, Any]
         c.say("strategy-parameter", spot, f"the strategy `{strategy}` wants {listed}", f"write `{{{strategy}: {{{wanted}}}}}`",
               key=at_key)
 
-
-def _models(c: Context) -> None:
-    for name, model in c.sop.models.items():
-        if isinstance(model, str):
-            check_model(c, ("models", name), model, named=False)
-    for name, role in c.sop.roles.items():
-        if role.model is not None:
-            check_model(c, ("roles", name, "model"), role.model)
-    for name, step in c.sop.steps.items():
-        if step.model is not None:
-            check_model(c, ("steps", name, "model"), step.model)
-    for name, case in c.sop.tests.items():
-        if "model" in case.model_fields_set:
-            check_model(c, ("tests", name, "model"), case.model)
-
-
-def check_model(c: Context, where: Place, model: str, *, named: bool = True) -> None:
-    """A model is a name under `models`, `dry`, or a Python function."""
-    if model == "dry" or (named and model in c.sop.models):
-        return
-    if model.startswith("python:"):
-        check_python_model(c, where, model)
-    elif _ENDPOINT.fullmatch(model):
-        c.say("not-built", where, f"the model `{model}` is not built in this version", "write `dry`, or `python:MODULE:FUNCTION`")
-    else:
-        names = [*(c.sop.models if named else ()), "dry"]
-        c.say("unknown-model", where, f"`{model}` is no model",
-              f"write `python:MODULE:FUNCTION`, or a name; {did_you_mean(model, names)}")

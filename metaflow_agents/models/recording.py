@@ -1,0 +1,204 @@
+"""What a run's calls were and what came back, as a file of its own: made from a journal, read by `replay:`.
+
+One JSON value a line, in canonical form, so that a difference between two recordings reads well:
+
+    {"recording":1,"sop":"company","inputs":{…},"answered_by":"…","date":"2026-01-31","models":{…},"package":"0.1.0"}
+    {"key":"write_prd@1~0/turn.0","messages":[…],"model":"openai:NAME","prompt":"…","reply":{"text":"…",…}}
+
+A call that failed for good has `failed` in place of `reply`. Schema, tools and the answer's bound stand there where they are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from metaflow_agents.errors import JournalError, UsageError
+from metaflow_agents.journal.glance import RawJournal
+from metaflow_agents.models.port import MAX_TOKENS, Reply
+from metaflow_agents.schema.keys import parse_activation
+from metaflow_agents.schema.model import canonical, digest
+
+VERSION = 1
+ENDING = ".jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """One call. `asked` is what its prompt was made of: messages, schema, tools. Either a reply, or why there was none."""
+
+    key: str
+    prompt: str
+    model: str
+    asked: Mapping[str, Any]
+    reply: Reply | None = None
+    failed: str | None = None
+    max_tokens: int = MAX_TOKENS
+
+    def line(self) -> bytes:
+        """Its line of a recording."""
+        asked = {name: value for name, value in self.asked.items() if value is not None and value != []}
+        ended = {"failed": self.failed} if self.reply is None else {"reply": _plain(self.reply)}
+        bound = {"max_tokens": self.max_tokens} if self.max_tokens != MAX_TOKENS else {}
+        return canonical({"key": self.key, "prompt": self.prompt, "model": self.model, **asked, **ended, **bound}) + b"\n"
+
+
+@dataclass(slots=True)
+class Recording:
+    """The calls of a run, by key and prompt; `told` is the header, empty where a journal was read."""
+
+    name: str
+    told: dict[str, Any] = field(default_factory=dict)
+    calls: dict[str, dict[str, Recorded]] = field(default_factory=dict)
+
+    def add(self, call: Recorded) -> None:
+        """One more call; it goes before an earlier one to the same prompt."""
+        self.calls.setdefault(call.key, {})[call.prompt] = call
+
+    def lines(self) -> Iterator[bytes]:
+        """The recording as a file."""
+        yield canonical(self.told) + b"\n"
+        for call in (call for calls in self.calls.values() for call in calls.values()):
+            yield call.line()
+
+
+def read_recording(path: Path) -> Recording:
+    """The recording in a `.jsonl` file or in a run's journal. Raises JournalError for one that can't be read."""
+    if path.suffix == ENDING:
+        return _parsed(path)
+    with RawJournal(path) as journal:
+        return recorded(journal)
+
+
+def recorded(journal: RawJournal) -> Recording:
+    """The calls of a run that ended: in the order of firings, items and turns, whatever came back first."""
+    found: dict[tuple[str, int], Recorded] = {}
+    fired: dict[str, int] = {}
+    items: dict[str, dict[str, int]] = {}
+    for _, event in journal.events("fired", "reserved", "settled"):
+        if event["kind"] == "fired":
+            firing = f"{event['step']}@{event['round']}"
+            fired[firing] = len(fired)
+            items[firing] = {key: place for place, key in enumerate(event.get("items") or ())}
+        elif event["kind"] == "reserved":
+            asked = json.loads(journal.blob(event["request"]))
+            found[event["key"], event.get("try", 0)] = Recorded(
+                event["key"], _fingerprint(asked), event["model"], _asked(asked), max_tokens=asked.get("max_tokens", MAX_TOKENS))
+        else:
+            _settle(journal, event, found)
+
+    def place(call: Recorded) -> tuple[int, int, int, str]:
+        at = parse_activation(call.key)
+        return fired.get(at.firing, 0), items.get(at.firing, {}).get(at.item or "", 0), at.attempt, call.key
+
+    recording = Recording(journal.path.stem)
+    for call in sorted((call for call in found.values() if call.reply is not None or call.failed is not None), key=place):
+        recording.add(call)
+    return recording
+
+
+def _settle(journal: RawJournal, event: Mapping[str, Any], found: dict[tuple[str, int], Recorded]) -> None:
+    """How a try ended; one after which the call was tried again, or the run stopped, is no answer."""
+    at = event["key"], event.get("try", 0)
+    call = found[at]
+    if event.get("reply"):
+        reply = Reply(**json.loads(journal.blob(event["reply"])))
+        found[at] = Recorded(call.key, call.prompt, call.model, call.asked, reply, max_tokens=call.max_tokens)
+    elif not event.get("again") and not event.get("stops"):
+        tried = f" (after {at[1] + 1} tries)" if at[1] else ""              # as the attempt was told of it
+        found[at] = Recorded(call.key, call.prompt, call.model, call.asked, failed=f"{event.get('error', '')}{tried}",
+                             max_tokens=call.max_tokens)
+
+
+def record(journal: RawJournal, answered_by: str) -> bytes:
+    """A run's recording as a file: `answered_by` tells in a person's words who answered.
+
+    Raises UsageError for a run whose calls stand in part in another run's journal.
+    """
+    opened = next((event for _, event in journal.events("run_opened")), None)
+    if opened is None:
+        raise UsageError(f"run `{journal.path.stem}` was killed before it began: there is nothing to record")
+    for _, event in journal.events("finished"):
+        if event.get("reused_from"):
+            other = event["reused_from"].partition(":")[0]
+            raise UsageError(f"{event['activation']} was taken over from run `{other}`, whose calls this journal does not hold: "
+                             "record a run that was made without `--from`")
+    recording = recorded(journal)
+    if not recording.calls:
+        raise UsageError(f"run `{journal.path.stem}` asked no model: there is nothing to record")
+    program = json.loads(journal.blob(opened["compiled"]))
+    recording.told = {
+        "recording": VERSION, "sop": program["sop"]["sop"], "inputs": _inputs(journal, program["sop"].get("inputs", {})),
+        "answered_by": answered_by, "models": opened.get("models", {}), "package": opened.get("package", ""),
+        "date": datetime.fromtimestamp(opened.get("at", 0.0), UTC).date().isoformat()}
+    return b"".join(recording.lines())
+
+
+def save(journal: RawJournal, file: Path, answered_by: str) -> int:
+    """Writes a run's recording, whole or not at all, and returns how many calls it has. Raises UsageError, OSError."""
+    data = record(journal, answered_by)
+    part = file.with_name(f".{file.name}.part")
+    part.write_bytes(data)
+    part.replace(file)
+    return data.count(b"\n") - 1
+
+
+def _inputs(journal: RawJournal, declared: Mapping[str, Any]) -> dict[str, Any]:
+    """What the run was given: values, and of folders the names of their files."""
+    found: dict[str, Any] = {}
+    for _, event in journal.events("committed"):
+        if event.get("firing") is None:
+            for version in event.get("versions", ()):
+                if version["artifact"] in declared:
+                    held = json.loads(journal.blob(version["payload"]))
+                    found[version["artifact"]] = held["value"] if held.get("kind") == "data" else list(held.get("files", ()))
+    return found
+
+
+def _asked(request: Mapping[str, Any]) -> dict[str, Any]:
+    return {"messages": request["messages"], "schema": request.get("schema"), "tools": request.get("tools") or []}
+
+
+def _fingerprint(request: Mapping[str, Any]) -> str:
+    """As `ModelRequest.prompt` makes it."""
+    return digest(canonical(_asked(request)))[:32]
+
+
+def _plain(reply: Reply) -> dict[str, Any]:
+    said = {"value": reply.value} if reply.text is None else {"text": reply.text}
+    counts = {"tokens_in": reply.tokens_in, "tokens_out": reply.tokens_out, "tokens_cached": reply.tokens_cached}
+    marks = {"estimated": reply.estimated, "cut": reply.cut}
+    return {**said, **{name: told for name, told in {**counts, **marks}.items() if told}}
+
+
+def _parsed(path: Path) -> Recording:
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        raise JournalError(f"can't read the recording {path}: {error.strerror}") from error
+    number = 0
+    try:
+        told = json.loads(lines[0]) if lines else {}
+        if not isinstance(told, dict) or told.get("recording") != VERSION:
+            raise UsageError(f"{path} is no recording that this version reads: its first line has to hold `\"recording\":"
+                             f"{VERSION}`; `sop export RUN --recording FILE` makes one")
+        recording = Recording(path.name, told)
+        while (number := number + 1) < len(lines):
+            recording.add(_call(json.loads(lines[number])))
+        return recording
+    except (ValueError, KeyError, TypeError) as error:
+        raise JournalError(f"the recording {path} is damaged at line {number + 1}: {error}; take it anew from its repository, or "
+                           "record it anew: `sop export RUN --recording FILE`") from error
+
+
+def _call(line: Mapping[str, Any]) -> Recorded:
+    asked = _asked(line)
+    if _fingerprint(asked) != line["prompt"]:
+        raise ValueError(f"the prompt of {line['key']} is not the one that was answered")
+    reply = Reply(**line["reply"]) if "reply" in line else None
+    bound = line.get("max_tokens", MAX_TOKENS)
+    return Recorded(line["key"], line["prompt"], line["model"], asked, reply, line.get("failed"), bound)

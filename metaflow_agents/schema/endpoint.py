@@ -1,0 +1,98 @@
+"""What a written endpoint model has to keep to besides the types of its keys."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from metaflow_agents.schema.sop import EndpointModel
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_REFERENCE = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?")
+_SECRET = re.compile(
+    r"(sk|pk|rk)-.*|(sk|gsk|hf|ghp|xai|r8|nvapi)_\w{16,}|AIza.*|[0-9a-f]{32,}|(?=.*[a-z])(?=.*[A-Z])(?=.*\d)[\w+/=.-]{20,}")
+_HABITS = ("/chat/completions", "/completions", "/responses", "/models", "/embeddings")
+OWN: dict[str, str] = {
+    "model": "`name` says it",
+    "temperature": "`temperature` is a key of its own",
+    "max_tokens": "`max_tokens` is a key of its own",
+    "max_completion_tokens": "write `max_tokens`",
+    "messages": "the prompt is built from the role and the step",
+    "response_format": "the form of the answer follows from the artifact",
+    "stream": "answers are streamed where somebody looks",
+    "stream_options": "answers are streamed where somebody looks",
+    "tools": "tools come with acting tools",
+    "tool_choice": "tools come with acting tools",
+    "functions": "tools come with acting tools",
+    "function_call": "tools come with acting tools",
+    "n": "a call has one answer",
+}
+"""Parameters of the protocol that this package sets itself, and what to do instead."""
+
+
+class Fault(NamedTuple):
+    """One thing wrong with a model: where in it, what, and the mend. Neither ever holds what may be a key."""
+
+    code: str
+    at: tuple[str, ...]
+    message: str
+    mend: str
+
+
+def faults(model: EndpointModel) -> Iterator[Fault]:
+    """All that is wrong with a model's endpoint, key and parameters."""
+    if model.endpoint is not None:
+        yield from _endpoint(model.endpoint)
+    if model.key is not None:
+        yield from _key(model.key)
+    for parameter in model.parameters:
+        if parameter in OWN:
+            yield Fault("model-parameter", ("parameters", parameter), f"`{parameter}` is set by the engine itself",
+                        f"remove it; {OWN[parameter]}")
+
+
+def url_fault(url: str) -> tuple[str, str] | None:
+    """What is wrong with a base URL, and the mend; None where it is fine. What may be a password is not repeated."""
+    at = ("a base URL has no user name and no password: it would stand in the journal",
+          "remove them; `key: NAME` names the environment variable that holds a key")
+    parts = None
+    try:
+        parts = urlsplit(url)
+        port_fine = parts.port is None or parts.port > 0
+    except ValueError:
+        port_fine = False
+    if parts is not None and parts.username is not None:
+        return at
+    if url.startswith("$"):
+        return f"`{url}` is not replaced by the variable's value", "leave `endpoint` out to use OPENAI_BASE_URL"
+    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname or not port_fine or re.search(r"\s", url):
+        mend = f"write `http://{url}`" if re.fullmatch(r"[\w.-]+(:\d+)?(/\S*)?", url) else "write like `http://localhost:8000/v1`"
+        return f"`{url}` is no address of an endpoint", mend
+    if parts.query or parts.fragment:
+        return f"`{url}` holds more than a base URL", f"write `{url.partition('?')[0].partition('#')[0]}`"
+    path = url.rstrip("/")
+    for habit in _HABITS:
+        if path.endswith(habit):
+            return f"`{url}` is the address of one call; the base URL is the part before", f"write `{path.removesuffix(habit)}`"
+    return None
+
+
+def _endpoint(url: str) -> Iterator[Fault]:
+    fault = url_fault(url)
+    if fault is not None:
+        yield Fault("model-endpoint", ("endpoint",), *fault)
+
+
+def _key(key: str) -> Iterator[Fault]:
+    told = "`key` names the environment variable that holds the key"
+    if reference := _REFERENCE.fullmatch(key):
+        yield Fault("model-key", ("key",), f"{told}; it is no reference to one", f"write `key: {reference[1]}`")
+    elif _SECRET.fullmatch(key):
+        yield Fault("model-key", ("key",), f"{told}, and this looks like a key itself: keys are never written in a SOP",
+                    "revoke it where it was made, put the new one into the environment, and name the variable: "
+                    "`key: NAME_OF_VARIABLE`")
+    elif not _VARIABLE.fullmatch(key):
+        yield Fault("model-key", ("key",), f"{told}, and this is no name of one",
+                    "write its name, like `key: OPENROUTER_API_KEY`; a key itself is never written in a SOP")

@@ -1,0 +1,67 @@
+"""Models: they exist by their form, endpoints are base URLs, keys are names of variables, and tests need no endpoint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from metaflow_agents.models import ways
+from metaflow_agents.schema.endpoint import faults
+from metaflow_agents.schema.sop import EndpointModel
+from metaflow_agents.sop.checks.calls import check_python_model
+from metaflow_agents.sop.checks.context import Context, Place
+
+_IN_TESTS = "write `dry`, `python:FILE.py:function` or `replay:FILE.jsonl`: `sop test` is free of charge, and works offline"
+
+
+def check_models(c: Context) -> None:
+    """Every model of the SOP, its roles, its steps and its tests."""
+    for name, model in c.sop.models.items():
+        if isinstance(model, EndpointModel):
+            for fault in faults(model):
+                c.say(fault.code, ("models", name, *fault.at), fault.message, fault.mend, key=fault.code == "model-parameter")
+        else:
+            _text(c, ("models", name), model, named=False)
+    for name, role in c.sop.roles.items():
+        if role.model is not None:
+            _text(c, ("roles", name, "model"), role.model)
+    for name, step in c.sop.steps.items():
+        if step.model is not None:
+            _text(c, ("steps", name, "model"), step.model)
+    for name, case in c.sop.tests.items():
+        if "model" in case.model_fields_set:
+            _text(c, ("tests", name, "model"), case.model)
+            if _has_endpoint(c, case.model):
+                c.say("model-in-test", ("tests", name, "model"),
+                      f"the test `{name}` would ask `{case.model}`, which has an endpoint", _IN_TESTS)
+
+
+def _text(c: Context, where: Place, model: str, *, named: bool = True) -> None:
+    """A model's text: a name under `models`, or one of the forms."""
+    if named and (model in c.sop.models or model in c.models):
+        return
+    if not ways.is_form(model):
+        c.say("unknown-model", where, f"`{model}` is no model", ways.mend(model, (*c.sop.models, *c.models) if named else ()))
+    elif model.startswith("python:"):
+        check_python_model(c, where, model)
+    elif model.startswith("replay:"):
+        recording, comma, other = model.removeprefix("replay:").partition(",")
+        _recording(c, where, recording)
+        if comma:
+            _text(c, where, other)
+
+
+def _recording(c: Context, where: Place, written: str) -> None:
+    """A recording that is a file has to be there; whether there is a run of a name, only its workspace knows."""
+    if written.endswith((".jsonl", ".db")) and not any((folder / Path(written).expanduser()).is_file() for folder in c.folders):
+        c.say("recording-not-found", where, f"there is no recording `{written}`", "write its path from the SOP's folder; "
+              "`sop export RUN --recording FILE` makes one")
+
+
+def _has_endpoint(c: Context, model: str | EndpointModel) -> bool:
+    if isinstance(model, EndpointModel):
+        return True
+    found = c.sop.models.get(model, c.models.get(model))
+    if found is not None:
+        return _has_endpoint(c, found) if found != model else False
+    other = model.removeprefix("replay:").partition(",")[2] if model.startswith("replay:") else ""
+    return model.startswith("openai:") or bool(other and _has_endpoint(c, other))

@@ -1,0 +1,44 @@
+"""Which model each role has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from metaflow_agents.schema.sop import NAME_PATTERN, SOP
+from metaflow_agents.views.page import Page, safe
+from metaflow_agents.views.wording import clock
+
+
+def cast(sop: SOP, models: Mapping[str, str]) -> dict[str, str]:
+    """Who asks → which model, in the order of the file: a role, or `ROLE in STEP` where the step names one of its own.
+
+    `models` is what the journal says: name → model in words, `*` for everybody who is not named.
+    """
+    found: dict[str, str] = {}
+    for name, step in sop.steps.items():
+        if step.role is None:
+            continue
+        plain = re.fullmatch(NAME_PATTERN, step.role) is not None
+        for role in [step.role] if plain else list(sop.roles):
+            own = sop.roles[role].model if role in sop.roles else None
+            asked = models.get(step.model or own or "default", models.get("*", ""))
+            found[role if step.model is None else f"{role if plain else 'any role'} in {name}"] = asked
+    return {who: model for who, model in found.items() if model}
+
+
+def cast_told(sop: SOP, models: Mapping[str, str]) -> list[str]:
+    """A line for each model: `dry` where everybody has it, else `engineer, architect: openai:NAME`."""
+    found = cast(sop, models)
+    if len(set(found.values())) <= 1:
+        return list(dict.fromkeys(found.values()))
+    by_model: dict[str, list[str]] = {}
+    for who, model in found.items():
+        by_model.setdefault(model, []).append(who)
+    return [f"{', '.join(who)}: {model}" for model, who in by_model.items()]
+
+
+def cast_lines(sop: SOP, models: Mapping[str, str], at: float, page: Page) -> list[str]:
+    """The minutes of who has which model, at a run's start. Where everybody has the same one, its first minute says it already."""
+    told = cast_told(sop, models)
+    return [page.fitted(f"{clock(at)}  {safe(line)}") for line in told] if len(told) > 1 else []
