@@ -20,13 +20,18 @@ SECRET = "sk-very-secret-0123456789"
 LOCAL = "http://localhost:8000/v1"
 SOP = """
     sop: desk
-    models: {default: {name: qwen3, endpoint: "http://localhost:8000/v1", temperature: 0.25, parameters: {seed: 7}}, strong: "openai:big"}
+    models:
+      default: {name: qwen3, endpoint: "http://localhost:8000/v1", temperature: 0.25, parameters: {seed: 7}}
+      strong: "openai:big"
     roles: {ann: {profile: You write.}, bob: {profile: You judge., model: strong}}
     artifacts: {one: {}, two: {}}
     steps:
       first: {role: ann, makes: one}
       second: {role: bob, needs: [one], makes: two}
 """
+
+
+UNNAMED = SOP[:SOP.index("    models:")] + SOP[SOP.index("    roles:"):].replace(", model: strong", "")
 
 
 class Adapter:
@@ -168,13 +173,17 @@ def test_one_model_is_made_once(adapter: Adapter) -> None:
 
 # -- secrets
 
+def files_with(text: str, folder: Path) -> list[Path]:
+    return [file for file in folder.rglob("*") if file.is_file() and text.encode() in file.read_bytes()]
+
+
 async def test_a_key_stands_nowhere(adapter: Adapter, tmp_path: Path) -> None:
     env = settings(OPENAI_API_KEY=SECRET, MY_KEY=f"{SECRET}-2")
     assert SECRET not in repr(env) and env.variable("MY_KEY") == f"{SECRET}-2" and env.variable("OTHER") is None
     path = write(tmp_path, SOP.replace("name: qwen3", "name: qwen3, key: MY_KEY"))
     result = await run(path, workspace=tmp_path, settings=env)
     assert result.ok and [key for _, key, _ in adapter.made] == [f"{SECRET}-2", SECRET]
-    assert not [file for file in tmp_path.rglob("*") if file.is_file() and SECRET.encode() in file.read_bytes()]
+    assert not files_with(SECRET, tmp_path)
 
 
 # -- the journal, and a resume
@@ -213,8 +222,7 @@ async def test_a_changed_model_is_told_as_a_change_of_the_sop(adapter: Adapter, 
 
 
 async def test_a_resume_keeps_what_was_given_and_what_the_environment_said(adapter: Adapter, tmp_path: Path) -> None:
-    path = write(tmp_path, SOP.replace("models:", "description:").replace("{default", "'{default").replace("big\"}", "big\"}'")
-                 .replace(", model: strong", ""))
+    path = write(tmp_path, UNNAMED)
     env = settings(OPENAI_BASE_URL=LOCAL, SOP_MODEL="openai:small")
     name = (await run(path, workspace=tmp_path, settings=env, until="first")).name
     (opened,) = events(tmp_path, name, RunOpened)
@@ -235,7 +243,7 @@ async def test_a_moved_server_is_found_by_the_variable(adapter: Adapter, tmp_pat
 async def test_the_users_own_model_is_kept_with_the_run(adapter: Adapter, tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(f"models: {{strong: {{name: mine, endpoint: '{LOCAL}', temperature: 0.5}}}}\n")
     env = Settings(configuration=tmp_path / "config.yaml")
-    path = write(tmp_path, SOP.replace(', strong: "openai:big"', ""))
+    path = write(tmp_path, SOP.replace('      strong: "openai:big"\n', ""))
     name = (await run(path, workspace=tmp_path, settings=env, until="first")).name
     (opened,) = events(tmp_path, name, RunOpened)
     assert opened.chosen == {"strong": EndpointModel(name="mine", endpoint=LOCAL, temperature=0.5)}
