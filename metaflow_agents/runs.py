@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version as installed
@@ -119,6 +120,7 @@ class Run:
         self.folder = None if home is None else home / name
         self._options, self._open, self._first, self._blobs = options, journal, first, dict(blobs)
         self._joined: Assembly | None = None
+        self._opened = AsyncExitStack()                        # what models own
         self._work: asyncio.Task[RunEnded] | None = None       # what `stop` cancels
         self._task: asyncio.Task[RunEnded] | None = None       # ends after it, with the run's last event; nobody cancels it
 
@@ -176,6 +178,7 @@ class Run:
         try:
             await journal.append(*self._first(journal), blobs=self._blobs)
             self._joined = assemble(self.program, journal, self._options, folder=self.folder)
+            await self._opened.enter_async_context(self._options.models.open())
         except BaseException:
             await journal.close()
             self._leave_earlier()
@@ -193,7 +196,10 @@ class Run:
         finally:
             self.bus.close()
             self._leave_earlier()
-            await self.journal.close()
+            try:
+                await self._opened.aclose()
+            finally:
+                await self.journal.close()
 
     def _leave_earlier(self) -> None:
         if self._options.earlier is not None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from metaflow_agents.agent import strategies
 from metaflow_agents.agent.blocks import apply_blocks, parse_blocks
+from metaflow_agents.agent.continuing import whole
 from metaflow_agents.agent.conversation import Conversations
 from metaflow_agents.agent.strategies.port import Ask, Messages
 from metaflow_agents.doers.acceptance import Acceptance
@@ -83,12 +84,21 @@ class RoleAgent:
         its = traits(model)
         files = bool(self._sop.artifacts[step.makes.artifact].files)
 
-        async def ask(branch: str, messages: Messages, *, structured: bool = True) -> Reply:
-            schema = self._acceptance.schema(step.makes.artifact) if structured else None
+        async def send(branch: str, messages: Messages, schema: Mapping[str, Any] | None, patterns: tuple[str, ...]) -> Reply:
             return await self._caller.ask(model, ModelRequest(
                 key=f"{activation.key}/{branch}", role=role, step=activation.key.step, messages=messages, model=model.name,
-                schema=schema, patterns=activation.patterns if files and structured else (), max_tokens=its.max_tokens,
-                parameters=its.parameters))
+                schema=schema, patterns=patterns, max_tokens=its.max_tokens, parameters=its.parameters))
+
+        async def ask(branch: str, messages: Messages, *, structured: bool = True) -> Reply:
+            schema = self._acceptance.schema(step.makes.artifact) if structured else None
+            reply = await send(branch, messages, schema, activation.patterns if files and structured else ())
+            if not reply.cut:
+                return reply
+
+            async def more(part: str, messages: Messages) -> Reply:
+                return await send(f"{branch}/{part}", messages, None, ())
+
+            return await whole(reply, messages, more, its.max_tokens, None if schema == {"type": "string"} else schema)
         return ask
 
     async def _mended(self, step: Step, activation: Activation, ask: Ask, messages: Messages, reply: Reply) -> tuple[Work, str]:

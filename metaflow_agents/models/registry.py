@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,16 @@ class Models:
     def at_terminal(self) -> bool:
         """Whether one of them asks the person at this terminal, who can't look at a board then."""
         return any(getattr(model, "at_terminal", False) for model in (self._everybody, *self._named.values()))
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """Those that own something (connections to an endpoint) keep it for as long as this is entered."""
+        async with AsyncExitStack() as stack:
+            everyone = [*self._named.values(), *([] if self._everybody is None else [self._everybody])]
+            for model in {id(model): model for model in everyone}.values():
+                if isinstance(model, AbstractAsyncContextManager):
+                    await stack.enter_async_context(model)
+            yield
 
     def of(self, name: str | None) -> Model:
         """The model for a name that a step or a role gives (None: the default). Raises ModelMissing."""

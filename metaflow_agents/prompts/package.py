@@ -10,7 +10,8 @@ from metaflow_agents.errors import SOPNotFound, did_you_mean
 
 @cache
 def package_template(name: str) -> str:
-    """The text of a template of the package: `material`, `activation`, `output_format`, `repair`, `role`, `chain_of_thought`.
+    """The text of a template of the package: `material`, `activation`, `output_format`, `repair`, `more`, `role`,
+    `chain_of_thought`.
 
     Raises SOPNotFound, naming those that exist.
     """

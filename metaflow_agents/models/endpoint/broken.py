@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 from typing import TYPE_CHECKING
 
+from metaflow_agents.models.endpoint.wording import line
 from metaflow_agents.models.faults import CallFailed
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def broken(error: BaseException, url: str, learned: Learned, silence: float) -> 
 
     causes = _causes(error)
     at = f"the endpoint {url}"
-    said = next((str(cause) for cause in reversed(causes) if str(cause)), type(error).__name__)
+    said = line(next((str(cause) for cause in reversed(causes) if str(cause)), type(error).__name__))
     if any(isinstance(cause, aiohttp.ClientConnectorCertificateError | ssl.SSLCertVerificationError) for cause in causes):
         return CallFailed(f"the certificate of {at} is not trusted: {said}", then="stop", charged=0, refused=True)
     if any(isinstance(cause, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError | httpx2.UnsupportedProtocol
@@ -38,6 +39,10 @@ def broken(error: BaseException, url: str, learned: Learned, silence: float) -> 
         return CallFailed(f"{at} said nothing for {silence:g} s", then="again", charged=None)
     if isinstance(error, httpx2.DecodingError):
         return CallFailed(f"{at} sent what can't be unpacked: {said}", then="again", charged=None)
+    if any(isinstance(cause, aiohttp.ServerDisconnectedError) for cause in causes):
+        return CallFailed(f"{at} closed the connection before it answered", then="again", charged=None)
+    if any(isinstance(cause, aiohttp.ClientPayloadError) for cause in causes):
+        return CallFailed(f"{at} closed the connection in the middle of its answer", then="again", charged=None)
     return CallFailed(f"the connection to {at} broke: {said}", then="again", charged=None)
 
 

@@ -106,6 +106,9 @@ class Endpoint:
         charged = None if usage is None else usage.tokens
         if usage is not None and usage.tokens_out > request.max_tokens and prepared.length == "max_completion_tokens":
             self.learned.length = "max_tokens"          # a server that does not know the newer name, and says nothing
+            raise CallFailed(f"the endpoint {self.url} does not keep to `max_completion_tokens`: {usage.tokens_out:,} tokens "
+                             f"instead of {request.max_tokens:,}; asked with `max_tokens` from now on", then="again", charged=None,
+                             after=0.0)
         if answer.refusal and not answer.text.strip():
             raise CallFailed(f"{self.name} refused to answer: {line(answer.refusal)}", then="fail", charged=charged)
         if answer.filtered:
@@ -119,7 +122,8 @@ class Endpoint:
         if usage is None:
             # The worst case: hidden reasoning is billed, so that the length of what is seen bounds nothing.
             return Reply(text, tokens_in=len(prepared.body), tokens_out=request.max_tokens, estimated=True, cut=answer.cut)
-        return Reply(text, tokens_in=usage.tokens_in, tokens_out=usage.tokens_out, tokens_cached=usage.tokens_cached, cut=answer.cut)
+        return Reply(text, tokens_in=usage.tokens_in, tokens_out=usage.tokens_out, tokens_cached=usage.tokens_cached,
+                     cut=answer.cut)
 
     def _nothing(self, request: ModelRequest, answer: Answer, charged: int | None) -> CallFailed:
         if answer.cut:

@@ -1,0 +1,53 @@
+"""Answers that were cut at their longest length: gone on with, and joined without a seam."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from metaflow_agents.agent.strategies.port import Messages
+from metaflow_agents.errors import AnswerInvalid
+from metaflow_agents.models.port import Reply
+from metaflow_agents.models.structured import as_asked
+from metaflow_agents.prompts import package_template, render
+
+MORE = 3                            # calls that go on with one answer, at most
+_TAIL = 120                         # characters of the end that are shown
+_REPEATED = 20                      # characters: what is shorter may well stand there twice
+_VARIED = 8                         # different characters among them: a rule of dashes may well go on
+_OPENING = re.compile(r"\s*```[a-zA-Z]*\n")
+_CLOSING = re.compile(r"\n```\s*$")
+
+
+async def whole(reply: Reply, messages: Messages, ask: Callable[[str, Messages], Awaitable[Reply]], longest: int,
+                schema: Mapping[str, Any] | None) -> Reply:
+    """The reply, gone on with until it ends of itself. `ask(branch, messages)` asks for text, `longest` bounds one answer in
+    tokens, `schema` is the form of an answer that is JSON. Raises AnswerInvalid where `MORE` calls are too few.
+    """
+    text = reply.text
+    if not reply.cut or text is None:
+        return reply
+    for number in range(1, MORE + 1):
+        told = render(package_template("more"), {"tail": text[-_TAIL:]})
+        more = await ask(f"more.{number}", (*messages, {"role": "assistant", "content": text}, {"role": "user", "content": told}))
+        text = joined(text, more.said, data=schema is not None)
+        if not more.cut:
+            return replace(reply, text=text if schema is None else as_asked(schema, text), cut=False)
+    raise AnswerInvalid([f"the answer was cut {MORE + 1} times: it may be {(MORE + 1) * longest:,} tokens long; make it shorter, "
+                         "or raise `max_tokens` of the model"])
+
+
+def joined(before: str, after: str, *, data: bool = False) -> str:
+    """Two parts of one text. What the second repeats of the first's end stands there once. A fence around JSON (`data`) goes."""
+    if data and _OPENING.match(after) and not _OPENING.match(before):
+        after = _CLOSING.sub("", _OPENING.sub("", after, count=1))
+    start = after[:_REPEATED]
+    if len(start) == _REPEATED and len(set(start)) >= _VARIED:
+        at = before.find(start)
+        while at >= 0:
+            if after.startswith(before[at:]):
+                return before[:at] + after
+            at = before.find(start, at + 1)
+    return before + after
