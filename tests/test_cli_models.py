@@ -45,7 +45,8 @@ def test_no_model_is_one_message_with_the_ways_to_get_one(here: Path, capsys: py
     status, out, err = sop("run desk.yaml", capsys)
     assert (status, out) == (5, "") and not (here / "workspace").exists()
     for way in ("export OPENAI_API_KEY=…, then --model openai:NAME", "export OPENAI_BASE_URL=http://localhost:11434/v1", "Ollama",
-                "vLLM", "--model manual", "--model dry", "--model python:FILE.py:function", "SOP_MODEL=openai:NAME", "`models: {default: …}`"):
+                "vLLM", "--model manual", "--model dry", "--model python:FILE.py:function", "SOP_MODEL=openai:NAME",
+                "`models: {default: …}`"):
         assert way in err, way
     assert "--demo" not in err and "Traceback" not in err and max(map(len, err.splitlines())) < 150
 

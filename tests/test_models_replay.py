@@ -126,7 +126,7 @@ async def test_a_changed_prompt_is_stale_and_told_with_its_difference(tmp_path: 
     result = await again(tmp_path, "replay:first", name="second")
     assert (result.outcome, result.exit_status) == ("endpoint", 5)
     assert result.reason.startswith("stale: this prompt changed: plan_it@1~0/turn.0 was recorded in first with another one")
-    assert "\n-Plan a book on moss.\n+Plan a short book on moss.\n" in result.reason
+    assert result.reason.endswith("What changed:\n--- recorded\n+++ now\n-Plan a book on moss.\n+Plan a short book on moss.")
     assert "`--model replay:first,MODEL` asks MODEL" in result.reason and len(result.reason.splitlines()) < 20
     (settled,) = events(tmp_path, "second", Settled)
     assert (settled.stops, settled.calls, settled.tokens_in) == (True, 0, 0)
