@@ -20,7 +20,7 @@ import pytest
 import yaml
 from pydantic import BaseModel
 from walk_journal import told
-from walk_pairs import LEFT_OUT, LETTER, NOTES, PAIRS, Pair
+from walk_pairs import KEYS_SET, LEFT_OUT, LETTER, NOTES, PAIRS, Pair, StandIn
 
 from metaflow_agents.cli import given
 from metaflow_agents.errors import MetaflowError, UsageError
@@ -34,7 +34,7 @@ from metaflow_agents.sop.strategies import STRATEGIES
 from metaflow_agents.trial import Verdict, try_out
 from metaflow_agents.views.page import Page
 
-SETTINGS = Settings.read({"PATH": os.environ["PATH"]})
+SETTINGS = Settings.read({"PATH": os.environ["PATH"], **KEYS_SET})
 
 
 def key_paths(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
@@ -64,6 +64,11 @@ def _inside(annotation: Any, path: str) -> Iterator[str]:
         yield from held
     elif get_origin(annotation) is not Literal:
         yield from (one for arg in get_args(annotation) for one in _inside(arg, path))
+
+
+@pytest.fixture(autouse=True)
+def no_endpoint_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("metaflow_agents.models.endpoint.endpoint_model", StandIn)
 
 
 KEYS = tuple(key_paths(SOP))

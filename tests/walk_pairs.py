@@ -13,9 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from metaflow_agents.models.dry import DryModel
-from metaflow_agents.models.port import ModelRequest
+from metaflow_agents.models.port import MAX_TOKENS, ModelRequest, Reply, Traits
+from metaflow_agents.models.tariff import Flat
+from metaflow_agents.schema.sop import EndpointModel
 
 LEFT_OUT = object()
+KEYS_SET = {"WALK_KEY": "a secret that nobody may see"}
 Shows = Literal["journal", "check", "tests", "people"]
 
 
@@ -45,6 +48,20 @@ async def wrong_at_b(request: ModelRequest) -> Any:
 async def wrong_at_first(request: ModelRequest) -> Any:
     """No number in the first attempt, a number in the second."""
     return "no number" if "~0" in request.key else 1
+
+
+class StandIn:
+    """Stands where the adapter to an endpoint stands, and answers with what it was given instead of asking anybody."""
+
+    def __init__(self, spec: EndpointModel, key: str | None, base_url: str | None) -> None:
+        self.name = f"openai:{spec.name}"
+        own = {} if spec.temperature is None else {"temperature": spec.temperature}
+        self.traits = Traits(endpoint=base_url, max_tokens=spec.max_tokens or MAX_TOKENS,
+                             parameters={**own, **spec.parameters}, tariff=None if spec.price is None else Flat.of(spec.price))
+        self._said = f"{spec.name} at {base_url}, silent for {spec.timeout} s, {'with' if key else 'without'} a key"
+
+    async def ask(self, request: ModelRequest) -> Reply:
+        return Reply(text=self._said, tokens_in=1000, tokens_out=100, tokens_cached=10)
 
 
 @dataclass(frozen=True)
@@ -369,4 +386,26 @@ TEST_KEYS = [
     Pair("tests.walks.expect", "letter == ''", TESTED, "tests"),
 ]
 
-PAIRS = [*SOP_KEYS, *ROLE_KEYS, *ARTIFACT_KEYS, *DOER_KEYS, *STEP_KEYS, *FOREACH_KEYS, *TEST_KEYS]
+AT_AN_ENDPOINT = LETTER + """
+models: {default: {name: qwen3, endpoint: "http://127.0.0.1:9/v1"}}
+"""
+
+MODEL_KEYS = [
+    Pair("models.default", {"name": "qwen3", "endpoint": "http://127.0.0.1:9/v1"}, LETTER, model=None),
+    Pair("models.default.name", "qwen3", AT_AN_ENDPOINT, "check"),
+    Pair("models.default.name", "llama", AT_AN_ENDPOINT, instead="qwen3", model=None),
+    Pair("models.default.endpoint", "http://127.0.0.1:8/v1", AT_AN_ENDPOINT, instead="http://127.0.0.1:9/v1", model=None),
+    Pair("models.default.endpoint", "http://127.0.0.1:9/v1", AT_AN_ENDPOINT, model=None, form="left out"),
+    Pair("models.default.key", "WALK_KEY", AT_AN_ENDPOINT, model=None),
+    Pair("models.default.temperature", 0, AT_AN_ENDPOINT, model=None),
+    Pair("models.default.max_tokens", "4k", AT_AN_ENDPOINT, model=None),
+    Pair("models.default.timeout", "20s", AT_AN_ENDPOINT, model=None),
+    Pair("models.default.price", {"in": 1, "out": 2}, AT_AN_ENDPOINT, model=None),
+    Pair("models.default.price.in", 2, AT_AN_ENDPOINT, instead=1, model=None, also={"models.default.price.out": 2}),
+    Pair("models.default.price.out", 3, AT_AN_ENDPOINT, instead=2, model=None, also={"models.default.price.in": 1}),
+    Pair("models.default.price.cached", 0, AT_AN_ENDPOINT, model=None, also={"models.default.price.in": 1,
+                                                                             "models.default.price.out": 2}),
+    Pair("models.default.parameters", {"seed": 7}, AT_AN_ENDPOINT, model=None),
+]
+
+PAIRS = [*SOP_KEYS, *MODEL_KEYS, *ROLE_KEYS, *ARTIFACT_KEYS, *DOER_KEYS, *STEP_KEYS, *FOREACH_KEYS, *TEST_KEYS]
