@@ -146,7 +146,7 @@ class _Setter:
 
 
 def _markdown(language: str) -> MarkdownIt:
-    """Markdown without HTML, links and images. English gets typographic quotation marks; other languages keep what was written."""
+    """Markdown without HTML, links and images. English gets typographic quotation marks, others keep what was written."""
     from markdown_it import MarkdownIt
 
     made = MarkdownIt("commonmark", {"html": False, "typographer": True}).enable("table").disable(list(_OFF))
