@@ -95,6 +95,7 @@ def test_a_citation_of_an_unknown_source_is_shown_and_leads_nowhere() -> None:
     ("`\"some code in here\"` [S1].", "<code>&quot;some code in here&quot;</code>"),
     ("> Words of a source.\n>\n> — Somebody, [S1]", '<p class="by">— Somebody'),
     ("# Heading\n\nText.", "<h3>Heading</h3>"),
+    ("#### Heading\n\nText.", "<h4>Heading</h4>"),
     ("It's the owner's.", "It’s the owner’s."),
 ])
 def test_quotations_headings_and_type(text: str, wanted: str) -> None:

@@ -146,6 +146,8 @@ async def test_each_step_is_told_only_what_it_reads(tmp_path: Path) -> None:
     assert "Aldo Prenn" not in crosses, "a source that the plan does not name for the section"
     costs = desk.said("write_sections@1[what-it-costs]~0/turn.0")
     assert '<passage cite="[S4, p. 2]">' in costs and "offer thirty thousand" not in costs
+    assert "What was decided to change" in desk.said("edit@1~0/turn.0")
+    assert desk.said("edit@1~0/turn.0").count("Few people crossed") == 1, "the text is not repeated out of the editor's memory"
     for request in desk.requests:
         text = "\n".join(message["content"] for message in request.messages)
         assert str(EXAMPLE) not in text and str(tmp_path) not in text
@@ -184,6 +186,26 @@ async def test_a_plan_that_can_not_be_carried_out_goes_back_to_its_author(tmp_pa
     assert told in desk.last_said("plan_report@1~0/check.1")
 
 
+@pytest.mark.parametrize(("text", "told"), [
+    ("There is nothing to cite here.", "section `who-crosses`: it cites nothing"),
+    ("## Who crosses\n\nFew did [S2].", "the heading `## Who crosses` is too high"),
+    ("Few did [S7].", "[S7] names no source"),
+    ('Few did: "nobody was ever left behind" [S2].', "Nobody was ever left behind"),
+])
+async def test_what_else_goes_back_to_the_author_of_a_section(tmp_path: Path, text: str, told: str) -> None:
+    seen: list[str] = []
+
+    def answer(request: ModelRequest) -> Any:
+        if "who-crosses" in request.key and not seen:
+            seen.append(request.key)
+            return block(request.patterns[0], text)
+        return written(request)
+
+    desk = model(write_sections=answer)
+    assert (await go(tmp_path, desk)).ok
+    assert told in desk.last_said("write_sections@1[who-crosses]~0/check.1")
+
+
 async def test_a_frame_holds_every_section_once(tmp_path: Path) -> None:
     sections = FRAME["sections"]
     desk = model(arrange=[{**FRAME, "sections": [sections[0], sections[0], {"id": "costs", "heading": "x"}]}, FRAME])
@@ -210,7 +232,7 @@ async def test_documents_that_can_not_be_read_are_told_before_anything_is_paid_f
     desk = model()
     result = await go(tmp_path / "runs", desk, documents)
     assert result.outcome == "stopped" and desk.requests == []
-    assert "2 of 7 documents can't be read" in result.reason and "scan.png is no text, Markdown, HTML or PDF" in result.reason
+    assert "2 of 7 documents can't be read. (1) scan.png is no text, Markdown, HTML or PDF" in result.reason
     assert "torn.pdf is broken" in result.reason and "--unreadable leave_out" in result.reason
 
     result = await go(tmp_path / "runs", desk, documents, unreadable="leave_out")

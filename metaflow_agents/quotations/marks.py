@@ -1,8 +1,8 @@
 """Finds the quotations and citations in a Markdown text.
 
 The form, as a model finds it natural: `"exact words" [S2, p. 4]`, a plain `[S2]` or `[S1; S3, pp. 2–3]` behind what is said in
-own words, and block quotes (`> …`) that end in a citation or are followed by one. A quotation belongs to the first citation behind it
-in its paragraph. All kinds of double quotation marks count, and single ones around four words and more.
+own words, and block quotes (`> …`) that end in a citation or are followed by one. A quotation belongs to the first citation
+behind it in its paragraph. All kinds of double quotation marks count, and single ones around four words and more.
 """
 
 from __future__ import annotations

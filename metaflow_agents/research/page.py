@@ -99,7 +99,7 @@ class _Setter:
         for number, token in enumerate(tokens):
             quoting += token.nesting if token.type.startswith("blockquote") else 0
             if token.type in ("heading_open", "heading_close"):
-                token.tag = f"h{min(6, int(token.tag[1]) + 2)}"          # below the section's own heading
+                token.tag = f"h{max(3, int(token.tag[1]))}"              # below the section's own heading
             elif quoting and token.content.startswith(("—", "–", "-- ")):
                 tokens[number - 1].attrSet("class", "by")                # who said it, under a block quote
             if token.children is not None:
@@ -146,7 +146,7 @@ class _Setter:
 
 
 def _markdown(language: str) -> MarkdownIt:
-    """Markdown without HTML, links and images. English gets typographic quotation marks; other languages keep what was written."""
+    """Markdown without HTML, links and images. English gets typographic quotation marks, others keep what was written."""
     from markdown_it import MarkdownIt
 
     made = MarkdownIt("commonmark", {"html": False, "typographer": True}).enable("table").disable(list(_OFF))

@@ -37,6 +37,8 @@ class _Piece:
     place: int
     page: int | None
     text: str
+    broken: bool
+    """Whether it goes on in the next piece: a paragraph that was cut."""
 
 
 def choose(section: Section, sources: Sequence[Source], most: int = MAX_CHARACTERS) -> list[Passage]:
@@ -99,26 +101,26 @@ def _ranks(pieces: list[_Piece], query: list[str]) -> list[float]:
 def _pieces(source: Source, shelf: int) -> Iterable[_Piece]:
     place = 0
     for page in source.pages:
-        for text in _paragraphs(page.text):
-            yield _Piece(source, shelf, place, page.number, text)
+        for text, broken in _paragraphs(page.text):
+            yield _Piece(source, shelf, place, page.number, text, broken)
             place += 1
 
 
-def _paragraphs(text: str) -> Iterable[str]:
-    """A page's text in paragraphs of a readable size; nothing of it is lost or changed but blank lines."""
+def _paragraphs(text: str) -> Iterable[tuple[str, bool]]:
+    """A page's text in paragraphs of a readable size, each with whether it goes on in the next; only white space is lost."""
     waiting = ""
     for paragraph in re.split(r"\n\s*\n", text):
         waiting = f"{waiting}\n\n{paragraph.strip()}" if waiting else paragraph.strip()
         while len(waiting) > 2 * _PARAGRAPH:
             cut = max((found.end() for found in _SENTENCE_END.finditer(waiting, _LEAST, 2 * _PARAGRAPH)
                        if found.end() <= _PARAGRAPH), default=0) or waiting.rfind(" ", _LEAST, _PARAGRAPH) + 1 or _PARAGRAPH
-            yield waiting[:cut].rstrip()
+            yield waiting[:cut].rstrip(), True
             waiting = waiting[cut:].lstrip()
         if len(waiting) >= _LEAST:
-            yield waiting
+            yield waiting, False
             waiting = ""
     if waiting:
-        yield waiting
+        yield waiting, False
 
 
 def _merged(pieces: list[_Piece]) -> list[Passage]:
@@ -128,7 +130,8 @@ def _merged(pieces: list[_Piece]) -> list[Passage]:
     for piece in pieces:
         if before is not None and (before.shelf, before.place + 1, before.page) == (piece.shelf, piece.place, piece.page):
             last = found.pop()
-            found.append(last.model_copy(update={"text": f"{last.text}\n{piece.text}"}))
+            joint = "\n" if before.broken else "\n\n"
+            found.append(last.model_copy(update={"text": f"{last.text}{joint}{piece.text}"}))
         else:
             found.append(Passage(source=piece.source.id, page=piece.page, text=piece.text))
         before = piece

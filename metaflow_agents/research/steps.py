@@ -24,6 +24,7 @@ from metaflow_agents.research.values import (
 )
 
 SUMMARY = "drafts/summary.md"
+_HIGH_HEADING = re.compile(r"^ {0,3}#{1,2}\s.*$", re.MULTILINE)
 _ID = re.compile(r"[a-z][a-z0-9-]{0,39}")
 
 
@@ -33,10 +34,10 @@ def read_documents(documents: Mapping[str, bytes], unreadable: Literal["stop", "
     With `leave_out` those that can't be read are listed instead, and the report names them.
     """
     items, unread = read_folder(documents)
-    listed = "\n".join(f"- {one.path} {one.why}" for one in unread)
     if unread and (unreadable == "stop" or not items):
-        others = "" if not items else "\nOr go on without them, which the report will say: --unreadable leave_out"
-        raise AttemptFailed(f"{len(unread)} of {len(unread) + len(items)} documents can't be read:\n{listed}{others}")
+        listed = " ".join(f"({number}) {one.path} {one.why}." for number, one in enumerate(unread, 1))
+        others = " A new run with --unreadable leave_out goes on without them, and its report says so." if items else ""
+        raise AttemptFailed(f"{len(unread)} of {len(unread) + len(items)} documents can't be read. {listed}{others}")
     if not items:
         raise AttemptFailed("the folder holds no documents: text, Markdown, HTML and PDF are read")
     return Sources(items=tuple(items), unread=tuple(unread))
@@ -103,7 +104,9 @@ def _faults(texts: Mapping[str, str], sources: Sources) -> list[str]:
     verdict = verify(texts, sources.items)
     bare = [f"section `{name}`: it cites nothing: name the source behind what rests on it, like [S2] or [S2, p. 4]"
             for name, text in texts.items() if name != "summary" and not find_marks(text).citations]
-    return [*verdict.faults, *bare]
+    heads = [f"section `{name}`: the heading `{found[0].strip()}` is too high: write ### or deeper"
+             for name, text in texts.items() for found in _HIGH_HEADING.finditer(text)]
+    return [*verdict.faults, *bare, *heads]
 
 
 def _listed(sources: Sources, verdict: Verdict) -> Iterator[Listed]:
