@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from metaflow_agents.contract.module import Class
@@ -160,18 +160,13 @@ def _text_is(annotation: ast.expr | None, word: str) -> bool:
     return isinstance(annotation, ast.Constant) and isinstance(annotation.value, str) and word in annotation.value
 
 
-def _is_field(value: ast.expr | None) -> bool:
-    return isinstance(value, ast.Call) and last_name(value.func) == "field"
-
-
 def _word(value: ast.expr | None, name: str) -> bool | None:
-    if not _is_field(value):
+    if not isinstance(value, ast.Call) or last_name(value.func) != "field":
         return None
-    found: Callable[[ast.keyword], bool] = lambda one: one.arg == name and isinstance(one.value, ast.Constant)  # noqa: E731
-    return next((bool(one.value.value) for one in value.keywords if found(one)), None)  # type: ignore[union-attr,attr-defined]
+    return next((bool(one.value.value) for one in value.keywords if one.arg == name and isinstance(one.value, ast.Constant)), None)
 
 
 def _has_default(value: ast.expr | None) -> bool:
-    if not _is_field(value):
+    if not isinstance(value, ast.Call) or last_name(value.func) != "field":
         return value is not None
-    return any(one.arg in ("default", "default_factory") for one in value.keywords)  # type: ignore[union-attr]
+    return any(one.arg in ("default", "default_factory") for one in value.keywords)

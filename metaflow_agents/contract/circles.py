@@ -46,6 +46,8 @@ class _Walk:
     loaded: set[str] = field(default_factory=set)
     met: bool = False
     """Whether it came upon a module that was still under way."""
+    caught: int = 0
+    """How many statements on the way are in a `try` that outlives a failed import."""
 
 
 class Circles:
@@ -89,24 +91,25 @@ class Circles:
         walk.under_way.append((module.name, 0))
         walk.bound.setdefault(module.name, set())
         for event in self._events_of(module):
+            walk.caught += event.guarded
             for dotted in event.loads:
                 self._load(walk, dotted, event.line)
             for target, name in event.asks:
                 self._ask(walk, module, event, target, name)
+            walk.caught -= event.guarded
             walk.bound[module.name].update(event.binds)
         walk.under_way.pop()
         walk.loaded.add(module.name)
 
     def _ask(self, walk: _Walk, module: Module, event: _Event, dotted: str, name: str) -> None:
-        target = self._repository.modules.get(dotted)
-        if target is None or dotted in walk.done or dotted in walk.loaded or dotted not in walk.bound or target is module:
-            return
-        if name in walk.bound[dotted] or event.guarded:
-            return
-        inner = f"{dotted}.{name}"
-        if self._repository.holds(inner):
+        target, inner = self._repository.modules.get(dotted), f"{dotted}.{name}"
+        complete = dotted in walk.done or dotted in walk.loaded or dotted not in walk.bound
+        if target is None or complete or name in walk.bound[dotted]:
+            if self._repository.holds(inner) and (target is None or name not in target.names):
+                self._load(walk, inner, event.line)
+        elif self._repository.holds(inner):
             self._load(walk, inner, event.line)
-        elif name in target.names and not self._repository.is_open(target):
+        elif not walk.caught and target is not module and name in target.names and not self._repository.is_open(target):
             self._tell(walk, module, event, dotted, name)
 
     def _tell(self, walk: _Walk, module: Module, event: _Event, dotted: str, name: str) -> None:

@@ -14,7 +14,6 @@ from metaflow_agents.contract.callables import nature, signature_of
 from metaflow_agents.contract.declared import BadSignature, Declared, declared
 from metaflow_agents.contract.dependencies import Environment, normal
 from metaflow_agents.contract.fault import listed
-from metaflow_agents.contract.module import Class, Module
 from metaflow_agents.contract.names import last_name
 from metaflow_agents.errors import did_you_mean, nearest
 
@@ -326,5 +325,3 @@ def _coverage(design: Mapping[str, Any], prd: Mapping[str, Any] | None) -> Itera
     if missing:
         yield f"`files`: no file covers {listed(missing)}; mend: add each id to `covers` of the file that serves it"
 
-
-__all__ = ["Class", "Module", "design_faults", "designed"]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from functools import cached_property
 
+from metaflow_agents.contract.callables import nature
 from metaflow_agents.contract.module import Class
-from metaflow_agents.contract.names import Function, last_name
+from metaflow_agents.contract.names import last_name
 from metaflow_agents.contract.repository import Found
 from metaflow_agents.contract.scopes import Place, Scope
 
@@ -49,12 +50,10 @@ class Instances:
         node, above = scope.node, self._place.scopes[depth - 1] if depth else None
         if above is None or above.kind != "class" or not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             return None
-        from metaflow_agents.contract.callables import nature
-
         places = [*node.args.posonlyargs, *node.args.args]
         if not places or places[0].arg != name or nature(node) not in ("function", "property") or node.name in ("__new__",):
             return None
-        return self._place.module.classes.get(above.node)  # type: ignore[arg-type]
+        return self._place.module.classes.get(above.node) if isinstance(above.node, ast.ClassDef) else None
 
     def _made(self, node: ast.Call) -> Class | None:
         found = self._place.expression(node.func)
@@ -111,5 +110,3 @@ class Instances:
         owner, bound = member
         return Found("function", owner.module, bound[0], "object", owner)
 
-
-__all__ = ["Function", "Instances"]

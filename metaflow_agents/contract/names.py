@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 Bound = Literal["function", "class", "import", "from", "value", "note", "parameter"]
 """`note` is an annotation without a value: it binds nothing at run time, but says of which type a name is."""
 

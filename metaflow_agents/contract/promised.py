@@ -10,8 +10,8 @@ from metaflow_agents.contract.callables import constructor, nature, prevailing, 
 from metaflow_agents.contract.declared import Declared
 from metaflow_agents.contract.fault import Fault, there_is
 from metaflow_agents.contract.module import Class, Module, literal
-from metaflow_agents.contract.names import Binding, last_name
-from metaflow_agents.contract.repository import MISSING, Found, Repository
+from metaflow_agents.contract.names import FUNCTIONS, Binding, last_name
+from metaflow_agents.contract.repository import MISSING, Found, Repository, standalone
 from metaflow_agents.contract.signature import Signature, differences
 from metaflow_agents.contract.types import contradict
 
@@ -155,6 +155,9 @@ class Promised:
         return any(binding.kind == "value" for binding in self._module.names.get(name, ()))
 
     def _constructor(self, entry: Declared, cls: Class) -> Iterator[str]:
+        first = self._repository.lineage(cls).member("__init__")
+        if first is not None and isinstance(first[1][-1].node, ast.AsyncFunctionDef):
+            yield f"`{cls.node.name}.__init__` is `async`, and no object can be made so; mend: write `def __init__`"
         declared = _declared_constructor(entry)
         written = constructor(self._repository.lineage(cls))
         if declared is None or written is None:
@@ -188,8 +191,7 @@ class Promised:
         line = written.line if owner.module is self._module else 0
         declared = member.binding
         if declared.kind == "function" and written.kind == "function":
-            ours, theirs = (nature(one.node) for one in (declared, written)  # type: ignore[arg-type]
-                            if isinstance(one.node, ast.FunctionDef | ast.AsyncFunctionDef))
+            ours, theirs = (nature(one.node) for one in (declared, written) if isinstance(one.node, FUNCTIONS))
             if "unknown" in (ours, theirs):
                 return
             if (ours == "property") is not (theirs == "property"):
@@ -200,11 +202,11 @@ class Promised:
             elif ours != "property":
                 yield from self._called(member, name, declared.node, written.node, line, member=True)
         elif declared.kind == "function" and written.kind in ("value", "note"):
-            if nature(declared.node) != "property" and literal(written.value)[0]:  # type: ignore[arg-type]
+            if isinstance(declared.node, FUNCTIONS) and nature(declared.node) != "property" and literal(written.value)[0]:
                 yield line, self._other_kind(member, name, "a method", "a value")
         elif declared.kind in ("value", "note") and written.kind == "function":
-            if not _is_callable_type(declared.annotation) and isinstance(written.node, ast.FunctionDef | ast.AsyncFunctionDef) \
-                    and nature(written.node) not in ("property", "unknown"):
+            natures = ("property", "unknown")
+            if not _is_callable_type(declared.annotation) and isinstance(written.node, FUNCTIONS) and nature(written.node) not in natures:
                 yield line, self._other_kind(member, name, "a value", "a method")
         elif declared.kind == "value" and written.kind == "value":
             yield from self._value(member, name, written, line)
@@ -224,13 +226,7 @@ def _declared_constructor(entry: Declared) -> Signature | None:
     if not made.bases and not made.decorator_list:
         return None
     inherited = len(node.bases) > len(made.bases)
-    return None if inherited else constructor(_alone(made))
-
-
-def _alone(node: ast.ClassDef) -> "Lineage":
-    from metaflow_agents.contract.repository import Lineage
-
-    return Lineage((Class(Module("", "", "", ast.Module([], [])), node),))
+    return None if inherited else constructor(standalone(Class(Module("", "", "", ast.Module([], [])), made)))
 
 
 def _types(declared: Signature, written: Signature) -> list[str]:
@@ -247,8 +243,7 @@ def _types(declared: Signature, written: Signature) -> list[str]:
 
 def _awaitable(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Whether a plain function says that what it gives is awaited or iterated asynchronously."""
-    return last_name(node.returns) in ("Awaitable", "Coroutine", "Future", "Task", "AsyncIterator", "AsyncIterable", "AsyncGenerator") \
-        if node.returns is not None else False
+    return last_name(node.returns) in ("Awaitable", "Coroutine", "Future", "Task", "AsyncIterator", "AsyncIterable", "AsyncGenerator")
 
 
 def _is_callable_type(annotation: ast.expr | None) -> bool:

@@ -85,6 +85,11 @@ class Lineage:
         return found
 
 
+def standalone(cls: Class) -> Lineage:
+    """A class by itself, with no ancestors looked for."""
+    return Lineage((cls,))
+
+
 class Repository:
     """The parsed files. Names are resolved as Python would on import, without running anything."""
 

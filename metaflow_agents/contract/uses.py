@@ -9,13 +9,13 @@ import ast
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from metaflow_agents.contract.callables import constructor, prevailing, signature_of
+from metaflow_agents.contract.callables import constructor, nature, prevailing, signature_of
 from metaflow_agents.contract.fault import Fault, there_is
 from metaflow_agents.contract.instances import Instances
 from metaflow_agents.contract.module import Module
 from metaflow_agents.contract.names import catches_import, catches_names, is_typing_test, last_name
 from metaflow_agents.contract.repository import MISSING, Found, Repository
-from metaflow_agents.contract.scopes import Place, class_scopes, comprehension_scope, function_scope
+from metaflow_agents.contract.scopes import Place, Scope, class_scopes, comprehension_scope, function_scope
 from metaflow_agents.contract.signature import Signature, unbindable
 
 Blamed = Callable[[str, str], bool]
@@ -106,7 +106,7 @@ class Uses:
             case _:
                 self._children(node)
 
-    def _within(self, scopes: list, work: Callable[[], None]) -> None:  # type: ignore[type-arg]
+    def _within(self, scopes: list[Scope], work: Callable[[], None]) -> None:
         before = len(self._place.scopes)
         self._place.scopes += scopes
         try:
@@ -340,8 +340,6 @@ def _asked_for(module: Module) -> Iterator[str]:
 
 
 def _is_bound_on_class(node: ast.AST) -> bool:
-    from metaflow_agents.contract.callables import nature
-
     return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and nature(node) == "class"
 
 
