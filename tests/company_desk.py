@@ -24,12 +24,33 @@ PRD: dict[str, Any] = {
 }
 FILES = {
     f"{PACKAGE}/__init__.py": '"""Adds numbers."""\n',
-    RULES: '"""The rules."""\n\n\ndef total(numbers: list[str]) -> int:\n    """The sum; ValueError for what is no number."""\n'
-           "    return sum(int(number) for number in numbers)\n",
-    MAIN: '"""The command."""\n\nimport sys\n\nfrom adder.rules import total\n\n\ndef main(arguments: list[str] | None = None) -> int:\n'
-          '    """Prints the sum."""\n    try:\n        print(total(sys.argv[1:] if arguments is None else arguments))\n    except ValueError as error:\n'
-          "        print(error, file=sys.stderr)\n        return 2\n    return 0\n\n\n"
-          'if __name__ == "__main__":\n    sys.exit(main())\n',
+    RULES: '''"""The rules."""
+
+
+def total(numbers: list[str]) -> int:
+    """The sum; ValueError for what is no number."""
+    return sum(int(number) for number in numbers)
+''',
+    MAIN: '''"""The command."""
+
+import sys
+
+from adder.rules import total
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Prints the sum."""
+    try:
+        print(total(sys.argv[1:] if arguments is None else arguments))
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
+''',
 }
 WRONG = FILES[RULES].replace("sum(int(number) for number in numbers)", "sum(int(number) for number in numbers) + 1")
 DESIGN: dict[str, Any] = {
@@ -39,7 +60,8 @@ DESIGN: dict[str, Any] = {
         {"path": RULES, "purpose": "the sum", "uses": [], "covers": ["R1", "R2"], "interface": [
             {"signature": "def total(numbers: list[str]) -> int", "does": "the sum", "raises": ["ValueError: not a number"]}]},
         {"path": MAIN, "purpose": "the command", "uses": [RULES], "covers": ["R3"], "interface": [
-            {"signature": "def main(arguments: list[str] | None = None) -> int", "does": "prints the sum, gives the exit status"}]}],
+            {"signature": "def main(arguments: list[str] | None = None) -> int",
+             "does": "prints the sum, gives the exit status"}]}],
     "scripts": [{"name": "adder", "target": "adder.__main__:main", "commands": [
         {"usage": "adder [NUMBER …]", "does": "prints the sum, exit 0; what is no number: a line on stderr, exit 2"}]}],
     "flows": [{"name": "numbers are added", "steps": [

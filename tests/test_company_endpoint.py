@@ -8,7 +8,6 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +22,8 @@ from metaflow_agents.sandbox.port import Completed
 from metaflow_agents.schema.event import Settled
 
 TROUBLE = {"rate": 0.1, "error_500": 0.05, "cut": 0.05, "malformed": 0.1}
-GREEN = b'<testsuites><testsuite tests="1" failures="0" errors="0"><testcase classname="t" name="n" file="t.py"/></testsuite></testsuites>'
+GREEN = (b'<testsuites><testsuite tests="1" failures="0" errors="0"><testcase classname="t" name="n" file="t.py"/>'
+         b'</testsuite></testsuites>')
 STAFF = Staff()
 
 
@@ -32,7 +32,7 @@ class Content:
 
     name = "none"
 
-    async def run(self, argv: Sequence[str], *, files: Mapping[str, bytes], timeout: float | None = None,
+    async def run(self, argv: Sequence[str], *, files: Mapping[str, bytes], timeout: float | None = None,  # noqa: ASYNC109
                   collect: Sequence[str] = ()) -> Completed:
         """Exit code 0, and for a test report one test that passed."""
         return Completed(0, "", "", 0.0, files={name: GREEN for name in collect})
