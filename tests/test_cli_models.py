@@ -67,8 +67,7 @@ def test_where_only_the_name_is_missing_that_is_said(variables: dict[str, str], 
 def test_a_recording_that_ships_is_one_of_the_ways(monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
                                                    capsys: pytest.CaptureFixture[str]) -> None:
     assert "--demo" in ways.none_configured(Settings(), demo=True)
-    shipped = library.shipped_folder
-    monkeypatch.setattr(library, "shipped_folder", lambda kind: tmp_path if kind == "recordings" else shipped(kind))
+    monkeypatch.setattr(library, "_recordings", lambda: tmp_path)
     assert library.shipped_recording("desk") is None
     (tmp_path / "desk.jsonl").write_text("{}")
     assert library.shipped_recording("desk") == tmp_path / "desk.jsonl"

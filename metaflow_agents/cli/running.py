@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -32,6 +33,7 @@ def run(context: typer.Context,
             "--from", metavar="RUN", help="Take over every activation of that run whose inputs are unchanged.")] = None,
         sandbox: Sandbox = None,
         budget: Budget = None,
+        demo: Annotated[bool, typer.Option("--demo", help="Answer from the recording that travels with the SOP.")] = False,
         pairs: Annotated[list[str] | None, typer.Option(
             "--input", metavar="NAME=VALUE", help="An input that is called like one of these options. May be repeated.")] = None,
         json: Json = False,
@@ -52,6 +54,9 @@ def run(context: typer.Context,
         return 0
     everybody, named = options.models(model)
     inputs = {**given.read_options(program, found.options, own), **given.read_pairs(program, pairs or ())}
+    if demo:
+        everybody, recorded = _demonstrated(program, everybody, named)
+        inputs = {**recorded, **inputs}
     if sys.stdin.isatty() and sys.stderr.isatty():
         inputs |= given.ask(program, inputs)
     given.refuse_missing(program, inputs)
@@ -98,6 +103,20 @@ def fork(name: RunName,
     else:
         say([f"{label} branches off from {name}{f' before {at}' if at else ''}; go on: sop resume {label}{where}"])
     return 0
+
+
+def _demonstrated(program: Program, everybody: str | None, named: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
+    """The model and the inputs of `--demo`; who answered is said first, on stderr."""
+    from metaflow_agents.demonstration import demonstration
+    from metaflow_agents.inputs import parse_option
+
+    if everybody is not None or named:
+        raise UsageError("`--demo` answers from a recording and `--model` names a model: leave one of them out")
+    found = demonstration(program)
+    sys.stderr.write(f"{found.told}\n")
+    folders = {name for name, spec in program.sop.inputs.items() if spec.type == "folder"}
+    return found.model, {name: parse_option(program, name, value) if name in folders else value
+                         for name, value in found.inputs.items()}
 
 
 def _program(file: str) -> Program:

@@ -16,7 +16,7 @@ _MARKS = ("sops", "roles", ".git", "pyproject.toml")
 _ENDINGS = (".yaml", ".yml")
 
 
-def shipped_folder(kind: Literal["roles", "sops", "recordings"]) -> Path:
+def shipped_folder(kind: Literal["roles", "sops"]) -> Path:
     """The library that travels with the package: in the wheel `shipped/`, in a checkout the top level."""
     package = Path(__file__).resolve().parent.parent
     installed = package / "shipped" / kind
@@ -25,8 +25,17 @@ def shipped_folder(kind: Literal["roles", "sops", "recordings"]) -> Path:
 
 def shipped_recording(sop: str) -> Path | None:
     """The recorded run of a SOP that travels with the package, which `--demo` replays; None where there is none."""
-    found = shipped_folder("recordings") / f"{sop}.jsonl"
+    found = _recordings() / f"{sop}.jsonl"
     return found if found.is_file() else None
+
+
+def shipped_demonstrations() -> list[str]:
+    """The SOPs of which a recording travels with the package."""
+    return sorted(path.stem for path in _recordings().glob("*.jsonl"))
+
+
+def _recordings() -> Path:
+    return shipped_folder("sops") / "recordings"
 
 
 def project_of(start: Path) -> Path | None:
