@@ -261,6 +261,27 @@ async def test_with_another_sop_files_move_in_a_commit_of_their_own(tmp_path: Pa
     assert rebuild(journal(folder), folder).commits == len(said) and all_ids(folder) == ids
 
 
+async def test_with_another_sop_what_is_no_artifact_any_more_is_deleted(tmp_path: Path) -> None:
+    text = """
+        sop: dropping
+        inputs: {idea: string}
+        artifacts: {one: {file: one.txt}, two: {file: two.txt}, three: {file: three.txt}}
+        steps:
+          first: {value: "'1'", needs: [idea], makes: one}
+          second: {value: "'2'", needs: [idea], sees: [one], makes: two}
+          third: {value: "'3'", needs: [two], makes: three}
+        outputs: [three]
+    """
+    path = write(tmp_path, text)
+    await run(path, idea="x", workspace=tmp_path / "runs", name="run", until="second")
+    fewer = [line for line in text.splitlines() if "first:" not in line]
+    write(tmp_path, "\n".join(fewer).replace("one: {file: one.txt}, ", "").replace("sees: [one], ", ""))
+    assert (await resume("run", workspace=tmp_path / "runs", accept_changes=True)).ok
+    folder = tmp_path / "runs" / "run"
+    is_whole(folder)
+    assert "D\tone.txt" in git(folder, "log", "--grep=^resumed", "--format=", "--name-status")
+
+
 async def test_a_file_that_can_not_be_rendered_is_told_of_in_its_commit(tmp_path: Path) -> None:
     path = write(tmp_path, TOWN, words_md_j2="{{ 7 // (words.number - 7) }}")
     result = await run(path, model=answers(), idea="x", workspace=tmp_path / "runs", name="town", sandbox="none")
