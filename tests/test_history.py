@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -24,6 +25,7 @@ from metaflow_agents.history.writing import write as write_history
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.opening import journal_path
 from metaflow_agents.schema.event import Committed
+from metaflow_agents.schema.model import digest
 
 TOWN = """
 sop: town
@@ -483,6 +485,18 @@ async def test_where_the_disk_is_full_the_run_says_so_and_the_old_history_stays(
     done = await resume("town", model=answers(), workspace=folder.parent)
     assert done.ok and done.calls == result.calls
     is_whole(folder)
+
+
+async def test_a_journal_that_lost_an_old_version_is_told(tmp_path: Path) -> None:
+    """The run itself needs it no more; its history does."""
+    folder = await town(tmp_path, until="mend")
+    before = all_ids(folder)
+    with sqlite3.connect(journal(folder)) as connection:
+        connection.execute("UPDATE blobs SET data = ?, packed = 0 WHERE digest = ?", (b"x", digest(b"print('a')\n")))
+    connection.close()
+    result = await resume("town", model=answers(), workspace=folder.parent)
+    assert result.outcome == "stopped" and "is damaged at blob" in result.reason and "restore the file" in result.reason
+    assert all_ids(folder) == before
 
 
 async def test_a_path_that_is_a_file_and_a_folder_is_told(tmp_path: Path) -> None:
