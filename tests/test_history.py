@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -24,6 +25,7 @@ from metaflow_agents.history.writing import write as write_history
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.opening import journal_path
 from metaflow_agents.schema.event import Committed
+from metaflow_agents.schema.model import digest
 
 TOWN = """
 sop: town
@@ -261,6 +263,27 @@ async def test_with_another_sop_files_move_in_a_commit_of_their_own(tmp_path: Pa
     assert rebuild(journal(folder), folder).commits == len(said) and all_ids(folder) == ids
 
 
+async def test_with_another_sop_what_is_no_artifact_any_more_is_deleted(tmp_path: Path) -> None:
+    text = """
+        sop: dropping
+        inputs: {idea: string}
+        artifacts: {one: {file: one.txt}, two: {file: two.txt}, three: {file: three.txt}}
+        steps:
+          first: {value: "'1'", needs: [idea], makes: one}
+          second: {value: "'2'", needs: [idea], sees: [one], makes: two}
+          third: {value: "'3'", needs: [two], makes: three}
+        outputs: [three]
+    """
+    path = write(tmp_path, text)
+    await run(path, idea="x", workspace=tmp_path / "runs", name="run", until="second")
+    fewer = [line for line in text.splitlines() if "first:" not in line]
+    write(tmp_path, "\n".join(fewer).replace("one: {file: one.txt}, ", "").replace("sees: [one], ", ""))
+    assert (await resume("run", workspace=tmp_path / "runs", accept_changes=True)).ok
+    folder = tmp_path / "runs" / "run"
+    is_whole(folder)
+    assert "D\tone.txt" in git(folder, "log", "--grep=^resumed", "--format=", "--name-status")
+
+
 async def test_a_file_that_can_not_be_rendered_is_told_of_in_its_commit(tmp_path: Path) -> None:
     path = write(tmp_path, TOWN, words_md_j2="{{ 7 // (words.number - 7) }}")
     result = await run(path, model=answers(), idea="x", workspace=tmp_path / "runs", name="town", sandbox="none")
@@ -462,6 +485,18 @@ async def test_where_the_disk_is_full_the_run_says_so_and_the_old_history_stays(
     done = await resume("town", model=answers(), workspace=folder.parent)
     assert done.ok and done.calls == result.calls
     is_whole(folder)
+
+
+async def test_a_journal_that_lost_an_old_version_is_told(tmp_path: Path) -> None:
+    """The run itself needs it no more; its history does."""
+    folder = await town(tmp_path, until="mend")
+    before = all_ids(folder)
+    with sqlite3.connect(journal(folder)) as connection:
+        connection.execute("UPDATE blobs SET data = ?, packed = 0 WHERE digest = ?", (b"x", digest(b"print('a')\n")))
+    connection.close()
+    result = await resume("town", model=answers(), workspace=folder.parent)
+    assert result.outcome == "stopped" and "is damaged at blob" in result.reason and "restore the file" in result.reason
+    assert all_ids(folder) == before
 
 
 async def test_a_path_that_is_a_file_and_a_folder_is_told(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ ONLY_IN = {                                  # external package → the rooms th
     "pypdf": ("documents",),
     "selectolax": ("documents",),
     "markdown_it": ("research",),
+    "dulwich": ("history",),
 }
 
 
@@ -94,7 +95,8 @@ def test_no_room_stands_empty() -> None:
         assert any(path.name != "__init__.py" or "import" in path.read_text() for path in folder.glob("*.py")), folder
 
 
-HEAVY = ("openai", "genai_prices", "pypdf", "selectolax", "markdown_it", "networkx", "rich", "jinja2", "yaml", "pydantic", "asyncio", "sqlite3")
+HEAVY = ("openai", "genai_prices", "pypdf", "selectolax", "markdown_it", "dulwich", "networkx", "rich", "jinja2", "yaml",
+         "pydantic", "asyncio", "sqlite3")
 
 
 def test_importing_the_package_is_light() -> None:

@@ -32,7 +32,7 @@ _LEVEL = 1
 class Packer:
     """Objects on their way into one pack; those that are `known` are left out. Nothing is made where none is new.
 
-    A context manager: what is not finished leaves nothing behind, unless the process is killed.
+    A context manager: what is not finished leaves nothing behind, and what a killed process left is gone at the end too.
     """
 
     def __init__(self, folder: Path, known: Container[bytes]) -> None:

@@ -24,7 +24,7 @@ from dulwich.objects import Blob, ObjectID
 from dulwich.objects import Commit as GitCommit
 from dulwich.pack import SHA1Writer, load_pack_index
 
-from metaflow_agents.history.objects import FILE, TEMPORARY
+from metaflow_agents.history.objects import FILE
 
 BRANCH = "refs/heads/main"
 KEPT = "refs/heads/before-"
@@ -45,13 +45,11 @@ class Repository:
         self.packs = self.git / "objects" / "pack"
 
     def lay_out(self) -> None:
-        """Makes what a repository needs, and clears away what a killed process left."""
+        """Makes what a repository needs. A pack whose index a killed process did not come to is cleared away."""
         if self.git.is_symlink():
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         for part in ("objects/pack", "objects/info", "refs/heads", "refs/tags"):
             (self.git / part).mkdir(parents=True, exist_ok=True)
-        for left in (self.git / _PARTIAL, *(self.packs / name for name in TEMPORARY)):
-            left.unlink(missing_ok=True)
         for pack in self.packs.glob("pack-*.pack"):
             if not pack.with_suffix(".idx").exists():
                 pack.unlink()
