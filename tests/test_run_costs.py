@@ -8,6 +8,7 @@ import io
 import json
 import random
 import re
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from decimal import Decimal
@@ -18,7 +19,7 @@ import pytest
 from openai_server import Chances, OpenAIServer
 from scripted import events, write
 
-from metaflow_agents import resume, run
+from metaflow_agents import check, resume, run
 from metaflow_agents.cli import command
 from metaflow_agents.errors import UsageError
 from metaflow_agents.models.patience import Patience
@@ -165,7 +166,7 @@ async def test_a_model_without_a_price_is_refused_under_a_cap_on_money_before_an
     assert not (tmp_path / "runs").exists()
     for model in (Paid(), "dry", lambda request: "fine"):
         assert (await run(spend(tmp_path, cap), names=NAMES, model=model, workspace=None)).ok
-    other_role = spend(tmp_path, role=cap, step="model: mine")
+    other_role = spend(tmp_path, "models: {mine: dry}", role=cap, step="model: mine")
     assert (await run(other_role, names=NAMES, models={"default": Paid(priced=False), "mine": Paid()}, workspace=None)).ok
 
 
@@ -344,3 +345,24 @@ def test_the_told_cap_is_short_and_enough() -> None:
     for cost in (1, 123_456_789, 5 * PICO, 12_345_678_901_234_567):
         assert picodollars(float(at_least(cost))) >= cost and len(at_least(cost)) <= 16
     assert (at_least(4_200_000_001), at_least(PICO)) == ("0.00421", "1.00")
+
+
+def test_a_check_tells_the_cap_as_the_bound_on_cost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = spend(tmp_path, "budget: {usd: 5, calls: 40}")
+    assert command(["check", str(path)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].endswith("desk.yaml: ok; at most 40 model calls, at most $5")
+    assert command(["check", str(path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["bounds"]["usd"] == 5
+
+
+def test_money_is_refused_on_a_step_that_asks_no_model(tmp_path: Path) -> None:
+    path = write(tmp_path, "sop: it\nartifacts: {fact: {}}\nsteps: {look: {value: \"'x'\", makes: fact, budget: {usd: 1}}}\noutputs: [fact]\n")
+    assert [problem.code for problem in check(path).errors] == ["key-misplaced"]
+
+
+def test_prices_are_loaded_for_a_check_only_where_money_is_capped(tmp_path: Path) -> None:
+    model = "models: {default: 'openai:gpt-4o'}"
+    for more, loaded in (([model], False), ([model, "budget: {usd: 5}"], True)):
+        code = f"import sys; from metaflow_agents.cli import command; command(['check', {str(spend(tmp_path, *more))!r}]); print('genai_prices' in sys.modules)"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines()[-1] == str(loaded) and "no-price" not in done.stdout

@@ -24,6 +24,8 @@ from walk_pairs import LEFT_OUT, LETTER, NOTES, PAIRS, Pair
 
 from metaflow_agents.cli import given
 from metaflow_agents.errors import MetaflowError, UsageError
+from metaflow_agents.models.port import traits
+from metaflow_agents.models.registry import Sources, resolve
 from metaflow_agents.opening import known_strategies
 from metaflow_agents.runs import start
 from metaflow_agents.schema.sop import NOT_BUILT, SOP, Makes, OnFail, Step
@@ -129,6 +131,10 @@ async def observed(pair: Pair, file: Path) -> Any:
     if pair.shows == "people":
         program = load_sop(file).program
         return given.help_lines(program, (), Page())
+    if pair.shows == "prices":
+        resolved = resolve([None], Sources(written=load_sop(file).program.sop.models, settings=SETTINGS))
+        tariff = traits(resolved.models.of(None)).tariff
+        return None if tariff is None else [tariff.cost(1000, 100, 400), tariff.worst(1000, 100)]
     if pair.shows == "tests":
         return [{**verdict.as_json(), "seconds": 0} for verdict in await _verdicts(file)]
     return await journalled(pair, file)

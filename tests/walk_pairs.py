@@ -2,7 +2,8 @@
 
 A pair is a base SOP, the place of a key in it and a value. The one side is the base without the key, or with another
 value (`instead`) where the language demands the key; the other side has the value. `shows` says where the two sides
-must differ: what the run does (its journal), what `sop check` says, what `sop test` says, or what people are shown.
+must differ: what the run does (its journal), what `sop check` says, what `sop test` says, what people are shown, or what
+a call of the default model costs.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from metaflow_agents.models.dry import DryModel
-from metaflow_agents.models.port import ModelRequest
+from metaflow_agents.models.port import Model, ModelRequest, Reply, Traits
+from metaflow_agents.models.tariff import Flat
 
 LEFT_OUT = object()
-Shows = Literal["journal", "check", "tests", "people"]
+Shows = Literal["journal", "check", "tests", "people", "prices"]
 
 
 async def dry(request: ModelRequest) -> Any:
@@ -47,6 +49,24 @@ async def wrong_at_first(request: ModelRequest) -> Any:
     return "no number" if "~0" in request.key else 1
 
 
+class Metered:
+    """A model with an endpoint of its own and a price; it answers 1 where others were asked meanwhile, else 0."""
+
+    def __init__(self, endpoint: str) -> None:
+        self.name = "metered"
+        self.traits = Traits(endpoint=f"http://{endpoint}", tariff=Flat(10**6, 10**6, 10**6))
+        self._under_way = 0
+
+    async def ask(self, request: ModelRequest) -> Reply:
+        self._under_way += 1
+        most = self._under_way
+        for _ in range(50):
+            await asyncio.sleep(0)
+            most = max(most, self._under_way)
+        self._under_way -= 1
+        return Reply(str(int(most > 1)), tokens_in=100, tokens_out=1)
+
+
 @dataclass(frozen=True)
 class Pair:
     """Two SOPs that differ in one key, and where that must show."""
@@ -58,7 +78,7 @@ class Pair:
     instead: Any = LEFT_OUT
     also: Mapping[str, Any] = field(default_factory=dict)           # place → value, set on both sides
     form: str = ""                              # which form of a key that has several
-    model: Callable[[ModelRequest], Any] | None = dry
+    model: Callable[[ModelRequest], Any] | Model | None = dry
     given: Mapping[str, Any] = field(default_factory=dict)          # inputs
     files: Mapping[str, str] = field(default_factory=dict)
 
@@ -226,6 +246,8 @@ IN_A_FILE = {"artifacts.letter.file": "letter.txt"}
 AT_THE_DESK = {"models.default": "python:desk.py:answer"}
 A_SCOUT = {"roles.scout.profile": "You look around."}
 ITS_FILES = {"desk.py": DESK}
+LOCAL = {"models.default.name": "m", "models.default.endpoint": "http://localhost:1/v1"}
+PRICE = {"in": 1, "out": 4}
 
 SOP_KEYS = [
     Pair("sop", "walk", LETTER, "check"),
@@ -257,6 +279,16 @@ SOP_KEYS = [
     Pair("budget.tokens", 10, LETTER),
     Pair("budget.calls", 2, SERIES),
     Pair("budget.time", 0.05, LETTER, model=slow),
+    Pair("budget.usd", 0.000001, LETTER, model=Metered("money")),
+    Pair("limits", {"tpm": 10}, LETTER, model=Metered("limits")),
+    Pair("limits.rpm", 1, SERIES, model=Metered("rpm"), also={"budget.time": 0.5}),
+    Pair("limits.tpm", 10, LETTER, model=Metered("tpm")),
+    Pair("limits.concurrency", 1, NOTES, model=Metered("concurrency")),
+    Pair("models.default.price", PRICE, LETTER, "prices", also=LOCAL),
+    Pair("models.default.price", PRICE, LETTER, "check", also={**LOCAL, "budget.usd": 1}),
+    Pair("models.default.price.in", 3, LETTER, "prices", instead=1, also={**LOCAL, "models.default.price.out": 1}),
+    Pair("models.default.price.out", 3, LETTER, "prices", instead=1, also={**LOCAL, "models.default.price.in": 1}),
+    Pair("models.default.price.cached", 0.5, LETTER, "prices", also={**LOCAL, "models.default.price": PRICE}),
     Pair("models", {"default": "python:desk.py:answer"}, LETTER, model=None, files=ITS_FILES),
     Pair("tests", {"walks": {"inputs": {"topic": "rain"}}}, LETTER, "tests"),
     Pair("tests.walks", {"inputs": {"topic": "rain"}}, LETTER, "tests"),
@@ -275,6 +307,7 @@ ROLE_KEYS = [
     Pair("roles.writer.watches", ["news"], WATCHED),
     Pair("roles.writer.budget", {"calls": 2}, SERIES),
     Pair("roles.writer.budget.tokens", 10, TWO_ROLES),
+    Pair("roles.writer.budget.usd", 0.000001, SERIES, model=Metered("money-of-a-role")),
     Pair("roles.writer.budget.calls", 2, SERIES),
     Pair("roles.writer.budget.time", 0.05, TWO_ROLES, model=slow),
 ]
@@ -338,6 +371,7 @@ STEP_KEYS = [
     Pair("steps.write.on_fail", {"makes": "lost"}, LOST, form="makes", instead="skip", model=wrong_at_b),
     Pair("steps.write.budget", {"calls": 2}, NOTES),
     Pair("steps.write.budget.tokens", 10, NOTES),
+    Pair("steps.write.budget.usd", 0.000001, LETTER, model=Metered("money-of-a-step")),
     Pair("steps.write.budget.calls", 2, NOTES),
     Pair("steps.write.budget.time", 0.05, NOTES, model=slow),
     Pair("steps.write.check", {"run": "false"}, LETTER, also=IN_A_FILE),
