@@ -28,7 +28,6 @@ READ: dict[str, Any] = {
     "mistral": ("Hello! 😊 How can I assist you today? Whether you have a question, need help with something, or just want to chat, "
                 "I'm here for you!", 4, 36, 0),
     "mistral-thinking": ("391", 28, 94, 0),
-    "mistral-extra-parameter": ("again", 0, "asked with `max_tokens` from now on"),
     "openai-structured": ('{"city":"Mexico City","country":"Mexico"}', 100, 15, 0),
     "openrouter-stream-error": ("fail", 53, "used all 8,192 tokens up before its answer began"),
     "openrouter-unknown-model": ("stop", 0, "knows no model `m` (404): No endpoints found"),

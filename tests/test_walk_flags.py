@@ -88,6 +88,7 @@ PAIRS = [
     Pair("run FILE", "run open.yaml", "run open.yaml --topic snow"),
     Pair("run --model", "run letters.yaml", "run letters.yaml --model dry"),
     Pair("run --model", "run letters.yaml", "run letters.yaml --model strict=python:desk.py:another"),
+    Pair("run --model", "run letters.yaml", "run letters.yaml --model replay:one", [f"{RUN} --topic hail"], status=5),
     Pair("run --name", "run letters.yaml", "run letters.yaml --name monday"),
     Pair("run --workspace", "run letters.yaml", "run letters.yaml --workspace elsewhere"),
     Pair("run --until", "run letters.yaml", "run letters.yaml --until write"),
@@ -139,6 +140,11 @@ PAIRS = [
     Pair("diff --workspace", "diff one two", "diff one two --workspace elsewhere",
          [RUN + ELSEWHERE, OTHER + ELSEWHERE]),
     Pair("diff --json", "diff one two", "diff one two --json", [RUN, OTHER]),
+    Pair("export RUN", "export", "export one --recording one.jsonl --answered-by me", [RUN]),
+    Pair("export --recording", "export one --answered-by me", "export one --recording one.jsonl --answered-by me", [RUN]),
+    Pair("export --answered-by", "export one --recording one.jsonl", "export one --recording one.jsonl --answered-by me", [RUN]),
+    Pair("export --workspace", "export one --recording one.jsonl --answered-by me",
+         "export one --recording one.jsonl --answered-by me --workspace elsewhere", [RUN + ELSEWHERE]),
     Pair("schema --role", "schema", "schema --role"),
     Pair("doctor --workspace", "doctor", "doctor --workspace desk.py", status=1),
     Pair("doctor --json", "doctor", "doctor --json"),
@@ -183,7 +189,7 @@ def what_is_left(folder: Path) -> dict[str, Any]:
             with Journal.read(path) as journal:
                 found[shown] = told(journal)
         elif path.is_file() and "__pycache__" not in shown and not path.name.endswith((".db-wal", ".db-shm", ".lock")):
-            found[shown] = path.read_text(encoding="utf-8")
+            found[shown] = timeless(path.read_text(encoding="utf-8"))
     return found
 
 

@@ -20,12 +20,10 @@ import pytest
 import yaml
 from pydantic import BaseModel
 from walk_journal import told
-from walk_pairs import LEFT_OUT, LETTER, NOTES, PAIRS, Pair
+from walk_pairs import KEYS_SET, LEFT_OUT, LETTER, NOTES, PAIRS, Pair, StandIn
 
 from metaflow_agents.cli import given
 from metaflow_agents.errors import MetaflowError, UsageError
-from metaflow_agents.models.port import traits
-from metaflow_agents.models.registry import Sources, resolve
 from metaflow_agents.opening import known_strategies
 from metaflow_agents.runs import start
 from metaflow_agents.schema.sop import NOT_BUILT, SOP, Makes, OnFail, Step
@@ -36,7 +34,7 @@ from metaflow_agents.sop.strategies import STRATEGIES
 from metaflow_agents.trial import Verdict, try_out
 from metaflow_agents.views.page import Page
 
-SETTINGS = Settings.read({"PATH": os.environ["PATH"]})
+SETTINGS = Settings.read({"PATH": os.environ["PATH"], **KEYS_SET})
 
 
 def key_paths(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
@@ -66,6 +64,11 @@ def _inside(annotation: Any, path: str) -> Iterator[str]:
         yield from held
     elif get_origin(annotation) is not Literal:
         yield from (one for arg in get_args(annotation) for one in _inside(arg, path))
+
+
+@pytest.fixture(autouse=True)
+def no_endpoint_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("metaflow_agents.models.endpoint.endpoint_model", StandIn)
 
 
 KEYS = tuple(key_paths(SOP))
@@ -131,10 +134,6 @@ async def observed(pair: Pair, file: Path) -> Any:
     if pair.shows == "people":
         program = load_sop(file).program
         return given.help_lines(program, (), Page())
-    if pair.shows == "prices":
-        resolved = resolve([None], Sources(written=load_sop(file).program.sop.models, settings=SETTINGS))
-        tariff = traits(resolved.models.of(None)).tariff
-        return None if tariff is None else [tariff.cost(1000, 100, 400), tariff.worst(1000, 100)]
     if pair.shows == "tests":
         return [{**verdict.as_json(), "seconds": 0} for verdict in await _verdicts(file)]
     return await journalled(pair, file)

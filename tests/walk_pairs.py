@@ -2,8 +2,7 @@
 
 A pair is a base SOP, the place of a key in it and a value. The one side is the base without the key, or with another
 value (`instead`) where the language demands the key; the other side has the value. `shows` says where the two sides
-must differ: what the run does (its journal), what `sop check` says, what `sop test` says, what people are shown, or what
-a call of the default model costs.
+must differ: what the run does (its journal), what `sop check` says, what `sop test` says, or what people are shown.
 """
 
 from __future__ import annotations
@@ -14,11 +13,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from metaflow_agents.models.dry import DryModel
-from metaflow_agents.models.port import Model, ModelRequest, Reply, Traits
+from metaflow_agents.models.port import MAX_TOKENS, Model, ModelRequest, Reply, Traits
 from metaflow_agents.models.tariff import Flat
+from metaflow_agents.schema.sop import EndpointModel
 
 LEFT_OUT = object()
-Shows = Literal["journal", "check", "tests", "people", "prices"]
+KEYS_SET = {"WALK_KEY": "a secret that nobody may see"}
+Shows = Literal["journal", "check", "tests", "people"]
 
 
 async def dry(request: ModelRequest) -> Any:
@@ -65,6 +66,20 @@ class Metered:
             most = max(most, self._under_way)
         self._under_way -= 1
         return Reply(str(int(most > 1)), tokens_in=100, tokens_out=1)
+
+
+class StandIn:
+    """Stands where the adapter to an endpoint stands, and answers with what it was given instead of asking anybody."""
+
+    def __init__(self, spec: EndpointModel, key: str | None, base_url: str | None) -> None:
+        self.name = f"openai:{spec.name}"
+        own = {} if spec.temperature is None else {"temperature": spec.temperature}
+        self.traits = Traits(endpoint=base_url, max_tokens=spec.max_tokens or MAX_TOKENS,
+                             parameters={**own, **spec.parameters}, tariff=None if spec.price is None else Flat.of(spec.price))
+        self._said = f"{spec.name} at {base_url}, silent for {spec.timeout} s, {'with' if key else 'without'} a key"
+
+    async def ask(self, request: ModelRequest) -> Reply:
+        return Reply(text=self._said, tokens_in=1000, tokens_out=100, tokens_cached=10)
 
 
 @dataclass(frozen=True)
@@ -284,11 +299,7 @@ SOP_KEYS = [
     Pair("limits.rpm", 1, SERIES, model=Metered("rpm"), also={"budget.time": 0.5}),
     Pair("limits.tpm", 10, LETTER, model=Metered("tpm")),
     Pair("limits.concurrency", 1, NOTES, model=Metered("concurrency")),
-    Pair("models.default.price", PRICE, LETTER, "prices", also=LOCAL),
     Pair("models.default.price", PRICE, LETTER, "check", also={**LOCAL, "budget.usd": 1}),
-    Pair("models.default.price.in", 3, LETTER, "prices", instead=1, also={**LOCAL, "models.default.price.out": 1}),
-    Pair("models.default.price.out", 3, LETTER, "prices", instead=1, also={**LOCAL, "models.default.price.in": 1}),
-    Pair("models.default.price.cached", 0.5, LETTER, "prices", also={**LOCAL, "models.default.price": PRICE}),
     Pair("models", {"default": "python:desk.py:answer"}, LETTER, model=None, files=ITS_FILES),
     Pair("tests", {"walks": {"inputs": {"topic": "rain"}}}, LETTER, "tests"),
     Pair("tests.walks", {"inputs": {"topic": "rain"}}, LETTER, "tests"),
@@ -403,4 +414,26 @@ TEST_KEYS = [
     Pair("tests.walks.expect", "letter == ''", TESTED, "tests"),
 ]
 
-PAIRS = [*SOP_KEYS, *ROLE_KEYS, *ARTIFACT_KEYS, *DOER_KEYS, *STEP_KEYS, *FOREACH_KEYS, *TEST_KEYS]
+AT_AN_ENDPOINT = LETTER + """
+models: {default: {name: qwen3, endpoint: "http://127.0.0.1:9/v1"}}
+"""
+
+MODEL_KEYS = [
+    Pair("models.default", {"name": "qwen3", "endpoint": "http://127.0.0.1:9/v1"}, LETTER, model=None),
+    Pair("models.default.name", "qwen3", AT_AN_ENDPOINT, "check"),
+    Pair("models.default.name", "llama", AT_AN_ENDPOINT, instead="qwen3", model=None),
+    Pair("models.default.endpoint", "http://127.0.0.1:8/v1", AT_AN_ENDPOINT, instead="http://127.0.0.1:9/v1", model=None),
+    Pair("models.default.endpoint", "http://127.0.0.1:9/v1", AT_AN_ENDPOINT, model=None, form="left out"),
+    Pair("models.default.key", "WALK_KEY", AT_AN_ENDPOINT, model=None),
+    Pair("models.default.temperature", 0, AT_AN_ENDPOINT, model=None),
+    Pair("models.default.max_tokens", "4k", AT_AN_ENDPOINT, model=None),
+    Pair("models.default.timeout", "20s", AT_AN_ENDPOINT, model=None),
+    Pair("models.default.price", {"in": 1, "out": 2}, AT_AN_ENDPOINT, model=None),
+    Pair("models.default.price.in", 2, AT_AN_ENDPOINT, instead=1, model=None, also={"models.default.price.out": 2}),
+    Pair("models.default.price.out", 3, AT_AN_ENDPOINT, instead=2, model=None, also={"models.default.price.in": 1}),
+    Pair("models.default.price.cached", 0, AT_AN_ENDPOINT, model=None, also={"models.default.price.in": 1,
+                                                                             "models.default.price.out": 2}),
+    Pair("models.default.parameters", {"seed": 7}, AT_AN_ENDPOINT, model=None),
+]
+
+PAIRS = [*SOP_KEYS, *MODEL_KEYS, *ROLE_KEYS, *ARTIFACT_KEYS, *DOER_KEYS, *STEP_KEYS, *FOREACH_KEYS, *TEST_KEYS]

@@ -45,9 +45,10 @@ def joined(before: str, after: str, *, data: bool = False) -> str:
         after = _CLOSING.sub("", _OPENING.sub("", after, count=1))
     start = after[:_REPEATED]
     if len(start) == _REPEATED and len(set(start)) >= _VARIED:
-        at = before.find(start)
+        at = before.rfind(start)
         while at >= 0:
             if after.startswith(before[at:]):
-                return before[:at] + after
-            at = before.find(start, at + 1)
+                # A text that repeats itself may go on as it ended: that is no repetition of its end.
+                return before + after if before[:at].endswith(before[at:]) else before[:at] + after
+            at = before.rfind(start, 0, at + len(start) - 1)
     return before + after

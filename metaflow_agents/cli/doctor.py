@@ -106,8 +106,8 @@ def _default(settings: Settings, configuration: Configuration) -> Finding:
     if default is not None:
         told = default if isinstance(default, str) else f"openai:{default.name}"
         return Finding("model", "ok", f"{told}, of your configuration")
-    return Finding("model", "note", "none is configured: `--model openai:NAME` asks an endpoint; `dry`, `python:…`, `replay:…` and "
-                                    "`manual` need none")
+    return Finding("model", "note", "none is configured: `--model openai:NAME` asks an endpoint; `dry`, `python:…`, `replay:…` "
+                                    "and `manual` need none")
 
 
 def _keys(settings: Settings) -> Finding:

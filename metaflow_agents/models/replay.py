@@ -143,7 +143,8 @@ class ReplayOr:
 def difference(before: Mapping[str, Any], request: ModelRequest) -> Iterator[str]:
     """What changed between a recorded prompt and one that is asked, as a short unified difference."""
     now = {"messages": request.messages, "schema": request.schema, "tools": request.tools}
-    lines = [line for line in unified_diff(list(_lines(before)), list(_lines(now)), "recorded", "now", n=1, lineterm="")]
+    lines = [line for line in unified_diff(list(_lines(before)), list(_lines(now)), "recorded", "now", n=1, lineterm="")
+             if line.strip() and not line.startswith("@@")]
     for line in lines[:_MOST_LINES]:
         yield line if len(line) <= _WIDEST else line[:_WIDEST - 1] + "…"
     if len(lines) > _MOST_LINES:

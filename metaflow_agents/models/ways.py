@@ -45,7 +45,7 @@ def none_configured(settings: Settings, *, demo: bool) -> str:
     key, url = settings.openai_api_key is not None, settings.openai_base_url
     rows = [("a key", "export OPENAI_API_KEY=…", "--model openai:NAME"),
             ("a local server", "export OPENAI_BASE_URL=http://localhost:11434/v1", "--model openai:NAME"),
-            ("yourself", "", "--model manual")]
+            ("yourself", "", "--model manual"), ("a function", "", "--model python:FILE.py:function")]
     if demo:
         rows.append(("a recording", "", "--demo"))
     rows.append(("nobody", "", "--model dry"))

@@ -315,7 +315,7 @@ class Case(Value):
     given: dict[Name, Any] = Field(
         default_factory=dict, description="artifact values that stand in for what their steps would make")
     until: str | None = Field(None, description="the step after which the case ends")
-    model: str = Field("dry", description="a model that needs no endpoint")
+    model: str = Field("dry", description="a model that needs no endpoint: `dry`, `python:…`, `replay:…`")
     expect: Expression = Field("success", description="`success`, or an expression over the artifacts")
 
 

@@ -92,6 +92,8 @@ def _define(model: type[Value], found: dict[str, Node]) -> None:
 
 
 def _node(hint: Any, found: dict[str, Node]) -> Node:
+    if hint == written.ModelSpec:
+        return _node(str | written.EndpointModel, found)
     for spelt, node in _SPELLINGS:
         if hint == spelt:
             return node

@@ -39,6 +39,6 @@ def cast_told(sop: SOP, models: Mapping[str, str]) -> list[str]:
 
 
 def cast_lines(sop: SOP, models: Mapping[str, str], at: float, page: Page) -> list[str]:
-    """The minutes of who has which model, at a run's start. Where everybody has the same one, its first minute says it already."""
+    """Who has which model, at a run's start. Where everybody has the same one, the run's first minute says it already."""
     told = cast_told(sop, models)
     return [page.fitted(f"{clock(at)}  {safe(line)}") for line in told] if len(told) > 1 else []

@@ -1,0 +1,114 @@
+"""What the command line says of models: none configured, which one each role has, a recording written and replayed."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from scripted import write
+
+from metaflow_agents.cli import command
+from metaflow_agents.models import ways
+from metaflow_agents.settings import Settings
+from metaflow_agents.sop import library
+
+SOP = """
+    sop: desk
+    models: {strong: 'python:mine.py:strongly'}
+    roles: {ann: {profile: You write.}, bob: {profile: You judge., model: strong}, cat: {profile: You bind.}}
+    artifacts: {one: {}, two: {}, three: {}, four: {}}
+    steps:
+      first:  {role: ann, makes: one}
+      second: {role: bob, needs: [one], makes: two}
+      third:  {role: cat, needs: [two], makes: three}
+      fourth: {role: ann, needs: [three], makes: four, model: strong}
+"""
+MINE = "def answer(r):\n    return 'mine'\ndef strongly(r):\n    return 'strongly'\n"
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, SOP, mine_py=MINE)
+    return tmp_path
+
+
+def sop(line: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    status = command(line.split())
+    printed = capsys.readouterr()
+    return status, printed.out, printed.err
+
+
+def test_no_model_is_one_message_with_the_ways_to_get_one(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = sop("run desk.yaml", capsys)
+    assert (status, out) == (5, "") and not (here / "workspace").exists()
+    for way in ("export OPENAI_API_KEY=…, then --model openai:NAME", "export OPENAI_BASE_URL=http://localhost:11434/v1", "Ollama",
+                "vLLM", "--model manual", "--model dry", "--model python:FILE.py:function", "SOP_MODEL=openai:NAME",
+                "`models: {default: …}`"):
+        assert way in err, way
+    assert "--demo" not in err and "Traceback" not in err and max(map(len, err.splitlines())) < 150
+
+
+@pytest.mark.parametrize(("variables", "first"), [
+    ({"OPENAI_API_KEY": "sk-x"}, "OPENAI_API_KEY is set, but no model is named: add `--model openai:NAME`"),
+    ({"OPENAI_BASE_URL": "http://x/v1"}, "OPENAI_BASE_URL is set, but no model is named"),
+    ({"OPENAI_API_KEY": "sk-x", "OPENAI_BASE_URL": "http://x/v1"}, "OPENAI_API_KEY and OPENAI_BASE_URL are set, but no model"),
+])
+def test_where_only_the_name_is_missing_that_is_said(variables: dict[str, str], first: str, capsys: pytest.CaptureFixture[str],
+                                                     monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    status, _, err = sop("run desk.yaml", capsys)
+    assert status == 5 and err.startswith(f"sop: {first}") and "sk-x" not in err and "export" not in err
+
+
+def test_a_recording_that_ships_is_one_of_the_ways(monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+                                                   capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--demo" in ways.none_configured(Settings(), demo=True)
+    shipped = library.shipped_folder
+    monkeypatch.setattr(library, "shipped_folder", lambda kind: tmp_path if kind == "recordings" else shipped(kind))
+    assert library.shipped_recording("desk") is None
+    (tmp_path / "desk.jsonl").write_text("{}")
+    assert library.shipped_recording("desk") == tmp_path / "desk.jsonl"
+    assert "--demo" in sop("run desk.yaml", capsys)[2]
+
+
+def test_the_start_says_which_model_each_role_has(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = sop("run desk.yaml --name one --model default=python:mine.py:answer", capsys)
+    assert status == 0
+    lines = [re.sub(r"^\d\d:\d\d:\d\d  ", "", line) for line in out.splitlines()]
+    assert lines[:2] == ["ann, cat: python:mine.py:answer", "bob, ann in fourth: python:mine.py:strongly"]
+    assert lines[2].startswith("one: begins desk.yaml with ")
+    shown = sop("show one", capsys)[1]
+    assert "  models   ann, cat: python:mine.py:answer\n           bob, ann in fourth: python:mine.py:strongly\n" in shown
+    roles = json.loads(sop("show one --json", capsys)[1])["roles"]
+    assert roles == {"ann": "python:mine.py:answer", "bob": "python:mine.py:strongly", "cat": "python:mine.py:answer",
+                     "ann in fourth": "python:mine.py:strongly"}
+
+
+def test_one_model_for_everybody_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = sop("run desk.yaml --name one --model dry", capsys)
+    assert out.splitlines()[0].endswith("one: begins desk.yaml with dry")
+    assert "  models   dry\n" in sop("show one", capsys)[1]
+
+
+def test_a_recording_is_written_and_replayed(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sop("run desk.yaml --name one --model default=python:mine.py:answer", capsys)
+    status, out, _ = sop("export one --recording kept.jsonl --answered-by me", capsys)
+    assert (status, out) == (0, "wrote kept.jsonl: 4 calls; answered from it again: --model replay:kept.jsonl\n")
+    assert sop("run desk.yaml --name two --model replay:kept.jsonl", capsys)[0] == 0
+    assert sop("diff one two", capsys)[1].count("strongly") == sop("diff two two", capsys)[1].count("strongly")
+    (here / "desk.yaml").write_text((here / "desk.yaml").read_text().replace("You judge.", "You judge well."))
+    status, out, _ = sop("run desk.yaml --name three --model replay:kept.jsonl", capsys)
+    assert status == 5 and "three: no model answers: stale: this prompt changed: second@1~0/turn.0" in out
+    assert "\n-You are the bob: You judge.\n+You are the bob: You judge well." in out and "sop resume three" in out
+    assert "stale" in sop("show three", capsys)[1] and "no model answers" in sop("runs", capsys)[1]
+    assert sop("resume three --model replay:kept.jsonl,dry", capsys)[0] == 0
+
+
+def test_a_recording_in_a_folder_that_is_not_there_is_told_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    sop("run desk.yaml --name one --model dry", capsys)
+    status, _, err = sop("export one --recording none/kept.jsonl --answered-by me", capsys)
+    assert status == 1 and err.count("\n") == 1 and "No such file or directory" in err
