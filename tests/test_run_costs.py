@@ -22,6 +22,9 @@ from scripted import events, write
 from metaflow_agents import check, resume, run
 from metaflow_agents.cli import command
 from metaflow_agents.errors import UsageError
+from metaflow_agents.journal.glance import RawJournal
+from metaflow_agents.journal.journal import Journal
+from metaflow_agents.journal.places import journal_path
 from metaflow_agents.models.patience import Patience
 from metaflow_agents.models.port import ModelRequest, Reply, Traits
 from metaflow_agents.models.tariff import PICO, Flat, at_least, dollars, picodollars
@@ -295,6 +298,27 @@ async def test_cached_tokens_are_counted_and_told(tmp_path: Path, capsys: pytest
     assert f"is answered (400 tokens in, 300 of them cached, 100 out, {dollars(ONE)})" in capsys.readouterr().out
 
 
+async def test_both_folds_of_a_journal_agree_on_cost_wherever_it_ends(tmp_path: Path) -> None:
+    """Killed at any event: what was under way is charged at its worst by the state and by the glance."""
+    async with OpenAIServer(plan=Chances(3, {"429": 0.2, "cut": 0.2})) as server:
+        where = f"name: m, endpoint: '{server.url}', max_tokens: 200"
+        models = f"models: {{default: {{{where}, price: {{in: 1, out: 4}}}}, local: {{{where}}}}}"
+        going = start(spend(tmp_path, models, step="model: local"), names=NAMES, workspace=tmp_path, name="whole")
+        object.__setattr__(going._options, "patience", Patience(tries=9, first=0.001, longest=0.01))
+        async with going:
+            assert (await going.result()).ok
+    await run(spend(tmp_path), names=NAMES, model=Paid(), workspace=tmp_path, name="paid")
+    for name in ("whole", "paid"):
+        with Journal.read(journal_path(tmp_path, name)) as journal:
+            last = journal.last
+        for until in range(2, last + 1, 3):
+            Journal.copy(journal_path(tmp_path, name), journal_path(tmp_path, f"{name}-{until}"), until).__exit__()
+            with Journal.read(journal_path(tmp_path, f"{name}-{until}")) as journal, RawJournal(journal.path) as raw:
+                spent, glance = journal.state.total(), raw.glance()
+            assert (glance.calls, glance.tokens, glance.tokens_cached, glance.cost, glance.estimated, glance.unpriced) == (
+                spent.calls, spent.tokens, spent.cached, spent.cost, spent.held + spent.estimated, spent.unpriced)
+
+
 # --- limits of endpoints
 
 async def test_limits_of_a_sop_hold_for_its_endpoint(tmp_path: Path) -> None:
@@ -320,6 +344,15 @@ async def test_requests_a_minute_hold_a_run_back(tmp_path: Path) -> None:
     result = await run(path, names=NAMES, model=Paid("http://three-a-minute"), workspace=None)
     assert result.outcome == "budget" and result.calls == 3
     assert result.cost == Decimal(3 * ONE) / PICO and not result.estimated      # who waited was never sent, and cost nothing
+
+
+async def test_a_call_that_gave_up_waiting_leaves_its_budget_to_others(tmp_path: Path) -> None:
+    path = spend(tmp_path, "models: {other: dry}", "limits: {rpm: 1}", "budget: {tokens: 6000}", step="timeout: 0.2, on_fail: skip")
+    path.write_text(path.read_text().replace("role: judge, needs", "role: judge, model: other, needs"))
+    models = {"default": Paid("http://slow"), "other": Paid("http://fast")}
+    result = await run(path, names=["a", "b", "c"], models=models, workspace=None)
+    assert result.ok, result.reason
+    assert result.calls == 2 and result.tokens == 1000
 
 
 async def test_a_request_that_never_fits_stops_the_run_and_says_why(tmp_path: Path) -> None:
