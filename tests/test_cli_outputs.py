@@ -359,7 +359,7 @@ MISTAKES: dict[str, tuple[int, str]] = {
     "run looped.yaml --topic a --model dry --from oen": (2, "did you mean `one`?"),
     "run looped.yaml --topic a --model dry --name one": (2, "run `one` exists already"),
     "run looped.yaml --topic a --model dry --name a/b": (2, "can't be a run's name"),
-    "run looped.yaml --topic a --model dry --budget calls": (2, "write like tokens=2M"),
+    "run looped.yaml --topic a --model dry --budget calls": (2, "write like usd=5,tokens=2M"),
     "run looped.yaml --topic a --model dry --budget call=3": (2, "did you mean `calls`?"),
     "run looped.yaml --topic a --model dry --budget calls=many": (2, "is not a count"),
     "run looped.yaml --topic a --model dry --budget calls=1,calls=2": (2, "given twice"),

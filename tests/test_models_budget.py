@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -127,6 +128,51 @@ async def test_earlier_spending_counts() -> None:
     assert budgets.spent["step s"] == Spent(3, 95)
     with pytest.raises(BudgetExceeded):
         await spend(budgets, 6)
+
+
+def usd(cost: int | None) -> Budget:
+    return Budget.model_validate({} if cost is None else {"usd": f"{Decimal(cost) / 10**12:f}"})
+
+
+@pytest.mark.parametrize(("budgets", "words"), [
+    (Budgets(usd(10**12), name="r7"), ["the run's cap of $1.00 is reached: $0.60 spent, and the next call may cost $0.50 more",
+                                       "`sop resume r7 --budget usd=1.10` or more goes on"]),
+    (Budgets(roles={"r": usd(10**12)}), ["role r's cap", "`budget: {usd: …}` of the role r to 1.10", "--accept-changes"]),
+])
+async def test_a_cap_on_money_that_nobody_can_release_stops(budgets: Budgets, words: list[str]) -> None:
+    async with budgets.reserve("r", "s", 1, cost=7 * 10**11) as held:
+        held.settle(1, cost=6 * 10**11)
+    with pytest.raises(BudgetExceeded) as told:
+        async with budgets.reserve("r", "s", 1, cost=5 * 10**11):
+            pass
+    for part in words:
+        assert part in str(told.value)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 10**11), st.floats(0, 1), st.integers(0, 4)), max_size=14), st.integers(1, 10**12))
+def test_a_cap_on_money_holds_to_the_picodollar(calls: list[tuple[int, float, int]], most: int) -> None:
+    budgets = Budgets(usd(most))
+    held = 0
+
+    async def one(worst: int, share: float, naps: int) -> None:
+        nonlocal held
+        try:
+            async with budgets.reserve("r", "s", 1, cost=worst) as reservation:
+                held += worst
+                assert budgets.spent["run"].cost + held <= most
+                await settle_in(naps)
+                held -= worst
+                reservation.settle(1, cost=int(worst * share))
+        except BudgetExceeded:
+            assert budgets.spent["run"].cost + worst > most
+
+    async def go() -> None:
+        async with asyncio.timeout(5):
+            await asyncio.gather(*(one(*each) for each in calls))
+
+    asyncio.run(go())
+    assert budgets.spent["run"].cost <= most
 
 
 call = st.tuples(

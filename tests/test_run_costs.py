@@ -8,6 +8,7 @@ import io
 import json
 import random
 import re
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from decimal import Decimal
@@ -18,9 +19,12 @@ import pytest
 from openai_server import Chances, OpenAIServer
 from scripted import events, write
 
-from metaflow_agents import resume, run
+from metaflow_agents import check, resume, run
 from metaflow_agents.cli import command
 from metaflow_agents.errors import UsageError
+from metaflow_agents.journal.glance import RawJournal
+from metaflow_agents.journal.journal import Journal
+from metaflow_agents.journal.places import journal_path
 from metaflow_agents.models.patience import Patience
 from metaflow_agents.models.port import ModelRequest, Reply, Traits
 from metaflow_agents.models.tariff import PICO, Flat, at_least, dollars, picodollars
@@ -165,7 +169,7 @@ async def test_a_model_without_a_price_is_refused_under_a_cap_on_money_before_an
     assert not (tmp_path / "runs").exists()
     for model in (Paid(), "dry", lambda request: "fine"):
         assert (await run(spend(tmp_path, cap), names=NAMES, model=model, workspace=None)).ok
-    other_role = spend(tmp_path, role=cap, step="model: mine")
+    other_role = spend(tmp_path, "models: {mine: dry}", role=cap, step="model: mine")
     assert (await run(other_role, names=NAMES, models={"default": Paid(priced=False), "mine": Paid()}, workspace=None)).ok
 
 
@@ -294,6 +298,27 @@ async def test_cached_tokens_are_counted_and_told(tmp_path: Path, capsys: pytest
     assert f"is answered (400 tokens in, 300 of them cached, 100 out, {dollars(ONE)})" in capsys.readouterr().out
 
 
+async def test_both_folds_of_a_journal_agree_on_cost_wherever_it_ends(tmp_path: Path) -> None:
+    """Killed at any event: what was under way is charged at its worst by the state and by the glance."""
+    async with OpenAIServer(plan=Chances(3, {"429": 0.2, "cut": 0.2})) as server:
+        where = f"name: m, endpoint: '{server.url}', max_tokens: 200"
+        models = f"models: {{default: {{{where}, price: {{in: 1, out: 4}}}}, local: {{{where}}}}}"
+        going = start(spend(tmp_path, models, step="model: local"), names=NAMES, workspace=tmp_path, name="whole")
+        object.__setattr__(going._options, "patience", Patience(tries=9, first=0.001, longest=0.01))
+        async with going:
+            assert (await going.result()).ok
+    await run(spend(tmp_path), names=NAMES, model=Paid(), workspace=tmp_path, name="paid")
+    for name in ("whole", "paid"):
+        with Journal.read(journal_path(tmp_path, name)) as journal:
+            last = journal.last
+        for until in range(2, last + 1, 3):
+            Journal.copy(journal_path(tmp_path, name), journal_path(tmp_path, f"{name}-{until}"), until).__exit__()
+            with Journal.read(journal_path(tmp_path, f"{name}-{until}")) as journal, RawJournal(journal.path) as raw:
+                spent, glance = journal.state.total(), raw.glance()
+            assert (glance.calls, glance.tokens, glance.tokens_cached, glance.cost, glance.estimated, glance.unpriced) == (
+                spent.calls, spent.tokens, spent.cached, spent.cost, spent.held + spent.estimated, spent.unpriced)
+
+
 # --- limits of endpoints
 
 async def test_limits_of_a_sop_hold_for_its_endpoint(tmp_path: Path) -> None:
@@ -321,6 +346,15 @@ async def test_requests_a_minute_hold_a_run_back(tmp_path: Path) -> None:
     assert result.cost == Decimal(3 * ONE) / PICO and not result.estimated      # who waited was never sent, and cost nothing
 
 
+async def test_a_call_that_gave_up_waiting_leaves_its_budget_to_others(tmp_path: Path) -> None:
+    path = spend(tmp_path, "models: {other: dry}", "limits: {rpm: 1}", "budget: {tokens: 6000}", step="timeout: 0.2, on_fail: skip")
+    path.write_text(path.read_text().replace("role: judge, needs", "role: judge, model: other, needs"))
+    models = {"default": Paid("http://slow"), "other": Paid("http://fast")}
+    result = await run(path, names=["a", "b", "c"], models=models, workspace=None)
+    assert result.ok, result.reason
+    assert result.calls == 2 and result.tokens == 1000
+
+
 async def test_a_request_that_never_fits_stops_the_run_and_says_why(tmp_path: Path) -> None:
     result = await run(spend(tmp_path, "limits: {tpm: 1999}"), names=NAMES, model=Paid("http://narrow"), workspace=None)
     assert (result.outcome, result.exit_status, result.calls) == ("stopped", 1, 0)
@@ -344,3 +378,24 @@ def test_the_told_cap_is_short_and_enough() -> None:
     for cost in (1, 123_456_789, 5 * PICO, 12_345_678_901_234_567):
         assert picodollars(float(at_least(cost))) >= cost and len(at_least(cost)) <= 16
     assert (at_least(4_200_000_001), at_least(PICO)) == ("0.00421", "1.00")
+
+
+def test_a_check_tells_the_cap_as_the_bound_on_cost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = spend(tmp_path, "budget: {usd: 5, calls: 40}")
+    assert command(["check", str(path)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].endswith("desk.yaml: ok; at most 40 model calls, at most $5")
+    assert command(["check", str(path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["bounds"]["usd"] == 5
+
+
+def test_money_is_refused_on_a_step_that_asks_no_model(tmp_path: Path) -> None:
+    path = write(tmp_path, "sop: it\nartifacts: {fact: {}}\nsteps: {look: {value: \"'x'\", makes: fact, budget: {usd: 1}}}\noutputs: [fact]\n")
+    assert [problem.code for problem in check(path).errors] == ["key-misplaced"]
+
+
+def test_prices_are_loaded_for_a_check_only_where_money_is_capped(tmp_path: Path) -> None:
+    model = "models: {default: 'openai:gpt-4o'}"
+    for more, loaded in (([model], False), ([model, "budget: {usd: 5}"], True)):
+        code = f"import sys; from metaflow_agents.cli import command; command(['check', {str(spend(tmp_path, *more))!r}]); print('genai_prices' in sys.modules)"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines()[-1] == str(loaded) and "no-price" not in done.stdout

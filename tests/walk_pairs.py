@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from metaflow_agents.models.dry import DryModel
-from metaflow_agents.models.port import MAX_TOKENS, ModelRequest, Reply, Traits
+from metaflow_agents.models.port import MAX_TOKENS, Model, ModelRequest, Reply, Traits
 from metaflow_agents.models.tariff import Flat
 from metaflow_agents.schema.sop import EndpointModel
 
@@ -50,6 +50,24 @@ async def wrong_at_first(request: ModelRequest) -> Any:
     return "no number" if "~0" in request.key else 1
 
 
+class Metered:
+    """A model with an endpoint of its own and a price; it answers 1 where others were asked meanwhile, else 0."""
+
+    def __init__(self, endpoint: str) -> None:
+        self.name = "metered"
+        self.traits = Traits(endpoint=f"http://{endpoint}", tariff=Flat(10**6, 10**6, 10**6))
+        self._under_way = 0
+
+    async def ask(self, request: ModelRequest) -> Reply:
+        self._under_way += 1
+        most = self._under_way
+        for _ in range(50):
+            await asyncio.sleep(0)
+            most = max(most, self._under_way)
+        self._under_way -= 1
+        return Reply(str(int(most > 1)), tokens_in=100, tokens_out=1)
+
+
 class StandIn:
     """Stands where the adapter to an endpoint stands, and answers with what it was given instead of asking anybody."""
 
@@ -75,7 +93,7 @@ class Pair:
     instead: Any = LEFT_OUT
     also: Mapping[str, Any] = field(default_factory=dict)           # place → value, set on both sides
     form: str = ""                              # which form of a key that has several
-    model: Callable[[ModelRequest], Any] | None = dry
+    model: Callable[[ModelRequest], Any] | Model | None = dry
     given: Mapping[str, Any] = field(default_factory=dict)          # inputs
     files: Mapping[str, str] = field(default_factory=dict)
 
@@ -243,6 +261,8 @@ IN_A_FILE = {"artifacts.letter.file": "letter.txt"}
 AT_THE_DESK = {"models.default": "python:desk.py:answer"}
 A_SCOUT = {"roles.scout.profile": "You look around."}
 ITS_FILES = {"desk.py": DESK}
+LOCAL = {"models.default.name": "m", "models.default.endpoint": "http://localhost:1/v1"}
+PRICE = {"in": 1, "out": 4}
 
 SOP_KEYS = [
     Pair("sop", "walk", LETTER, "check"),
@@ -274,6 +294,12 @@ SOP_KEYS = [
     Pair("budget.tokens", 10, LETTER),
     Pair("budget.calls", 2, SERIES),
     Pair("budget.time", 0.05, LETTER, model=slow),
+    Pair("budget.usd", 0.000001, LETTER, model=Metered("money")),
+    Pair("limits", {"tpm": 10}, LETTER, model=Metered("limits")),
+    Pair("limits.rpm", 1, SERIES, model=Metered("rpm"), also={"budget.time": 0.5}),
+    Pair("limits.tpm", 10, LETTER, model=Metered("tpm")),
+    Pair("limits.concurrency", 1, NOTES, model=Metered("concurrency")),
+    Pair("models.default.price", PRICE, LETTER, "check", also={**LOCAL, "budget.usd": 1}),
     Pair("models", {"default": "python:desk.py:answer"}, LETTER, model=None, files=ITS_FILES),
     Pair("tests", {"walks": {"inputs": {"topic": "rain"}}}, LETTER, "tests"),
     Pair("tests.walks", {"inputs": {"topic": "rain"}}, LETTER, "tests"),
@@ -292,6 +318,7 @@ ROLE_KEYS = [
     Pair("roles.writer.watches", ["news"], WATCHED),
     Pair("roles.writer.budget", {"calls": 2}, SERIES),
     Pair("roles.writer.budget.tokens", 10, TWO_ROLES),
+    Pair("roles.writer.budget.usd", 0.000001, SERIES, model=Metered("money-of-a-role")),
     Pair("roles.writer.budget.calls", 2, SERIES),
     Pair("roles.writer.budget.time", 0.05, TWO_ROLES, model=slow),
 ]
@@ -355,6 +382,7 @@ STEP_KEYS = [
     Pair("steps.write.on_fail", {"makes": "lost"}, LOST, form="makes", instead="skip", model=wrong_at_b),
     Pair("steps.write.budget", {"calls": 2}, NOTES),
     Pair("steps.write.budget.tokens", 10, NOTES),
+    Pair("steps.write.budget.usd", 0.000001, LETTER, model=Metered("money-of-a-step")),
     Pair("steps.write.budget.calls", 2, NOTES),
     Pair("steps.write.budget.time", 0.05, NOTES, model=slow),
     Pair("steps.write.check", {"run": "false"}, LETTER, also=IN_A_FILE),

@@ -22,7 +22,7 @@ Model = Annotated[list[str] | None, typer.Option(
                                         "replay:RECORDING[,MODEL], python:FILE.py:function, dry; "
                                         "with NAME= for one of the SOP's names only. May be repeated.")]
 Budget = Annotated[list[str] | None, typer.Option(
-    "--budget", metavar="CAP=N", help="Caps, like tokens=2M,calls=100,time=30m. May be repeated.")]
+    "--budget", metavar="CAP=N", help="Caps, like usd=5,tokens=2M,calls=100,time=30m. May be repeated.")]
 Sandbox = Annotated[str | None, typer.Option(
     "--sandbox", metavar="NAME", help="Where commands run: `bubblewrap` confines them (the default), `none` does not.")]
 Until = Annotated[str | None, typer.Option("--until", metavar="STEP", help="Rest after this step.")]
@@ -56,7 +56,7 @@ def budget(written: Sequence[str] | None) -> dict[str, str]:
     for part in (part.strip() for text in written or () for part in text.split(",")):
         measure, sign, value = part.partition("=")
         if not sign or not value.strip():
-            raise UsageError(f"`--budget {part}`: write like tokens=2M,calls=100,time=30m")
+            raise UsageError(f"`--budget {part}`: write like usd=5,tokens=2M,calls=100,time=30m")
         if measure.strip() in found:
             raise UsageError(f"`--budget {part}`: {measure.strip()} is given twice")
         found[measure.strip()] = value.strip()

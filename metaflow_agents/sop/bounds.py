@@ -8,7 +8,7 @@ from typing import Any
 
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.shape import Shape
-from metaflow_agents.schema.sop import ANSWER_REPAIRS, Step
+from metaflow_agents.schema.sop import ANSWER_REPAIRS, Budget, Step
 from metaflow_agents.sop.graph import SOPGraph
 from metaflow_agents.sop.strategies import STRATEGIES, KnownStrategy
 
@@ -30,10 +30,14 @@ class StepBounds:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The most that a run can do; `calls` is None where it depends on how long lists are, or on a strategy."""
+    """The most that a run can do; `calls` is None where it depends on how long lists are, or on a strategy.
+
+    `usd` is the SOP's own cap, None where it has none: what calls cost depends on prompts that do not exist yet.
+    """
 
     steps: dict[str, StepBounds]
     calls: int | None
+    usd: float | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Steps in the order of the file."""
@@ -49,8 +53,9 @@ def bounds_of(program: Program, graph: SOPGraph, items: Mapping[str, Shape],
     totals = [bound.total_calls for bound in steps.values()]
     known = [total for total in totals if total is not None]
     calls = sum(known) if len(known) == len(totals) else None
-    cap = program.sop.budget.calls if program.sop.budget else None
-    return Bounds(steps, cap if calls is None else calls if cap is None else min(calls, cap))
+    budget = program.sop.budget or Budget()
+    cap = budget.calls
+    return Bounds(steps, cap if calls is None else calls if cap is None else min(calls, cap), budget.usd)
 
 
 def _step(step: Step, firings: int, walked: Shape | None, calls: int | None) -> StepBounds:

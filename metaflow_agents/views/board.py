@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from metaflow_agents.journal.state import Firing, RunState
-from metaflow_agents.models.tariff import dollars, picodollars
 from metaflow_agents.schema.event import Committed, Event, Failed, Fired, Observed, Reserved, RunEnded
 from metaflow_agents.schema.keys import ActivationKey, parse_activation
 from metaflow_agents.schema.program import Program
@@ -16,7 +15,7 @@ from metaflow_agents.schema.sop import Budget, Step
 from metaflow_agents.sop.graph import SOPGraph, needed, reads, triggers
 from metaflow_agents.views.minutes import Minute, minute, models_told, sandbox_told
 from metaflow_agents.views.page import Page, columns, cut, safe
-from metaflow_agents.views.wording import amount, duration, listed, money, short
+from metaflow_agents.views.wording import amount, duration, listed, money, short, whole_dollars
 
 Mark = Literal["done", "running", "waiting", "failed", "never"]
 _MARKS: dict[Mark, tuple[str, str]] = {
@@ -109,7 +108,7 @@ class Board:
         spent, budget = self._state.total(), self._budget
         elapsed = self._state.elapsed + (0.0 if self._state.ended else max(now - self._state.latest, 0.0))
         settled = spent.cost - spent.held
-        paid = [_against("cost", money(settled, spent.estimated), None if budget.usd is None else _cap(budget.usd))]
+        paid = [_against("cost", money(settled, spent.estimated), None if budget.usd is None else whole_dollars(budget.usd))]
         parts = [_against("calls", str(spent.calls), None if budget.calls is None else short(budget.calls)),
                  _against("tokens", short(spent.tokens), None if budget.tokens is None else short(budget.tokens)),
                  *(paid if spent.cost or budget.usd is not None else []),
@@ -201,10 +200,6 @@ class Board:
 
     def _absent(self, step: Step) -> list[str]:
         return [artifact for artifact in needed(step) if not self._state.version(artifact)]
-
-
-def _cap(usd: float) -> str:
-    return dollars(picodollars(usd)).removesuffix(".00")
 
 
 def _against(word: str, used: str, cap: str | None) -> str:

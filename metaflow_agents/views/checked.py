@@ -9,7 +9,7 @@ from metaflow_agents.errors import Problem
 from metaflow_agents.sop.bounds import Bounds
 from metaflow_agents.sop.check import CheckReport
 from metaflow_agents.views.page import Page, safe, table
-from metaflow_agents.views.wording import amount
+from metaflow_agents.views.wording import amount, whole_dollars
 
 _COLOURS = {"error": "red", "warning": "yellow"}
 
@@ -62,7 +62,8 @@ def verdict_lines(report: CheckReport, page: Page) -> list[str]:
 def _most(report: CheckReport) -> str:
     if report.bounds is None:
         return ""
-    calls = report.bounds.calls
+    calls, usd = report.bounds.calls, report.bounds.usd
+    cost = "" if usd is None or calls == 0 else f", at most {whole_dollars(usd)}"
     if calls is None:
-        return "; how many model calls a run makes depends on its lists"
-    return f"; at most {amount(calls, 'model call')}" if calls else "; no model call"
+        return f"; how many model calls a run makes depends on its lists{cost}"
+    return f"; at most {amount(calls, 'model call')}{cost}" if calls else "; no model call"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from functools import lru_cache
 
-from metaflow_agents.models.tariff import dollars
+from metaflow_agents.models.tariff import dollars, picodollars
 
 
 def duration(seconds: float) -> str:
@@ -36,6 +36,11 @@ def short(number: int) -> str:
 def money(cost: int, bound: int = 0) -> str:
     """Picodollars: `$0.42`, or `at most $0.42` where some of it (`bound` picodollars) is an upper bound."""
     return f"at most {dollars(cost)}" if bound else dollars(cost)
+
+
+def whole_dollars(usd: float) -> str:
+    """A cap in US dollars: `$5`, `$0.25`."""
+    return dollars(picodollars(usd)).removesuffix(".00")
 
 
 def clock(at: float) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from metaflow_agents.errors import did_you_mean, nearest
 from metaflow_agents.sandbox.command import CommandWritten, is_pytest, parse_argv, parse_parse
 from metaflow_agents.schema.shape import Shape
-from metaflow_agents.schema.sop import DOERS, NAME_PATTERN, Step
+from metaflow_agents.schema.sop import DOERS, NAME_PATTERN, Budget, Step
 from metaflow_agents.sop.checks.context import Context, Place
 from metaflow_agents.sop.checks.expressions import step_scope, template
 
@@ -55,7 +55,8 @@ def _fitting(c: Context, name: str, step: Step) -> None:
                 "parse": "remove it", "args": "remove it"}.get(key, "remove it")
         c.say("key-misplaced", ("steps", name, key), f"`{key}` is a key of `{doers[0]}` steps, and `{name}` is a `{doer}` step",
               mend, key=True)
-    if doer != "role" and step.budget and (step.budget.tokens or step.budget.calls) and c.own("steps", name, "budget"):
+    cap = step.budget or Budget()
+    if doer != "role" and (cap.usd or cap.tokens or cap.calls) and c.own("steps", name, "budget"):
         c.say("key-misplaced", ("steps", name, "budget"),
               f"`budget` caps model calls, and `{name}` is a `{doer}` step that makes none",
               "remove it; `timeout` bounds the time of an attempt", key=True)
