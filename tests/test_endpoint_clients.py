@@ -18,7 +18,6 @@ from metaflow_agents.errors import UsageError
 from metaflow_agents.models.endpoint import endpoint_model
 from metaflow_agents.models.endpoint.clients import open_clients
 from metaflow_agents.models.port import Model, Reply
-from metaflow_agents.schema.event import Reserved
 from metaflow_agents.schema.sop import EndpointModel, Price
 
 SOP = """
@@ -50,12 +49,16 @@ async def test_roles_and_runs_share_a_client_and_the_last_closes_it(tmp_path: Pa
 
 
 async def test_a_run_that_is_stopped_leaves_no_connection(tmp_path: Path) -> None:
-    async with OpenAIServer(plan=lambda number: "silence") as server:
+    asked = asyncio.Event()
+
+    def plan(number: int) -> str:
+        if number == 4:
+            asked.set()
+        return "silence"
+
+    async with OpenAIServer(plan=plan) as server:
         async with start(write(tmp_path, SOP), topic="x", model=model_at(server.url), workspace=None) as going:
-            async for event in going.events():
-                if isinstance(event, Reserved) and event.key.endswith("4/turn.0"):
-                    break
-            await asyncio.sleep(0.05)       # time for it to reach the server; none is needed for what is shown
+            await asyncio.wait_for(asked.wait(), 20)
             going.stop()
         assert (await going.result()).outcome == "interrupted" and open_clients() == 0
     gc.collect()                            # an unclosed client would warn, and warnings are errors
