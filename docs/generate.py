@@ -228,7 +228,9 @@ def limits_() -> str:
     """What one evaluation may use."""
     rows = [["steps (items of loops, printed parts, operations, calls)", f"{limits.MAX_STEPS:,}"],
             ["characters of one text", f"{limits.MAX_TEXT:,}"], ["characters built in all", f"{limits.MAX_WORK:,}"],
-            ["numbers of one `range`", f"{limits.MAX_RANGE:,}"], ["bits of a whole number", f"{limits.MAX_BITS:,}"],
+            ["numbers of one `range`", f"{limits.MAX_RANGE:,}"],
+            ["lists and mappings inside of each other, in a value", f"{limits.MAX_NESTING:,}"],
+            ["bits of a whole number", f"{limits.MAX_BITS:,}"],
             ["characters of a template", f"{limits.MAX_SOURCE:,}"], ["characters of an expression", f"{limits.MAX_EXPRESSION:,}"]]
     return table(["of one evaluation or rendering", "at most"], rows)
 
@@ -298,6 +300,7 @@ _OUTCOMES = {
     "interrupted": "it was cancelled",
     "until": "the step named by `until` is done",
     "budget": "a cap was met",
+    "endpoint": "an endpoint refuses every call: a wrong key, an unknown model",
 }
 
 

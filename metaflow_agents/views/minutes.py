@@ -153,8 +153,8 @@ def _ended(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
 
 
 OUTCOMES = {"success": "success", "failure": "no success", "stopped": "stopped", "interrupted": "interrupted",
-            "until": "at the step asked for", "budget": "a cap is reached", "running": "running", "killed": "killed",
-            "damaged": "damaged"}
+            "until": "at the step asked for", "budget": "a cap is reached", "endpoint": "no endpoint",
+            "running": "running", "killed": "killed", "damaged": "damaged"}
 """How a run stands → in words."""
 
 _WORDS: dict[str, Callable[[Raw, Mapping[str, list[str]]], tuple[str, str]]] = {
