@@ -178,6 +178,14 @@ def test_words_that_stand_twice_are_found_on_the_page_that_is_named() -> None:
     assert (found.first_page, found.last_page) == (2, 2)
 
 
+def test_in_a_pdf_white_space_is_the_readers_guess_and_elsewhere_it_is_the_authors() -> None:
+    pages = (Page(number=1, text="The mi ll was builtby two br others."),)
+    for kind, faults in (("pdf", 0), ("text", 1)):
+        source = Source(id="S1", path="x", title="x", kind=kind, words=1, pages=pages)
+        assert len(verify({"": '"The mill was built by two brothers" [S1]'}, [source]).faults) == faults
+        assert len(verify({"": '"The mill was built by two others" [S1]'}, [source]).faults) == 1
+
+
 # --- random quotations
 
 WORDS = ["river", "mill", "wheel", "ﬁgures", "office", "coöperate", "1911", "3.5", "the", "a", "not", "well-kept", "Saint", "naïve",
@@ -210,7 +218,7 @@ def quoted(source: str, words: list[str], kind: str = "text") -> Verdict:
     return verify({"": f"It says “{' '.join(words)}” [S1]."}, [Source(id="S1", path="x", title="x", kind=kind, words=1, pages=pages)])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(sources_, st.integers(0, 70), st.integers(4, 15), rolls, st.sampled_from(["text", "pdf"]))
 def test_any_slice_of_a_source_passes_under_typographic_noise(words: list[str], at: int, size: int, roll: int, kind: str) -> None:
     dice = random.Random(roll)
@@ -219,7 +227,7 @@ def test_any_slice_of_a_source_passes_under_typographic_noise(words: list[str], 
     assert quoted(wrapped(words, dice), text.split(" "), kind).faults == ()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(sources_, st.integers(0, 70), st.integers(5, 15), st.integers(1, 13), st.sampled_from(["swap", "insert", "delete", "exchange"]),
        rolls, st.sampled_from(["text", "pdf"]))
 def test_any_word_changed_inserted_or_left_out_is_caught(words: list[str], at: int, size: int, where: int, change: str, roll: int,
@@ -242,7 +250,14 @@ def test_any_word_changed_inserted_or_left_out_is_caught(words: list[str], at: i
     assert bool(verdict.faults) != stands
 
 
-@settings(max_examples=200, deadline=None)
+@pytest.mark.parametrize("unit", ["a", "a ", "a-\n", "ab, "])
+def test_a_source_that_repeats_itself_for_ever_takes_no_longer_than_another(unit: str) -> None:
+    text = unit * (60_000 // len(unit))
+    for quote in (unit * 500 + "b", "b" + unit * 500, f"{unit * 20}b [...] {unit * 20}c"):
+        assert quoted(text, [quote.replace("\n", "").strip()]).faults
+
+
+@settings(max_examples=100, deadline=None)
 @given(st.text(max_size=300), st.text(alphabet="\"“”'‘’«»„[]S123, p.;>…\n -a|`*\\()", max_size=120))
 def test_no_text_makes_it_raise(source: str, report: str) -> None:
     pages = (Page(text=source),)

@@ -40,7 +40,7 @@ def body(text: str) -> str:
 @pytest.mark.parametrize("text", [
     HOSTILE, f"**{HOSTILE}**", f"`{HOSTILE}`", f"> {HOSTILE} [S1]", f"| a |\n| --- |\n| {HOSTILE} |", f"```{HOSTILE}\n{HOSTILE}\n```",
     "[x](javascript:alert(1))", "[x](https://example.org \"t\")", "![x](https://example.org/x.png)", "<https://example.org>",
-    "[x]: javascript:alert(1)\n\n[x]", "[S1<script>alert(1)</script>]", "[S1\" onmouseover=\"alert(1)]", f"# {HOSTILE}", "&lt;script&gt;",
+    "[x]: javascript:alert(1)\n\n[x]", "[S1<script>alert(1)</script>]", "[S9<script>alert(1)</script>]", "[S1\" onmouseover=\"alert(1)]", f"# {HOSTILE}", "&lt;script&gt;",
     f"\"{HOSTILE}\" [S1]", "\ue100<script>\ue101",
 ])
 def test_what_a_model_writes_stays_text(text: str) -> None:

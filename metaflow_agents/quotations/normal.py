@@ -15,8 +15,11 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 HYPHEN, DASH, EITHER_CASE = "\ue000", "\ue001", "\ue002"
+GAPS = re.compile(f"[ –{DASH}{HYPHEN}-]+")
+_RUN = re.compile(f"[^ –{DASH}{HYPHEN}-]+")
 _OWN = re.compile("[\ue000\ue001\ue003-\ue01f]")               # private characters that mean something here: not from outside
 _EXPONENT = {ord(sign): 0xE010 + digit for digit, sign in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")}
 _ACCENTS = {0xB4: "'", 0x2018: "'", 0x2019: "'", 0x2032: "'"}        # those that NFKC would take apart, and the commonest marks
@@ -39,13 +42,34 @@ _BEFORE_SIGN = re.compile(r"\s+(?=[,.;:!?%)])")
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Normal:
     """A text in its one form. `lines` are the lines it came from, each with its page; `starts` where each begins in `text`."""
 
     text: str
     starts: list[int] = field(repr=False)
     lines: list[tuple[int | None, str]] = field(repr=False)
+
+    @cached_property
+    def bare(self) -> str:
+        """The text without white space, hyphens and dashes: what two readings of it have in common."""
+        return GAPS.sub("", self.text)
+
+    @cached_property
+    def _runs(self) -> tuple[list[int], list[int]]:
+        """Where each run of bare text begins: in `bare`, and in `text`."""
+        inside, outside, length = [], [], 0
+        for found in _RUN.finditer(self.text):
+            inside.append(length)
+            outside.append(found.start())
+            length += found.end() - found.start()
+        return inside, outside
+
+    def place_of(self, bare: int) -> int:
+        """The place in `text` of a place in `bare`."""
+        inside, outside = self._runs
+        run = bisect_right(inside, bare) - 1
+        return outside[run] + bare - inside[run]
 
     def line_at(self, place: int) -> int:
         """The number of the line that a place of the text came from."""

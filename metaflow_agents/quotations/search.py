@@ -7,14 +7,18 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from itertools import islice
 
-from metaflow_agents.quotations.normal import DASH, EITHER_CASE, HYPHEN, Normal, normal_text
+from metaflow_agents.quotations.normal import DASH, EITHER_CASE, GAPS, HYPHEN, Normal, normal_text
 
 MAX_GAP = 2000
 """Characters that one `[…]` may leave out."""
+MAX_OCCURRENCES = 1000
+"""Of one part of an elided quotation that are looked at."""
 _ELISION = re.compile(r"[\[(]\s*(?:…|\.\s?\.\s?\.)\s*[\])]")
 _CHANGED_CASE = re.compile(r"(?<!\w)\[(\w)\](?=\w)")
 _WORD = re.compile(r"\w+")
+_VOTES = 300                                # places of one word that count: a rare word says more than a common one
 _LIKE = 0.45                                # below it, two passages have no more in common than any two of their language
 
 
@@ -39,11 +43,11 @@ def find(parts: list[str], source: Normal, *, loose_spaces: bool = False) -> Pla
     """
     reached: list[Place] = []
     for number, part in enumerate(parts):
-        found = _occurrences(_pattern(part, last=number == len(parts) - 1, loose=loose_spaces), source.text)
+        found = _occurrences(part, source, last=number == len(parts) - 1, loose=loose_spaces)
         if number == 0:
-            reached = list(found)
+            reached = list(islice(found, 1 if len(parts) == 1 else MAX_OCCURRENCES))
         else:
-            reached = [Place(before.start, place.end) for place in found
+            reached = [Place(before.start, place.end) for place in islice(found, MAX_OCCURRENCES)
                        if (before := _reaching(reached, place)) is not None]
         if not reached:
             return None
@@ -54,35 +58,61 @@ def _reaching(before: list[Place], place: Place) -> Place | None:
     return next((one for one in before if 0 <= place.start - one.end <= MAX_GAP), None)
 
 
-def _occurrences(pattern: re.Pattern[str], text: str) -> Iterator[Place]:
-    at = 0
-    while (found := pattern.search(text, at)) is not None:
-        if _whole(text, found.start(), found.end()):
-            yield Place(found.start(), found.end())
-        at = found.start() + 1
+def _occurrences(part: str, source: Normal, *, last: bool, loose: bool) -> Iterator[Place]:
+    """Where a part stands. Candidates come from a search for its bare letters, which takes time in proportion to the source,
+    whatever stands in it; only there the pattern is tried.
+    """
+    body, tail = _split_tail(part.removeprefix("...").strip(), last)
+    letters, offset = _key(body)
+    if not letters:
+        return
+    pattern = _pattern(body, tail, loose=loose)
+    at = source.bare.find(letters)
+    while at >= 0:
+        start = source.place_of(at - offset) if at >= offset else None
+        if start is not None and _begins_whole(source.text, start):
+            found = pattern.match(source.text, start)
+            if found is not None and _ends_whole(source.text, found.end()):
+                yield Place(start, found.end())
+        at = source.bare.find(letters, at + 1)
 
 
-def _whole(text: str, start: int, end: int) -> bool:
-    """Whether a stretch neither begins nor ends inside a word or a number, nor drops the sign or the prefix of one."""
-    first, last = text[start], text[end - 1]
-    before, after = text[start - 1:start], text[end:end + 1]
-    if first.isalnum() and (before.isalnum() or before == HYPHEN or (before == "-" and text[start - 2:start - 1].isalnum())):
+def _key(body: str) -> tuple[str, int]:
+    """The longest stretch of a part's bare letters that is sure, and how many bare letters stand before it."""
+    best, offset, before = "", 0, 0
+    for number, stretch in enumerate(body.split(EITHER_CASE)):
+        sure = GAPS.sub("", stretch[1:] if number else stretch)
+        before += bool(number)                          # the letter of either case
+        if len(sure) > len(best):
+            best, offset = sure, before
+        before += len(sure)
+    return best, offset
+
+
+def _split_tail(part: str, last: bool) -> tuple[str, str]:
+    """A part, and what may be missing at its end: a comma or full stop inside the marks may belong to the report's sentence."""
+    body = re.sub(r"(?:\.\.\.|[.,])$", "", part) if last else part
+    return body, part[len(body):]
+
+
+def _begins_whole(text: str, start: int) -> bool:
+    """Whether a stretch begins neither inside a word or a number, nor behind the sign or the prefix of one."""
+    first, before, earlier = text[start], text[start - 1:start], text[start - 2:start - 1]
+    if first.isalnum() and (before.isalnum() or before == HYPHEN or (before == "-" and earlier.isalnum())):
         return False
-    if first.isdigit() and (before and before in ".,-" and (before == "-" or text[start - 2:start - 1].isdigit())):
-        return False
+    return not (first.isdigit() and (before == "-" or (before in (".", ",") and earlier.isdigit())))
+
+
+def _ends_whole(text: str, end: int) -> bool:
+    """Whether a stretch ends neither inside a word nor inside a number."""
+    last, after = text[end - 1], text[end:end + 1]
     if last.isalnum() and (after.isalnum() or after == HYPHEN):
         return False
-    return not (last.isdigit() and after and after in ".," and text[end + 1:end + 2].isdigit())
+    return not (last.isdigit() and after in (".", ",") and text[end + 1:end + 2].isdigit())
 
 
-def _pattern(part: str, *, last: bool, loose: bool) -> re.Pattern[str]:
+def _pattern(part: str, tail: str, *, loose: bool) -> re.Pattern[str]:
     """The one form of a quotation as a pattern over the one form of a source, with the readings that its marks leave open."""
-    part = part.removeprefix("...").strip()
-    tail = ""
-    if last:                                    # a comma or full stop inside the marks may belong to the report's own sentence
-        body = re.sub(r"(?:\.\.\.|[.,])$", "", part)
-        tail = f"(?:{re.escape(part[len(body):])})?" if body != part else ""
-        part = body
     between = f"[ {HYPHEN}]?" if loose else f"{HYPHEN}?"
     found: list[str] = []
     for number, sign in enumerate(part):
@@ -98,7 +128,7 @@ def _pattern(part: str, *, last: bool, loose: bool) -> re.Pattern[str]:
             found.append(f"[{HYPHEN}-]?")
         elif sign != EITHER_CASE:
             found.append((between if (before.isalpha() and sign.isalpha()) or (loose and number) else "") + re.escape(sign))
-    return re.compile("".join(found) + tail)
+    return re.compile("".join(found) + (f"(?:{re.escape(tail)})?" if tail else ""))
 
 
 def nearest(quotation: Iterable[str], source: Normal) -> tuple[Place, float] | None:
@@ -109,7 +139,7 @@ def nearest(quotation: Iterable[str], source: Normal) -> tuple[Place, float] | N
     where: dict[str, list[int]] = defaultdict(list)
     needed = set(wanted)
     for place, word in enumerate(words):
-        if word in needed:
+        if word in needed and len(where[word]) < _VOTES:
             where[word].append(place)
     step = max(1, len(wanted) // 2)
     votes: Counter[int] = Counter()

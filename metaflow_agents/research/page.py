@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _OPEN, _CLOSE = "\ue100", "\ue101"                          # where a quotation begins and ends, while Markdown is rendered
 _MARKS = re.compile(f"([{_OPEN}{_CLOSE}])")
-_OFF = ("image", "link", "autolink", "reference", "html_inline", "html_block", "lheading")
+_OFF = ("image", "link", "autolink", "reference", "lheading")
 
 
 class Set(Value):
