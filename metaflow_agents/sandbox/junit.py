@@ -113,11 +113,12 @@ def _failure(case: _Case, kind: str) -> dict[str, str]:
         message = said or text.strip()
     places = _PLACE.findall(text)
     path, line, name = places[-1] if places else ("", "", "")
+    exception = _exception(type_, message, said, name)
     return {
         "id": _identity(case, [place[0] for place in places]),
         "kind": kind,
-        "exception": _exception(type_, message, said, name),
-        "message": _bounded(message.strip()),
+        "exception": exception,
+        "message": _bounded(message.strip().removeprefix(f"{exception}:").strip()),
         "place": f"{path.removeprefix('./')}:{line}" if path else "",
     }
 
