@@ -18,8 +18,8 @@ def model_at(url: str, *, name: str = "m", key: str | None = None, **more: Any) 
 
 def request_for(model: Any, said: str = "hi", *, schema: Mapping[str, Any] | None = None,
                 watch: Callable[[str], None] | None = None, key: str = "a@1~0/turn.0") -> ModelRequest:
-    return ModelRequest(key=key, role="r", step="a", messages=({"role": "user", "content": said},), model=model.name, schema=schema,
-                        max_tokens=model.traits.max_tokens, parameters=model.traits.parameters, watch=watch)
+    return ModelRequest(key=key, role="r", step="a", messages=({"role": "user", "content": said},), model=model.name,
+                        schema=schema, max_tokens=model.traits.max_tokens, parameters=model.traits.parameters, watch=watch)
 
 
 async def called(model: Any, request: ModelRequest) -> Reply | CallFailed:

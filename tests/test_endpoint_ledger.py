@@ -50,7 +50,8 @@ def answer(asked: dict[str, Any]) -> str:
     return "Wörds and words. " * 3
 
 
-async def ran(path: Path, server: OpenAIServer, streamed: bool, **options: Any) -> tuple[RunResult, list[Settled], list[Reserved]]:
+async def ran(path: Path, server: OpenAIServer, streamed: bool,
+              **options: Any) -> tuple[RunResult, list[Settled], list[Reserved]]:
     endpoint = model_at(server.url, max_tokens=400)
     async with start(path, topic="tea", model=Watched(endpoint) if streamed else endpoint, workspace=None, **options) as going:
         result = await going.result()

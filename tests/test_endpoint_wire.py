@@ -25,17 +25,17 @@ READ: dict[str, Any] = {
     "gemini-tool": ("again", 126, "called a tool"),
     "groq": ("The capital of France is Paris.", 48, 8, 0),
     "groq-stream-tool": ("again", 523, "called a tool"),
-    "mistral": ("Hello! 😊 How can I assist you today? Whether you have a question, need help with something, or just want to chat, "
-                "I'm here for you!", 4, 36, 0),
+    "mistral": ("Hello! 😊 How can I assist you today? Whether you have a question, need help with something, or just want to "
+                "chat, I'm here for you!", 4, 36, 0),
     "mistral-thinking": ("391", 28, 94, 0),
     "openai-structured": ('{"city":"Mexico City","country":"Mexico"}', 100, 15, 0),
     "openrouter-stream-error": ("fail", 53, "used all 8,192 tokens up before its answer began"),
     "openrouter-unknown-model": ("stop", 0, "knows no model `m` (404): No endpoints found"),
-    "together-gzip": (" Why don't we ever hear secrets at a OpenTelemetry convention? Because it's an ex-spy place! (I'll show myself out)",
-                      18, 35, 0),
+    "together-gzip": (" Why don't we ever hear secrets at a OpenTelemetry convention? Because it's an ex-spy place! (I'll show "
+                      "myself out)", 18, 35, 0),
     "together-deepseek-r1": ("Hello! 👋 How can I help you today?", 4, 197, 0),
-    "vllm": ("The image shows a dog, specifically a Labrador Retriever, interacting with a person on a beach. The dog is wearing a "
-             "harness and appears to be giving a high-five to the person.", 3606, 40, 0),
+    "vllm": ("The image shows a dog, specifically a Labrador Retriever, interacting with a person on a beach. The dog is wearing "
+             "a harness and appears to be giving a high-five to the person.", 3606, 40, 0),
     "xai-grok": ("Grok", 12, 322, 2),
 }
 

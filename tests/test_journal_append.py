@@ -93,7 +93,7 @@ def smallest(schema: dict, field: dict) -> object:
     if "$ref" in field:
         target = schema["$defs"][field["$ref"].rsplit("/", 1)[1]]
         return {name: smallest(schema, inner) for name, inner in target["properties"].items()}
-    for choice in field.get("anyOf", ()):
+    for choice in (*field.get("anyOf", ()), *field.get("oneOf", ())):
         return smallest(schema, choice)
     if "const" in field or "enum" in field:
         return field.get("const") or field["enum"][0]

@@ -180,7 +180,7 @@ async def test_an_answer_that_grows_is_taken_once_it_stands_still(tmp_path: Path
         count = len(seen)
         with open(answer, "a", encoding="utf-8") as file:           # noqa: ASYNC230
             file.write(f"line {number}\n")
-        while len(seen) == count:                                    # noqa: ASYNC110  (one look between two writes)
+        while len(seen) == count and not asking.done():              # noqa: ASYNC110  (one look between two writes)
             await asyncio.sleep(0)
     assert (await asking).text == "line 0\nline 1\nline 2\nline 3\nline 4"
 
@@ -263,7 +263,9 @@ async def test_prompts_are_answered_one_at_a_time(terminal: tuple[int, int]) -> 
     await shown.until("Write a.")
     assert "End it with a line that holds only `.`, or with Ctrl-D" in "".join(shown)
     os.write(person, b"one\n\ntwo\n.\n")
-    assert (await asking[0]).text == "one\n\ntwo" and "message 2 of 2: user -----\n\nWrite a." in "".join(shown)
+    async with asyncio.timeout(20):
+        first = await asking[0]
+    assert first.text == "one\n\ntwo" and "message 2 of 2: user -----\n\nWrite a." in "".join(shown)
     await shown.until("Write b.")
     await shown.until("in the role of ann; 1 more waiting -----")
     assert "Write c." not in "".join(shown)

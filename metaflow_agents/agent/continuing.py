@@ -45,10 +45,14 @@ def joined(before: str, after: str, *, data: bool = False) -> str:
         after = _CLOSING.sub("", _OPENING.sub("", after, count=1))
     start = after[:_REPEATED]
     if len(start) == _REPEATED and len(set(start)) >= _VARIED:
-        at = before.rfind(start)
+        at = before.find(start)
         while at >= 0:
             if after.startswith(before[at:]):
-                # A text that repeats itself may go on as it ended: that is no repetition of its end.
-                return before + after if before[:at].endswith(before[at:]) else before[:at] + after
-            at = before.rfind(start, 0, at + len(start) - 1)
+                return before + after if _periodic(before[at:]) else before[:at] + after
+            at = before.find(start, at + 1)
     return before + after
+
+
+def _periodic(text: str) -> bool:
+    """Whether a text is one part again and again: then it may well go on as it ended, and that repeats nothing."""
+    return any(text.startswith(text[size:]) for size in range(1, len(text) // 2 + 1))

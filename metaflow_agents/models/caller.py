@@ -82,7 +82,7 @@ class Caller:
                          model=model.name, tokens=worst, cost=cost, unpriced=its.unpriced), blobs={name: stored})
             one = _Try(self, model, its, request, number, worst, cost, reservation, admission)
             try:
-                return await one.settled(await model.ask(request))
+                reply = await model.ask(request)
             except CallFailed as failure:
                 if failure.after is not None and failure.after > self._patience.asked:
                     failure = CallFailed(f"{failure.told}; that is longer than a run waits: `sop resume` later", then="stop",
@@ -95,6 +95,7 @@ class Caller:
                 told = f"the model {model.name} raised {raised(error)}"
                 await one.lost(told)
                 raise AttemptFailed(told) from error
+            return await one.settled(reply)         # which tells by itself what is wrong with a reply
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +174,8 @@ class _Try:
 
 def _stored(model: Model, reply: Reply) -> bytes:
     """A reply as the journal keeps it. Raises AttemptFailed for one that is not what the port says."""
+    if not isinstance(reply, Reply):
+        raise AttemptFailed(f"the model {model.name} gave {type(reply).__name__}, and no Reply")
     counts = {"tokens_in": reply.tokens_in, "tokens_out": reply.tokens_out, "tokens_cached": reply.tokens_cached}
     if not isinstance(reply.text, str | None) or not all(type(count) is int and count >= 0 for count in counts.values()):
         raise AttemptFailed(f"the model {model.name} gave a Reply whose `text` is no text, or whose tokens are no counts")

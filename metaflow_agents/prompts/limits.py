@@ -16,6 +16,7 @@ MAX_STEPS = 300_000
 MAX_TEXT = 4 * 1024 * 1024          # characters of one rendered text, and of any text built on the way
 MAX_WORK = 4 * MAX_TEXT             # characters built in all, thrown away ones included
 MAX_RANGE = 100_000
+MAX_NESTING = 400                   # lists and mappings inside of each other, in a value that is printed or handed on
 MAX_BITS = 4096                     # of a whole number
 MAX_SOURCE = 256 * 1024             # characters of a template
 MAX_EXPRESSION = 64 * 1024          # characters of an expression

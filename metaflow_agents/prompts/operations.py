@@ -15,7 +15,7 @@ from jinja2.utils import Namespace
 from pydantic_core import PydanticSerializationError, to_json
 
 from metaflow_agents.errors import ExpressionError, nearest
-from metaflow_agents.prompts.limits import MAX_BITS, MAX_TEXT, spend, spend_text
+from metaflow_agents.prompts.limits import MAX_BITS, MAX_NESTING, MAX_TEXT, spend, spend_text
 from metaflow_agents.prompts.values import MISSING, CollectionView, FilesView
 
 _SIMPLE = frozenset({dict, list, bool, type(None)})
@@ -274,8 +274,13 @@ def made(value: Any) -> Any:
     return value
 
 
-def plain(value: Any) -> Any:
-    """The value as JSON data: tuples and ranges become lists, views mappings. Raises ExpressionError on what is no data."""
+def plain(value: Any, depth: int = 0) -> Any:
+    """The value as JSON data: tuples and ranges become lists, views mappings. Raises ExpressionError on what is no data.
+
+    `depth` counts the lists and mappings around it: the bound is the same on every Python, whose own bounds differ.
+    """
+    if depth > MAX_NESTING:
+        raise ExpressionError(f"the value is nested more than {MAX_NESTING} deep")
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int | float):
@@ -283,11 +288,11 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         if not all(isinstance(key, str) for key in value):
             raise ExpressionError("the keys of a mapping are texts")
-        return {key: plain(inner) for key, inner in value.items()}
+        return {key: plain(inner, depth + 1) for key, inner in value.items()}
     if isinstance(value, list | tuple | range):
-        return [plain(inner) for inner in value]
+        return [plain(inner, depth + 1) for inner in value]
     if isinstance(value, FilesView | CollectionView):
-        return {key: plain(inner) for key, inner in value.items()}
+        return {key: plain(inner, depth + 1) for key, inner in value.items()}
     if value is MISSING:
         raise ExpressionError("a part of the value is missing; mend: `| default(…)`")
     raise ExpressionError(f"{kind(value)} is no value; mend: call it, or leave it out")
