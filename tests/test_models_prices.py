@@ -217,6 +217,7 @@ def test_dollars_as_people_read_them(cost: int, told: str) -> None:
 
 def test_the_data_is_loaded_when_a_price_is_asked_for_and_not_before() -> None:
     code = ("import sys, metaflow_agents, metaflow_agents.cli.app, metaflow_agents.models.prices as p; "
+            "assert p.tariff_for('m', 'http://127.0.0.1:8000/v1', None) is p.tariff_for('m', 'http://box.local', None) is None; "
             "assert not any(name.startswith('genai_prices') for name in sys.modules); p.tariff_for('gpt-4o', None, None); "
             "assert 'genai_prices' in sys.modules")
     subprocess.run([sys.executable, "-c", code], check=True)

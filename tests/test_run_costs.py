@@ -267,6 +267,8 @@ async def test_a_call_that_was_under_way_when_the_run_was_stopped_may_have_cost_
     assert stopped.estimated and stopped.cost == Decimal(WORST) / PICO
     result = await resume("spend-1", workspace=tmp_path, model=Paid())
     assert result.ok and result.estimated and result.cost == Decimal(WORST + 2 * ONE) / PICO
+    with Journal.read(journal_path(tmp_path, "spend-1")) as journal:
+        assert (journal.state.total().held, journal.state.total().estimated) == (0, WORST)       # nobody settles it any more
 
 
 async def test_the_board_tells_cost_against_the_cap_and_who_waits(tmp_path: Path) -> None:
