@@ -63,15 +63,17 @@ class Firing:
     lost: dict[str | None, str] = field(default_factory=dict)     # item → error, failed for good
     memory: list[Entry] = field(default_factory=list)
     slots: dict[str | None, Slot] = field(default_factory=dict)
+    key: str = field(init=False)                                  # `step@round`
 
-    @property
-    def key(self) -> str:
-        """`step@round`."""
-        return firing_key(self.step, self.round)
+    def __post_init__(self) -> None:
+        self.key = firing_key(self.step, self.round)
 
     def slot(self, item: str | None) -> Slot:
         """What is known of an item's attempts."""
-        return self.slots.setdefault(item, Slot())
+        found = self.slots.get(item)
+        if found is None:
+            found = self.slots[item] = Slot()
+        return found
 
 
 @dataclass(slots=True)
