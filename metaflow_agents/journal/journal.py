@@ -269,7 +269,8 @@ class Journal:
     ) -> tuple[int, ...]:
         self._admit()
         now = time.time()
-        numbered = [(seq, event if event.at else event.model_copy(update={"at": now})) for seq, event in enumerate(events, self._next)]
+        stamped = (event if event.at else event.model_copy(update={"at": now}) for event in events)
+        numbered = list(enumerate(stamped, self._next))
         job = Job(Batch([(seq, event.kind, _written_form(event)) for seq, event in numbered], dict(blobs)), numbered, waiter)
         self._next += len(numbered)
         self._pending.update(job.batch.blobs)

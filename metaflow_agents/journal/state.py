@@ -58,7 +58,7 @@ class Firing:
     read: dict[str, int]
     items: tuple[str, ...] | None
     began: float = 0.0                                            # in seconds of the run's own time
-    past: int = 0                                                 # the firings that it descends from, as `RunState.order` has them
+    past: int = 0                                                 # the firings that it descends from, by `RunState.order`
     done: dict[str | None, Result] = field(default_factory=dict)
     lost: dict[str | None, str] = field(default_factory=dict)     # item → error, failed for good
     memory: list[Entry] = field(default_factory=list)
