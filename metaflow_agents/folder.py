@@ -12,6 +12,7 @@ from pathlib import Path
 from aiofiles.os import wrap
 
 from metaflow_agents.bus import Bus
+from metaflow_agents.errors import MetaflowError
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.tree import Tree
 from metaflow_agents.schema.event import Committed
@@ -67,8 +68,20 @@ class Folder:
         await self._workspace.reconcile({path: leaf.digest for path, leaf in leaves.items()}, load)
 
     async def rest(self) -> None:
-        """Settles the folder and brings its git history to what the journal says. Raises RunError, as `take` does."""
-        await self.settle()
+        """Settles the folder and brings its git history to what the journal says. Raises RunError, as `take` does.
+
+        Each of the two is done also where the other can't be: what one file hinders is still in the history.
+        """
+        failures = []
+        for work in (self.settle, self._remember):
+            try:
+                await work()
+            except MetaflowError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
+    async def _remember(self) -> None:
         await to_the_end(asyncio.ensure_future(wrap(_write_history)(self._journal, self._workspace.folder)))
 
 

@@ -216,11 +216,9 @@ class Run:
         folder = self._assembly.folder
         if folder is None:
             return ended
+        await self.journal.sync()                       # what was handed over before a stop is a part of it
         try:
-            await self.journal.sync()
             await folder.rest()
-        except JournalError:
-            raise
         except MetaflowError as error:
             told = str(error)
             if told in ended.reason:                    # that is what stopped it

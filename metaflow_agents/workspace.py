@@ -195,17 +195,17 @@ class Workspace:
                         os.rmdir(name, dir_fd=here)
 
 
-def cant_write(what: str, folder: Path, error: OSError) -> RunError:
-    """What is told where the disk refused `what` in a run's folder, with the mend."""
+def cant_write(what: str, folder: Path, error: OSError, again: str = "sop resume") -> RunError:
+    """What is told where the disk refused `what` in a run's folder, with the mend; `again` is the command after it."""
     why = error.strerror or str(error)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        mend = "make room, then `sop resume` goes on from the journal"
+        mend = f"make room, then `{again}` goes on from the journal"
     elif error.errno in (errno.ELOOP, errno.ENOTDIR):
-        why, mend = "a link or a file stands where a folder is needed", "remove it, then `sop resume`"
+        why, mend = "a link or a file stands where a folder is needed", f"remove it, then `{again}`"
     elif error.errno == errno.EISDIR:
-        why, mend = "a folder stands where the file belongs", "remove it, then `sop resume`"
+        why, mend = "a folder stands where the file belongs", f"remove it, then `{again}`"
     else:
-        mend = "see to the folder's permissions, then `sop resume`"
+        mend = f"see to the folder's permissions, then `{again}`"
     return RunError(f"can't write `{what}` in {folder}: {why}; {mend}")
 
 

@@ -24,6 +24,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from real_git import timeless
+
 from metaflow_agents.errors import UsageError
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.state import RunState
@@ -163,9 +165,10 @@ def read_through(journal: Journal, digest: str) -> None:
 
 
 def tree(folder: Path) -> dict[str, str]:
-    """Path → mode and hash of its bytes, for everything in a folder."""
-    return {path.relative_to(folder).as_posix(): f"{path.lstat().st_mode:o} {hashlib.sha256(path.read_bytes()).hexdigest()}"
-            for path in sorted(folder.rglob("*")) if not path.is_dir()}
+    """Path → mode and hash of its bytes, for everything in a folder, and what its repository tells that follows no times."""
+    files = (path for path in sorted(folder.rglob("*")) if not path.is_dir() and ".git" not in path.relative_to(folder).parts)
+    return {**timeless(folder), **{path.relative_to(folder).as_posix():
+                                   f"{path.lstat().st_mode:o} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in files}}
 
 
 def called(home: Path) -> list[str]:
@@ -270,8 +273,8 @@ def tear(home: Path, chance: random.Random) -> None:
     cut = chance.randint(same, len(new))
     wal.write_bytes(new[:cut] + old[cut:])
     Path(f"{journal_path(home, NAME)}-shm").unlink()
-    for path in sorted((home / NAME).rglob("*.txt")):
-        if chance.random() < 0.3:
+    for path in [*sorted((home / NAME).rglob("*.txt")), *sorted((home / NAME / ".git").rglob("[!.]*"))]:
+        if chance.random() < 0.3 and path.is_file():
             path.write_bytes(path.read_bytes()[: chance.randint(0, 5)])
 
 

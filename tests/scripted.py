@@ -95,8 +95,8 @@ def reused(workspace: Path, run: str) -> dict[str, tuple[str, ...]]:
 
 
 def tree(folder: Path) -> dict[str, str]:
-    """Path → text of every file below a folder."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    """Path → text of every file below a folder, its repository left out."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and ".git" not in path.relative_to(folder).parts)
     return {path.relative_to(folder).as_posix(): path.read_bytes().decode() for path in files}
 
 

@@ -24,6 +24,7 @@ ONLY_IN = {                                  # external package → the rooms th
     "typer": ("cli",),
     "rich": ("cli", "views"),
     "subprocess": ("sandbox",),
+    "dulwich": ("history",),
 }
 
 
@@ -90,7 +91,7 @@ def test_no_room_stands_empty() -> None:
         assert any(path.name != "__init__.py" or "import" in path.read_text() for path in folder.glob("*.py")), folder
 
 
-HEAVY = ("openai", "networkx", "rich", "jinja2", "yaml", "pydantic", "asyncio", "sqlite3")
+HEAVY = ("openai", "networkx", "rich", "jinja2", "yaml", "pydantic", "asyncio", "sqlite3", "dulwich")
 
 
 def test_importing_the_package_is_light() -> None:

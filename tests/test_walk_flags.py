@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 import typer
+from real_git import timeless as timeless_history
 from walk_journal import told
 
 from metaflow_agents.cli import command
@@ -139,6 +140,9 @@ PAIRS = [
     Pair("diff --workspace", "diff one two", "diff one two --workspace elsewhere",
          [RUN + ELSEWHERE, OTHER + ELSEWHERE]),
     Pair("diff --json", "diff one two", "diff one two --json", [RUN, OTHER]),
+    Pair("history RUN", "history", "history one", [RUN]),
+    Pair("history --workspace", "history one", "history one --workspace elsewhere", [RUN + ELSEWHERE]),
+    Pair("history --json", "history one", "history one --json", [RUN]),
     Pair("schema --role", "schema", "schema --role"),
     Pair("doctor --workspace", "doctor", "doctor --workspace desk.py", status=1),
     Pair("doctor --json", "doctor", "doctor --json"),
@@ -175,13 +179,17 @@ def timeless(text: str) -> str:
 
 
 def what_is_left(folder: Path) -> dict[str, Any]:
-    """Every file below a folder, journals as what they tell."""
+    """Every file below a folder, journals and repositories as what they tell."""
     found: dict[str, Any] = {}
     for path in sorted(folder.rglob("*")):
         shown = path.relative_to(folder).as_posix()
         if path.suffix == ".db":
             with Journal.read(path) as journal:
                 found[shown] = told(journal)
+        elif path.name == ".git":
+            found[shown] = json.dumps(timeless_history(path.parent))
+        elif ".git/" in shown:
+            continue                                    # ids of commits and packs follow the times
         elif path.is_file() and "__pycache__" not in shown and not path.name.endswith((".db-wal", ".db-shm", ".lock")):
             found[shown] = path.read_text(encoding="utf-8")
     return found

@@ -1,4 +1,4 @@
-"""`sop runs`, `sop show`, `sop log`, `sop diff`: what the journals tell."""
+"""`sop runs`, `sop show`, `sop log`, `sop diff`, `sop history`: what the journals tell."""
 
 from __future__ import annotations
 
@@ -39,16 +39,32 @@ def show(name: RunName,
              metavar="ARTIFACT[@VERSION]", help="Its value; by default of the latest version.")] = None,
          workspace: Workspace = WORKSPACE,
          json: Json = False) -> int:
-    """How a run ended and what it made; or one artifact's value."""
+    """How a run ended, what it made and where all is; or one artifact's value."""
+    from metaflow_agents.history.standing import standing
     from metaflow_agents.views.story import show_lines
 
     with telling(workspace, name) as told:
         if artifact is not None:
             return _value(told, artifact, json)
+        history = standing(told.journal, told.folder)
         if json:
-            say_json(told.as_json())
+            say_json({**told.as_json(), "history": history.as_json()})
         else:
-            say(show_lines(told, page()))
+            say(show_lines(told, history, page()))
+    return 0
+
+
+def history(name: RunName, workspace: Workspace = WORKSPACE, json: Json = False) -> int:
+    """Writes what a run's git history lacks: after a kill, or where `.git` was lost. No file of the run is touched."""
+    from metaflow_agents.history.writing import rebuild
+    from metaflow_agents.journal.places import journal_path
+
+    written = rebuild(journal_path(workspace, name), workspace / name)
+    if json:
+        say_json({"run": name, "head": written.tip, "commits": written.commits, "objects_written": written.objects})
+    else:
+        done = f"{written.objects:,} objects written" if written.objects else "it was complete"
+        say([f"{name}: {written.commits:,} commits on main, the last {written.tip[:12]}; {done}"])
     return 0
 
 

@@ -32,7 +32,7 @@ _LEVEL = 1
 class Packer:
     """Objects on their way into one pack; those that are `known` are left out. Nothing is made where none is new.
 
-    A context manager: what is not finished leaves nothing behind, unless the process is killed.
+    A context manager: what is not finished leaves nothing behind, and what a killed process left is gone at the end too.
     """
 
     def __init__(self, folder: Path, known: Container[bytes]) -> None:
@@ -89,7 +89,7 @@ class Chain:
         self._packer = packer
         self._blobs: dict[str, ObjectID] = {}                   # the journal's digest → git's id
         self._folders: dict[str, dict[bytes, tuple[int, ObjectID]]] = {"": {}}     # folder → name → mode, id
-        self._root = packer.add(Tree())
+        self._root: ObjectID | None = None
         self.ids: dict[ObjectID, int] = {}                      # of the commits, oldest first → the event it comes from
 
     @property
@@ -100,6 +100,8 @@ class Chain:
     def add(self, commit: Commit) -> None:
         """One more commit. Raises RunError where a path would be a file and a folder at once."""
         self._change(commit.written, commit.deleted)
+        if self._root is None:                                  # nothing was made yet
+            self._root = self._packer.add(Tree())
         made = GitCommit()
         made.tree, made.parents = self._root, [self.tip] if self.ids else []
         made.author, made.committer = commit.author.encode(), FRAMEWORK.encode()

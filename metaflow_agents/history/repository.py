@@ -24,13 +24,14 @@ from dulwich.objects import Blob, ObjectID
 from dulwich.objects import Commit as GitCommit
 from dulwich.pack import SHA1Writer, load_pack_index
 
-from metaflow_agents.history.objects import FILE, TEMPORARY
+from metaflow_agents.history.objects import FILE
 
 BRANCH = "refs/heads/main"
 KEPT = "refs/heads/before-"
 """What somebody committed on the run's branch stays on a branch of this name, with the beginning of its id."""
 _PARTIAL = "sop-part"
 _CONFIG = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\tautocrlf = false\n"
+_VERSION = re.compile(rb"repositoryformatversion\s*=\s*\d")
 _ID = re.compile(rb"[0-9a-f]{40}")
 _BLOCK = 1 << 20
 _CACHES = ("objects/pack/multi-pack-index", "objects/info/commit-graph")
@@ -44,17 +45,15 @@ class Repository:
         self.packs = self.git / "objects" / "pack"
 
     def lay_out(self) -> None:
-        """Makes what a repository needs, and clears away what a killed process left."""
+        """Makes what a repository needs. A pack whose index a killed process did not come to is cleared away."""
         if self.git.is_symlink():
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         for part in ("objects/pack", "objects/info", "refs/heads", "refs/tags"):
             (self.git / part).mkdir(parents=True, exist_ok=True)
-        for left in (self.git / _PARTIAL, *(self.packs / name for name in TEMPORARY)):
-            left.unlink(missing_ok=True)
         for pack in self.packs.glob("pack-*.pack"):
             if not pack.with_suffix(".idx").exists():
                 pack.unlink()
-        if not (self.git / "config").exists():
+        if not _VERSION.search(self._read("config")):           # not there, or cut short by a power cut
             self._put("config", _CONFIG.encode())
 
     def known(self) -> set[ObjectID]:

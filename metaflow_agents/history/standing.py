@@ -3,40 +3,52 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+from metaflow_agents.history.plan import is_commit
 from metaflow_agents.history.wording import MESSAGE
+from metaflow_agents.journal.glance import RawJournal
 
 _TRAILER = re.compile(rf"^{MESSAGE}: (\d+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The last commit of the run's branch: its id and first line.
+    """The run's branch: how many commits the journal amounts to, how many of them are written, and the last one.
 
-    `message` is the number of the event that it was made of, by its own word; 0 where it is not one of the run's.
-    `kept` are the branches that hold what somebody else committed there.
+    `written` is that commit's own word; None where it is not one of the run's. `head` and `subject` are empty where
+    there is no repository, or none with a commit that can be read. `kept` are the branches with commits of somebody
+    else that stood where the run's go.
     """
 
-    head: str
-    subject: str
-    message: int = 0
+    commits: int
+    written: int | None = 0
+    head: str = ""
+    subject: str = ""
     kept: tuple[str, ...] = ()
 
+    def as_json(self) -> dict[str, Any]:
+        """What `sop show --json` prints."""
+        return {**asdict(self), "kept": list(self.kept)}
 
-def standing(folder: Path) -> Standing | None:
-    """Of the repository in a run's folder; None where there is none, or its branch has no commit that can be read."""
+
+def standing(journal: Path, folder: Path) -> Standing:
+    """How the repository in a run's folder stands to the run's journal. Raises UsageError, JournalError."""
+    with RawJournal(journal) as source:
+        made = [seq for seq, event in source.events("committed", "resumed") if is_commit(event)]
     if not (folder / ".git").is_dir():
-        return None
+        return Standing(len(made))
     from metaflow_agents.history.repository import Repository
 
     repository = Repository(folder)
     name = repository.main()
     commit = None if name is None else repository.commit(name)
+    kept = tuple(repository.kept())
     if name is None or commit is None:
-        return None
-    text = commit.message.decode("utf-8", "replace")
-    subject, _, body = text.partition("\n")
-    found = _TRAILER.findall(body)
-    return Standing(name.decode()[:12], subject, int(found[-1]) if found else 0, tuple(repository.kept()))
+        return Standing(len(made), kept=kept)
+    subject, _, body = commit.message.decode("utf-8", "replace").partition("\n")
+    message = [int(number) for number in _TRAILER.findall(body)][-1:]
+    written = made.index(message[0]) + 1 if message and message[0] in made else None
+    return Standing(len(made), written, name.decode()[:12], subject, kept)

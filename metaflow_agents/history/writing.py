@@ -62,7 +62,7 @@ def rebuild(journal: Path, folder: Path) -> Written:
                              f"otherwise (`git -C {folder} branch -m main mine`), then try again")
         repository.point(chain.tip, chain.files(), check_out=repository.head() in ("", f"ref: {BRANCH}"))
     except OSError as error:
-        raise cant_write(".git", folder, error) from error
+        raise cant_write(".git", folder, error, f"sop history {journal.stem}") from error
     finally:
         lock.release()
     return Written(chain.tip.decode(), len(chain.ids), new)

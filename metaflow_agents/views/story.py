@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from metaflow_agents.history.standing import Standing
 from metaflow_agents.journal.outline import Outline
 from metaflow_agents.journal.values import Values
 from metaflow_agents.schema.payload import Collection, Files
@@ -38,6 +39,11 @@ class Told:
         """Where the run's files lie."""
         return self.home / self.name
 
+    @property
+    def journal(self) -> Path:
+        """Where its journal lies."""
+        return self.home / ".journals" / f"{self.name}.db"
+
     def as_json(self) -> dict[str, Any]:
         """What `sop show --json` and `sop run --json` print; values of outputs are asked for one by one."""
         run, glance = self.outline, self.outline.glance
@@ -48,7 +54,7 @@ class Told:
             "state": glance.state,
             "reason": glance.reason,
             "folder": str(self.folder),
-            "journal": str(self.home / ".journals" / f"{self.name}.db"),
+            "journal": str(self.journal),
             "began": glance.began,
             "seconds": glance.seconds,
             "activations": glance.activations,
@@ -84,7 +90,7 @@ def ending_lines(told: Told, page: Page) -> list[str]:
     return [*lines, *_onward(told, page)]
 
 
-def show_lines(told: Told, page: Page) -> list[str]:
+def show_lines(told: Told, history: Standing, page: Page) -> list[str]:
     """`sop show RUN`."""
     run, glance = told.outline, told.outline.glance
     facts = [
@@ -94,7 +100,8 @@ def show_lines(told: Told, page: Page) -> list[str]:
         ["cost", _cost(told)],
         ["models", models_told(run.models) or "none"],
         ["folder", f"{told.folder}/"],
-        ["journal", str(told.home / ".journals" / f"{told.name}.db")],
+        ["history", _history(told, history)],
+        ["journal", str(told.journal)],
     ]
     lines = [page.paint(told.name, "bold")]
     lines += [line for word, fact in facts for line in page.wrapped(safe(fact), f"  {word:<9}")]
@@ -104,6 +111,26 @@ def show_lines(told: Told, page: Page) -> list[str]:
     lines += ["", *table(rows, page, headings=("step", "fired", ""), indent="  ")]
     onward = _onward(told, page)
     return [*lines, "", *onward] if onward else lines
+
+
+def _history(told: Told, history: Standing) -> str:
+    """How far the git history is, and what writes the rest."""
+    last = f"the last {history.head} {history.subject}"
+    if history.written == history.commits:
+        text = f"{amount(history.commits, 'commit')} on main, {last}"
+    elif history.head and history.written is None:
+        text = f"main is at a commit that is not the run's: {history.head} {history.subject}"
+    elif told.standing == "running":
+        text = f"{history.written} of {amount(history.commits, 'commit')}; the rest is written when the run rests"
+    else:
+        command = f"sop history {told.name}{_where(told)}"
+        text = f"{history.written} of {amount(history.commits, 'commit')}; `{command}` writes the rest"
+    kept = f"; what somebody else committed is on {', '.join(history.kept)}" if history.kept else ""
+    return text + kept
+
+
+def _where(told: Told) -> str:
+    return "" if told.home == Path("workspace") else f" --workspace {told.home}"
 
 
 def _items(told: Told, step: str) -> str:
@@ -162,7 +189,7 @@ def _common(files: Mapping[str, str]) -> PurePosixPath:
 
 def _onward(told: Told, page: Page) -> list[str]:
     """How to go on: always how to look, and how to resume where something is left to do."""
-    where = "" if told.home == Path("workspace") else f" --workspace {told.home}"
+    where = _where(told)
     if told.standing == "running":
         return []
     ways = [(f"sop show {told.name} ARTIFACT{where}", "an artifact's value"),
