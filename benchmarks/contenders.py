@@ -185,7 +185,7 @@ SOPS: dict[str, Callable[[int], str]] = {"chain": chain_sop, "start": chain_sop,
 
 
 async def with_engine(task: str, url: str, folder: Path, count: int) -> dict[str, float]:
-    """This framework: SOP checked, journal synced, files in the run's folder, git history at the end."""
+    """Everything on: SOP checked, journal synced, files in the run's folder, git history at the end."""
     if task != "start":
         await _run("chain", f"{url}/0/v1", folder, 1, "warm")
     url = f"{url}/{WAIT[task]}/v1"

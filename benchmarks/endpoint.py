@@ -40,7 +40,8 @@ def answer(body: bytes, number: int) -> str:
     """The text that answers a request, the `number`th."""
     plan = _PLAN.search(body)
     if plan is not None:
-        return json.dumps({"parts": [{"id": f"p{number}", "text": f"part {number} of the whole"} for number in range(int(plan[1]))]})
+        parts = [{"id": f"p{part}", "text": f"part {part} of the whole"} for part in range(int(plan[1]))]
+        return json.dumps({"parts": parts})
     file = _FILE.search(body) if len(body) < 50_000 else None
     if file is not None:
         return f"=== file: {file[1].decode()} ===\n{_LINES}=== end ==="

@@ -119,7 +119,7 @@ class Subscription(Generic[T]):
         self.close()
 
     def _hear(self, seq: int, event: Event) -> None:
-        if self._lagging or seq <= self._position or not self._wants(event):
+        if self._lagging or seq <= self._position or not self._wanted(event):
             return
         if len(self._queue) >= self._maxsize:
             self._lagging = True  # past `_position` the journal has it
@@ -131,8 +131,8 @@ class Subscription(Generic[T]):
     def _wake(self) -> None:
         self._news.set()
 
-    def _wants(self, event: Event) -> bool:
-        return (not self._kinds or isinstance(event, self._kinds)) and self._wanted(event)
+    def _hears(self, kind: type[Any]) -> bool:
+        return not self._kinds or issubclass(kind, self._kinds)
 
     def _catch_up(self) -> None:
         # No `await` in here: between reading the tail and going live nothing can be published.
@@ -146,6 +146,38 @@ class Subscription(Generic[T]):
             self._lagging = False
 
 
+class _Audience:
+    """Subscriptions, and for each kind of event those that may want it: most events are for nobody."""
+
+    def __init__(self) -> None:
+        self._all: list[Subscription[Any]] = []
+        self._of: dict[type[Any], list[Subscription[Any]]] = {}
+
+    def add(self, subscription: Subscription[Any]) -> None:
+        self._all.append(subscription)
+        self._of.clear()
+
+    def drop(self, subscription: Subscription[Any]) -> None:
+        if subscription in self._all:
+            self._all.remove(subscription)
+            self._of.clear()
+
+    def tell(self, seq: int, event: Event) -> None:
+        kind = type(event)
+        found = self._of.get(kind)
+        if found is None:
+            found = self._of[kind] = [subscription for subscription in self._all if subscription._hears(kind)]
+        for subscription in found:
+            subscription._hear(seq, event)
+
+    def dismiss(self) -> None:
+        """Wakes everybody and forgets them."""
+        for subscription in self._all:
+            subscription._wake()
+        self._all.clear()
+        self._of.clear()
+
+
 class Bus:
     """The way from who makes to who is told. `plain` gives a payload's plain data by digest (default: from the journal)."""
 
@@ -153,10 +185,9 @@ class Bus:
         self.journal = journal
         self.closed = False
         self._plain = Values(journal.blob, journal.state).plain if plain is None else plain
-        self._subscriptions: list[Subscription[Any]] = []
-        self._early: list[Subscription[Any]] = []
-        journal.listeners.append(self._tell)
-        journal.early.append(self._tell_early)
+        self._subscriptions, self._early = _Audience(), _Audience()
+        journal.listeners.append(self._subscriptions.tell)
+        journal.early.append(self._early.tell)
 
     async def publish(self, *events: Event, blobs: Mapping[str, bytes] = _NONE) -> tuple[int, ...]:
         """Appends to the journal, then delivers; returns the events' numbers. Raises JournalError."""
@@ -205,7 +236,7 @@ class Bus:
         """
         subscription: Subscription[tuple[int, E]] = Subscription(
             self, kinds, lambda event: True, lambda seq, event: ((seq, event),), after=None, maxsize=None)
-        self._early.append(subscription)
+        self._early.add(subscription)
         return subscription
 
     def inbox(
@@ -227,30 +258,19 @@ class Bus:
         if self.closed:
             return
         self.closed = True
-        self.journal.listeners.remove(self._tell)
-        self.journal.early.remove(self._tell_early)
-        for subscription in (*self._subscriptions, *self._early):
-            subscription._wake()
-        self._subscriptions.clear()
-        self._early.clear()
+        self.journal.listeners.remove(self._subscriptions.tell)
+        self.journal.early.remove(self._early.tell)
+        self._subscriptions.dismiss()
+        self._early.dismiss()
 
     def _add(self, subscription: Subscription[T]) -> Subscription[T]:
         if not self.closed:
-            self._subscriptions.append(subscription)
+            self._subscriptions.add(subscription)
         return subscription
 
     def _leave(self, subscription: Subscription[Any]) -> None:
-        for subscriptions in (self._subscriptions, self._early):
-            if subscription in subscriptions:
-                subscriptions.remove(subscription)
-
-    def _tell_early(self, seq: int, event: Event) -> None:
-        for subscription in self._early:
-            subscription._hear(seq, event)
-
-    def _tell(self, seq: int, event: Event) -> None:
-        for subscription in self._subscriptions:
-            subscription._hear(seq, event)
+        self._subscriptions.drop(subscription)
+        self._early.drop(subscription)
 
     async def _say(self, sender: str, to: str | None, payload: Any) -> int:
         data = pack(Data(value=payload))

@@ -1,4 +1,4 @@
-"""The benchmark of the engine runs and prints every row that its documentation names; what the figures are is not judged here."""
+"""The benchmarks run and print every row that their documentation names; what the figures are is not judged here."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import json
 import re
 import subprocess
 import sys
+import time
+import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from benchmarks.overhead import endpoint
 
 TOP = Path(__file__).resolve().parent.parent
 README = (TOP / "benchmarks/README.md").read_text(encoding="utf-8")
@@ -20,25 +24,58 @@ def without_sizes(name: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    folder = tmp_path_factory.mktemp("bench")
-    command = [sys.executable, "-m", "benchmarks.engine", "--tiny", "--json", "--folder", str(folder)]
-    done = subprocess.run(command, cwd=TOP, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
-    assert list(folder.iterdir()) == [], "what it writes is removed"
-    found: dict[str, Any] = json.loads(done.stdout)
+def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for name in ("engine", "overhead"):
+        folder = tmp_path_factory.mktemp("bench")
+        command = [sys.executable, "-m", f"benchmarks.{name}", "--tiny", "--json", "--folder", str(folder)]
+        done = subprocess.run(command, cwd=TOP, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stderr
+        assert list(folder.iterdir()) == [], "what it writes is removed"
+        found[name] = json.loads(done.stdout)
     return found
 
 
-def test_every_row_is_explained(report: dict[str, Any]) -> None:
-    rows = {without_sizes(row["name"]) for row in report["rows"]}
+def test_every_row_is_explained(reports: dict[str, dict[str, Any]]) -> None:
+    rows = {without_sizes(row["name"]) for report in reports.values() for row in report["rows"]}
     explained = {without_sizes(name) for name in re.findall(r"^\| (.+?) \|", README, re.MULTILINE)} - {"row", "---"}
     assert rows == explained
 
 
-def test_rows_have_figures_and_bounds(report: dict[str, Any]) -> None:
-    assert all(row["figure"] is not None and row["unit"] for row in report["rows"])
-    bounds = {without_sizes(row["name"]): row["bound"] for row in report["rows"] if row["bound"] is not None}
-    assert bounds == {"sop --help": 2, "sop check software_company.yaml": 3.5, "N activations: resume": 5,
-                      "N activations: sop log": 1, "N activations: sop show": 1}
-    assert {"date", "python", "cores", "load before", "load after"} <= report["facts"].keys()
+def test_rows_have_figures_and_bounds(reports: dict[str, dict[str, Any]]) -> None:
+    rows = [row for report in reports.values() for row in report["rows"]]
+    assert all(row["figure"] is not None and row["unit"] for row in rows)
+    bounds = {without_sizes(row["name"]): row["bound"] for row in rows if row["bound"] is not None}
+    assert bounds == {
+        "sop --help": 2, "sop check software_company.yaml": 3.5, "N activations: resume": 5, "N activations: sop log": 1,
+        "N activations: sop show": 1, "(a) four roles in turn, one long run: CPU a call": 0.5,
+        "(b) N engineers at N ms: makespan": 0.75, "(c) N engineers at N ms: makespan": 0.5,
+        "(d) from process start to the first request": 1}
+    assert all({"date", "python", "cores", "load before", "load after"} <= report["facts"].keys() for report in reports.values())
+
+
+def test_the_endpoint_answers_at_once_or_later_and_tells_of_its_first_request() -> None:
+    with endpoint() as url:
+        assert asked(f"{url}/first") == [None, 0]
+        began = time.monotonic()
+        assert chosen(url, 0, "Write.") != chosen(url, 0, "Write.")
+        plan = json.loads(chosen(url, 0, "Plan 3 parts."))
+        assert [part["id"] for part in plan["parts"]] == ["p0", "p1", "p2"]
+        assert chosen(url, 0, "Write the file src/p0.py. It is small.").startswith("=== file: src/p0.py ===\n")
+        before = time.monotonic()
+        chosen(url, 300, "Write.")
+        assert time.monotonic() - before >= 0.3
+        first, requests = asked(f"{url}/first")
+        assert began <= first <= before and requests == 5
+
+
+def asked(url: str, body: Any = None) -> Any:
+    data = None if body is None else json.dumps(body).encode()
+    with urllib.request.urlopen(urllib.request.Request(url, data=data), timeout=10) as answer:
+        return json.load(answer)
+
+
+def chosen(url: str, wait: int, prompt: str) -> str:
+    body = {"model": "mock", "messages": [{"role": "user", "content": prompt}]}
+    text: str = asked(f"{url}/{wait}/v1/chat/completions", body)["choices"][0]["message"]["content"]
+    return text

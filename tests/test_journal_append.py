@@ -21,8 +21,10 @@ from metaflow_agents.errors import JournalError
 from metaflow_agents.journal.cache import BlobCache
 from metaflow_agents.journal.journal import _KINDS, Journal
 from metaflow_agents.journal.store import Batch, Store
-from metaflow_agents.schema.event import EVENT, Committed, Event, RunEnded, Sent, Version
+from metaflow_agents.schema.event import Committed, Event, RunEnded, Sent, Version
 from metaflow_agents.schema.model import digest
+
+EVENT: TypeAdapter[Event] = TypeAdapter(Event)
 
 
 class Fold:

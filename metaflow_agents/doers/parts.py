@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from metaflow_agents.engine.work import Activation
@@ -54,7 +54,7 @@ class Parts:
             told, recalled = self._named_by_prompt(role)
             names, past = names | told, past | recalled
             parts["role"] = self._roles[role]
-            parts["model"] = fingerprint(model)
+            parts["model"] = _of_name(model or "")
             parts["memory"] = self._memory.fingerprint(role, self._sop.roles[role], activation.key.firing)
         if "round" in names:
             parts["round"] = str(activation.key.round)
@@ -118,6 +118,11 @@ class Parts:
                 found[name] = self._program.templates[name]
                 open_ends.extend(includes(found[name]))
         return found
+
+
+@lru_cache(maxsize=256)
+def _of_name(name: str) -> str:
+    return fingerprint(name)
 
 
 def _texts(step: Step) -> Iterator[tuple[str, bool]]:

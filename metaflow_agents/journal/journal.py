@@ -6,7 +6,7 @@
 What is handed over is folded into the run's state at once, and queued to one writer thread, which writes all that wait in one
 synced transaction. What is durable comes back to the event loop, where the listeners hear of it, in the order of the calls.
 So the state may be ahead of the disk, by what lies in the queue: whoever acts on it outside of this process (asks a model, runs
-a command, writes a file) appends or syncs first, and what it acted on is durable then. See docs/decisions/0013.
+a command, writes a file) appends or syncs first, and what it acted on is durable then. See docs/decisions/0014.
 """
 
 from __future__ import annotations
@@ -269,20 +269,11 @@ class Journal:
     ) -> tuple[int, ...]:
         self._admit()
         now = time.time()
-        stamped = [event if event.at else event.model_copy(update={"at": now}) for event in events]
+        stamped = (event if event.at else event.model_copy(update={"at": now}) for event in events)
         numbered = list(enumerate(stamped, self._next))
-        batch = Batch([(seq, event.kind, _written_form(event)) for seq, event in numbered], dict(blobs))
+        job = Job(Batch([(seq, event.kind, _written_form(event)) for seq, event in numbered], dict(blobs)), numbered, waiter)
         self._next += len(numbered)
-        self._pending.update(batch.blobs)
-        job = Job(batch, numbered, waiter)
-        self._fold_in(numbered)
-        if self._writer is not None:
-            self._writer.put(job)
-        else:
-            self._apply_at_once(job)
-        return tuple(seq for seq, _ in numbered)
-
-    def _fold_in(self, numbered: Sequence[tuple[int, Event]]) -> None:
+        self._pending.update(job.batch.blobs)
         try:
             for seq, event in numbered:
                 self.state.apply(seq, event)
@@ -290,6 +281,11 @@ class Journal:
         except Exception as error:
             self._failure = error                       # what can't be folded is not written either
             raise self._refusal() from error
+        if self._writer is not None:
+            self._writer.put(job)
+        else:
+            self._apply_at_once(job)
+        return tuple([seq for seq, _ in numbered])
 
     def _admit(self) -> None:
         if self._failure is not None:

@@ -59,20 +59,22 @@ class Firing:
     read: dict[str, int]
     items: tuple[str, ...] | None
     began: float = 0.0                                            # in seconds of the run's own time
-    past: int = 0                                                 # the firings that it descends from, as `RunState.order` has them
+    past: int = 0                                                 # the firings that it descends from, by `RunState.order`
     done: dict[str | None, Result] = field(default_factory=dict)
     lost: dict[str | None, str] = field(default_factory=dict)     # item → error, failed for good
     memory: list[Entry] = field(default_factory=list)
     slots: dict[str | None, Slot] = field(default_factory=dict)
+    key: str = field(init=False)                                  # `step@round`
 
-    @property
-    def key(self) -> str:
-        """`step@round`."""
-        return firing_key(self.step, self.round)
+    def __post_init__(self) -> None:
+        self.key = firing_key(self.step, self.round)
 
     def slot(self, item: str | None) -> Slot:
         """What is known of an item's attempts."""
-        return self.slots.setdefault(item, Slot())
+        found = self.slots.get(item)
+        if found is None:
+            found = self.slots[item] = Slot()
+        return found
 
 
 @dataclass(slots=True)

@@ -142,7 +142,7 @@ class Budgets:
 
     async def _granted(self, queue: tuple[str, str], charges: list[tuple[_Account, int]]) -> None:
         self._refuse(charges)
-        if not self._waiting and all(account.fits(amount) for account, amount in charges):
+        if not self._waiting and all(account.fits(amount) for account, amount in charges if account.cap is not None):
             for account, amount in charges:
                 account.held += amount
             return
@@ -192,7 +192,7 @@ class Budgets:
     def _refuse(self, charges: list[tuple[_Account, int]]) -> None:
         """Raise BudgetExceeded where a call can't fit whatever those in flight cost."""
         for account, amount in charges:
-            if not account.could_fit(amount):
+            if account.cap is not None and not account.could_fit(amount):
                 raise self._exceeded(account, amount)
 
     def _charges(self, role: str, step: str, tokens: int, calls: int, cost: int) -> list[tuple[_Account, int]]:

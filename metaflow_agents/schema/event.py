@@ -7,9 +7,9 @@ an event carries the digest. Keys of firings, activations and calls are those of
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field
 
 from metaflow_agents.schema.model import Value
 from metaflow_agents.schema.sop import ModelSpec
@@ -190,4 +190,3 @@ Event = Annotated[
     RunOpened | Resumed | Fired | Reserved | Settled | Observed | Finished | Failed | Committed | Sent | RunEnded,
     Field(discriminator="kind"),
 ]
-EVENT: TypeAdapter[Any] = TypeAdapter(Event)

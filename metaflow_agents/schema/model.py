@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 class Value(BaseModel):
     """A frozen value that refuses keys it does not know."""
 
+    # Built when it is first used: most processes use few of them, and what stands inside of another is built with that.
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, ser_json_inf_nan="constants", defer_build=True)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from metaflow_agents.schema.model import Value, canonical
 
@@ -46,7 +46,7 @@ class Collection(Value):
 
 
 Payload = Annotated[Data | Files | Patch | Collection, Field(discriminator="kind")]
-_PAYLOAD: TypeAdapter[Data | Files | Patch | Collection] = TypeAdapter(Payload)
+_PAYLOAD: TypeAdapter[Data | Files | Patch | Collection] = TypeAdapter(Payload, config=ConfigDict(defer_build=True))
 
 
 def pack(payload: Data | Files | Patch | Collection) -> bytes:

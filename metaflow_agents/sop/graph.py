@@ -7,7 +7,7 @@ through `needs`, `wants` or `sees`; a step's own artifact gives no edge to itsel
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
-from functools import cached_property
+from functools import cached_property, lru_cache
 from graphlib import TopologicalSorter
 
 from metaflow_agents.schema.sop import SOP, Step
@@ -21,19 +21,25 @@ def artifact_of(entry: str) -> str:
     return entry.partition(".")[0]
 
 
+@lru_cache(maxsize=4096)
+def _artifacts(*entries: tuple[str, ...]) -> tuple[str, ...]:
+    """The artifacts of some lists of entries, each once."""
+    return tuple(dict.fromkeys(artifact_of(entry) for written in entries for entry in written))
+
+
 def triggers(step: Step) -> tuple[str, ...]:
     """Artifacts whose new versions trigger the step, each once, in the order written."""
-    return tuple(dict.fromkeys(artifact_of(entry) for entry in (*step.needs, *step.wants)))
+    return _artifacts(step.needs, step.wants)
 
 
 def reads(step: Step) -> tuple[str, ...]:
     """Artifacts that the step reads: needs, wants and sees, each once, in the order written."""
-    return tuple(dict.fromkeys(artifact_of(entry) for entry in (*step.needs, *step.wants, *step.sees)))
+    return _artifacts(step.needs, step.wants, step.sees)
 
 
 def needed(step: Step) -> tuple[str, ...]:
     """Artifacts that must exist before the step can fire."""
-    return tuple(dict.fromkeys(artifact_of(entry) for entry in step.needs))
+    return _artifacts(step.needs)
 
 
 def makes(step: Step) -> tuple[str, ...]:

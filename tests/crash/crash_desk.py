@@ -13,7 +13,8 @@ from typing import Any
 from metaflow_agents.models.port import ModelRequest
 from metaflow_agents.schema.model import canonical
 
-TOPICS = ["plain", "heavy", "silent", "flaky", "rough", "last", "even", "brief", "odd", "gist"]
+TOPICS = ["plain", "heavy", "silent", "flaky", "rough", "last", "even", "brief", "odd", "gist", "mild", "kind", "wide", "tall",
+          "late", "warm", "rare", "calm"]
 _letter: asyncio.Event | None = None
 
 
