@@ -117,6 +117,15 @@ def tree(pid: int) -> Iterator[int]:
                     waiting += map(int, Path(f"/proc/{one}/task/{task}/children").read_bytes().split())
 
 
+def is_first(pid: int) -> bool:
+    """Whether it is number 1 of a process namespace below ours."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_bytes().splitlines():
+            if line.startswith(b"NSpid:"):
+                return len(line.split()) > 2 and line.split()[-1] == b"1"
+    return False
+
+
 def _status(pid: int) -> tuple[int, int]:
     """Bytes of memory that a process has for itself or shares with others that have it mapped, and how many threads it has."""
     taken = threads = 0
