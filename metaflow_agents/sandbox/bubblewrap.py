@@ -74,7 +74,7 @@ class Bubblewrap(Carrier):
         else:
             begin = [self.program, *_APART, *_SWITCH, *self._laid_out(copy, known), "--", _setpriv(), *_SWITCHED, "--",
                      self.program, *own, "--cap-drop", "ALL", "--dev-bind", "/", "/", "--chdir", f"{INSIDE}/work", "--"]
-        return Confined((*begin, *gated(argv, self.limits.in_shell(seconds))), argv, environment=self._variables(),
+        return Confined((*begin, *gated(argv, self.limits.in_shell(timeout))), argv, environment=self._variables(),
                         limits=self.limits, timeout=seconds, folders=(copy.work, copy.home, copy.tmp))
 
     def shown(self, copy: Copy) -> Shown:

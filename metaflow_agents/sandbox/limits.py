@@ -34,14 +34,15 @@ class Limits:
     tmp: int = 256 * _MB
     shm: int = 64 * _MB
 
-    def in_shell(self, seconds: float) -> str:
-        """The lines of a POSIX shell that lay them on itself, and on all that it becomes and starts. `seconds`: of wall time.
+    def in_shell(self, seconds: float | None) -> str:
+        """The lines of a POSIX shell that lay them on itself, and on all that it becomes and starts. `seconds`: of wall time
+        that the caller gives, which a process may also spend on the processor.
 
         It is done inside, as the processes of a user are counted there on their own (since Linux 5.14; before, the kernel
         counts all that the user runs anywhere, so only the watchdog does). `-d` stops a process that grabs faster than the
         watchdog looks; the address space is left alone, as many programs reserve far more than they use.
         """
-        cpu = max(self.cpu, int(seconds) + 1)
+        cpu = max(self.cpu, 0 if seconds is None else int(seconds) + 1)
         wanted = [
             ("-St", resource.RLIMIT_CPU, cpu, 1),
             ("-Ht", resource.RLIMIT_CPU, cpu + 2, 1),
