@@ -1,33 +1,38 @@
-"""The sandbox called `bubblewrap`: namespaces of Linux, without privileges (https://github.com/containers/bubblewrap).
+"""The sandbox called `bubblewrap`: namespaces of Linux (https://github.com/containers/bubblewrap).
 
 Inside there is no network but an own loopback, no process but the command's, no user but `sop`, no home of anybody, and of
 the disk: the system's programs and libraries and this Python, read-only, and the copy. Everything has the same place on
 every machine, so that what a command prints is the same too.
+
+An ordinary user's bubblewrap does it all in a user namespace. Root's lays out the same with its own rights, since the Python
+of root may lie where nobody else may walk; then it becomes a user without any, and only that one gets a user namespace.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 from metaflow_agents.errors import RunError
 from metaflow_agents.sandbox.carrier import SAME_EVERYWHERE, Carrier
-from metaflow_agents.sandbox.confined import MEND, Channel, Confined, gated
+from metaflow_agents.sandbox.confined import MEND, Confined, gated
 from metaflow_agents.sandbox.copies import Copy
 from metaflow_agents.sandbox.interpreter import interpreter_places, user_base
 from metaflow_agents.sandbox.limits import Limits
 from metaflow_agents.sandbox.process import ProcessGroup
-from metaflow_agents.sandbox.reach import OUTSIDER, reached
 from metaflow_agents.sandbox.shown import Shown
 
 INSIDE = "/sop"
 """Where the copy lies inside: its files in `/sop/work`."""
+OUTSIDER = 65533
+"""As root: the user and group id of commands. No account and no service has it, unlike that of `nobody`."""
 
 _SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _PATH = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
@@ -38,15 +43,17 @@ _WRITTEN = {
     "hosts": "127.0.0.1 localhost\n::1 localhost\n",
     "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
 }
-_APART = ("--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
-          "--uid", "1000", "--gid", "1000", "--hostname", "sop", "--cap-drop", "ALL", "--new-session", "--die-with-parent")
+_APART = ("--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--hostname", "sop",
+          "--new-session", "--die-with-parent", "--cap-drop", "ALL")
+_USER = ("--unshare-user", "--uid", "1000", "--gid", "1000")
+_SWITCH = ("--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", "--cap-add", "CAP_SETPCAP")
+_SWITCHED = (f"--reuid={OUTSIDER}", f"--regid={OUTSIDER}", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all")
 
 
 class Bubblewrap(Carrier):
     """Commands confined by the program at `program`, each within `limits`.
 
-    `environment`: what of the user's environment may be passed on (name → value): of it, TERM alone is. As root, a command
-    runs as a user without rights.
+    `environment`: what of the user's environment may be passed on (name → value): of it, TERM alone is.
     """
 
     name = "bubblewrap"
@@ -59,29 +66,20 @@ class Bubblewrap(Carrier):
 
     def group(self, copy: Copy, argv: Sequence[str], timeout: float | None) -> ProcessGroup:
         """A process inside, on the copy."""
-        etc = self._etc(copy)
         seconds = self.limits.seconds if timeout is None else timeout
-        channel = Channel()
-        inner = (self.program, *self._options(copy, etc), "--info-fd", str(channel.told), "--",
-                 *gated(argv, self.limits.in_shell(seconds)))
-        whole, switches = inner, False
-        if self.owner is not None:
-            try:
-                needed = (*(os.path.realpath(place) for place in self._places()), os.path.realpath(self.program))
-                whole, switches = reached(self.program, inner, needed, str(copy.base))
-            except OSError as error:
-                channel.close()
-                raise RunError(f"can't run commands as another user: {error.filename}: {error.strerror}: {MEND}") from error
-        return Confined(whole, argv, channel, environment=self._variables(), limits=self.limits, timeout=seconds,
-                        identity=None if switches else self.owner, folders=(copy.work, copy.home, copy.tmp))
+        known = features(self.program)
+        own = [*_USER, *(["--disable-userns"] if "--disable-userns" in known else [])]
+        if self.owner is None:
+            begin = [self.program, *own, *_APART, *self._laid_out(copy, known), "--"]
+        else:
+            begin = [self.program, *_APART, *_SWITCH, *self._laid_out(copy, known), "--", _setpriv(), *_SWITCHED, "--",
+                     self.program, *own, "--cap-drop", "ALL", "--dev-bind", "/", "/", "--chdir", f"{INSIDE}/work", "--"]
+        return Confined((*begin, *gated(argv, self.limits.in_shell(timeout))), argv, environment=self._variables(),
+                        limits=self.limits, timeout=seconds, folders=(copy.work, copy.home, copy.tmp))
 
     def shown(self, copy: Copy) -> Shown:
         """As `Unconfined` shows it."""
         return Shown(((f"{INSIDE}/work", "."), (INSIDE, "..")))
-
-    @staticmethod
-    def _places() -> tuple[str, ...]:
-        return interpreter_places(("/usr", *(f"/{name}" for name in _SYSTEM if not os.path.islink(f"/{name}"))))
 
     def _variables(self) -> dict[str, str]:
         """Of the command, and of bubblewrap itself: what bubblewrap had could be read in `/proc/1/environ`."""
@@ -90,41 +88,68 @@ class Bubblewrap(Carrier):
             "PATH": os.pathsep.join(dict.fromkeys((beside, *_PATH))), "HOME": f"{INSIDE}/home", "TMPDIR": f"{INSIDE}/tmp",
             "PWD": f"{INSIDE}/work"}
 
-    def _etc(self, copy: Copy) -> Path:
-        folder = copy.base / "etc"
-        try:
-            folder.mkdir()
-            for name, text in _WRITTEN.items():
-                (folder / name).write_text(text, encoding="ascii")
-        except OSError as error:
-            raise RunError(f"can't write to the folder for temporary files: {error.strerror}; make room there, then "
-                           "`sop resume`") from error
-        return folder
-
-    def _options(self, copy: Copy, etc: Path) -> list[str]:
+    def _laid_out(self, copy: Copy, known: frozenset[str]) -> list[str]:
         """What bubblewrap is told to lay out, in the order in which it does."""
-        known = features(self.program)
-        options = [*_APART, *(["--disable-userns"] if "--disable-userns" in known else []), "--ro-bind", "/usr", "/usr"]
+        etc = _etc(copy)
+        options = ["--ro-bind", "/usr", "/usr"]
         for name in _SYSTEM:
             path = Path("/", name)
             if path.is_symlink():
                 options += ["--symlink", os.readlink(path), str(path)]
             elif path.is_dir():
                 options += ["--ro-bind", str(path), str(path)]
+        options += ["--proc", "/proc", "--dev", "/dev", "--dir", "/etc"]
         for name in _ETC:
             options += ["--ro-bind-try", name, name]
         for name in _WRITTEN:
             options += ["--ro-bind", str(etc / name), f"/etc/{name}"]
-        options += ["--proc", "/proc", "--dev", "/dev"]
         for place, size in (("/dev/shm", self.limits.shm), ("/tmp", self.limits.tmp)):
             # Without a bound it could fill the memory: then rather a folder that the watchdog looks at.
-            options += (["--size", str(size), "--tmpfs", place] if "--size" in known else ["--bind", str(copy.tmp), place])
+            options += (["--perms", "1777", "--size", str(size), "--tmpfs", place] if {"--size", "--perms"} <= known
+                        else ["--bind", str(copy.tmp), place])
         options += ["--remount-ro", "/dev"]
         for place in self._places():
-            options += ["--ro-bind", os.path.realpath(place), place]
+            options += [*_parents(place), "--ro-bind", os.path.realpath(place), place]
+        options += ["--dir", INSIDE]
         for folder in (copy.work, copy.home, copy.tmp):
             options += ["--bind", str(folder), f"{INSIDE}/{folder.name}"]
         return [*options, "--chdir", f"{INSIDE}/work", "--remount-ro", "/"]
+
+    def _places(self) -> Iterator[str]:
+        """What is shown where it lies: this Python; for root's second bubblewrap, that program."""
+        there = ("/usr", *(f"/{name}" for name in _SYSTEM))
+        yield from interpreter_places(there)
+        if self.owner is not None and not self.program.startswith(tuple(f"{place}/" for place in there)):
+            yield self.program
+
+
+def _parents(place: str) -> Iterator[str]:
+    """Options that make the folders around a place: else bubblewrap makes some of them for its own user alone."""
+    for folder in reversed(Path(place).parents):
+        if str(folder) not in ("/", "/tmp"):
+            yield from ("--dir", str(folder))
+
+
+def _etc(copy: Copy) -> Path:
+    """A folder with what programs look for in `/etc`, in place of this machine's."""
+    folder = copy.base / "etc"
+    try:
+        folder.mkdir()
+        for name, text in _WRITTEN.items():
+            (folder / name).write_text(text, encoding="ascii")
+            (folder / name).chmod(0o644)
+    except OSError as error:
+        raise RunError(f"can't write to the folder for temporary files: {error.strerror}; make room there, then "
+                       "`sop resume`") from error
+    return folder
+
+
+def _setpriv() -> str:
+    """The program that changes the user, inside."""
+    found = shutil.which("setpriv", path=os.pathsep.join(_PATH))
+    if found is None:
+        raise RunError(f"root's commands run as a user without rights, and `setpriv` (of util-linux) is missing: {MEND}")
+    return found
 
 
 @cache

@@ -1,7 +1,7 @@
 """A command inside bubblewrap: let go only when it is held, looked after while it runs, gone when it has ended.
 
-One socket joins us with what is inside. Over it bubblewrap names its first process, number 1 of a process namespace: when
-that ends, the kernel has ended all others. Only then the shell inside, which becomes the command, gets its word to go, so
+A socket joins us with the shell inside that becomes the command. When it is ready, we look for the first process inside,
+number 1 of a process namespace: when that ends, the kernel has ended all others. Only then the shell gets its word to go, so
 that where this process dies before, nothing starts; where it dies later, `--die-with-parent` ends everything.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import select
 import signal
 import socket
@@ -17,14 +16,14 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from metaflow_agents.errors import RunError
-from metaflow_agents.sandbox.limits import Limits, Watchdog
+from metaflow_agents.sandbox.limits import Limits, Watchdog, is_first, tree
 from metaflow_agents.sandbox.port import NOT_EXECUTABLE
 from metaflow_agents.sandbox.process import Ended, ProcessGroup, pidfd_of
 
-_GATE = """read -r go || exit 125
+_GATE = """echo ready >&0
+read -r go || exit 125
 LIMITS
 echo started >&0
 case "$1" in
@@ -39,59 +38,41 @@ _GONE_SECONDS = 10.0
 MEND = "`sop doctor` says what is missing; mend it, then `sop resume`"
 
 
-class Channel:
-    """Both ends of the socket. Bubblewrap gets the other one twice: as `told`, where it names its first process, and as its
-    standard input, from which the shell inside reads its line.
-    """
-
-    def __init__(self) -> None:
-        self.ours, self._theirs = socket.socketpair()
-        self.told = self._theirs.fileno()
-
-    def started(self) -> None:
-        """Leaves their end to the process that has it now."""
-        self._theirs.close()
-
-    def close(self) -> None:
-        """Ours too."""
-        self._theirs.close()
-        self.ours.close()
-
-
 class Confined(ProcessGroup):
     """`argv` is bubblewrap's, ending in `gated(command, …)`; `command` is what it is about.
 
-    `identity`: the user and group id under which bubblewrap runs; None: ours. `folders`: what the command writes to.
+    Bubblewrap is not asked for the process (`--info-fd`): where we died while it answered, it would leave one behind.
+
+    `folders`: what the command writes to.
     """
 
     def __init__(
-        self, argv: Sequence[str], command: Sequence[str], channel: Channel, *, environment: Mapping[str, str], limits: Limits,
-        timeout: float, identity: int | None, folders: Sequence[Path],
+        self, argv: Sequence[str], command: Sequence[str], *, environment: Mapping[str, str], limits: Limits,
+        timeout: float, folders: Sequence[Path],
     ) -> None:
         super().__init__(argv, folder=Path("/"), environment=environment, timeout=timeout)
-        self._program, self._channel, self._limits = command[0], channel, limits
-        self._identity, self._folders = identity, folders
+        self._program, self._limits, self._folders = command[0], limits, folders
+        self._ours, self._theirs = socket.socketpair()
         self._heard = b""
         self._first: int | None = None              # the pid of the first process inside
         self._pidfd: int | None = None
         self._watchdog: Watchdog | None = None
+        self._missing = ""
         self._ending = False
 
     def close(self) -> None:
         """Release the socket too."""
         super().close()
-        self._channel.close()
+        self._ours.close()
+        self._theirs.close()
         if self._pidfd is not None:
             os.close(self._pidfd)
 
     def _start(self) -> subprocess.Popen[bytes]:
-        extra: dict[str, Any] = {}
-        if self._identity is not None:
-            extra = {"user": self._identity, "group": self._identity, "extra_groups": []}
         process = subprocess.Popen(
-            self._argv, cwd=self._folder, env=self._environment, stdin=self._channel.told, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, start_new_session=True, pass_fds=(self._channel.told,), **extra)
-        self._channel.started()
+            self._argv, cwd=self._folder, env=self._environment, stdin=self._theirs.fileno(), stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, start_new_session=True)
+        self._theirs.close()
         return process
 
     def _not_started(self, error: OSError | ValueError) -> tuple[int, str]:
@@ -104,40 +85,43 @@ class Confined(ProcessGroup):
         raise RunError(f"can't start bubblewrap ({self._argv[0]}): {error.strerror}: {MEND}") from error
 
     def _ears(self) -> dict[int, Callable[[], bool]]:
-        return {self._channel.ours.fileno(): self._hear}
+        return {self._ours.fileno(): self._hear}
 
     def _hear(self) -> bool:
         try:
-            data = self._channel.ours.recv(1 << 12)
+            data = self._ours.recv(1 << 12)
         except OSError:                             # it ended with our word unread
             data = b""
         self._heard += data
-        if self._first is None and (named := re.search(rb'"child-pid": (\d+).*\}', self._heard, re.DOTALL)):
-            self._held(int(named[1]))
+        if self._first is None and self._heard.endswith(b"ready\n") and self._process is not None:
+            self._held(self._process.pid)
         return bool(data)
 
-    def _held(self, first: int) -> None:
-        """The first process is there, and waits."""
-        self._first = first
+    def _held(self, bubblewrap: int) -> None:
+        """The shell waits inside."""
+        self._first = next((pid for pid in tree(bubblewrap) if is_first(pid)), None)
+        if self._first is None:                         # without it there is no end to it: the shell never goes on
+            self._missing = "its processes can't be found in /proc"
+            return
         try:
-            self._pidfd = pidfd_of(first)
+            self._pidfd = pidfd_of(self._first)
             if self._ending:
                 self._kill()
                 return
-            self._watchdog = Watchdog(self._limits, first, self._folders)
-            self._channel.ours.sendall(b"go\n")
-        except OSError:                                 # bubblewrap gave up meanwhile: it says why
+            self._watchdog = Watchdog(self._limits, self._first, self._folders)
+            self._ours.sendall(b"go\n")
+        except OSError:                                 # it ended meanwhile
             return
 
     def _every(self) -> float | None:
         return None if self._watchdog is None else self._watchdog.due()
 
     def _look(self) -> str:
-        return "" if self._watchdog is None else self._watchdog.look()
+        return self._missing if self._watchdog is None else self._watchdog.look()
 
     def _end(self, process: subprocess.Popen[bytes]) -> None:
         """Kill the first process inside, and with it all. Where it is not known yet, that is done as soon as it is: to kill
-        bubblewrap now would leave a process behind that waits for it for ever.
+        bubblewrap while it starts would leave a process behind that waits for it for ever.
         """
         if self._first is not None:
             self._kill()
@@ -157,7 +141,7 @@ class Confined(ProcessGroup):
         """Raises RunError where bubblewrap failed, and where something can't be ended."""
         self._wait_for_all()
         if not self._heard.endswith(b"started\n") and not self._stopped and not ended.timed_out:
-            said = bytes(ended.stderr.kept[:500]).decode(errors="replace").strip() or f"exit {ended.exit_code}"
+            said = self._missing or bytes(ended.stderr.kept[:500]).decode(errors="replace").strip() or f"exit {ended.exit_code}"
             raise RunError(f"bubblewrap can't confine `{self._program}` any more ({said}), so it was not run: {MEND}")
         why = f"it ran longer than {self._timeout:g} seconds" if ended.timed_out else ended.why
         return Ended(_exit_code(ended.exit_code), ended.stdout, ended.stderr, ended.seconds, ended.timed_out, why)

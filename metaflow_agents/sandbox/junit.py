@@ -15,6 +15,8 @@ from metaflow_agents.errors import AnswerInvalid
 
 MESSAGE_CHARACTERS = 2000
 _PLACE = re.compile(r"^(?:E\s+)?(?:File \")?([^\s:\"][^:\"\n]*\.py)(?::|\", line )(\d+)(?:: (?:in )?([\w.]+))?", re.MULTILINE)
+_ELSEWHERE = ("/", "../", "~")
+"""How paths begin that lie in Python, its packages, or anywhere else outside the repository."""
 _EXCEPTION = re.compile(r"([A-Za-z_][\w.]*)(?::|$)", re.MULTILINE)
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{4,}\b")
 _STAGE = re.compile(r"""failed on (?:setup|teardown) with (["'])(.*)\1""", re.DOTALL)
@@ -111,9 +113,16 @@ def _failure(case: _Case, kind: str) -> dict[str, str]:
     said = "\n".join(line[1:].strip() for line in text.splitlines() if line.startswith("E "))
     if not message.strip() or message == "collection failure":
         message = said or text.strip()
+<<<<<<< HEAD
     places = _PLACE.findall(text)
     path, line, name = places[-1] if places else ("", "", "")
     exception = _exception(type_, message, said, name)
+=======
+    everywhere = _PLACE.findall(text)
+    places = [place for place in everywhere if not place[0].startswith(_ELSEWHERE)]      # the last that an author may mend
+    path, line, _ = places[-1] if places else ("", "", "")
+    name = everywhere[-1][2] if everywhere else ""
+>>>>>>> sandbox
     return {
         "id": _identity(case, [place[0] for place in places]),
         "kind": kind,

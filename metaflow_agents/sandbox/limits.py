@@ -34,14 +34,15 @@ class Limits:
     tmp: int = 256 * _MB
     shm: int = 64 * _MB
 
-    def in_shell(self, seconds: float) -> str:
-        """The lines of a POSIX shell that lay them on itself, and on all that it becomes and starts. `seconds`: of wall time.
+    def in_shell(self, seconds: float | None) -> str:
+        """The lines of a POSIX shell that lay them on itself, and on all that it becomes and starts. `seconds`: of wall time
+        that the caller gives, which a process may also spend on the processor.
 
         It is done inside, as the processes of a user are counted there on their own (since Linux 5.14; before, the kernel
         counts all that the user runs anywhere, so only the watchdog does). `-d` stops a process that grabs faster than the
         watchdog looks; the address space is left alone, as many programs reserve far more than they use.
         """
-        cpu = max(self.cpu, int(seconds) + 1)
+        cpu = max(self.cpu, 0 if seconds is None else int(seconds) + 1)
         wanted = [
             ("-St", resource.RLIMIT_CPU, cpu, 1),
             ("-Ht", resource.RLIMIT_CPU, cpu + 2, 1),
@@ -115,6 +116,15 @@ def tree(pid: int) -> Iterator[int]:
             for task in os.listdir(f"/proc/{one}/task"):
                 with suppress(OSError):
                     waiting += map(int, Path(f"/proc/{one}/task/{task}/children").read_bytes().split())
+
+
+def is_first(pid: int) -> bool:
+    """Whether it is number 1 of a process namespace below ours."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_bytes().splitlines():
+            if line.startswith(b"NSpid:"):
+                return len(line.split()) > 2 and line.split()[-1] == b"1"
+    return False
 
 
 def _status(pid: int) -> tuple[int, int]:
