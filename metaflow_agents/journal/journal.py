@@ -6,7 +6,7 @@
 What is handed over is folded into the run's state at once, and queued to one writer thread, which writes all that wait in one
 synced transaction. What is durable comes back to the event loop, where the listeners hear of it, in the order of the calls.
 So the state may be ahead of the disk, by what lies in the queue: whoever acts on it outside of this process (asks a model, runs
-a command, writes a file) appends or syncs first, and what it acted on is durable then. See docs/decisions/0014.
+a command, writes a file) appends or syncs first, and what it acted on is durable then. See docs/decisions/0018.
 """
 
 from __future__ import annotations

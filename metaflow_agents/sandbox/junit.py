@@ -113,16 +113,11 @@ def _failure(case: _Case, kind: str) -> dict[str, str]:
     said = "\n".join(line[1:].strip() for line in text.splitlines() if line.startswith("E "))
     if not message.strip() or message == "collection failure":
         message = said or text.strip()
-<<<<<<< HEAD
-    places = _PLACE.findall(text)
-    path, line, name = places[-1] if places else ("", "", "")
-    exception = _exception(type_, message, said, name)
-=======
     everywhere = _PLACE.findall(text)
     places = [place for place in everywhere if not place[0].startswith(_ELSEWHERE)]      # the last that an author may mend
     path, line, _ = places[-1] if places else ("", "", "")
     name = everywhere[-1][2] if everywhere else ""
->>>>>>> sandbox
+    exception = _exception(type_, message, said, name)
     return {
         "id": _identity(case, [place[0] for place in places]),
         "kind": kind,
