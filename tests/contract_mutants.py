@@ -1,6 +1,6 @@
 """Mutants of a repository: one thing broken in each, and the name by which the contract check has to tell it.
 
-Works on any `{source, packaging, design}`: a recorded company run, a hand-written repository, a package with its extracted interfaces.
+Works on any `{source, packaging, design}`: a recorded company run, a hand-written repository, a package with what it offers.
 """
 
 from __future__ import annotations
@@ -33,15 +33,27 @@ class Mutant:
         return f"{self.kind}: {self.thing} ({self.path})"
 
 
+@dataclass(frozen=True)
+class Plan:
+    """A mutant that is not made yet: making one takes a copy of a file's tree."""
+
+    kind: str
+    path: str
+    thing: str
+    build: Callable[[], Mutant | None]
+    """None where the change would break the file in another way than was meant."""
+
+
 def mutants(source: Mapping[str, str], packaging: Mapping[str, str] | None, design: Mapping[str, Any]) -> Iterator[Mutant]:
     """All mutants, in a fixed order."""
+    yield from (made for plan in plans(source, packaging, design) if (made := plan.build()) is not None)
+
+
+def plans(source: Mapping[str, str], packaging: Mapping[str, str] | None, design: Mapping[str, Any]) -> list[Plan]:
+    """All mutants, none of them made yet."""
     maker = _Maker(source, packaging, design)
-    yield from maker.of_definitions()
-    yield from maker.of_files()
-    yield from maker.of_imports()
-    yield from maker.of_calls()
-    if packaging is not None:
-        yield from maker.of_packaging()
+    found = [*maker.of_definitions(), *maker.of_files(), *maker.of_imports(), *maker.of_calls()]
+    return [*found, *maker.of_packaging()] if packaging is not None else found
 
 
 def told(mutant: Mutant, faults: list[dict[str, str]]) -> bool:
@@ -55,28 +67,31 @@ class _Maker:
         self.trees = {path: ast.parse(text) for path, text in source.items() if path.endswith(".py")}
         self.entries = {path: entries for path, entries in interfaces(design).items() if path in self.trees}
 
-    def _made(self, kind: str, path: str, thing: str, tree: ast.Module) -> Iterator[Mutant]:
-        text = ast.unparse(ast.fix_missing_locations(tree)) + "\n"
-        try:
-            compile(text, path, "exec", dont_inherit=True)
-        except SyntaxError:
-            return                                        # broken in another way than was meant
-        yield Mutant(kind, path, thing, {**self.source, path: text}, self.packaging)
+    def _whole(self, kind: str, path: str, thing: str, source: Mapping[str, str], packaging: Mapping[str, str] | None) -> Plan:
+        return Plan(kind, path, thing, lambda: Mutant(kind, path, thing, source, packaging))
 
-    def _changed(self, kind: str, path: str, thing: str, change: Callable[[ast.Module], None]) -> Iterator[Mutant]:
-        tree = copy.deepcopy(self.trees[path])
-        change(tree)
-        yield from self._made(kind, path, thing, tree)
+    def _changed(self, kind: str, path: str, thing: str, change: Callable[[ast.Module], None]) -> Iterator[Plan]:
+        def build() -> Mutant | None:
+            tree = copy.deepcopy(self.trees[path])
+            change(tree)
+            text = ast.unparse(ast.fix_missing_locations(tree)) + "\n"
+            try:
+                compile(text, path, "exec", dont_inherit=True)
+            except SyntaxError:
+                return None
+            return Mutant(kind, path, thing, {**self.source, path: text}, self.packaging)
+
+        yield Plan(kind, path, thing, build)
 
     # --- definitions
 
-    def of_definitions(self) -> Iterator[Mutant]:
+    def of_definitions(self) -> Iterator[Plan]:
         for path, entries in self.entries.items():
             for entry in entries:
                 if len(entry.names) == 1 and entry.binding.kind != "from":
                     yield from self._of_entry(path, entry)
 
-    def _of_entry(self, path: str, entry: Declared) -> Iterator[Mutant]:
+    def _of_entry(self, path: str, entry: Declared) -> Iterator[Plan]:
         name = entry.binding.name
         at = _only(self.trees[path].body, name)
         if at is None:
@@ -96,7 +111,7 @@ class _Maker:
                 if isinstance(node.body[inner], Function):
                     yield from self._signatures(path, whole, (at,), inner, node.body[inner])
 
-    def _gone(self, path: str, name: str, outer: tuple[int, ...], at: int) -> Iterator[Mutant]:
+    def _gone(self, path: str, name: str, outer: tuple[int, ...], at: int) -> Iterator[Plan]:
         def rename(tree: ast.Module) -> None:
             node = _body(tree, outer)[at]
             if isinstance(node, Function | ast.ClassDef):
@@ -112,13 +127,13 @@ class _Maker:
         yield from self._changed("renamed", path, thing, rename)
         yield from self._changed("removed", path, thing, remove)
 
-    def _signatures(self, path: str, name: str, outer: tuple[int, ...], at: int, node: Function) -> Iterator[Mutant]:
+    def _signatures(self, path: str, name: str, outer: tuple[int, ...], at: int, node: Function) -> Iterator[Plan]:
         if any(_name(one) not in TRANSPARENT for one in node.decorator_list):
             return
         bound = bool(outer) and not any(_name(one) == "staticmethod" for one in node.decorator_list)
         first = 1 if bound else 0
 
-        def changed(kind: str, thing: str, change: Callable[[ast.arguments], None]) -> Iterator[Mutant]:
+        def changed(kind: str, thing: str, change: Callable[[ast.arguments], None]) -> Iterator[Plan]:
             yield from self._changed(f"changed signature, {kind}", path, thing,
                                      lambda tree: change(_body(tree, outer)[at].args))  # type: ignore[attr-defined]
 
@@ -145,32 +160,39 @@ class _Maker:
 
     # --- files
 
-    def of_files(self) -> Iterator[Mutant]:
+    def of_files(self) -> Iterator[Plan]:
         for path in self.source:
             if any(file["path"] == path for file in self.design["files"]):
                 rest = {other: text for other, text in self.source.items() if other != path}
-                yield Mutant("missing file", path, path, rest, self.packaging)
+                yield self._whole("missing file", path, path, rest, self.packaging)
         for path in self.trees:
             broken = {**self.source, path: "def (:\n"}
-            yield Mutant("broken file", path, path, broken, self.packaging)
+            yield self._whole("broken file", path, path, broken, self.packaging)
 
     # --- imports
 
-    def of_imports(self) -> Iterator[Mutant]:
+    def of_imports(self) -> Iterator[Plan]:
         for path in self.trees:
             for number, foreign in enumerate(FOREIGN):
                 statement = ast.parse(f"import {foreign}" if number == 0 else f"from {foreign}.inner import something")
-                yield from self._changed("undeclared dependency", path, foreign, lambda tree, s=statement: _put_first(tree, s.body))  # type: ignore[misc]
+                yield from self._changed(
+                    "undeclared dependency", path, foreign, lambda tree, s=statement: _put_first(tree, s.body)
+                )  # type: ignore[misc]
         yield from self._circles()
         for path, tree in self.trees.items():
             for index, node in enumerate(tree.body):
                 if isinstance(node, ast.ImportFrom) and self._is_inner(node):
                     yield from self._wrong_names(path, index, node)
 
-    def _circles(self) -> Iterator[Mutant]:
+    def _circles(self) -> Iterator[Plan]:
         uses = {file["path"]: file["uses"] for file in self.design["files"]}
         for path, used in uses.items():
-            names = [name for entry in self.entries.get(path, ()) if entry.binding.kind in ("function", "class") for name in entry.names]
+            names = [
+                name
+                for entry in self.entries.get(path, ())
+                if entry.binding.kind in ("function", "class")
+                for name in entry.names
+            ]
             for other in used:
                 if not names or other not in self.trees or path.endswith("__init__.py"):
                     continue
@@ -181,7 +203,7 @@ class _Maker:
     def _is_inner(self, node: ast.ImportFrom) -> bool:
         return bool(node.level) or (node.module or "").partition(".")[0] == self.design["package"]
 
-    def _wrong_names(self, path: str, index: int, node: ast.ImportFrom) -> Iterator[Mutant]:
+    def _wrong_names(self, path: str, index: int, node: ast.ImportFrom) -> Iterator[Plan]:
         for at, alias in enumerate(node.names):
             if alias.name != "*":
                 wrong = f"{alias.name}_wrong"
@@ -195,7 +217,7 @@ class _Maker:
 
     # --- calls
 
-    def of_calls(self) -> Iterator[Mutant]:
+    def of_calls(self) -> Iterator[Plan]:
         """Calls of functions that another file declares, with an argument more or with one missing."""
         declared = {name: entry for entries in self.entries.values() for entry in entries for name in entry.names
                     if entry.binding.kind == "function"}
@@ -218,19 +240,23 @@ class _Maker:
 
     # --- packaging
 
-    def of_packaging(self) -> Iterator[Mutant]:
+    def of_packaging(self) -> Iterator[Plan]:
         assert self.packaging is not None
         text = self.packaging["pyproject.toml"]
         without = {name: kept for name, kept in self.packaging.items() if name != "pyproject.toml"}
-        yield Mutant("missing file", "pyproject.toml", "pyproject.toml", self.source, without)
-        changes = [("undeclared dependency", "dependency_of_nobody", "dependencies = []", 'dependencies = ["dependency_of_nobody>=1"]'),
-                   ("no such backend", "setuptools.build_metta", "setuptools.build_meta", "setuptools.build_metta")]
+        yield self._whole("missing file", "pyproject.toml", "pyproject.toml", self.source, without)
+        changes = [
+            ("undeclared dependency", "dependency_of_nobody", "dependencies = []", 'dependencies = ["dependency_of_nobody>=1"]'),
+            ("no such backend", "setuptools.build_metta", "setuptools.build_meta", "setuptools.build_metta"),
+        ]
         for script in self.design.get("scripts", ()):
-            changes.append(("script of nothing", "nothing_here", script["target"], script["target"].partition(":")[0] + ":nothing_here"))
+            changes.append(
+                ("script of nothing", "nothing_here", script["target"], script["target"].partition(":")[0] + ":nothing_here")
+            )
         for kind, thing, before, after in changes:
             if before in text:
                 changed = {**self.packaging, "pyproject.toml": text.replace(before, after)}
-                yield Mutant(kind, "pyproject.toml", thing.replace("_of_nobody", ""), self.source, changed)
+                yield self._whole(kind, "pyproject.toml", thing.replace("_of_nobody", ""), self.source, changed)
 
 
 def _only(body: list[ast.stmt], name: str) -> int | None:
@@ -260,7 +286,9 @@ def _judged(node: ast.ClassDef, trees: Mapping[str, ast.Module]) -> bool:
 
 
 def _plain(node: ast.AST) -> bool:
-    return isinstance(node, Function) and node.args.kwarg is None and all(_name(one) in TRANSPARENT for one in node.decorator_list)
+    return (
+        isinstance(node, Function) and node.args.kwarg is None and all(_name(one) in TRANSPARENT for one in node.decorator_list)
+    )
 
 
 def _name(node: ast.expr) -> str:

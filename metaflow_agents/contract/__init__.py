@@ -1,4 +1,4 @@
-"""Interfaces declared against interfaces written: what a design promises, and whether Python files keep it, told from their text alone."""
+"""Interfaces declared against interfaces written: whether files keep what a design promises, told from their text alone."""
 
 from metaflow_agents.contract.designing import design_faults
 from metaflow_agents.contract.extraction import extract

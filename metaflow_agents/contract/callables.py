@@ -11,14 +11,32 @@ from metaflow_agents.contract.names import Binding, Function, last_name
 from metaflow_agents.contract.repository import Lineage
 from metaflow_agents.contract.signature import Parameter, Signature
 
-_TRANSPARENT = frozenset({
-    "staticmethod", "classmethod", "cache", "lru_cache", "wraps", "contextmanager", "asynccontextmanager", "abstractmethod", "final",
-    "override", "deprecated", "no_type_check", "singledispatch", "singledispatchmethod", "overload", "coroutine",
-})
+_TRANSPARENT = frozenset(
+    {
+        "staticmethod",
+        "classmethod",
+        "cache",
+        "lru_cache",
+        "wraps",
+        "contextmanager",
+        "asynccontextmanager",
+        "abstractmethod",
+        "final",
+        "override",
+        "deprecated",
+        "no_type_check",
+        "singledispatch",
+        "singledispatchmethod",
+        "overload",
+        "coroutine",
+    }
+)
 """Decorators that leave the parameters as they are."""
 _PROPERTIES = frozenset({"property", "cached_property", "abstractproperty"})
 _OF_PROPERTIES = frozenset({"setter", "deleter", "getter"})
-_DATACLASS_WORDS = frozenset({"init", "kw_only", "frozen", "order", "eq", "repr", "slots", "unsafe_hash", "match_args", "weakref_slot"})
+_DATACLASS_WORDS = frozenset(
+    {"init", "kw_only", "frozen", "order", "eq", "repr", "slots", "unsafe_hash", "match_args", "weakref_slot"}
+)
 
 Nature = Literal["function", "static", "class", "property", "unknown"]
 
@@ -36,7 +54,7 @@ def nature(node: Function) -> Nature:
 
 
 def prevailing(bound: Sequence[Binding]) -> list[Binding]:
-    """Of several definitions of one name those that count: not the overloads, nor a property's setters, nor registered variants."""
+    """Of several definitions of one name those that count: no overloads, no setters of properties, no registered variants."""
     kept = [one for one in bound if not _is_part(one.node)]
     whole = [one for one in kept if not _has(one.node, "overload")]
     # A definition that no condition guards replaces the ones before it.
@@ -72,7 +90,7 @@ def signature_of(node: ast.AST, *, member: bool = False) -> Signature | None:
 
 
 def constructor(lineage: Lineage) -> Signature | None:
-    """What a class is called with, from `__init__`, the fields of a dataclass or of a named tuple; None where that can't be known."""
+    """What a class is called with, by `__init__` or the fields of a dataclass or named tuple; None where that can't be known."""
     for one in lineage.classes:
         if "__new__" in one.members or any(keyword.arg == "metaclass" and last_name(keyword.value) != "ABCMeta"
                                            for keyword in one.node.keywords):
@@ -100,7 +118,9 @@ def _dataclass(cls: Class) -> dict[str, bool] | None:
         if last_name(one) != "dataclass":
             continue
         keywords = one.keywords if isinstance(one, ast.Call) else []
-        return {keyword.arg or "**": isinstance(keyword.value, ast.Constant) and bool(keyword.value.value) for keyword in keywords}
+        return {
+            keyword.arg or "**": isinstance(keyword.value, ast.Constant) and bool(keyword.value.value) for keyword in keywords
+        }
     return None
 
 
@@ -163,7 +183,9 @@ def _text_is(annotation: ast.expr | None, word: str) -> bool:
 def _word(value: ast.expr | None, name: str) -> bool | None:
     if not isinstance(value, ast.Call) or last_name(value.func) != "field":
         return None
-    return next((bool(one.value.value) for one in value.keywords if one.arg == name and isinstance(one.value, ast.Constant)), None)
+    return next(
+        (bool(one.value.value) for one in value.keywords if one.arg == name and isinstance(one.value, ast.Constant)), None
+    )
 
 
 def _has_default(value: ast.expr | None) -> bool:

@@ -1,7 +1,7 @@
 """Imports in a circle that fail: the imports of a package are followed in the order in which Python would execute them.
 
-An import inside of a function, or for type checkers, is not executed on import and makes no circle. A circle of modules is no fault either,
-as long as nobody asks a half-executed module for a name that it binds only later.
+An import inside of a function, or for type checkers, is not executed on import and makes no circle. A circle of modules is no
+fault either, as long as nobody asks a half-executed module for a name that it binds only later.
 """
 
 from __future__ import annotations
@@ -121,7 +121,10 @@ class Circles:
         if key in self._found:
             return
         paths = [self._repository.modules[one].path for one, _ in circle]
-        steps = [(path, line, paths[(index + 1) % len(paths)]) for index, (path, (_, line)) in enumerate(zip(paths, circle, strict=True))]
+        steps = [
+            (path, line, paths[(index + 1) % len(paths)])
+            for index, (path, (_, line)) in enumerate(zip(paths, circle, strict=True))
+        ]
         path, line, used = next(((path, line, used) for path, line, used in steps
                                  if path in self._uses and used not in self._uses[path]), steps[-1])
         told = ", ".join(f"{one} (line {at}) imports {other}" for one, at, other in steps)

@@ -120,8 +120,10 @@ def headline(node: ast.stmt) -> str:
         return ast.unparse(node)
     decorators = "".join(f"@{ast.unparse(one)}\n" for one in node.decorator_list)
     if isinstance(node, ast.ClassDef):
-        inside = [*map(ast.unparse, node.bases), *(f"{one.arg}={ast.unparse(one.value)}" if one.arg else f"**{ast.unparse(one.value)}"
-                                                  for one in node.keywords)]
+        inside = [
+            *map(ast.unparse, node.bases),
+            *(f"{one.arg}={ast.unparse(one.value)}" if one.arg else f"**{ast.unparse(one.value)}" for one in node.keywords),
+        ]
         return f"{decorators}class {node.name}" + (f"({', '.join(inside)})" if inside else "")
     return decorators + function_head(node)
 

@@ -17,15 +17,30 @@ _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*
 _STANDARD = sys.stdlib_module_names | {"annotationlib", "compression"}
 """With those that came after Python 3.11: who imports them looks at the version first."""
 _IRREGULAR = {
-    "pyyaml": "yaml", "pillow": "PIL", "beautifulsoup4": "bs4", "python-dateutil": "dateutil", "scikit-learn": "sklearn",
-    "opencv-python": "cv2", "pyjwt": "jwt", "python-dotenv": "dotenv", "protobuf": "google", "pyserial": "serial", "attrs": "attr",
-    "typing-extensions": "typing_extensions", "msgpack-python": "msgpack", "mysqlclient": "MySQLdb", "psycopg2-binary": "psycopg2",
+    "pyyaml": "yaml",
+    "pillow": "PIL",
+    "beautifulsoup4": "bs4",
+    "python-dateutil": "dateutil",
+    "scikit-learn": "sklearn",
+    "opencv-python": "cv2",
+    "pyjwt": "jwt",
+    "python-dotenv": "dotenv",
+    "protobuf": "google",
+    "pyserial": "serial",
+    "attrs": "attr",
+    "typing-extensions": "typing_extensions",
+    "msgpack-python": "msgpack",
+    "mysqlclient": "MySQLdb",
+    "psycopg2-binary": "psycopg2",
 }
 """Distributions whose modules are called otherwise, for those that are not installed here."""
 
 
 def normal(name: str) -> str:
-    """A distribution's name in the form in which names are compared. Source: the packaging specifications, "Names and normalization"."""
+    """A distribution's name in the form in which names are compared.
+
+    Source: the packaging specifications, "Names and normalization".
+    """
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
@@ -104,6 +119,6 @@ def _executed(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
         elif isinstance(node, ast.expr):
             continue
         elif isinstance(node, ast.Try | ast.TryStar) and catches_import(node):
-            ends.extend([*node.orelse, *node.finalbody])       # a handler's own import is the other way to do it: it is trusted too
+            ends.extend([*node.orelse, *node.finalbody])  # a handler's own import is the other way to do it: it is trusted too
         else:
             ends.extend(ast.iter_child_nodes(node))

@@ -32,8 +32,17 @@ def design_faults(design: dict[str, Any], prd: dict[str, Any] | None = None) -> 
 def designed(design: Mapping[str, Any], prd: Mapping[str, Any] | None, environment: Environment) -> list[str]:
     """As `design_faults`, with the environment in which the code is to run."""
     looked = _Design(design)
-    return [*looked.paths(), *looked.uses(), *looked.unread, *looked.entries(), *looked.types(), *looked.scripts(), *looked.flows(),
-            *_dependencies(design, environment), *_coverage(design, prd)]
+    return [
+        *looked.paths(),
+        *looked.uses(),
+        *looked.unread,
+        *looked.entries(),
+        *looked.types(),
+        *looked.scripts(),
+        *looked.flows(),
+        *_dependencies(design, environment),
+        *_coverage(design, prd),
+    ]
 
 
 class _Design:
@@ -76,7 +85,8 @@ class _Design:
         folders = {parent.as_posix() for path in seen if path.endswith(".py") for parent in PurePosixPath(path).parents} - {"."}
         for folder in sorted(folders):
             if f"{folder}/__init__.py" not in seen:
-                yield f"`files`: `{folder}/__init__.py` is missing; mend: list it, with its purpose and an interface that may be empty"
+                yield (f"`files`: `{folder}/__init__.py` is missing; "
+                       "mend: list it, with its purpose and an interface that may be empty")
             if f"{folder}.py" in seen:
                 yield f"`files`: `{folder}.py` and the folder `{folder}` are one module to Python; mend: rename one of them"
 
@@ -84,7 +94,8 @@ class _Design:
     def _module_path(path: str, place: str) -> Iterator[str]:
         for part in PurePosixPath(path).with_suffix("").parts:
             if not part.isidentifier() or keyword.iskeyword(part):
-                yield f"`{place}`: `{part}` in `{path}` can't be imported; mend: lower-case letters, digits and `_`, and no word of Python"
+                yield (f"`{place}`: `{part}` in `{path}` can't be imported; "
+                       "mend: lower-case letters, digits and `_`, and no word of Python")
 
     def uses(self) -> Iterator[str]:
         """Uses of files that are not there, of files that promise nothing, and in a circle."""
@@ -115,7 +126,8 @@ class _Design:
             for entry in entries:
                 for name in entry.names:
                     if name in seen:
-                        yield f"`{entry.place}` ({path}): `{name}` is declared before, in `{seen[name]}`; mend: one entry for each name"
+                        yield (f"`{entry.place}` ({path}): `{name}` is declared before, in `{seen[name]}`; "
+                               "mend: one entry for each name")
                     seen[name] = entry.place
                 yield from self._members(path, entry)
                 yield from self._raised(path, entry)
@@ -151,13 +163,20 @@ class _Design:
         given = ""
         for member in entry.members:
             one = member.binding
-            if one.annotation is None or one.kind not in ("value", "note") or last_name(one.annotation) in ("ClassVar", "KW_ONLY"):
+            if (
+                one.annotation is None
+                or one.kind not in ("value", "note")
+                or last_name(one.annotation) in ("ClassVar", "KW_ONLY")
+            ):
                 continue
             if one.kind == "value":
                 given = given or one.name
             elif given:
-                yield (f"`{member.place}` ({path}): in the dataclass `{entry.binding.name}` the field `{one.name}` without a default "
-                       f"follows `{given}`, which has one; mend: put it before, or give it a default")
+                yield (
+                    f"`{member.place}` ({path}): in the dataclass `{entry.binding.name}` the field `{one.name}` without a "
+                    "default "
+                    f"follows `{given}`, which has one; mend: put it before, or give it a default"
+                )
 
     def _raised(self, path: str, entry: Declared) -> Iterator[str]:
         number, index = _numbers(entry.place)
@@ -168,14 +187,22 @@ class _Design:
                 name = one.partition(":")[0].strip()
                 if "." in name or isinstance(getattr(builtins, name, None), type) or name in self._classes:
                     continue
-                yield (f"`{place}.raises` ({path}): `{name}` is no exception of Python and no class of the design; "
-                       f"{did_you_mean(name, self._classes)}; mend: declare the class in the file that raises it or in one that it uses; "
-                       "one of the standard library is written with its module: `json.JSONDecodeError`")
+                yield (
+                    f"`{place}.raises` ({path}): `{name}` is no exception of Python and no class of the design; "
+                    f"{did_you_mean(name, self._classes)}; "
+                    "mend: declare the class in the file that raises it or in one that it uses; "
+                    "one of the standard library is written with its module: `json.JSONDecodeError`"
+                )
 
     @property
     def _classes(self) -> dict[str, str]:
         """Class → the file whose interface declares it."""
-        return {entry.binding.name: path for path, entries in self._entries.items() for entry in entries if entry.binding.kind == "class"}
+        return {
+            entry.binding.name: path
+            for path, entries in self._entries.items()
+            for entry in entries
+            if entry.binding.kind == "class"
+        }
 
     def types(self) -> Iterator[str]:
         """Classes of other files in signatures of a file that may not import them."""
@@ -238,7 +265,9 @@ class _Design:
     def _flow_call(self, place: str, path: str, call: str) -> Iterator[str]:
         name = call.partition("(")[0].strip()
         offered = {name for entry in self._entries[path] for name in entry.names}
-        inside = {f"{entry.binding.name}.{name}" for entry in self._entries[path] for member in entry.members for name in member.names}
+        inside = {
+            f"{entry.binding.name}.{name}" for entry in self._entries[path] for member in entry.members for name in member.names
+        }
         if name not in offered and name not in inside and not any(one.endswith(f".{name.rpartition('.')[2]}") for one in inside):
             yield (f"`{place}.call`: the interface of `{path}` has no `{name}`; {did_you_mean(name, sorted(offered | inside))}; "
                    f"mend: call what it declares, as `name(arguments)` or `Class.method(arguments)`, or declare `{name}` there")
@@ -308,8 +337,11 @@ def _circle(uses: Mapping[str, Sequence[str]]) -> list[str]:
 def _dependencies(design: Mapping[str, Any], environment: Environment) -> Iterator[str]:
     for number, one in enumerate(design.get("dependencies", ())):
         if environment.modules(normal(one["name"])) is None:
-            yield (f"`dependencies[{number}].name`: `{one['name']}` is not in the environment in which the tests run, and nothing can be "
-                   "installed there; mend: do it with the standard library, and leave the dependency out")
+            yield (
+                f"`dependencies[{number}].name`: `{one['name']}` is not in the environment in which the tests run, "
+                "and nothing can be "
+                "installed there; mend: do it with the standard library, and leave the dependency out"
+            )
 
 
 def _coverage(design: Mapping[str, Any], prd: Mapping[str, Any] | None) -> Iterator[str]:
@@ -320,7 +352,8 @@ def _coverage(design: Mapping[str, Any], prd: Mapping[str, Any] | None) -> Itera
     for number, file in enumerate(design["files"]):
         for name in file["covers"]:
             if name not in wanted:
-                yield f"`files[{number}].covers`: there is no requirement `{name}`; {did_you_mean(name, wanted)}; mend: an id that is there"
+                yield (f"`files[{number}].covers`: there is no requirement `{name}`; {did_you_mean(name, wanted)}; "
+                       "mend: an id that is there")
     missing = [name for name in wanted if name not in covered]
     if missing:
         yield f"`files`: no file covers {listed(missing)}; mend: add each id to `covers` of the file that serves it"

@@ -18,8 +18,8 @@ _LONGEST = 60
 def extract(files: Mapping[str, str], package: str) -> dict[str, Any]:
     """The design that a package's files keep: path → text in, a value as `design.schema.yaml` has it out.
 
-    Public names of modules, public and special members of classes, and what methods set on their objects. Names that stand there for
-    type checkers alone are left out. Raises SyntaxError where a file is no Python.
+    Public names of modules, public and special members of classes, and what methods set on their objects. Names that stand there
+    for type checkers alone are left out. Raises SyntaxError where a file is no Python.
     """
     modules = [module_of(path, ast.parse(text)) for path, text in sorted(files.items()) if path.endswith(".py")]
     repository = Repository(modules)
@@ -71,7 +71,9 @@ def _members(cls: Class) -> Iterator[dict[str, str]]:
     for name, bound in cls.members.items():
         real = [one for one in prevailing(bound) if not one.typing and one.kind in ("function", "value", "note", "class")]
         is_field = fields and bool(real) and real[0].annotation is not None
-        if real and (is_field or not name.startswith("_") or (name.startswith("__") and name.endswith("__") and real[0].kind == "function")):
+        if real and (
+            is_field or not name.startswith("_") or (name.startswith("__") and name.endswith("__") and real[0].kind == "function")
+        ):
             yield {"signature": _signature(real[0]), "does": _told(real[0].node)}
     for name in cls.attributes:
         if not name.startswith("_") and name not in cls.members:

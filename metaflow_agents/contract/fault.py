@@ -14,7 +14,10 @@ PYPROJECT = "pyproject.toml"
 
 @dataclass(frozen=True, slots=True, order=True)
 class Fault:
-    """What is wrong with one file. `path` is the file to change, `pyproject.toml`, or `design`; `line` counts from 1, 0 is the whole."""
+    """What is wrong with one file.
+
+    `path` is the file to change, `pyproject.toml`, or `design`; `line` counts from 1, 0 is the whole.
+    """
 
     path: str
     line: int

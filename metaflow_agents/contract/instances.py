@@ -85,7 +85,7 @@ class Instances:
         return self._narrowed[scope.node]
 
     def lacks(self, cls: Class, name: str) -> bool:
-        """Whether objects of a class surely have no such attribute: nor any that inherits, nor does anybody set it from outside."""
+        """Whether objects of a class surely lack an attribute: no class that inherits has it, and nobody sets it from outside."""
         family = [cls, *self._repository.heirs.get(cls, ())]
         if any(self._repository.lineage(one).has(name) for one in family):
             return False

@@ -75,7 +75,9 @@ class Module:
     @cached_property
     def lazy_annotations(self) -> bool:
         """Whether annotations are text at run time (`from __future__ import annotations`)."""
-        return any(found.source == "__future__" and found.target == "annotations" for every in self.names.values() for found in every)
+        return any(
+            found.source == "__future__" and found.target == "annotations" for every in self.names.values() for found in every
+        )
 
     @cached_property
     def classes(self) -> dict[ast.ClassDef, Class]:
@@ -168,7 +170,9 @@ class Class:
     @cached_property
     def own(self) -> frozenset[ast.AST]:
         """The places where a method sets an attribute of its own object."""
-        return frozenset(node for method in self.methods for node in self._within[method] if _is_own(node, first_parameter(method)))
+        return frozenset(
+            node for method in self.methods for node in self._within[method] if _is_own(node, first_parameter(method))
+        )
 
     def _opens(self, method: Function) -> bool:
         for node in self._within[method]:

@@ -199,7 +199,9 @@ def _of_expressions(node: ast.AST | None, state: _State, *, inside: bool = False
         case ast.Delete():
             return
     if isinstance(node, _COMPREHENSIONS):
-        yield from (_bound(inner.target.id, "value", inner, state) for inner in ast.walk(node) if isinstance(inner, ast.NamedExpr))
+        yield from (
+            _bound(inner.target.id, "value", inner, state) for inner in ast.walk(node) if isinstance(inner, ast.NamedExpr)
+        )
         return
     for child in ast.iter_child_nodes(node):
         yield from _of_expressions(child, state)
@@ -218,4 +220,6 @@ def declared_global(body: Iterable[ast.stmt]) -> Iterator[str]:
         if isinstance(node, ast.Global | ast.Nonlocal):
             yield from node.names
         elif not isinstance(node, _CLOSED):
-            ends.extend(child for child in ast.iter_child_nodes(node) if isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case))
+            ends.extend(
+                child for child in ast.iter_child_nodes(node) if isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case)
+            )

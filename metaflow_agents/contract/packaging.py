@@ -17,8 +17,13 @@ from metaflow_agents.contract.repository import MISSING, Repository
 
 _NAME = re.compile(r"[A-Za-z0-9]|[A-Za-z0-9][A-Za-z0-9._-]*[A-Za-z0-9]")
 _BACKENDS = {
-    "setuptools.build_meta": "setuptools", "setuptools.build_meta:__legacy__": "setuptools", "hatchling.build": "hatchling",
-    "flit_core.buildapi": "flit-core", "poetry.core.masonry.api": "poetry-core", "pdm.backend": "pdm-backend", "uv_build": "uv-build",
+    "setuptools.build_meta": "setuptools",
+    "setuptools.build_meta:__legacy__": "setuptools",
+    "hatchling.build": "hatchling",
+    "flit_core.buildapi": "flit-core",
+    "poetry.core.masonry.api": "poetry-core",
+    "pdm.backend": "pdm-backend",
+    "uv_build": "uv-build",
 }
 _TARGET = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*)((?:\.[A-Za-z_]\w*)*)\s*(?:\[[^\]]*\])?")
 _LOWEST = re.compile(r">=\s*3\.(\d+)")
@@ -80,8 +85,14 @@ class Packaging:
             yield Fault(PYPROJECT, 0, why)
         for name in sorted({*self.dependencies, *(normal(one["name"]) for one in design.get("dependencies", ()))}):
             if environment.modules(name) is None:
-                yield Fault(DESIGN, 0, (f"the dependency `{name}` is not in the environment in which the tests run, and nothing can be "
-                                        "installed there; mend: design it with the standard library"))
+                yield Fault(
+                    DESIGN,
+                    0,
+                    (
+                        f"the dependency `{name}` is not in the environment in which the tests run, and nothing can be "
+                        "installed there; mend: design it with the standard library"
+                    ),
+                )
 
     def _head(self) -> Iterator[str]:
         if not self.project:
@@ -99,7 +110,10 @@ class Packaging:
 
     def _backend(self) -> Iterator[str]:
         system = self.table("build-system")
-        backend, needed = system.get("build-backend"), [found[0] for one in _strings(system.get("requires")) if (found := requirement(one))]
+        backend, needed = (
+            system.get("build-backend"),
+            [found[0] for one in _strings(system.get("requires")) if (found := requirement(one))],
+        )
         if not system:
             return                                              # then it is setuptools, by PEP 518
         if not isinstance(backend, str):
@@ -109,7 +123,8 @@ class Packaging:
         wanted = _BACKENDS.get(backend)
         root = normal(backend.partition(".")[0])
         if wanted is None and (root in {one.partition(".")[0].replace("_", "-") for one in _BACKENDS} or root not in needed):
-            yield f"there is no build backend `{backend}`; mend: `build-backend = \"setuptools.build_meta\"`; {there_is(backend, _BACKENDS)}"
+            yield (f'there is no build backend `{backend}`; '
+                   f'mend: `build-backend = "setuptools.build_meta"`; {there_is(backend, _BACKENDS)}')
         elif wanted is not None and wanted not in needed:
             yield f"[build-system] `requires` lacks `{wanted}`, which `{backend}` is part of; mend: `requires = [\"{wanted}\"]`"
 
@@ -118,7 +133,8 @@ class Packaging:
             written = self.project.get(key)
             name = written.get("file") if isinstance(written, dict) else written if key == "readme" else None
             if isinstance(name, str) and name not in self._files:
-                yield f"[project] `{key}` names `{name}`, which is not there; there is: {listed(sorted(self._files))}; mend: name one of them"
+                yield (f"[project] `{key}` names `{name}`, which is not there; there is: {listed(sorted(self._files))}; "
+                       "mend: name one of them")
 
     def _packages(self, package: str, repository: Repository) -> Iterator[str]:
         wanted = sorted(name for name in repository.folders if name.partition(".")[0] == package)
@@ -135,7 +151,8 @@ class Packaging:
             return                                              # found by setuptools itself
         for name in packages:
             if isinstance(name, str) and name not in wanted:
-                yield f"[tool.setuptools] `packages` names `{name}`, which is no package here; {there_is(name, wanted)}; mend: name what is there"
+                yield (f"[tool.setuptools] `packages` names `{name}`, which is no package here; {there_is(name, wanted)}; "
+                       "mend: name what is there")
         for name in wanted:
             if name not in packages:
                 yield f"[tool.setuptools] `packages` lacks `{name}`, which would not be installed; mend: add it"
@@ -143,14 +160,19 @@ class Packaging:
     def _of_hatchling(self, package: str) -> Iterator[str]:
         build = self.table("tool", "hatch", "build")
         wheel = self.table("tool", "hatch", "build", "targets", "wheel")
-        if any(key in part for part in (build, wheel) for key in ("packages", "include", "only-include", "force-include", "sources")):
+        if any(
+            key in part for part in (build, wheel) for key in ("packages", "include", "only-include", "force-include", "sources")
+        ):
             packages = wheel.get("packages", build.get("packages"))
             for name in _strings(packages):
                 if name.strip("/").rpartition("/")[2] != package and name.strip("/").partition("/")[0] != package:
                     yield f"[tool.hatch.build.targets.wheel] `packages` names `{name}`; mend: `packages = [\"{package}\"]`"
         elif normal(str(self.project.get("name", ""))) != normal(package):
-            yield (f"hatchling looks for a package called like the project, `{self.project.get('name')}`, and the package is `{package}`; "
-                   f"mend: [tool.hatch.build.targets.wheel] `packages = [\"{package}\"]`")
+            yield (
+                f"hatchling looks for a package called like the project, `{self.project.get('name')}`, and the "
+                f"package is `{package}`; "
+                f'mend: [tool.hatch.build.targets.wheel] `packages = ["{package}"]`'
+            )
 
     def _scripts(self, design: Mapping[str, Any], repository: Repository) -> Iterator[str]:
         scripts = self.table("project", "scripts")
@@ -163,7 +185,8 @@ class Packaging:
             if name not in scripts:
                 yield f"[project.scripts] has no `{name}`; mend: `{name} = \"{target}\"`, as the design has it"
             elif str(scripts[name]).replace(" ", "") != target.replace(" ", ""):
-                yield f"[project.scripts] `{name}` starts `{scripts[name]}`, the design says `{target}`; mend: `{name} = \"{target}\"`"
+                yield (f'[project.scripts] `{name}` starts `{scripts[name]}`, the design says `{target}`; '
+                       f'mend: `{name} = "{target}"`')
 
     def _dependencies(self, design: Mapping[str, Any]) -> Iterator[str]:
         wanted = {normal(one["name"]) for one in design.get("dependencies", ())}
@@ -190,7 +213,9 @@ def unstartable(repository: Repository, target: str) -> str | None:
         return None
     meant = repository.look(module, name)
     if meant == [MISSING]:
-        return f"`{module.path}` has no `{name}`; {there_is(name, repository.exports(module))}; mend: name a function that is there"
+        return (
+            f"`{module.path}` has no `{name}`; {there_is(name, repository.exports(module))}; mend: name a function that is there"
+        )
     kept = prevailing([one.binding for one in meant if one.binding is not None])
     if found[3] or len(kept) != 1:
         return None

@@ -19,7 +19,10 @@ _KINDS = {"function": "a function", "class": "a class", "property": "a property"
 
 
 class Promised:
-    """Compares the entries of one file. `told` holds the dotted names that a fault was told of, so that nobody is blamed twice."""
+    """Compares the entries of one file.
+
+    `told` holds the dotted names that a fault was told of, so that nobody is blamed twice.
+    """
 
     def __init__(self, repository: Repository, module: Module, entries: Sequence[Declared]) -> None:
         self._repository, self._module, self._entries = repository, module, entries
@@ -41,7 +44,7 @@ class Promised:
         if entry.binding.kind in ("from", "import"):
             return
         judged = [list(self._of_found(entry, one)) for one in self._prevailing(found)]
-        if judged and all(judged):                      # of several definitions under conditions, one that keeps the promise is enough
+        if judged and all(judged):  # of several definitions under conditions, one that keeps the promise is enough
             yield from judged[-1]
 
     def _missing(self, entry: Declared, name: str) -> str:
@@ -50,7 +53,8 @@ class Promised:
         noted = any(one.kind == "note" for one in self._module.names.get(name, ()))
         if noted:
             there = "it is annotated there and never given a value"
-        return f"`{name}` is not defined here; the design promises `{entry.written}`; {there}; mend: define `{name}` as the design has it"
+        return (f"`{name}` is not defined here; the design promises `{entry.written}`; {there}; "
+                f"mend: define `{name}` as the design has it")
 
     @staticmethod
     def _prevailing(found: Sequence[Found]) -> list[Found]:
@@ -107,7 +111,8 @@ class Promised:
 
     @staticmethod
     def _differs(entry: Declared, written: str, told: Sequence[str]) -> str:
-        return f"`{written}` is not what the design promises, `{entry.written}`: {'; '.join(told)}; mend: write it as the design has it"
+        return (f"`{written}` is not what the design promises, `{entry.written}`: {'; '.join(told)}; "
+                "mend: write it as the design has it")
 
     # --- values
 
@@ -117,7 +122,13 @@ class Promised:
         known, there = literal(written.value)
         if plain and known and (wanted != there or type(wanted) is not type(there)):
             shown = ast.unparse(written.value) if written.value is not None else ""
-            yield line, (f"`{name}` is `{shown[:80]}`; the design promises `{entry.written}`; mend: give it the value that the design has")
+            yield (
+                line,
+                (
+                    f"`{name}` is `{shown[:80]}`; the design promises `{entry.written}`; "
+                    "mend: give it the value that the design has"
+                ),
+            )
 
     # --- classes
 
@@ -134,7 +145,9 @@ class Promised:
 
     def _bases(self, entry: Declared, cls: Class) -> Iterator[str]:
         lineage = self._repository.lineage(cls)
-        there = {one.node.name for one in lineage.classes[1:]} | {last_name(base) for one in lineage.classes for base in one.node.bases}
+        there = {one.node.name for one in lineage.classes[1:]} | {
+            last_name(base) for one in lineage.classes for base in one.node.bases
+        }
         there |= {parent.__name__ for kind in lineage.builtin for parent in kind.__mro__} | {"object"}
         node = entry.binding.node
         for base in node.bases if isinstance(node, ast.ClassDef) else []:
@@ -149,7 +162,9 @@ class Promised:
 
     def _is_plain_base(self, name: str) -> bool:
         """Whether it is a class of the repository or of Python itself: what inherits from it, inherits in plain sight."""
-        return any(one.node.name == name for one in self._repository.every_class()) or isinstance(getattr(builtins, name, None), type)
+        return any(one.node.name == name for one in self._repository.every_class()) or isinstance(
+            getattr(builtins, name, None), type
+        )
 
     def _is_alias(self, name: str) -> bool:
         return any(binding.kind == "value" for binding in self._module.names.get(name, ()))
@@ -164,7 +179,9 @@ class Promised:
             return
         told = [*differences(declared, written), *_types(declared, written)]
         if told:
-            promised = next((one.written for one in entry.members if one.names == ["__init__"]), f"{entry.binding.name}{declared}")
+            promised = next(
+                (one.written for one in entry.members if one.names == ["__init__"]), f"{entry.binding.name}{declared}"
+            )
             self.told.add(f"{entry.binding.name}.__init__")
             yield (f"`{cls.node.name}{written}` is not how the design has it made, `{promised}`: {'; '.join(told)}; "
                    "mend: let it take what the design says")
@@ -206,14 +223,18 @@ class Promised:
                 yield line, self._other_kind(member, name, "a method", "a value")
         elif declared.kind in ("value", "note") and written.kind == "function":
             natures = ("property", "unknown")
-            if not _is_callable_type(declared.annotation) and isinstance(written.node, FUNCTIONS) and nature(written.node) not in natures:
+            if (
+                not _is_callable_type(declared.annotation)
+                and isinstance(written.node, FUNCTIONS)
+                and nature(written.node) not in natures
+            ):
                 yield line, self._other_kind(member, name, "a value", "a method")
         elif declared.kind == "value" and written.kind == "value":
             yield from self._value(member, name, written, line)
 
 
 def _declared_constructor(entry: Declared) -> Signature | None:
-    """What the design says the class is made with: `__init__` where it has one, else the fields of its dataclass or named tuple."""
+    """What the design has the class made with: `__init__` where it has one, else the fields of its dataclass or named tuple."""
     for member in entry.members:
         if member.names == ["__init__"]:
             return signature_of(member.binding.node, member=True)
@@ -243,7 +264,15 @@ def _types(declared: Signature, written: Signature) -> list[str]:
 
 def _awaitable(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Whether a plain function says that what it gives is awaited or iterated asynchronously."""
-    return last_name(node.returns) in ("Awaitable", "Coroutine", "Future", "Task", "AsyncIterator", "AsyncIterable", "AsyncGenerator")
+    return last_name(node.returns) in (
+        "Awaitable",
+        "Coroutine",
+        "Future",
+        "Task",
+        "AsyncIterator",
+        "AsyncIterable",
+        "AsyncGenerator",
+    )
 
 
 def _is_callable_type(annotation: ast.expr | None) -> bool:

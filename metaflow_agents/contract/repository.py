@@ -17,7 +17,9 @@ Means = Literal["module", "function", "class", "value", "outside", "unknown", "m
 
 OF_MODULES = frozenset({"__file__", "__name__", "__doc__", "__path__", "__spec__", "__loader__", "__package__", "__builtins__",
                         "__annotations__", "__dict__", "__cached__", "__debug__"})
-_EMPTY_BASES = frozenset({"typing.Generic", "typing.Protocol", "typing_extensions.Generic", "typing_extensions.Protocol", "abc.ABC"})
+_EMPTY_BASES = frozenset(
+    {"typing.Generic", "typing.Protocol", "typing_extensions.Generic", "typing_extensions.Protocol", "abc.ABC"}
+)
 _ENUMS = frozenset(f"enum.{name}" for name in ("Enum", "IntEnum", "StrEnum", "Flag", "IntFlag"))
 _OF_ENUMS = frozenset({"name", "value", "_name_", "_value_", "__members__"})
 _TUPLES = frozenset({"typing.NamedTuple", "typing_extensions.NamedTuple"})
@@ -26,7 +28,10 @@ _OF_TUPLES = frozenset({"_replace", "_asdict", "_fields", "_make", "_field_defau
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a name means. `outside`: it comes from another package, `dotted` says from where; `value`: an object of an unknown kind."""
+    """What a name means.
+
+    `outside`: it comes from another package, `dotted` says from where; `value`: an object of an unknown kind.
+    """
 
     means: Means
     module: Module | None = None
@@ -50,8 +55,20 @@ class Lineage:
 
     @cached_property
     def _given(self) -> frozenset[str]:
-        found = set(dir(object)) | {"__dict__", "__annotations__", "__qualname__", "__name__", "__mro__", "__bases__", "__wrapped__",
-                                    "__subclasses__", "__dataclass_fields__", "__post_init__", "__slots__", "__members__"}
+        found = set(dir(object)) | {
+            "__dict__",
+            "__annotations__",
+            "__qualname__",
+            "__name__",
+            "__mro__",
+            "__bases__",
+            "__wrapped__",
+            "__subclasses__",
+            "__dataclass_fields__",
+            "__post_init__",
+            "__slots__",
+            "__members__",
+        }
         for base in self.builtin:
             found |= set(dir(base))
         for name in self.outside:
@@ -150,8 +167,10 @@ class Repository:
 
     # --- names
 
-    def look(self, module: Module, name: str, *, typing: bool = False, seen: frozenset[tuple[str, str]] = frozenset()) -> list[Found]:
-        """What a name of a module may mean: each way in which it may be bound at run time (with `typing`, for type checkers too)."""
+    def look(
+        self, module: Module, name: str, *, typing: bool = False, seen: frozenset[tuple[str, str]] = frozenset()
+    ) -> list[Found]:
+        """What a name of a module may mean: each way in which it may be bound at run time; with `typing`, for checkers too."""
         mark = (module.name, name)
         if mark in seen:
             return [UNKNOWN]
@@ -341,7 +360,7 @@ def _merged(orders: list[list[Class]]) -> list[Class]:
 
 
 def names_of(path: str) -> tuple[str, str]:
-    """(dotted name, package that relative imports start from) of a path: `a/b.py` is `a.b` in `a`, `a/__init__.py` is `a` in `a`."""
+    """(dotted name, package where relative imports start) of a path: `a/b.py` is `a.b` in `a`, `a/__init__.py` is `a` in `a`."""
     parts = PurePosixPath(path).with_suffix("").parts
     if parts[-1] == "__init__":
         return ".".join(parts[:-1]), ".".join(parts[:-1])

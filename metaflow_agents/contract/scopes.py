@@ -26,7 +26,9 @@ class Scope:
     node: ast.AST | None = None
 
     @staticmethod
-    def of(kind: Literal["class", "function"], bound: Iterable[Binding], outer: Iterable[str] = (), node: ast.AST | None = None) -> Scope:
+    def of(
+        kind: Literal["class", "function"], bound: Iterable[Binding], outer: Iterable[str] = (), node: ast.AST | None = None
+    ) -> Scope:
         """A scope with these bindings."""
         made = Scope(kind, outer=frozenset(outer), node=node)
         for one in bound:
@@ -39,12 +41,17 @@ def function_scope(node: Function | ast.Lambda) -> Scope:
     """The scope of a function's body: its parameters, and what it binds."""
     if isinstance(node, ast.Lambda):
         return Scope.of("function", [*parameters(node), *bindings([ast.copy_location(ast.Expr(node.body), node)])], node=node)
-    return Scope.of("function", [*parameters(node), *_type_parameters(node), *bindings(node.body)], declared_global(node.body), node)
+    return Scope.of(
+        "function", [*parameters(node), *_type_parameters(node), *bindings(node.body)], declared_global(node.body), node
+    )
 
 
 def class_scopes(node: ast.ClassDef) -> list[Scope]:
     """The scopes of a class's body: of its type parameters, which its methods see, and its own, which they don't."""
-    return [Scope.of("function", _type_parameters(node)), Scope.of("class", bindings(node.body), declared_global(node.body), node)]
+    return [
+        Scope.of("function", _type_parameters(node)),
+        Scope.of("class", bindings(node.body), declared_global(node.body), node),
+    ]
 
 
 def comprehension_scope(node: ast.AST) -> Scope:
@@ -85,7 +92,10 @@ class Place:
         """Whether a name means something here, as far as can be known."""
         if self.bound(name) is not None or name in OF_MODULES or name in _OF_CLASSES or hasattr(builtins, name):
             return True
-        return name == "WindowsError" or self.repository.look(self.module, name, typing=True) != [MISSING]
+        bound = self.module.names.get(name, ())
+        if bound:                                            # where its import fails, that import is the fault
+            return any(one.kind != "note" and not one.typing for one in bound)
+        return name == "WindowsError" or self.repository.look(self.module, name) != [MISSING]
 
     def means(self, name: str) -> list[Found]:
         """What a name may mean here."""

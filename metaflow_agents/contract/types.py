@@ -16,7 +16,10 @@ _PLAIN = {
 
 
 def contradict(declared: ast.expr | None, written: ast.expr | None) -> bool:
-    """Whether no value fits both types. False where either is left out, or holds anything but plain types of the standard library."""
+    """Whether no value fits both types.
+
+    False where either is left out, or holds anything but plain types of the standard library.
+    """
     ours, theirs = _heads(declared), _heads(written)
     return ours is not None and theirs is not None and not ours & theirs
 

@@ -137,7 +137,7 @@ class Uses:
             self._visit(default)
 
     def _annotation(self, node: ast.expr | None, generic: bool = False) -> None:
-        """An annotation is evaluated where its function or field is defined, unless it is text or the module keeps all as text."""
+        """An annotation is evaluated where its function or field is defined, unless the module keeps all of them as text."""
         if node is not None and not self._module.lazy_annotations and not generic:
             self._visit(node)
 
@@ -200,8 +200,11 @@ class Uses:
         written = "." * node.level + (node.module or "")
         source = self._repository.absolute(self._module, written)
         if source is None:
-            self._say(node, f"`from {written} import …` leads out of the package: this file lies in `{self._module.package or '.'}`; "
-                            "mend: write the module's whole name")
+            self._say(
+                node,
+                f"`from {written} import …` leads out of the package: this file lies in `{self._module.package or '.'}`; "
+                "mend: write the module's whole name",
+            )
             return
         if source.partition(".")[0] not in self._repository.roots:
             return
@@ -209,8 +212,11 @@ class Uses:
         if source in self._repository.unread or self._may_appear(source):
             return
         if target is None and source not in self._repository.folders:
-            self._say(node, f"`from {written} import {', '.join(alias.name for alias in node.names)}`: there is no module `{source}`; "
-                            f"{there_is(source, self._repository.modules)}; mend: import from one that is there")
+            self._say(
+                node,
+                f"`from {written} import {', '.join(alias.name for alias in node.names)}`: there is no module `{source}`; "
+                f"{there_is(source, self._repository.modules)}; mend: import from one that is there",
+            )
             return
         for alias in node.names:
             if alias.name != "*":
@@ -229,7 +235,10 @@ class Uses:
         if self._repository.holds(f"{source}.{name}") and (target is None or target.name == target.package):
             return
         if target is None:
-            choices, place = {one.rpartition(".")[2] for one in self._repository.modules if one.rpartition(".")[0] == source}, source
+            choices, place = (
+                {one.rpartition(".")[2] for one in self._repository.modules if one.rpartition(".")[0] == source},
+                source,
+            )
         elif self._repository.look(target, name) != [MISSING] or self._blamed(target.path, name):
             return
         else:
@@ -255,7 +264,11 @@ class Uses:
             self._absent(node, bases[-1])
             return
         cls = self._instances.of(node.value)
-        if cls is not None and self._instances.lacks(cls, node.attr) and not self._blamed(cls.module.path, f"{cls.node.name}.{node.attr}"):
+        if (
+            cls is not None
+            and self._instances.lacks(cls, node.attr)
+            and not self._blamed(cls.module.path, f"{cls.node.name}.{node.attr}")
+        ):
             names = self._repository.lineage(cls).names
             self._say(node, f"`{ast.unparse(node)}`: objects of `{cls.node.name}` ({cls.module.path}) have no `{node.attr}`; "
                             f"{there_is(node.attr, names)}; mend: use what the class has")
@@ -271,7 +284,11 @@ class Uses:
         else:
             return
         if not self._blamed(path, name):
-            self._say(node, f"`{ast.unparse(node)}`: `{path}` has no `{name}`; {there_is(node.attr, choices)}; mend: use a name that is there")
+            self._say(
+                node,
+                f"`{ast.unparse(node)}`: `{path}` has no `{name}`; {there_is(node.attr, choices)}; "
+                "mend: use a name that is there",
+            )
 
     def _call(self, node: ast.Call) -> None:
         self._visit(node.func)
@@ -333,7 +350,7 @@ def _asks_machine(test: ast.expr) -> bool:
 
 
 def _asked_for(module: Module) -> Iterator[str]:
-    """Names that the file itself asks whether they are there (`try: name` … `except NameError`): it knows that they may be missing."""
+    """Names of which the file asks whether they are there (`try: name` … `except NameError`): it knows they may be missing."""
     for node in module.nodes:
         if isinstance(node, ast.Try | ast.TryStar) and catches_names(node):
             yield from (one.id for statement in node.body for one in ast.walk(statement) if isinstance(one, ast.Name))

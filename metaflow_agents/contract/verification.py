@@ -22,9 +22,10 @@ def verify(source: dict[str, str], packaging: dict[str, str] | None, design: dic
     """Whether the files keep what their design promises: `{ok, faults: [{path, why}], unchecked: [path]}`.
 
     `source` and `packaging` are path → text, `design` is as `design.schema.yaml` has it. Each fault names the file that has to
-    change: one of `source`, `pyproject.toml`, or `design` where no file can mend it and the architect has to. `why` says the line, the
-    name, what the design says, what stands there, and the mend. `unchecked` are files that are not Python: they are there, and that is
-    all that is known of them. Without `packaging` (None) nothing is said of it. Faults come in the order of paths and lines.
+    change: one of `source`, `pyproject.toml`, or `design` where no file can mend it and the architect has to. `why` says the
+    line, the name, what the design says, what stands there, and the mend. `unchecked` are files that are not Python: they are
+    there, and that is all that is known of them. Without `packaging` (None) nothing is said of it. Faults come in the order of
+    paths and lines.
     """
     return verified(source, packaging, design, Environment())
 
@@ -68,7 +69,9 @@ def _missing(source: Mapping[str, str], design: Mapping[str, Any]) -> Iterator[F
     for path in source:
         twin = path.removesuffix(".py") + "/__init__.py"
         if path.endswith(".py") and twin in source:
-            yield Fault(path, 0, f"`{path}` and `{twin}` are one module to Python, and only the folder is found; mend: keep one of them")
+            yield Fault(
+                path, 0, f"`{path}` and `{twin}` are one module to Python, and only the folder is found; mend: keep one of them"
+            )
 
 
 def _parsed(path: str, text: str, lowest: int | None) -> ast.Module | Fault:
@@ -85,7 +88,9 @@ def _parsed(path: str, text: str, lowest: int | None) -> ast.Module | Fault:
         return Fault(path, 0, f"`{path}` can't be read as Python: {error or type(error).__name__}; mend: write the file anew")
 
 
-def _of_code(repository: Repository, design: Mapping[str, Any], packed: Packaging | None, environment: Environment) -> Iterator[Fault]:
+def _of_code(
+    repository: Repository, design: Mapping[str, Any], packed: Packaging | None, environment: Environment
+) -> Iterator[Fault]:
     told: set[tuple[str, str]] = set()
     for path, entries in interfaces(design).items():
         module = repository.by_path.get(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 from typing import TextIO
 
@@ -42,11 +42,11 @@ def main(arguments: Sequence[str] | None = None, *, out: TextIO | None = None) -
     out = out or sys.stdout
     store = Store.in_folder(given.folder, readonly=given.command == "report")
     try:
-        line = run(store, given, today=date.today())
+        line = run(store, given, today=datetime.now().astimezone().date())
     except ExpenseError as error:
-        print(error, file=sys.stderr)
+        sys.stderr.write(f"{error}\n")
         return EXIT_BAD
-    print(line, file=out)
+    out.write(f"{line}\n")
     return 0
 
 

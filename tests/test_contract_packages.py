@@ -1,0 +1,76 @@
+"""The contract check on packages from the package index: no false alarm, and mutants of them caught by name.
+
+The packages are those that this project's own dependencies bring: nothing is downloaded, and what they are is known by their metadata.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+
+import pytest
+from contract_mutants import plans, told
+from contract_packages import Installed, asked, installed
+
+from contract_packages import CANDIDATES
+from metaflow_agents.contract import extract
+from metaflow_agents.contract.dependencies import Environment
+from metaflow_agents.contract.verification import verified
+
+HERE = installed()
+SMALL = ["iniconfig", "mdurl", "pluggy", "h11", "sortedcontainers", "attrs"]
+"""Those of which every mutant is a fraction of a second."""
+
+
+def package(name: str) -> Installed:
+    return Installed(name, CANDIDATES[name])
+
+
+def test_there_are_ten() -> None:
+    assert len(HERE) >= 10, HERE
+
+
+@pytest.mark.parametrize("name", HERE)
+def test_no_false_alarm_by_their_text(name: str) -> None:
+    """Against the interfaces that `extract` reads."""
+    one = package(name)
+    design = {**extract(one.files, one.package), "dependencies": one.dependencies}
+    assert sum(len(file["interface"]) for file in design["files"]) > 1
+    assert verified(one.files, None, design, Environment())["faults"] == []
+
+
+@pytest.mark.parametrize("name", HERE)
+def test_no_false_alarm_by_pythons_word(name: str) -> None:
+    """Against the interfaces that Python tells of the imported modules: another witness than our own reader."""
+    one = package(name)
+    design = asked(one)
+    assert sum(len(file["interface"]) for file in design["files"]) > 1
+    assert verified(one.files, None, design, Environment())["faults"] == []
+
+
+def caught(name: str, most: int) -> tuple[Counter[str], list[str]]:
+    """(kind → how many were made, those that nobody named) of up to `most` mutants of a package, spread over all of them."""
+    one = package(name)
+    design = {**extract(one.files, one.package), "dependencies": one.dependencies}
+    every = plans(one.files, None, design)
+    chosen = [mutant for plan in every[::max(len(every) // most, 1)][:most] if (mutant := plan.build()) is not None]
+    survivors = [mutant.name for mutant in chosen
+                 if not told(mutant, verified(mutant.source, None, design, Environment())["faults"])]
+    return Counter(mutant.kind for mutant in chosen), survivors
+
+
+def test_mutants_of_small_packages_are_caught_by_name() -> None:
+    found = {name: caught(name, 22) for name in SMALL if name in HERE}
+    made = sum((kinds for kinds, _ in found.values()), Counter[str]())
+    survivors = list(itertools.chain.from_iterable(lost for _, lost in found.values()))
+    assert survivors == []
+    assert made.total() >= 100, made
+    assert len(made) >= 8, made
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", HERE)
+def test_mutants_of_all_packages_are_caught_by_name(name: str) -> None:
+    made, survivors = caught(name, 60)
+    assert survivors == []
+    assert made.total() >= 10, made
