@@ -10,9 +10,8 @@ from collections import Counter
 
 import pytest
 from contract_mutants import plans, told
-from contract_packages import Installed, asked, installed
+from contract_packages import CANDIDATES, Installed, asked, installed
 
-from contract_packages import CANDIDATES
 from metaflow_agents.contract import extract
 from metaflow_agents.contract.dependencies import Environment
 from metaflow_agents.contract.verification import verified
