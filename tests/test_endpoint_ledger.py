@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endpoint_calls import Watched, model_at
+from endpoint_calls import Watched, model_at, request_for
 from openai_server import Chances, OpenAIServer
 from scripted import write
 
@@ -74,6 +74,17 @@ async def test_journal_and_ledger_agree(tmp_path: Path, seed: int) -> None:
         assert result.tokens == sum(event.tokens_in + event.tokens_out for event in settled) >= server.tokens
         untold = sum(bill.tokens for bill in server.bills if not bill.told)
         assert sum(event.tokens_in + event.tokens_out for event in settled if event.estimated) >= untold
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_without_counts_the_worst_case_is_charged(streamed: bool) -> None:
+    """And not the length of what came: reasoning that is not shown is billed as well."""
+    async with OpenAIServer(answer, usage="none") as server:
+        model = model_at(server.url, max_tokens=400)
+        request = request_for(model, watch=(lambda text: None) if streamed else None)
+        worst = model.worst(request)
+        reply = await model.ask(request)
+    assert reply.estimated and (reply.tokens_in, reply.tokens_out) == worst == (worst[0], 400)
 
 
 async def _capped(tmp_path: Path, seeds: range) -> set[str]:

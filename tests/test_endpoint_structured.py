@@ -163,18 +163,25 @@ async def test_who_ignores_the_newer_name_is_asked_by_the_older() -> None:
     assert isinstance(second, Reply) and "max_tokens" in server.bills[1].request
 
 
-def test_what_goes_out_is_what_was_reserved_whatever_is_learned_in_between() -> None:
+def test_every_way_to_ask_carries_the_messages() -> None:
     model = model_at("http://localhost:1/v1")
     for schema in (TREE, FREE, LIST, None):
-        request, known = request_for(model, schema=schema), Learned()
+        request, known = request_for(model, 'a "quoted" wörd\n', schema=schema), Learned()
         for form in FORMS:
             known.form = form
             body = Bodies("m").prepared(request, known)
             assert json.loads(body.body)["messages"] == [dict(message) for message in request.messages]
-    request = request_for(model, schema=TREE)
-    reserved = model.worst(request)
-    model.learned.form = "none"
-    assert vars(request)["_prepared"][1].form == "strict" and reserved[0] == len(vars(request)["_prepared"][1].body)
+
+
+async def test_what_goes_out_is_what_was_reserved_whatever_is_learned_in_between() -> None:
+    async with OpenAIServer(lambda asked: '{"name": "a"}') as server:
+        model = model_at(server.url)
+        request = request_for(model, schema=FREE)
+        model.learned.form = "json"
+        reserved, _ = model.worst(request)
+        model.learned.form = "none"
+        reply = await model.ask(request)
+    assert [_mode(bill.request) for bill in server.bills] == ["json"] and reply.tokens_in <= reserved
 
 
 def test_an_answer_brought_back_fits_its_schema() -> None:
