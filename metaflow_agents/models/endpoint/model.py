@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
@@ -50,10 +51,8 @@ class Endpoint:
     """Fits `Model`. An async context manager, which keeps its connections open: whoever makes many calls enters it."""
 
     def __init__(self, spec: EndpointModel, key: str | None, url: str) -> None:
-        parameters = {**({} if spec.temperature is None else {"temperature": spec.temperature}), **spec.parameters}
-        self.traits = Traits(endpoint=url, max_tokens=spec.max_tokens or MAX_TOKENS, parameters=parameters,
-                             tariff=tariff_for(spec.name, url, spec.price, spec.parameters))
         self.url = url
+        self._spec = spec
         self._key, self._silence = key, spec.timeout or SILENCE
         self._asker = Asker(spec.name, url, spec.key or "OPENAI_API_KEY", key)
         self._bodies = Bodies(spec.name)
@@ -62,6 +61,14 @@ class Endpoint:
     def name(self) -> str:
         """`openai:NAME`."""
         return f"openai:{self._asker.model}"
+
+    @cached_property
+    def traits(self) -> Traits:
+        """See `Traits`. Its price is looked up when it is first asked for: the data of published prices takes a moment to load."""
+        spec = self._spec
+        parameters = {**({} if spec.temperature is None else {"temperature": spec.temperature}), **spec.parameters}
+        return Traits(endpoint=self.url, max_tokens=spec.max_tokens or MAX_TOKENS, parameters=parameters,
+                      tariff=tariff_for(spec.name, self.url, spec.price, spec.parameters))
 
     @property
     def learned(self) -> knowledge.Learned:
