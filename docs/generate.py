@@ -29,6 +29,8 @@ from metaflow_agents.prompts.environment import FUNCTIONS
 from metaflow_agents.prompts.filters import FILTERS
 from metaflow_agents.prompts.predicates import TESTS
 from metaflow_agents.runs import _STATUS
+from metaflow_agents.sandbox.limits import Limits
+from metaflow_agents.sandbox.shown import SHOWN_CHARACTERS
 from metaflow_agents.schema import keywords, results
 from metaflow_agents.schema.event import Entry, Event, Version
 from metaflow_agents.schema.shorthand import NAMES
@@ -96,6 +98,24 @@ def not_built() -> str:
     rows = [[f"`{key}`", _PLACES[place], why] for place, written in NOT_BUILT.items() for key, why in written.items()]
     rows += [[f"`{name}`", "strategy", "strategies beyond the two built ones come later"] for name in LATER_STRATEGIES]
     return table(["key or value", "where", "why not yet"], rows)
+
+
+@_named("command-limits")
+def limits_of_commands() -> str:
+    """What a confined command may take."""
+    most, megabyte = Limits(), 1 << 20
+    rows = [
+        ["wall time", f"{most.seconds:g} s, or the `timeout` of its step", "ended"],
+        ["processor time of a process", f"{most.cpu} s, or that `timeout` where it is longer", "ended"],
+        ["memory of all its processes", f"{most.memory // megabyte:,} MB", "ended"],
+        ["processes and threads", f"{most.processes}", "no further one starts; where the kernel does not hold that, ended"],
+        ["open files of a process", f"{most.open_files:,}", "no further one opens"],
+        ["a file", f"{most.file // megabyte} MB", "writing fails"],
+        ["files in its copy", f"{most.disk // megabyte:,} MB, {most.entries:,} files and folders", "ended"],
+        ["`/tmp`, `/dev/shm`", f"{most.tmp // megabyte} MB, {most.shm // megabyte} MB", "writing fails"],
+        ["output", f"{SHOWN_CHARACTERS:,} characters of each stream", "the rest is dropped, and how much that was is said"],
+    ]
+    return table(["of", "at most", "past it"], rows)
 
 
 @_named("reserved")

@@ -365,7 +365,6 @@ MISTAKES: dict[str, tuple[int, str]] = {
     "run looped.yaml --topic a --model dry --budget calls=1,calls=2": (2, "given twice"),
     "run looped.yaml --topic a --model dry --sandbox docker": (2, "no sandbox `docker`"),
     "run looped.yaml --topic a --model dry --workspace desk.py": (1, "can't make the folder"),
-    "run command.yaml --file x": (2, "--sandbox none"),
     "test looped.yaml": (2, "has no tests"),
     "graph looped.yaml --mermaid --json": (2, "give one"),
     "resume oen": (2, "did you mean `one`?"),

@@ -11,7 +11,6 @@ import pytest
 from scripted import Scripted, events, tree, write
 
 from metaflow_agents import RunResult, run
-from metaflow_agents.errors import UsageError
 from metaflow_agents.schema.event import Failed, Finished
 
 
@@ -382,9 +381,7 @@ async def test_files_of_the_run_are_the_latest_versions_rendered(tmp_path: Path)
         "notes.json": '{\n  "b": "B",\n  "a": "A"\n}\n'}
 
 
-async def test_commands_need_consent_and_a_dry_run_executes_none(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"steps run commands \(look\)"):
-        await look(tmp_path, "touch " + str(tmp_path / "ran"), sandbox=None)
+async def test_a_dry_run_executes_no_command(tmp_path: Path) -> None:
     result = await look(tmp_path, "touch " + str(tmp_path / "ran"), sandbox=None, model="dry")
     assert result["done"]["ok"] is True and not (tmp_path / "ran").exists()
     assert (await look(tmp_path, "touch " + str(tmp_path / "ran"))).ok and (tmp_path / "ran").exists()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-import textwrap
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from metaflow_agents.cli import command
 from metaflow_agents.errors import RunError, UsageError
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.runs import go_on
-from metaflow_agents.sandbox import choice, probe
+from metaflow_agents.sandbox import bubblewrap, choice, probe
 from metaflow_agents.sandbox.bubblewrap import Bubblewrap
 from metaflow_agents.sandbox.choice import Unchosen, choose
 from metaflow_agents.sandbox.mends import install_line, unlock_line
@@ -72,45 +72,36 @@ async def test_a_run_without_commands_has_none() -> None:
         await Unchosen().run(["true"], files={})
 
 
-LEAKS = {
-    "it confines nothing": 'exec "$@"',
-    "it shows the disk": f'exec {BWRAP} --unshare-user --unshare-pid --unshare-net --die-with-parent --cap-drop ALL '
-                         '--dev-bind / / --proc /proc --chdir "$work" -- "$@"',
-    "it keeps the network": f'exec {BWRAP} --unshare-user --unshare-pid --die-with-parent --cap-drop ALL --ro-bind / / '
-                            '--dev /dev --tmpfs /tmp --bind "$work" "$work" --proc /proc --chdir "$work" -- "$@"',
-}
-TOLD = {
-    "it confines nothing": ("reaches the network", "reads files", "writes files", "sees the processes"),
-    "it shows the disk": ("reads files of this machine", "writes files of this machine"),
-    "it keeps the network": ("reaches the network of this machine",),
-}
+@needs_bubblewrap
+@pytest.mark.usefixtures("holding")
+def test_a_bubblewrap_that_confines_nothing_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In its place stands a program that takes its options, and does nothing with them."""
+    for program in (tmp_path / "bwrap", tmp_path / "setpriv"):
+        program.write_text('#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done\nshift\nexec "$@"\n')
+        program.chmod(0o755)
+    monkeypatch.setattr(bubblewrap, "_setpriv", lambda: str(tmp_path / "setpriv"))
+    monkeypatch.setattr("metaflow_agents.sandbox.confined.is_first", lambda _: True)
+    monkeypatch.chdir(tmp_path)
+    found = bubblewrap_holds(str(tmp_path))
+    assert found.program is None
+    for told in ("reaches the network", "reads files", "writes files", "sees the processes", "sees the network"):
+        assert told in found.why, found.why
 
 
 @needs_bubblewrap
 @pytest.mark.usefixtures("holding")
-@pytest.mark.parametrize("leak", LEAKS)
-def test_a_bubblewrap_that_leaks_is_not_used(leak: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In place of bubblewrap stands a program that takes its options, and does less with them."""
-    for program in (tmp_path / "bwrap", tmp_path / "setpriv"):
-        program.write_text(textwrap.dedent(f"""\
-            #!/bin/sh
-            work=/
-            while [ "$1" != -- ]; do
-                [ "$1" = --bind ] && case "$2" in */work) work=$2 ;; esac
-                shift
-            done
-            shift
-            if [ "$1" = {tmp_path}/setpriv ] || [ "$1" = {tmp_path}/bwrap ]; then exec "$@"; fi
-            cd "$work"
-            {LEAKS[leak]}
-            """))
-        program.chmod(0o755)
-    monkeypatch.setattr("metaflow_agents.sandbox.bubblewrap._setpriv", lambda: str(tmp_path / "setpriv"))
-    monkeypatch.setattr("metaflow_agents.sandbox.confined.is_first", lambda _: True)
-    found = bubblewrap_holds(str(tmp_path))
-    assert found.program is None
-    for told in TOLD[leak]:
-        assert told in found.why, found.why
+def test_a_bubblewrap_that_keeps_the_network_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bubblewrap, "_APART", tuple(option for option in bubblewrap._APART if option != "--unshare-net"))
+    assert "reaches the network of this machine" in bubblewrap_holds(None).why
+
+
+@needs_bubblewrap
+@pytest.mark.usefixtures("holding")
+def test_a_bubblewrap_that_shows_the_disk_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    laid_out = Bubblewrap._laid_out
+    shown = ["--bind", tempfile.gettempdir(), tempfile.gettempdir()]
+    monkeypatch.setattr(Bubblewrap, "_laid_out", lambda *given: [*laid_out(*given), *shown])
+    assert "reads files of this machine, it writes files of this machine" in bubblewrap_holds(None).why
 
 
 @pytest.mark.usefixtures("holding")

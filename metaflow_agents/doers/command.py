@@ -42,7 +42,8 @@ class Commands:
         """What a `check` says against an answer, which lies in its tree; None where it is content."""
         async def look() -> Any:
             tree = self._with_answer(activation, work)
-            done = await self._sandbox.run(self._argv(command, activation), files=tree)
+            done = await self._sandbox.run(self._argv(command, activation), files=tree,
+                                           timeout=_patience(self._sop.steps[activation.key.step]))
             return None if done.ok else said(done)
         told = await self._observations.once(key, look)
         return None if told is None else str(told)
@@ -52,7 +53,8 @@ class Commands:
         kind, file = (None, None) if step.parse is None else parse_parse(step.parse)
         if kind == "junit" and file is None and is_pytest(argv):
             argv, file = with_junit_file(argv, _REPORT), _REPORT
-        done = await self._sandbox.run(argv, files=self._files(activation), collect=(file,) if file else ())
+        done = await self._sandbox.run(argv, files=self._files(activation), timeout=_patience(step),
+                                       collect=(file,) if file else ())
         if kind == "json":
             return _json(done, file or "")
         if kind == "junit":
@@ -90,6 +92,11 @@ class Commands:
                 tree.pop(path, None)
             tree.update((path, self._values.data(blob)) for path, blob in patch.written.items())
         return tree
+
+
+def _patience(step: Step) -> float | None:
+    """Past the step's own time, which fails the attempt, so that the sandbox's does not come before it."""
+    return None if step.timeout is None else step.timeout + 1
 
 
 def said(done: Completed) -> str:

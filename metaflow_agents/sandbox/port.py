@@ -15,7 +15,8 @@ class Completed:
     """What a command gave. A red exit code is data, never an exception.
 
     `exit_code`: 0 to 255; minus the signal's number where a signal ended it (-9 after a timeout); 127 and 126 where
-    it could not be started (no such command; not executable), `stderr` then saying so.
+    it could not be started (no such command; not executable), `stderr` then saying so; -9 where it took more than the
+    sandbox allows, at the end of `stderr` saying what.
     `stdout`, `stderr`: text, cut at a bound (`cut` is then true), without the absolute path of the folder it ran in.
     `seconds`: wall time. `files`: path → bytes of those asked for with `collect` that exist at the end.
     """
@@ -52,9 +53,10 @@ class Sandbox(Protocol):
     ) -> Completed:
         """Run `argv`, without a shell, in a fresh folder that holds exactly `files` (path → bytes).
 
-        `timeout` in seconds; None waits for ever. `collect` names files to bring back, those that exist.
-        Cancelling the awaiting task ends the command and all that it started before the cancellation goes on.
+        `timeout` in seconds; None: as long as the sandbox allows, which may be for ever. `collect` names files to bring back,
+        those that exist. Cancelling the awaiting task ends the command and all that it started before the cancellation goes on.
         Raises AnswerInvalid for a refused path in `files` or `collect`, and for a collected path that is no regular
-        file or too large; RunError where the machine can't start any process (disk full, no memory).
+        file or too large; RunError where the machine can't start any process (disk full, no memory), or the sandbox does
+        not hold any more: then the command has not run.
         """
         ...
