@@ -163,8 +163,8 @@ async def test_a_commit_holds_the_files_of_its_version_and_the_times_of_the_jour
     assert git(folder, "show", "--format=", "--stat", empty) == "", "a version that is no file is in the minutes all the same"
     told = {seq: event.at for seq, event in committed(folder)}
     for line in git(folder, "log", "--format=%at %ct %(trailers:key=Message,valueonly,separator=)").splitlines():
-        authored, committed, seq = line.split()
-        assert int(authored) == int(committed) == int(told[int(seq)])
+        authored, taken, seq = line.split()
+        assert int(authored) == int(taken) == int(told[int(seq)])
 
 
 async def test_every_version_that_the_journal_holds_is_one_commit(tmp_path: Path) -> None:
