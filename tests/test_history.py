@@ -104,6 +104,11 @@ def journal(folder: Path) -> Path:
     return journal_path(folder.parent, folder.name)
 
 
+def committed(folder: Path) -> list[tuple[int, Committed]]:
+    with Journal.read(journal(folder)) as opened:
+        return list(opened.events(Committed))
+
+
 def is_whole(folder: Path) -> None:
     assert git(folder, "fsck", "--strict", "--no-dangling") == ""
     assert git(folder, "status", "--porcelain", "--ignored", "--untracked-files=all") == ""
@@ -131,7 +136,7 @@ async def test_the_log_reads_like_the_minutes_of_the_work(tmp_path: Path) -> Non
 async def test_a_commit_says_round_items_and_what_it_was_made_from(tmp_path: Path) -> None:
     folder = await town(tmp_path)
     code = git(folder, "log", "--format=%H", "--grep=^write_code: ")
-    seq = next(seq for seq, event in Journal.read(journal(folder)).events(Committed) if event.firing == "write_code@1")
+    seq = next(seq for seq, event in committed(folder) if event.firing == "write_code@1")
     assert git(folder, "log", "-1", "--format=%B", code) == "\n".join([
         "write_code: code@1 by engineer and poet, 3 items", "", "Round 1, made from prd@1.", "",
         "- a (by engineer)", "- b (by engineer, attempt 2)", "- song (by poet)", "",
@@ -156,15 +161,15 @@ async def test_a_commit_holds_the_files_of_its_version_and_the_times_of_the_jour
     assert git(folder, "show", "HEAD:WORDS.md") == "# well done\n\n7 for a town"
     empty = git(folder, "log", "--format=%H", "--grep=^judge: enough@1")
     assert git(folder, "show", "--format=", "--stat", empty) == "", "a version that is no file is in the minutes all the same"
-    told = {seq: event.at for seq, event in Journal.read(journal(folder)).events(Committed)}
+    told = {seq: event.at for seq, event in committed(folder)}
     for line in git(folder, "log", "--format=%at %ct %(trailers:key=Message,valueonly,separator=)").splitlines():
-        authored, committed, seq = line.split()
-        assert int(authored) == int(committed) == int(told[int(seq)])
+        authored, taken, seq = line.split()
+        assert int(authored) == int(taken) == int(told[int(seq)])
 
 
 async def test_every_version_that_the_journal_holds_is_one_commit(tmp_path: Path) -> None:
     folder = await town(tmp_path)
-    made = [f"{version.artifact}@{version.number}" for _, event in Journal.read(journal(folder)).events(Committed)
+    made = [f"{version.artifact}@{version.number}" for _, event in committed(folder)
             for version in event.versions]
     told = git(folder, "log", "--reverse", "--format=%(trailers:key=Artifact,valueonly,separator=%x20)").split()
     assert told == made and len(made) == 10
@@ -231,7 +236,7 @@ async def test_however_it_comes_to_rest_the_history_is_written(tmp_path: Path, o
     assert result.outcome == outcome, result.reason
     folder = tmp_path / "runs" / "town"
     is_whole(folder)
-    versions = sum(bool(event.versions) for _, event in Journal.read(journal(folder)).events(Committed))
+    versions = sum(bool(event.versions) for _, event in committed(folder))
     assert len(subjects(folder)) == versions >= 2
 
 
