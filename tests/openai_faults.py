@@ -290,9 +290,10 @@ async def _bad_utf8(server: OpenAIServer, asked: dict[str, Any], bill: Bill, out
 
 @_fault(early=False)
 async def _malformed(server: OpenAIServer, asked: dict[str, Any], bill: Bill, out: Out, text: str) -> None:
-    """A body that is no JSON, one of several ways."""
-    body = _bytes(server, asked, bill, text)
-    out.body(200, [body[:-20], b"", b"null", body.replace(b'"choices"', b'"choice"', 1), b"<html></html>"][bill.number % 5])
+    """A body that is no answer, one of several ways; one of them tells what it cost."""
+    body, way = _bytes(server, asked, bill, text), bill.number % 5
+    bill.told = way == 3 and server.usage in ("plain", "every", "groq")
+    out.body(200, [body[:-20], b"", b"null", body.replace(b'"choices"', b'"choice"', 1), b"<html></html>"][way])
 
 
 @_fault(early=False)

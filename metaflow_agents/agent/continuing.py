@@ -48,6 +48,11 @@ def joined(before: str, after: str, *, data: bool = False) -> str:
         at = before.find(start)
         while at >= 0:
             if after.startswith(before[at:]):
-                return before[:at] + after
+                return before + after if _periodic(before[at:]) else before[:at] + after
             at = before.find(start, at + 1)
     return before + after
+
+
+def _periodic(text: str) -> bool:
+    """Whether a text is one part again and again: then it may well go on as it ended, and that repeats nothing."""
+    return any(text.startswith(text[size:]) for size in range(1, len(text) // 2 + 1))

@@ -1,1 +1,1 @@
-"""Models: the port, those that need no endpoint, and the budget that every call passes."""
+"""Models: the port, endpoints, those that need none, and the budget that every call passes."""

@@ -76,7 +76,7 @@ class Caller:
                          model=model.name, tokens=worst, cost=cost), blobs={name: stored})
             one = _Try(self, model, its, request, number, worst, cost, reservation, admission)
             try:
-                return await one.settled(await model.ask(request))
+                reply = await model.ask(request)
             except CallFailed as failure:
                 if failure.after is not None and failure.after > self._patience.asked:
                     failure = CallFailed(f"{failure.told}; that is longer than a run waits: `sop resume` later", then="stop",
@@ -89,6 +89,7 @@ class Caller:
                 told = f"the model {model.name} raised {raised(error)}"
                 await one.lost(told)
                 raise AttemptFailed(told) from error
+            return await one.settled(reply)         # which tells by itself what is wrong with a reply
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,8 @@ from metaflow_agents.sop.strategies import STRATEGIES, KnownStrategy
 class StepBounds:
     """The most that one step can do in a run.
 
-    `calls` are model calls of one activation, all its attempts together; None where its strategy does not say.
+    `calls` are model calls of one activation, all its attempts together; None where its strategy does not say. An answer
+    counts as one: calls that go on with one that was cut at its longest length come on top.
     """
 
     firings: int

@@ -18,6 +18,7 @@ _FILTERED = frozenset({"content_filter", "safety", "recitation", "prohibited_con
 _BROKEN = frozenset({"error", "abort", "aborted", "insufficient_system_resource", "network_error", "malformed_response"})
 _EVENTS = (b"data:", b"event:", b"id:", b"retry:", b":")
 _LINES = 64                         # of one event, at most
+_read_json = json.JSONDecoder(strict=False).decode     # some send line ends inside of texts
 _DECIDED = 6                        # bytes, after which it is clear whether a body is a stream of events
 
 
@@ -75,7 +76,7 @@ def is_stream(start: bytes) -> bool | None:
 def whole_answer(body: bytes) -> Answer:
     """The answer in a complete body. Raises Malformed, ToldError."""
     try:
-        message = json.loads(body.decode("utf-8-sig"))
+        message = _read_json(body.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise Malformed(f"its answer is no UTF-8 (byte {error.start:,} of {len(body):,})") from None
     except RecursionError:
@@ -90,7 +91,7 @@ def whole_answer(body: bytes) -> Answer:
     choice = _choice(message, usage)
     if choice is None:
         raise Malformed("its answer holds no choices", usage)
-    said = choice.get("message")
+    said = choice.get("message", {} if _finish(choice) else None)      # a filter may keep all of it back
     if not isinstance(said, dict):
         raise Malformed("its answer holds no message", usage)
     text, thought = _text(said.get("content"))
@@ -222,7 +223,7 @@ class Transcript:
             self._event.clear()
             return True
         try:
-            chunk = json.loads(data.decode())
+            chunk = _read_json(data.decode())
         except UnicodeDecodeError:
             raise Malformed("its stream is no UTF-8") from None
         except (ValueError, RecursionError):
@@ -237,7 +238,10 @@ class Transcript:
         if not isinstance(chunk, dict):
             return
         usage = usage_in(chunk)
-        choice = _choice(chunk, usage, begun=self._begun)
+        if self._finish is not None and chunk.get("error"):
+            choice = None                   # it was whole before, and the counts are here
+        else:
+            choice = _choice(chunk, usage, begun=self._begun)
         if choice is not None:
             said = choice.get("delta") or choice.get("message")
             if isinstance(said, dict):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
-    from httpx2 import AsyncClient
+    from httpx2 import URL, AsyncClient
 
 CONNECTING = 30.0                   # seconds until somebody has to be there
 _MOST = 4096                        # connections at once
@@ -27,6 +27,7 @@ class Client:
         self.users = 0
         self._http: AsyncClient | None = None
         self.headers: list[tuple[str, str]] = []
+        self._addresses: dict[str, URL] = {}
 
     @property
     def http(self) -> AsyncClient:
@@ -34,6 +35,14 @@ class Client:
         if self._http is None:
             self._http = self._opened()
         return self._http
+
+    def address(self, path: str) -> URL:
+        """Where a path below the base URL is; parsed once."""
+        if path not in self._addresses:
+            from httpx2 import URL
+
+            self._addresses[path] = URL(self.url + path)
+        return self._addresses[path]
 
     def _opened(self) -> AsyncClient:
         import httpx2

@@ -110,11 +110,11 @@ class Exchange:
 
 async def send(client: Client, method: str, path: str, body: bytes | None, silence: float) -> Response:
     """A request, and its response as soon as its headers are there; to be closed by the caller."""
-    from httpx2 import URL, Request
+    from httpx2 import Request
 
     http = client.http
     timeout = {"connect": min(CONNECTING, silence), "read": silence, "write": silence, "pool": None}
-    request = Request(method, URL(client.url + path), headers=client.headers, content=body, extensions={"timeout": timeout})
+    request = Request(method, client.address(path), headers=client.headers, content=body, extensions={"timeout": timeout})
     return await http.send(request, stream=True)
 
 

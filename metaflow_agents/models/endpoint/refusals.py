@@ -97,15 +97,23 @@ def refused(refusal: Refusal, asker: Asker, prepared: Prepared, learned: Learned
 
 def told_error(error: Any, begun: bool, asker: Asker, prepared: Prepared, learned: Learned, longest: int) -> CallFailed:
     """What an error means that stands where an answer should: by its own code, where it has one."""
-    code = error.get("code") if isinstance(error, dict) else None
-    if isinstance(code, str) and code.isdigit():
-        code = int(code)
     spoken = str(error).lower()
-    status = code if isinstance(code, int) and 400 <= code < 600 else 429 if "rate" in spoken and "limit" in spoken else 500
+    status = _status(error) or (429 if "rate" in spoken and "limit" in spoken else 500)
     found = refused(Refusal(status, {}, json.dumps({"error": error}).encode()), asker, prepared, learned, longest)
     # With status 200 it was taken up, and what was begun is billed: unless the request itself was refused, nobody knows.
     free = found.refused and not begun
     return CallFailed(found.told, then=found.then, charged=0 if free else None, after=found.after, refused=free, busy=found.busy)
+
+
+def _status(error: Any) -> int | None:
+    """The HTTP status that an error's object names."""
+    for name in ("code", "status"):
+        code = error.get(name) if isinstance(error, dict) else None
+        if isinstance(code, str) and code.isdigit():
+            code = int(code)
+        if isinstance(code, int) and 400 <= code < 600:
+            return code
+    return None
 
 
 def _fault(told: str, then: Then, *, after: float | None = None, busy: bool = False) -> CallFailed:

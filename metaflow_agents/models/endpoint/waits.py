@@ -16,8 +16,9 @@ _UNITS = {"ms": 0.001, "milliseconds": 0.001, "s": 1.0, "sec": 1.0, "secs": 1.0,
           "min": 60.0, "mins": 60.0, "minute": 60.0, "minutes": 60.0, "h": 3600.0, "hour": 3600.0, "hours": 3600.0, "d": 86400.0,
           "day": 86400.0, "days": 86400.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]+)")
-_SPOKEN = re.compile(r"(?:try again|retry|wait|available|reset[s]?)\s*(?:again\s*)?(?:in|after|for|at least)?[\s:=]*(?:about\s*)?"
-                     r"((?:\d+(?:\.\d+)?\s*(?:ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hours?|days?|d)\b\s*)+)", re.I)
+_SPOKEN = re.compile(r"(?:try again|retry|wait|available|resets?)\s*(?:again\s*)?(?:in|after|for|at least)?[\s:=]*(?:about\s*)?"
+                     r"((?:\d+(?:\.\d+)?\s*(?:ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hours?|d|days?)(?![a-z])\s*)+)",
+                     re.IGNORECASE)
 _DELAY = re.compile(r'"(?:retryDelay|retry_after|retryAfter|retry_after_seconds)"\s*:\s*"?(\d+(?:\.\d+)?)(ms|s)?"?')
 _LONG_AGO = 10**9                       # a larger number is no wait but a moment: Unix time in seconds, or in milliseconds
 
