@@ -64,7 +64,7 @@ class Endpoint:
 
     @cached_property
     def traits(self) -> Traits:
-        """See `Traits`. Its price is looked up when it is first asked for: the data of published prices takes a moment to load."""
+        """See `Traits`. Its price is looked up when it is first asked for: loading what is published takes a moment."""
         spec = self._spec
         parameters = {**({} if spec.temperature is None else {"temperature": spec.temperature}), **spec.parameters}
         return Traits(endpoint=self.url, max_tokens=spec.max_tokens or MAX_TOKENS, parameters=parameters,
