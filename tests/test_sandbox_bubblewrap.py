@@ -262,6 +262,15 @@ async def test_pytest_tells_the_same_as_unconfined_and_nothing_of_this_machine(b
     assert "/sop" not in seen[0].stdout
 
 
+async def test_a_strict_umask_changes_nothing(box: Bubblewrap) -> None:
+    before = os.umask(0o077)
+    try:
+        ran = await box.run(["sh", "-c", "id -un; cat d/f; touch d/g"], files={"d/f": b"x"})
+    finally:
+        os.umask(before)
+    assert (ran.exit_code, ran.stdout, ran.stderr) == (0, "sop\nx", "")
+
+
 async def test_an_old_bubblewrap_does_with_what_it_has(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bubblewrap, "features", lambda _: frozenset())
     box = Bubblewrap(BWRAP, {})

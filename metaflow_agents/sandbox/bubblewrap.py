@@ -36,7 +36,7 @@ OUTSIDER = 65533
 
 _SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _PATH = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
-_ETC = ("/etc/ld.so.cache", "/etc/alternatives")
+_ETC = ("ld.so.cache", "alternatives")
 _WRITTEN = {
     "passwd": "root:x:0:0:root:/:/bin/false\nsop:x:1000:1000:sop:/sop/home:/bin/sh\n",
     "group": "root:x:0:\nsop:x:1000:\n",
@@ -98,18 +98,16 @@ class Bubblewrap(Carrier):
                 options += ["--symlink", os.readlink(path), str(path)]
             elif path.is_dir():
                 options += ["--ro-bind", str(path), str(path)]
-        options += ["--proc", "/proc", "--dev", "/dev", "--dir", "/etc"]
-        for name in _ETC:
-            options += ["--ro-bind-try", name, name]
-        for name in _WRITTEN:
-            options += ["--ro-bind", str(etc / name), f"/etc/{name}"]
+        options += ["--proc", "/proc", "--dev", "/dev", "--ro-bind", str(etc), "/etc"]
+        for name in os.listdir(etc):
+            options += ["--ro-bind", f"/etc/{name}", f"/etc/{name}"] if name in _ETC else []
         for place, size in (("/dev/shm", self.limits.shm), ("/tmp", self.limits.tmp)):
             # Without a bound it could fill the memory: then rather a folder that the watchdog looks at.
             options += (["--perms", "1777", "--size", str(size), "--tmpfs", place] if {"--size", "--perms"} <= known
                         else ["--bind", str(copy.tmp), place])
         options += ["--remount-ro", "/dev"]
         for place in self._places():
-            options += [*_parents(place), "--ro-bind", os.path.realpath(place), place]
+            options += [*_parents(place), *_shown_at(place)]
         options += ["--dir", INSIDE]
         for folder in (copy.work, copy.home, copy.tmp):
             options += ["--bind", str(folder), f"{INSIDE}/{folder.name}"]
@@ -123,6 +121,13 @@ class Bubblewrap(Carrier):
             yield self.program
 
 
+def _shown_at(place: str) -> tuple[str, str, str]:
+    """The option that shows what lies at a place; a link to what lies beside it (`lib64`) is a link inside too."""
+    if os.path.islink(place) and os.path.basename(place) == "lib64" and os.readlink(place) == "lib":
+        return "--symlink", "lib", place
+    return "--ro-bind", os.path.realpath(place), place
+
+
 def _parents(place: str) -> Iterator[str]:
     """Options that make the folders around a place: else bubblewrap makes some of them for its own user alone."""
     for folder in reversed(Path(place).parents):
@@ -131,10 +136,16 @@ def _parents(place: str) -> Iterator[str]:
 
 
 def _etc(copy: Copy) -> Path:
-    """A folder with what programs look for in `/etc`, in place of this machine's."""
+    """A folder with what programs look for in `/etc`, in place of this machine's; what is taken from there is empty in it."""
     folder = copy.base / "etc"
     try:
         folder.mkdir()
+        folder.chmod(0o755)                             # whatever the umask is: root's commands are somebody else
+        for name in _ETC:
+            if Path("/etc", name).is_dir():
+                (folder / name).mkdir()
+            elif Path("/etc", name).is_file():
+                (folder / name).touch()
         for name, text in _WRITTEN.items():
             (folder / name).write_text(text, encoding="ascii")
             (folder / name).chmod(0o644)
