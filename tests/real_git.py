@@ -23,6 +23,8 @@ def timeless(folder: Path) -> dict[str, str]:
 
     In which order two steps that ran side by side committed is not determined, so commits are counted.
     """
+    if not (folder / ".git" / "HEAD").is_file():
+        return {"status": "no repository"}
     said = Counter(git(folder, "log", "--format=%ae %s").splitlines())
     return {"last commit": git(folder, "log", "-1", "--format=%T"), "status": git(folder, "status", "--porcelain"),
             **{f"commit {line}": f"{times} times" for line, times in sorted(said.items())}}
