@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from contract_cases import entry, told
 
 KEPT: dict[str, tuple[Any, str]] = {
