@@ -94,7 +94,7 @@ class _Maker:
     def _of_entry(self, path: str, entry: Declared) -> Iterator[Plan]:
         name = entry.binding.name
         at = _only(self.trees[path].body, name)
-        if at is None:
+        if at is None or _makes_names(self.trees[path]) or not _has_value(self.trees[path].body[at]):
             return
         yield from self._gone(path, name, (), at)
         node = self.trees[path].body[at]
@@ -106,7 +106,7 @@ class _Maker:
                 if inner is None or (member.binding.name.startswith("__") and member.binding.name != "__init__"):
                     continue
                 whole = f"{name}.{member.binding.name}"
-                if member.binding.name != "__init__":
+                if member.binding.name != "__init__" and member.binding.name not in _set_by_methods(node):
                     yield from self._gone(path, whole, (at,), inner)
                 if isinstance(node.body[inner], Function):
                     yield from self._signatures(path, whole, (at,), inner, node.body[inner])
@@ -181,7 +181,7 @@ class _Maker:
         yield from self._circles()
         for path, tree in self.trees.items():
             for index, node in enumerate(tree.body):
-                if isinstance(node, ast.ImportFrom) and self._is_inner(node):
+                if isinstance(node, ast.ImportFrom) and self._is_inner(node) and not self._may_have_more(path, node):
                     yield from self._wrong_names(path, index, node)
 
     def _circles(self) -> Iterator[Plan]:
@@ -202,6 +202,13 @@ class _Maker:
 
     def _is_inner(self, node: ast.ImportFrom) -> bool:
         return bool(node.level) or (node.module or "").partition(".")[0] == self.design["package"]
+
+    def _may_have_more(self, path: str, node: ast.ImportFrom) -> bool:
+        """Whether the module that it takes from makes names when it runs."""
+        folder = path.split("/")[:-node.level] if node.level else []
+        parts = "/".join([*folder, *(node.module or "").split(".")]).strip("/")
+        found = self.trees.get(f"{parts}.py") or self.trees.get(f"{parts}/__init__.py")
+        return found is None or _makes_names(found)
 
     def _wrong_names(self, path: str, index: int, node: ast.ImportFrom) -> Iterator[Plan]:
         for at, alias in enumerate(node.names):
@@ -270,6 +277,23 @@ def _only(body: list[ast.stmt], name: str) -> int | None:
     return found[0] if len(found) == 1 and not hidden else None
 
 
+def _has_value(node: ast.stmt) -> bool:
+    return not isinstance(node, ast.AnnAssign) or node.value is not None
+
+
+def _makes_names(tree: ast.AST) -> bool:
+    """Whether its text does not show all names that it will have: `__getattr__`, `globals()`, `sys.modules`, `import *`."""
+    for node in ast.walk(tree):
+        name = getattr(node, "id", None) or getattr(node, "name", None) or getattr(node, "attr", None)
+        if name in ("__getattr__", "globals", "exec", "modules", "__dict__", "vars", "*"):
+            return True
+    return False
+
+
+def _set_by_methods(node: ast.ClassDef) -> set[str]:
+    return {one.attr for one in ast.walk(node) if isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Store)}
+
+
 def _binds(node: ast.stmt) -> str:
     if isinstance(node, Function | ast.ClassDef):
         return node.name
@@ -281,7 +305,7 @@ def _binds(node: ast.stmt) -> str:
 def _judged(node: ast.ClassDef, trees: Mapping[str, ast.Module]) -> bool:
     """Whether all that a class inherits can be seen: nothing, or `ABC`, `NamedTuple`, `Enum`, `Generic`, `Exception`."""
     known = {"ABC", "NamedTuple", "Enum", "StrEnum", "IntEnum", "Generic", "Protocol", "Exception", "ValueError", "object"}
-    return all(_name(base) in known for base in node.bases) and not node.keywords and all(
+    return all(_name(base) in known for base in node.bases) and not node.keywords and not _makes_names(node) and all(
         _name(one) in ("dataclass", "total_ordering", "runtime_checkable", "final") for one in node.decorator_list)
 
 

@@ -105,7 +105,8 @@ def _members(cls: type) -> Iterator[dict[str, Any]]:
         elif isinstance(value, property):
             yield _entry(f"@property def {name}(self)")
         elif inspect.isfunction(value) and value.__name__ == name:
-            yield _entry(_head("def", name, value))
+            if inspect.isfunction(inspect.unwrap(value)):
+                yield _entry(_head("def", name, value))
         elif not inspect.isroutine(value):
             yield _entry(name)
 
@@ -114,7 +115,9 @@ def _head(word: str, name: str, function: Any) -> str:
     """`def name(a, b=..., *args)`, by Python's own word, types left out."""
     inner = inspect.unwrap(function)
     kinds = inspect.iscoroutinefunction(inner) or inspect.isasyncgenfunction(inner)
-    parameters = [one.replace(annotation=inspect.Parameter.empty, default=one.default if one.default is one.empty else _DOTS)
+    # Inside of a class Python writes `_Class__name` for `__name`.
+    parameters = [one.replace(name=re.sub(r"^_[A-Za-z]\w*?__(?=\w)", "__", one.name), annotation=inspect.Parameter.empty,
+                              default=one.default if one.default is one.empty else _DOTS)
                   for one in inspect.signature(function).parameters.values()]
     return f"{'async ' if kinds else ''}{word} {name}{inspect.Signature(parameters)}"
 

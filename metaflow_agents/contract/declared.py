@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from metaflow_agents.contract.names import Binding, Function, bindings
@@ -43,8 +44,9 @@ class Declared:
         return self.bindings[0]
 
 
+@lru_cache(maxsize=4096)
 def parsed(text: str) -> ast.stmt:
-    """The statement that a signature is. A body and the colon may be left out. Raises BadSignature."""
+    """The statement that a signature is, not to be changed. A body and the colon may be left out. Raises BadSignature."""
     text = text.strip()
     if not text:
         raise BadSignature(f"the signature is empty; {_FORMS}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from metaflow_agents.errors import did_you_mean
@@ -10,6 +10,8 @@ from metaflow_agents.errors import did_you_mean
 DESIGN = "design"
 """The path of a fault that no file can mend: the design has to change, and the architect is who hears of it."""
 PYPROJECT = "pyproject.toml"
+Blamed = Callable[[str, str], bool]
+"""Whether a fault was told of a name already: (path of the file that defines it, its dotted name). Who uses it is not to blame."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -30,9 +30,8 @@ class Instances:
         for depth, scope in enumerate(reversed(self._place.scopes)):
             if scope.kind == "class" or node.id not in scope.names:
                 continue
-            if len(scope.names[node.id]) != 1 or node.id in self._narrows(scope):
-                return None
-            return self._named(node.id, scope, len(self._place.scopes) - depth - 1)
+            found = self._named(node.id, scope, len(self._place.scopes) - depth - 1) if len(scope.names[node.id]) == 1 else None
+            return None if found is None or node.id in self._narrows(scope) else found
         return None
 
     def _named(self, name: str, scope: Scope, depth: int) -> Class | None:

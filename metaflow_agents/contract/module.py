@@ -10,7 +10,7 @@ from typing import Any
 
 from metaflow_agents.contract.names import Binding, Function, bindings, last_name
 
-_DYNAMIC = frozenset({"exec", "eval", "globals"})
+_READING = frozenset({"get", "items", "keys", "values", "copy"})
 _RESPECTED = frozenset({"dataclass", "total_ordering", "runtime_checkable", "final", "unique", "abstractmethod", "deprecated",
                         "verify", "global_enum", "override", "skipUnless", "skipIf"})
 """Decorators of classes that take nothing away and add nothing that a design would name."""
@@ -52,12 +52,14 @@ class Module:
         """Whether it may come to hold names that its text does not show."""
         if "__getattr__" in self.names:
             return True
+        namespaces = 0
         for node in self.nodes:
-            if isinstance(node, ast.Name) and node.id in _DYNAMIC:
+            if isinstance(node, ast.Call) and last_name(node.func) == "exec" and len(node.args) == 1 and not node.keywords:
                 return True
             if isinstance(node, ast.Attribute) and node.attr == "modules" and last_name(node.value) == "sys":
                 return True
-        return False
+            namespaces += _is_namespace(node) - sum(map(_is_namespace, _read_only(node)))
+        return namespaces > 0                                # a `globals()` that is more than read
 
     @cached_property
     def listed(self) -> list[str] | None:
@@ -83,6 +85,22 @@ class Module:
     def classes(self) -> dict[ast.ClassDef, Class]:
         """Each class of the file, those inside others too."""
         return {node: Class(self, node) for node in self.nodes if isinstance(node, ast.ClassDef)}
+
+
+def _is_namespace(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and last_name(node.func) == "globals"
+
+
+def _read_only(node: ast.AST) -> list[ast.expr]:
+    """What a node only reads names from: `**globals()`, `globals()[name]`, `name in globals()`."""
+    match node:
+        case ast.keyword(arg=None, value=value) | ast.Subscript(value=value, ctx=ast.Load()):
+            return [value]
+        case ast.Attribute(value=value, attr=attr) if attr in _READING:
+            return [value]
+        case ast.Compare(comparators=comparators):
+            return comparators
+    return []
 
 
 def texts(node: ast.expr) -> list[str] | None:
@@ -165,7 +183,7 @@ class Class:
             return True
         if any(last_name(one) not in _RESPECTED for one in self.node.decorator_list):
             return True
-        return any(self._opens(method) for method in self.methods)
+        return any(self._opens(node, first_parameter(method)) for method in self.methods for node in self._within[method])
 
     @cached_property
     def own(self) -> frozenset[ast.AST]:
@@ -174,15 +192,15 @@ class Class:
             node for method in self.methods for node in self._within[method] if _is_own(node, first_parameter(method))
         )
 
-    def _opens(self, method: Function) -> bool:
-        for node in self._within[method]:
-            if isinstance(node, ast.Attribute) and node.attr == "__dict__":
-                return True
-            if isinstance(node, ast.Call) and last_name(node.func) in ("setattr", "__setattr__", "vars"):
-                names = node.args[:2]
-                if not any(isinstance(one, ast.Constant) and isinstance(one.value, str) for one in names):
-                    return True
-        return False
+    @staticmethod
+    def _opens(node: ast.AST, own: str) -> bool:
+        """Whether it may give the object attributes by names that are computed."""
+        if isinstance(node, ast.Attribute):
+            return node.attr == "__dict__" and last_name(node.value) == own
+        if not isinstance(node, ast.Call) or not node.args or last_name(node.func) not in ("setattr", "__setattr__", "vars"):
+            return False
+        names = [one for one in node.args[:2] if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+        return not names and (last_name(node.args[0]) == own or last_name(node.func) == "__setattr__")
 
 
 def first_parameter(method: Function) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from metaflow_agents.contract.callables import constructor, prevailing, signature_of
 from metaflow_agents.contract.dependencies import Environment, normal, requirement
-from metaflow_agents.contract.fault import DESIGN, PYPROJECT, Fault, listed, there_is
+from metaflow_agents.contract.fault import DESIGN, PYPROJECT, Blamed, Fault, listed, there_is
 from metaflow_agents.contract.repository import MISSING, Repository
 
 _NAME = re.compile(r"[A-Za-z0-9]|[A-Za-z0-9][A-Za-z0-9._-]*[A-Za-z0-9]")
@@ -75,24 +75,20 @@ class Packaging:
         found = _LOWEST.search(str(self.project.get("requires-python", "")))
         return int(found[1]) if found else None
 
-    def faults(self, design: Mapping[str, Any], repository: Repository, environment: Environment) -> Iterator[Fault]:
+    def faults(
+        self, design: Mapping[str, Any], repository: Repository, environment: Environment, blamed: Blamed
+    ) -> Iterator[Fault]:
         """All that keeps it from being installed, or from starting."""
         if self.broken:
             yield Fault(PYPROJECT, 0, self.broken)
             return
         for why in (*self._head(), *self._backend(), *self._files_named(), *self._packages(design["package"], repository),
-                    *self._scripts(design, repository), *self._dependencies(design)):
+                    *self._scripts(design, repository, blamed), *self._dependencies(design)):
             yield Fault(PYPROJECT, 0, why)
         for name in sorted({*self.dependencies, *(normal(one["name"]) for one in design.get("dependencies", ()))}):
             if environment.modules(name) is None:
-                yield Fault(
-                    DESIGN,
-                    0,
-                    (
-                        f"the dependency `{name}` is not in the environment in which the tests run, and nothing can be "
-                        "installed there; mend: design it with the standard library"
-                    ),
-                )
+                yield Fault(DESIGN, 0, f"the dependency `{name}` is not in the environment in which the tests run, and nothing can be "
+                                       "installed there; mend: design it with the standard library")
 
     def _head(self) -> Iterator[str]:
         if not self.project:
@@ -174,10 +170,10 @@ class Packaging:
                 f'mend: [tool.hatch.build.targets.wheel] `packages = ["{package}"]`'
             )
 
-    def _scripts(self, design: Mapping[str, Any], repository: Repository) -> Iterator[str]:
+    def _scripts(self, design: Mapping[str, Any], repository: Repository, blamed: Blamed) -> Iterator[str]:
         scripts = self.table("project", "scripts")
         for name, target in scripts.items():
-            why = unstartable(repository, str(target))
+            why = unstartable(repository, str(target), blamed)
             if why:
                 yield f"[project.scripts] `{name} = \"{target}\"`: {why}"
         for script in design.get("scripts", ()):
@@ -198,7 +194,7 @@ class Packaging:
                    + (f"; the design has {listed(sorted(wanted))}" if wanted else ""))
 
 
-def unstartable(repository: Repository, target: str) -> str | None:
+def unstartable(repository: Repository, target: str, blamed: Blamed) -> str | None:
     """Why a console script can't start `module:function`; None where it can, as far as can be known."""
     found = _TARGET.fullmatch(target.strip())
     if found is None:
@@ -212,6 +208,8 @@ def unstartable(repository: Repository, target: str) -> str | None:
             return f"there is no module `{dotted}`; {there_is(dotted, repository.modules)}; mend: name one that is there"
         return None
     meant = repository.look(module, name)
+    if blamed(module.path, name):
+        return None
     if meant == [MISSING]:
         return (
             f"`{module.path}` has no `{name}`; {there_is(name, repository.exports(module))}; mend: name a function that is there"

@@ -96,7 +96,7 @@ def differences(declared: Signature, written: Signature) -> list[str]:
     """
     told: list[str] = []
     for place, wanted in enumerate(declared.places):
-        told += _displaced(wanted, place, written)
+        told += _displaced(wanted, place, written, taken=declared.takes("rest"))
     for wanted in declared.parameters:
         if wanted.kind == "keyword":
             told += _unnamed(wanted, written)
@@ -117,13 +117,15 @@ def _positional(signature: Signature) -> int:
     return sum(one.kind == "positional" for one in signature.parameters)
 
 
-def _displaced(wanted: Parameter, place: int, written: Signature) -> list[str]:
-    """What is wrong with a parameter that is declared at a place, told of the one that stands there."""
+def _displaced(wanted: Parameter, place: int, written: Signature, *, taken: bool) -> list[str]:
+    """What is wrong with a parameter that is declared at a place; `taken`: `**rest` takes every name that is not declared."""
     places = written.places
     there = places[place] if place < len(places) else None
     if wanted.kind == "positional":
         if there is None:
             return [] if written.takes("many") else [f"`{wanted.name}`, parameter {place + 1}, is missing"]
+        if there.kind == "plain" and taken:
+            return [f"`{there.name}` can be given by name, which `**` was to take"]
         return [f"`{there.name}` has no default"] if wanted.default and not there.default else []
     found = written.named(wanted.name)
     if found is None:
@@ -165,7 +167,8 @@ def unbindable(signature: Signature, call: ast.Call) -> str | None:
     for name in given:
         if name in filled and (found := signature.named(name)) and found.kind != "positional":
             return f"`{name}` is given twice, by place and by name"
-    missing = [one.name for one in signature.required if one.name not in filled and one.name not in given]
+    missing = [one.name for one in signature.required
+               if one.name not in filled and (one.kind == "positional" or one.name not in given)]
     return f"it is not given {', '.join(f'`{name}`' for name in missing)}" if missing else None
 
 

@@ -10,16 +10,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from metaflow_agents.contract.callables import constructor, nature, prevailing, signature_of
-from metaflow_agents.contract.fault import Fault, there_is
+from metaflow_agents.contract.fault import Blamed, Fault, there_is
 from metaflow_agents.contract.instances import Instances
 from metaflow_agents.contract.module import Module
 from metaflow_agents.contract.names import catches_import, catches_names, is_typing_test, last_name
 from metaflow_agents.contract.repository import MISSING, Found, Repository
 from metaflow_agents.contract.scopes import Place, Scope, class_scopes, comprehension_scope, function_scope
 from metaflow_agents.contract.signature import Signature, unbindable
-
-Blamed = Callable[[str, str], bool]
-"""Whether a fault was told of a name already: (path of the file that defines it, its dotted name)."""
 
 
 @dataclass
@@ -251,6 +248,8 @@ class Uses:
     def _name(self, node: ast.Name) -> None:
         if self._trust.names or self._trust.typing or self._place.knows(node.id) or node.id in self._asked_for:
             return
+        if self._blamed(self._module.path, node.id):
+            return
         self._say(node, f"`{node.id}` is used and nowhere defined or imported in this file; "
                         f"{there_is(node.id, self._module.names)}; mend: import or define it")
 
@@ -299,8 +298,7 @@ class Uses:
         told = [self._refusal(node, found) for found in self._callees(node.func)]
         if told and all(told):
             signature, why, path, name = told[-1]  # type: ignore[misc]
-            if not self._blamed(path, name):
-                self._say(node, f"`{_short(node)}`: {why}; `{path}` defines `{name}{signature}`; mend: call it as it is defined")
+            self._say(node, f"`{_short(node)}`: {why}; `{path}` defines `{name}{signature}`; mend: call it as it is defined")
 
     def _callees(self, func: ast.expr) -> list[Found]:
         found = self._place.expression(func)
@@ -317,15 +315,18 @@ class Uses:
         if found.module is None or found.binding is None:
             return None
         if found.means == "class" and found.cls is not None:
-            signature = constructor(self._repository.lineage(found.cls))
-            name, blame = found.cls.node.name, f"{found.cls.node.name}.__init__"
+            lineage = self._repository.lineage(found.cls)
+            signature, name = constructor(lineage), found.cls.node.name
+            if any(self._blamed(one.module.path, f"{one.node.name}.__init__") for one in lineage.classes):
+                return None
         elif found.means == "function":
             signature, name = self._of_function(node, found)
-            blame = name
+            if self._blamed(found.module.path, name):
+                return None
         else:
             return None
         why = None if signature is None else unbindable(signature, node)
-        if why is None or signature is None or self._blamed(found.module.path, blame):
+        if why is None or signature is None:
             return None
         return signature, why, found.module.path, name
 

@@ -10,12 +10,14 @@ from metaflow_agents.contract.circles import Circles
 from metaflow_agents.contract.declared import interfaces
 from metaflow_agents.contract.dependencies import Environment, Imports, normal
 from metaflow_agents.contract.fault import Fault
+from metaflow_agents.contract.module import Module
 from metaflow_agents.contract.packaging import Packaging
 from metaflow_agents.contract.promised import Promised
 from metaflow_agents.contract.repository import Repository, module_of
 from metaflow_agents.contract.uses import Uses
 
 _OLDEST = 7                                       # the oldest minor version that `ast` can still be asked for
+_DEEPEST = 120                                    # levels of a tree; no program that a person wrote has half of them
 
 
 def verify(source: dict[str, str], packaging: dict[str, str] | None, design: dict[str, Any]) -> dict[str, Any]:
@@ -23,7 +25,7 @@ def verify(source: dict[str, str], packaging: dict[str, str] | None, design: dic
 
     `source` and `packaging` are path → text, `design` is as `design.schema.yaml` has it. Each fault names the file that has to
     change: one of `source`, `pyproject.toml`, or `design` where no file can mend it and the architect has to. `why` says the
-    line, the name, what the design says, what stands there, and the mend. `unchecked` are files that are not Python: they are
+    line, the name, what the design says, what stands there, and the mend. `unchecked` are files that are not Python (or nested too deep to be followed): they are
     there, and that is all that is known of them. Without `packaging` (None) nothing is said of it. Faults come in the order of
     paths and lines.
     """
@@ -33,45 +35,76 @@ def verify(source: dict[str, str], packaging: dict[str, str] | None, design: dic
 def verified(source: Mapping[str, str], packaging: Mapping[str, str] | None, design: Mapping[str, Any],
              environment: Environment) -> dict[str, Any]:
     """As `verify`, with the environment in which the code is to run."""
-    faults = sorted(set(_faults(source, packaging, design, environment)))
-    listed = {file["path"] for file in design["files"]}
-    unchecked = sorted(path for path in listed | set(source) if not path.endswith(".py"))
-    return {"ok": not faults, "faults": [fault.as_json() for fault in faults], "unchecked": unchecked}
+    found = _Verification(source, packaging, design, environment)
+    faults = sorted(set(found.faults()))
+    return {"ok": not faults, "faults": [fault.as_json() for fault in faults], "unchecked": sorted(found.unchecked)}
 
 
-def _faults(source: Mapping[str, str], packaging: Mapping[str, str] | None, design: Mapping[str, Any],
-            environment: Environment) -> Iterator[Fault]:
-    packed = None if packaging is None else Packaging(packaging)
-    yield from _missing(source, design)
-    modules = []
-    for path, text in source.items():
-        if not path.endswith(".py"):
-            continue
-        tree = _parsed(path, text, packed.lowest_python if packed else None)
-        if isinstance(tree, Fault):
-            yield tree
-        else:
-            modules.append(module_of(path, tree))
-    wanted = {*source, *(file["path"] for file in design["files"])}
-    repository = Repository(modules, [path for path in wanted if path.endswith(".py")])
-    yield from _of_code(repository, design, packed, environment)
-    if packed is not None:
-        yield from packed.faults(design, repository, environment)
+class _Verification:
+    """One check. `unchecked` grows while the faults are told."""
 
+    def __init__(self, source: Mapping[str, str], packaging: Mapping[str, str] | None, design: Mapping[str, Any],
+                 environment: Environment) -> None:
+        self._source, self._design, self._environment = source, design, environment
+        self._packaging = None if packaging is None else Packaging(packaging)
+        self._every = {*source, *(file["path"] for file in design["files"])}
+        self._told: set[tuple[str, str]] = set()
+        self.unchecked = {path for path in self._every if not path.endswith(".py")}
 
-def _missing(source: Mapping[str, str], design: Mapping[str, Any]) -> Iterator[Fault]:
-    for file in design["files"]:
-        path = file["path"]
-        if path not in source:
-            names = [entry["signature"] for entry in file["interface"]]
-            promised = f"; it is to define {'; '.join(f'`{name}`' for name in names)}" if names else ""
-            yield Fault(path, 0, f"`{path}` is missing; the design has it for: {file['purpose']}{promised}; mend: write it")
-    for path in source:
-        twin = path.removesuffix(".py") + "/__init__.py"
-        if path.endswith(".py") and twin in source:
-            yield Fault(
-                path, 0, f"`{path}` and `{twin}` are one module to Python, and only the folder is found; mend: keep one of them"
-            )
+    def faults(self) -> Iterator[Fault]:
+        """All of them, in no order."""
+        yield from self._missing()
+        modules: list[Module] = []
+        yield from self._read(modules)
+        repository = Repository(modules, [path for path in self._every if path.endswith(".py")])
+        yield from self._of_code(repository)
+        if self._packaging is not None:
+            yield from self._packaging.faults(self._design, repository, self._environment, self._blamed)
+
+    def _blamed(self, path: str, name: str) -> bool:
+        return (path, name) in self._told
+
+    def _missing(self) -> Iterator[Fault]:
+        for file in self._design["files"]:
+            path = file["path"]
+            if path not in self._source:
+                names = [entry["signature"] for entry in file["interface"]]
+                promised = f"; it is to define {'; '.join(f'`{name}`' for name in names)}" if names else ""
+                yield Fault(path, 0, f"`{path}` is missing; the design has it for: {file['purpose']}{promised}; mend: write it")
+        for path in self._source:
+            twin = path.removesuffix(".py") + "/__init__.py"
+            if path.endswith(".py") and twin in self._source:
+                yield Fault(path, 0, f"`{path}` and `{twin}` are one module to Python, and only the folder is found; "
+                                     "mend: keep one of them")
+
+    def _read(self, modules: list[Module]) -> Iterator[Fault]:
+        lowest = self._packaging.lowest_python if self._packaging else None
+        for path, text in self._source.items():
+            if not path.endswith(".py"):
+                continue
+            tree = _parsed(path, text, lowest)
+            if isinstance(tree, Fault):
+                yield tree
+            elif _is_deep(tree):
+                self.unchecked.add(path)
+            else:
+                modules.append(module_of(path, tree))
+
+    def _of_code(self, repository: Repository) -> Iterator[Fault]:
+        for path, entries in interfaces(self._design).items():
+            module = repository.by_path.get(path)
+            if module is None:
+                continue                             # missing or broken, which is told already
+            promised = Promised(repository, module, entries)
+            yield from promised.faults()
+            self._told |= {(path, name) for name in promised.told}
+        names = {normal(one["name"]) for one in self._design.get("dependencies", ())}
+        imports = Imports({*names, *(self._packaging.all_dependencies if self._packaging else ())}, self._environment)
+        for module in repository.modules.values():
+            yield from Uses(repository, module, self._blamed).faults()
+            yield from imports.faults(repository, module)
+        uses = {file["path"]: file["uses"] for file in self._design["files"]}
+        yield from Circles(repository, uses).faults()
 
 
 def _parsed(path: str, text: str, lowest: int | None) -> ast.Module | Fault:
@@ -88,25 +121,11 @@ def _parsed(path: str, text: str, lowest: int | None) -> ast.Module | Fault:
         return Fault(path, 0, f"`{path}` can't be read as Python: {error or type(error).__name__}; mend: write the file anew")
 
 
-def _of_code(
-    repository: Repository, design: Mapping[str, Any], packed: Packaging | None, environment: Environment
-) -> Iterator[Fault]:
-    told: set[tuple[str, str]] = set()
-    for path, entries in interfaces(design).items():
-        module = repository.by_path.get(path)
-        if module is None:
-            continue                             # missing or broken, which is told already
-        promised = Promised(repository, module, entries)
-        yield from promised.faults()
-        told |= {(path, name) for name in promised.told}
-
-    def blamed(path: str, name: str) -> bool:
-        return (path, name) in told
-
-    names = {normal(one["name"]) for one in design.get("dependencies", ())}
-    imports = Imports({*names, *(packed.all_dependencies if packed else ())}, environment)
-    for module in repository.modules.values():
-        yield from Uses(repository, module, blamed).faults()
-        yield from imports.faults(repository, module)
-    uses = {file["path"]: file["uses"] for file in design["files"]}
-    yield from Circles(repository, uses).faults()
+def _is_deep(tree: ast.Module) -> bool:
+    """Whether it is nested deeper than this check can follow it."""
+    level: list[ast.AST] = [tree]
+    for _ in range(_DEEPEST):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        if not level:
+            return False
+    return True
