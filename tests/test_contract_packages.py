@@ -12,10 +12,7 @@ from pathlib import Path
 import pytest
 from contract_mutants import plans, told
 from contract_packages import CANDIDATES, Installed, asked, installed
-<<<<<<< HEAD
-=======
 from contract_truth import failing_imports
->>>>>>> contract
 
 from metaflow_agents.contract import extract
 from metaflow_agents.contract.dependencies import Environment
