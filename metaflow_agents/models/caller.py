@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from time import time
 
 from metaflow_agents.bus import Bus
 from metaflow_agents.errors import AttemptFailed, EndpointRefused, MetaflowError, PromptChanged, raised
@@ -72,7 +73,7 @@ class Caller:
         async with (self._budgets.reserve(request.role, request.step, worst, cost=cost) as reservation,
                     self._limiters.admitted(its.endpoint, worst) as admission):
             await self._bus.publish(
-                Reserved(key=request.key, role=request.role, try_=number, digest=request.digest, request=name,
+                Reserved(at=time(), key=request.key, role=request.role, try_=number, digest=request.digest, request=name,
                          model=model.name, tokens=worst, cost=cost), blobs={name: stored})
             one = _Try(self, model, its, request, number, worst, cost, reservation, admission)
             try:
@@ -124,8 +125,9 @@ class _Try:
         # Not waited for: it is written at once, and before all that is made of the reply, which most often goes with it.
         # A kill until it is durable finds the call in flight, and so would one while this waited.
         self.caller._bus.post(
-            Settled(key=self.request.key, try_=self.number, reply=name, tokens_in=reply.tokens_in, tokens_out=reply.tokens_out,
-                    tokens_cached=reply.tokens_cached, cost=cost, estimated=reply.estimated), blobs={name: stored})
+            Settled(at=time(), key=self.request.key, try_=self.number, reply=name, tokens_in=reply.tokens_in,
+                    tokens_out=reply.tokens_out, tokens_cached=reply.tokens_cached, cost=cost, estimated=reply.estimated),
+            blobs={name: stored})
         return reply
 
     async def failed(self, failure: CallFailed, *, last: bool) -> CallFailed:
