@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,8 @@ from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import Role, Step
 from metaflow_agents.sop.graph import reads
 
+_KEPT = 64                          # firings whose material is at hand: about as many as run side by side
+
 
 class Conversations:
     """Builds prompts. The stable part comes first and in stable order, so that providers' caches hit."""
@@ -25,6 +28,7 @@ class Conversations:
         self._schemas: dict[str, str | None] = {}              # artifact → its JSON Schema, as prompts show it
         self._systems: dict[tuple[str, str], str] = {}         # (role, step) → its prompt, where nothing else decides it
         self._formats: dict[tuple[str, bool], str] = {}        # (artifact, revised?) → what is told of data and texts
+        self._materials: OrderedDict[str, str] = OrderedDict()  # firing → what it works from
         self._tasks: dict[str, str] = {}                       # plain task → what is asked, where there is no item
 
     def system(self, name: str, role: Role, activation: Activation) -> str:
@@ -51,13 +55,27 @@ class Conversations:
 
     def material(self, step: Step, activation: Activation) -> str:
         """What the role works from: what its step reads and its task does not name, and what the items before it made."""
+        prior, firing = dict(activation.scope["prior"]), activation.key.firing
+        if prior:
+            return self._material(step, activation, prior)
+        if firing not in self._materials:               # all items of a firing that build on no other see the same
+            self._materials[firing] = self._material(step, activation, {})
+            if len(self._materials) > _KEPT:
+                self._materials.popitem(last=False)
+        return self._materials[firing]
+
+    def _material(self, step: Step, activation: Activation, prior: dict[str, Any]) -> str:
         named = free_names(step.task, template=True) if step.task else frozenset()
         shown = [self._read(name, activation) for name in reads(step) if name not in named]
+<<<<<<< HEAD
         prior = dict(activation.scope["prior"])
         if not shown and not prior:
             return ""
         files = bool(self._sop.artifacts[step.makes.artifact].files)
         return render(package_template("material"), {"reads": shown, "prior": prior, "prior_files": files})
+=======
+        return render(package_template("material"), {"reads": shown, "prior": prior}) if shown or prior else ""
+>>>>>>> speed
 
     def asked(self, step: Step, activation: Activation) -> str:
         """What the role is to do: its item and its task. It is what the role remembers; empty where there is neither."""

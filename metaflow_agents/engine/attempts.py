@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from time import time
 from typing import Any
 
 from metaflow_agents.bus import Bus
@@ -102,7 +103,7 @@ class Attempts:
             packed = pack(work.payload)
             name = digest(packed)
             blobs[name] = packed
-            return Finished(activation=str(attempt), payload=name, digest=self.digest(item, prior), parts=parts,
+            return Finished(at=time(), activation=str(attempt), payload=name, digest=self.digest(item, prior), parts=parts,
                             memory=work.memory, why=found, seconds=loop.time() - started), blobs, work.payload
 
     async def _work(self, activation: Activation) -> Work:

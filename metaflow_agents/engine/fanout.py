@@ -6,6 +6,7 @@ import asyncio
 import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from time import time
 
 from metaflow_agents.bus import Bus
 from metaflow_agents.engine.attempts import Attempts, Means
@@ -82,7 +83,7 @@ class _Job:
         elif finished is not None:
             versions.append(self._numbered(self._step.makes.artifact, finished.payload))
         versions += self._failure_version(blobs)
-        committed = Committed(firing=self._firing.key, versions=tuple(versions))
+        committed = Committed(at=time(), firing=self._firing.key, versions=tuple(versions))
         self._means.bus.post(*([finished] if finished is not None else []), committed, blobs=blobs)
 
     async def each(self, foreach: Foreach) -> None:
@@ -180,7 +181,7 @@ class _Job:
         versions += self._failure_version(blobs)
         reused = tuple(item.key for item in progress.items if item.key in progress.reused)
         self._means.bus.post(
-            Committed(firing=self._firing.key, versions=tuple(versions), reused=reused), blobs=blobs)
+            Committed(at=time(), firing=self._firing.key, versions=tuple(versions), reused=reused), blobs=blobs)
 
     def _merged(self, progress: Progress, dropped: list[str], last: Mapping[str, Result]) -> Files | Collection:
         order = [item.key for item in progress.items]

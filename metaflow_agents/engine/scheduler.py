@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from time import time
 from typing import Any
 
 from metaflow_agents.bus import Bus
@@ -96,7 +97,7 @@ class Scheduler:
                 items = self._fanout.items(step, read, round_)
             except (AnswerInvalid, ExpressionError) as error:
                 raise ExpressionError(f"steps.{name}.foreach: {error}") from None
-            fired.append(Fired(step=name, round=round_, read=read,
+            fired.append(Fired(at=time(), step=name, round=round_, read=read,
                                items=None if items is None else tuple(item.key for item in items)))
             self._running[name] = firing_key(name, round_)
         if fired:

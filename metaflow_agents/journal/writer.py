@@ -40,6 +40,7 @@ class Writer:
         self._loop = asyncio.get_running_loop()
         self._queue: SimpleQueue[list[Job] | asyncio.Future[None]] = SimpleQueue()
         self._outbox: list[Job] = []
+        self._since = 0.0                       # when the first of them came
         self._lingering = self._leaving = False
         self._failure: Exception | None = None
         # A daemon: a program that dies without closing its journal must not hang at exit; what was acknowledged is on disk.
@@ -52,6 +53,8 @@ class Writer:
         What one turn of the event loop queues is handed over together, and with it what nobody waited for: waking the thread
         and syncing cost more than most jobs do, and what was settled shares its transaction with what follows from it at once.
         """
+        if not self._outbox:
+            self._since = self._loop.time()
         self._outbox.append(job)
         if len(self._outbox) >= _TURN:
             self._hand_over()
@@ -68,6 +71,10 @@ class Writer:
         self._hand_over()
 
     def _linger(self) -> None:
+        waited = self._loop.time() - self._since
+        if self._outbox and waited < _LINGER:           # these came after those that it was set for, which are written
+            self._loop.call_later(_LINGER - waited, self._linger)
+            return
         self._lingering = False
         self._hand_over()
 

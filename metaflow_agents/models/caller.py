@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from time import time
 
 from metaflow_agents.bus import Bus
 from metaflow_agents.errors import AttemptFailed, EndpointRefused, MetaflowError, PromptChanged, raised
@@ -78,8 +79,13 @@ class Caller:
                 reservation.settle(0, calls=0)          # it never went out
                 raise
             await self._bus.publish(
+<<<<<<< HEAD
                 Reserved(key=request.key, role=request.role, try_=number, digest=request.digest, request=name,
                          model=model.name, tokens=worst, cost=cost, unpriced=its.unpriced), blobs={name: stored})
+=======
+                Reserved(at=time(), key=request.key, role=request.role, try_=number, digest=request.digest, request=name,
+                         model=model.name, tokens=worst, cost=cost), blobs={name: stored})
+>>>>>>> speed
             one = _Try(self, model, its, request, number, worst, cost, reservation, admission)
             try:
                 reply = await model.ask(request)
@@ -130,8 +136,9 @@ class _Try:
         # Not waited for: it is written at once, and before all that is made of the reply, which most often goes with it.
         # A kill until it is durable finds the call in flight, and so would one while this waited.
         self.caller._bus.post(
-            Settled(key=self.request.key, try_=self.number, reply=name, tokens_in=reply.tokens_in, tokens_out=reply.tokens_out,
-                    tokens_cached=reply.tokens_cached, cost=cost, estimated=reply.estimated), blobs={name: stored})
+            Settled(at=time(), key=self.request.key, try_=self.number, reply=name, tokens_in=reply.tokens_in,
+                    tokens_out=reply.tokens_out, tokens_cached=reply.tokens_cached, cost=cost, estimated=reply.estimated),
+            blobs={name: stored})
         return reply
 
     async def failed(self, failure: CallFailed, *, last: bool) -> CallFailed:

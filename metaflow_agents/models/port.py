@@ -61,8 +61,8 @@ class ModelRequest:
     def _asked(self) -> tuple[bytes, bytes, bytes]:
         """Messages, schema and tools in canonical JSON, each written once: they are most of a request."""
         return (canonical([dict(message) for message in self.messages]),
-                canonical(None if self.schema is None else dict(self.schema)),
-                canonical([dict(tool) for tool in self.tools]))
+                b"null" if self.schema is None else canonical(dict(self.schema)),
+                canonical([dict(tool) for tool in self.tools]) if self.tools else b"[]")
 
     @cached_property
     def _sent(self) -> bytes:

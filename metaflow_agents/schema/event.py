@@ -18,7 +18,7 @@ Outcome = Literal["success", "failure", "stopped", "interrupted", "until", "budg
 
 
 class _Event(Value):
-    at: float = Field(0.0, description="Unix time in seconds, set when the event is written")
+    at: float = Field(0.0, description="Unix time in seconds, set when it happens, or else when it is handed to the journal")
 
 
 class RunOpened(_Event):
