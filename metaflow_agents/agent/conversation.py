@@ -67,15 +67,10 @@ class Conversations:
     def _material(self, step: Step, activation: Activation, prior: dict[str, Any]) -> str:
         named = free_names(step.task, template=True) if step.task else frozenset()
         shown = [self._read(name, activation) for name in reads(step) if name not in named]
-<<<<<<< HEAD
-        prior = dict(activation.scope["prior"])
         if not shown and not prior:
             return ""
         files = bool(self._sop.artifacts[step.makes.artifact].files)
         return render(package_template("material"), {"reads": shown, "prior": prior, "prior_files": files})
-=======
-        return render(package_template("material"), {"reads": shown, "prior": prior}) if shown or prior else ""
->>>>>>> speed
 
     def asked(self, step: Step, activation: Activation) -> str:
         """What the role is to do: its item and its task. It is what the role remembers; empty where there is neither."""

@@ -79,13 +79,8 @@ class Caller:
                 reservation.settle(0, calls=0)          # it never went out
                 raise
             await self._bus.publish(
-<<<<<<< HEAD
-                Reserved(key=request.key, role=request.role, try_=number, digest=request.digest, request=name,
-                         model=model.name, tokens=worst, cost=cost, unpriced=its.unpriced), blobs={name: stored})
-=======
                 Reserved(at=time(), key=request.key, role=request.role, try_=number, digest=request.digest, request=name,
-                         model=model.name, tokens=worst, cost=cost), blobs={name: stored})
->>>>>>> speed
+                         model=model.name, tokens=worst, cost=cost, unpriced=its.unpriced), blobs={name: stored})
             one = _Try(self, model, its, request, number, worst, cost, reservation, admission)
             try:
                 reply = await model.ask(request)
