@@ -54,7 +54,7 @@ if __name__ == "__main__":
 }
 WRONG = FILES[RULES].replace("sum(int(number) for number in numbers)", "sum(int(number) for number in numbers) + 1")
 DESIGN: dict[str, Any] = {
-    "package": PACKAGE, "approach": "The sum stands apart from the command.", "dependencies": [],
+    "package": PACKAGE, "approach": "The sum stands apart from the command.", "data": [], "dependencies": [],
     "files": [
         {"path": f"{PACKAGE}/__init__.py", "purpose": "marks the package", "uses": [], "covers": [], "interface": []},
         {"path": RULES, "purpose": "the sum", "uses": [], "covers": ["R1", "R2"], "interface": [

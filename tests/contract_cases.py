@@ -32,7 +32,7 @@ def entry(signature: str, *members: str) -> dict[str, Any]:
 
 def designed(files: Mapping[str, Sequence[str | dict[str, Any]]], **more: Any) -> dict[str, Any]:
     """A design of these files, each with the entries of its interface."""
-    return {"package": "app", "approach": "", "dependencies": [], "scripts": [], "flows": [], "files": [
+    return {"package": "app", "approach": "", "data": [], "dependencies": [], "scripts": [], "flows": [], "files": [
         {"path": path, "purpose": "a purpose", "uses": [], "covers": [],
          "interface": [one if isinstance(one, dict) else entry(one) for one in entries]} for path, entries in files.items()], **more}
 

@@ -291,7 +291,7 @@ def test_activation() -> None:
     text = render(package_template("material"), scope) + render(package_template("activation"), scope)
     assert text == render(package_template("material"), scope) + render(package_template("activation"), scope)
     parts = ['<artifact name="prd" kind="data">\n(what to build)\n{\n  "title": "é {{ x }}"\n}\n</artifact>', "a.py\n```\nx = 1\n```",
-             "Missing, because their work failed: c.py", "(not there yet)", '<made key="a.py">\nmade\n</made>', "only: `b.py`",
+             "Missing, because their work failed: c.py", "(none: no step has made it)", '<made key="a.py">\nmade\n</made>', "only: `b.py`",
              '<item name="file">', "# Your task\n\nWrite it.\n"]
     at = [text.index(part) for part in parts]
     assert at == sorted(at), "what changes least stands first"

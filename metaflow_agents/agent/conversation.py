@@ -11,7 +11,7 @@ from metaflow_agents.doers.acceptance import Acceptance
 from metaflow_agents.engine.work import Activation
 from metaflow_agents.memory.window import Turn
 from metaflow_agents.prompts import MISSING, analyse_template, evaluate, package_template, render
-from metaflow_agents.prompts.names import free_names
+from metaflow_agents.prompts.names import named_paths
 from metaflow_agents.schema import paths
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import Role, Step
@@ -54,7 +54,7 @@ class Conversations:
         return render(self._program.templates[role.prompt], scope, self._program.templates, name=role.prompt)
 
     def material(self, step: Step, activation: Activation) -> str:
-        """What the role works from: what its step reads and its task does not name, and what the items before it made."""
+        """What the role works from: what its step reads and its task does not present, and what the items before it made."""
         prior, firing = dict(activation.scope["prior"]), activation.key.firing
         if prior:
             return self._material(step, activation, prior)
@@ -65,12 +65,26 @@ class Conversations:
         return self._materials[firing]
 
     def _material(self, step: Step, activation: Activation, prior: dict[str, Any]) -> str:
-        named = free_names(step.task, template=True) if step.task else frozenset()
-        shown = [self._read(name, activation) for name in reads(step) if name not in named]
+        presented = self._presented(step, activation)
+        shown = [self._read(name, activation) for name in reads(step) if name not in presented]
         if not shown and not prior:
             return ""
         files = bool(self._sop.artifacts[step.makes.artifact].files)
         return render(package_template("material"), {"reads": shown, "prior": prior, "prior_files": files})
+
+    def _presented(self, step: Step, activation: Activation) -> set[str]:
+        """What the task shows itself: artifacts that it names whole, or of which it names a list or a mapping.
+
+        A field that it mentions, as in `{{ design.package }}`, takes nobody's place: the artifact is still to be seen.
+        """
+        found = set()
+        for name, *fields in named_paths(step.task or ""):
+            value: Any = activation.scope.get(name, MISSING)
+            for field in fields:
+                value = value.get(field, MISSING) if isinstance(value, Mapping) else MISSING
+            if not fields or isinstance(value, Mapping | list | tuple):
+                found.add(name)
+        return found
 
     def asked(self, step: Step, activation: Activation) -> str:
         """What the role is to do: its item and its task. It is what the role remembers; empty where there is neither."""

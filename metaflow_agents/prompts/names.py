@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from metaflow_agents.prompts.analysis import analyse_expression, analyse_template
+from metaflow_agents.schema.shape import Shape
 
 
 @lru_cache(maxsize=4096)
@@ -21,3 +22,12 @@ def histories(text: str, *, template: bool = False) -> frozenset[str]:
     if template and "{" not in text:
         return frozenset()
     return (analyse_template(text, {}) if template else analyse_expression(text, {})).histories
+
+
+@lru_cache(maxsize=4096)
+def named_paths(template: str) -> frozenset[tuple[str, ...]]:
+    """What a template names, part by part: `("design", "package")` where it says `design.package`, `("design",)` for the whole."""
+    if "{" not in template:
+        return frozenset()
+    names = analyse_template(template, {}).names
+    return analyse_template(template, {name: Shape.any() for name in names}).paths
