@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
+import subprocess
 import tempfile
 from pathlib import Path
 
 import pytest
 
-from metaflow_agents.sandbox.probe import bubblewrap_holds
+_TRIAL = ("--unshare-user", "--unshare-pid", "--unshare-net", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "true")
 
-HOLDING = bubblewrap_holds(os.environ.get("PATH"))
-BWRAP = HOLDING.program or "bwrap"
-needs_bubblewrap = pytest.mark.skipif(HOLDING.program is None, reason=f"bubblewrap: {HOLDING.why}; {HOLDING.mend}")
+
+def _lacking() -> str:
+    """Why bubblewrap can't work here, whatever this package makes of it; nothing where it can."""
+    if not BWRAP:
+        return "bubblewrap is not installed"
+    done = subprocess.run([BWRAP, *_TRIAL], capture_output=True, text=True, check=False)
+    return "" if done.returncode == 0 else f"bubblewrap can't work here: {done.stderr.strip()}"
+
+
+BWRAP = shutil.which("bwrap") or ""
+LACKING = _lacking()
+needs_bubblewrap = pytest.mark.skipif(bool(LACKING), reason=LACKING)
 
 
 def running(marker: str) -> list[int]:

@@ -140,6 +140,16 @@ async def test_nothing_outside_the_copy_is_written(box: Bubblewrap, tmp_path: Pa
     assert set(fine.values()) == {"done"}, fine
 
 
+async def test_what_may_be_written_is_mounted_so_and_nothing_else(box: Bubblewrap) -> None:
+    """Whoever owns the files: the rights of a user are not what keeps a command from them."""
+    ran = await box.run(["cat", "/proc/self/mounts"], files={})
+    mounts = [line.split() for line in ran.stdout.splitlines()]
+    written = {place for _, place, _, options, *_ in mounts if "rw" in options.split(",")}
+    devices = {f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty", "pts")}
+    assert written - devices == {"/proc", "/dev/shm", "/tmp", ".", "../home", "../tmp"}
+    assert all({"nosuid"} <= set(options.split(",")) for _, _, _, options, *_ in mounts)
+
+
 async def test_it_has_no_rights_and_can_get_none(box: Bubblewrap) -> None:
     marker = f"59.{os.getpid()}"
     task = asyncio.create_task(box.run(["sleep", marker], files={}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -12,7 +13,9 @@ from pathlib import Path
 import pytest
 from sandboxes import BWRAP, facts_of, gone, left_in, needs_bubblewrap, running, temporary_in
 
+from metaflow_agents.errors import RunError
 from metaflow_agents.sandbox.bubblewrap import Bubblewrap
+from metaflow_agents.sandbox.confined import Confined
 
 pytestmark = needs_bubblewrap
 
@@ -60,6 +63,13 @@ async def test_cancellation_at_any_moment_leaves_nothing(box: Bubblewrap, tempor
             await task
         assert running(marker) == []
         assert left_in(temporary) == []
+
+
+async def test_nothing_starts_without_a_word_from_the_orchestrator(box: Bubblewrap, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which may have been killed since it started bubblewrap."""
+    monkeypatch.setattr(Confined, "_held", lambda self, _: self._ours.shutdown(socket.SHUT_WR))
+    with pytest.raises(RunError, match="so it was not run"):
+        await box.run(["sleep", "60"], files={}, timeout=20)
 
 
 ORCHESTRATOR = """

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 import typer
 from real_git import timeless as timeless_history
-from sandboxes import HOLDING
+from sandboxes import LACKING
 from walk_journal import told
 
 from metaflow_agents.cli import command
@@ -261,8 +261,8 @@ def at_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: f"{pair.key}: {pair.with_}")
 def test_an_option_changes_what_happens(pair: Pair, bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
-    if pair.key.endswith("--sandbox") and HOLDING.program is None:
-        pytest.skip(f"bubblewrap: {HOLDING.why}")
+    if pair.key.endswith("--sandbox") and LACKING:
+        pytest.skip(LACKING)
     sides = [observed(pair, line, bench, capsys) for line in (pair.without, pair.with_) * 2]
     assert json.loads(sides[1])["status"] == pair.status, sides[1]
     for first, second in ((0, 2), (1, 3)):

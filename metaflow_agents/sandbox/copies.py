@@ -59,6 +59,7 @@ class Copy:
         made = [self.base]
         for folder in (self.work, self.home, self.tmp):
             folder.mkdir()
+            folder.chmod(0o755)                 # whatever the umask is
             made.append(folder)
         for path, data in self._files.items():
             target = self.work / path
@@ -119,6 +120,7 @@ def _folders(folder: Path) -> list[Path]:
         folder = folder.parent
     for one in reversed(missing):
         one.mkdir()
+        one.chmod(0o755)
     return missing
 
 
