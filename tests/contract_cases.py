@@ -32,13 +32,33 @@ def entry(signature: str, *members: str) -> dict[str, Any]:
 
 def designed(files: Mapping[str, Sequence[str | dict[str, Any]]], **more: Any) -> dict[str, Any]:
     """A design of these files, each with the entries of its interface."""
-    return {"package": "app", "approach": "", "data": [], "dependencies": [], "scripts": [], "flows": [], "files": [
-        {"path": path, "purpose": "a purpose", "uses": [], "covers": [],
-         "interface": [one if isinstance(one, dict) else entry(one) for one in entries]} for path, entries in files.items()], **more}
+    return {
+        "package": "app",
+        "approach": "",
+        "data": [],
+        "dependencies": [],
+        "scripts": [],
+        "flows": [],
+        "files": [
+            {
+                "path": path,
+                "purpose": "a purpose",
+                "uses": [],
+                "covers": [],
+                "interface": [one if isinstance(one, dict) else entry(one) for one in entries],
+            }
+            for path, entries in files.items()
+        ],
+        **more,
+    }
 
 
-def told(files: Mapping[str, str], interfaces: Mapping[str, Sequence[str | dict[str, Any]]] | None = None,
-         packaging: Mapping[str, str] | None = None, **more: Any) -> list[str]:
+def told(
+    files: Mapping[str, str],
+    interfaces: Mapping[str, Sequence[str | dict[str, Any]]] | None = None,
+    packaging: Mapping[str, str] | None = None,
+    **more: Any,
+) -> list[str]:
     """`path: why` of each fault of some files (their text dedented), against the interfaces of some of them."""
     source = {path: textwrap.dedent(text) for path, text in files.items()}
     design = designed(interfaces or {}, **more)

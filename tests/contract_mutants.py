@@ -14,7 +14,7 @@ from typing import Any
 from metaflow_agents.contract.declared import Declared, interfaces
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-FOREIGN = ("requests_of_nobody", "yaml_of_nobody")          # modules that no index and no machine has
+FOREIGN = ("requests_of_nobody", "yaml_of_nobody")  # modules that no index and no machine has
 TRANSPARENT = ("staticmethod", "classmethod", "contextmanager", "abstractmethod", "cache", "lru_cache")
 
 
@@ -134,8 +134,7 @@ class _Maker:
         first = 1 if bound else 0
 
         def changed(kind: str, thing: str, change: Callable[[ast.arguments], None]) -> Iterator[Plan]:
-            yield from self._changed(f"changed signature, {kind}", path, thing,
-                                     lambda tree: change(_body(tree, outer)[at].args))  # type: ignore[attr-defined]
+            yield from self._changed(f"changed signature, {kind}", path, thing, lambda tree: change(_body(tree, outer)[at].args))  # type: ignore[attr-defined]
 
         for index in range(first, len(node.args.args)):
             arg = node.args.args[index].arg
@@ -145,8 +144,11 @@ class _Maker:
             yield from changed("parameter dropped", one.arg, lambda args, i=index: _drop_named(args, i))  # type: ignore[misc]
         if node.args.vararg and not node.args.posonlyargs:
             yield from changed("*args dropped", node.args.vararg.arg, lambda args: setattr(args, "vararg", None))
-        yield from changed("parameter added", "added_here", lambda args: args.kwonlyargs.append(ast.arg("added_here"))
-                           or args.kw_defaults.append(None))
+        yield from changed(
+            "parameter added",
+            "added_here",
+            lambda args: args.kwonlyargs.append(ast.arg("added_here")) or args.kw_defaults.append(None),
+        )
         if len(node.args.args) - first >= 2 and len(node.args.defaults) < len(node.args.args) - first - 1:
             arg = node.args.args[first].arg
             yield from changed("parameters reordered", arg, lambda args: _swap(args.args, first))
@@ -205,7 +207,7 @@ class _Maker:
 
     def _may_have_more(self, path: str, node: ast.ImportFrom) -> bool:
         """Whether the module that it takes from makes names when it runs."""
-        folder = path.split("/")[:-node.level] if node.level else []
+        folder = path.split("/")[: -node.level] if node.level else []
         parts = "/".join([*folder, *(node.module or "").split(".")]).strip("/")
         found = self.trees.get(f"{parts}.py") or self.trees.get(f"{parts}/__init__.py")
         return found is None or _makes_names(found)
@@ -226,12 +228,21 @@ class _Maker:
 
     def of_calls(self) -> Iterator[Plan]:
         """Calls of functions that another file declares, with an argument more or with one missing."""
-        declared = {name: entry for entries in self.entries.values() for entry in entries for name in entry.names
-                    if entry.binding.kind == "function"}
+        declared = {
+            name: entry
+            for entries in self.entries.values()
+            for entry in entries
+            for name in entry.names
+            if entry.binding.kind == "function"
+        }
         for path, tree in self.trees.items():
             own = {name for entry in self.entries.get(path, ()) for name in entry.names}
-            taken = {alias.asname or alias.name for node in tree.body if isinstance(node, ast.ImportFrom) and self._is_inner(node)
-                     for alias in node.names}
+            taken = {
+                alias.asname or alias.name
+                for node in tree.body
+                if isinstance(node, ast.ImportFrom) and self._is_inner(node)
+                for alias in node.names
+            }
             calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
             for number, node in enumerate(calls):
                 name = node.func.id if isinstance(node.func, ast.Name) else ""
@@ -270,10 +281,17 @@ def _only(body: list[ast.stmt], name: str) -> int | None:
     """Where a name is bound, if exactly one statement of the body does it, and nothing inside of others."""
     found = [index for index, node in enumerate(body) if _binds(node) == name]
     others = [node for node in body if isinstance(node, ast.If | ast.Try | ast.With | ast.For)]
-    hidden = any(isinstance(one, ast.Name | Function | ast.ClassDef | ast.alias)
-                 and name in (getattr(one, "id", None) if isinstance(getattr(one, "ctx", None), ast.Store) else None,
-                              getattr(one, "name", None), getattr(one, "asname", None))
-                 for node in others for one in ast.walk(node))
+    hidden = any(
+        isinstance(one, ast.Name | Function | ast.ClassDef | ast.alias)
+        and name
+        in (
+            getattr(one, "id", None) if isinstance(getattr(one, "ctx", None), ast.Store) else None,
+            getattr(one, "name", None),
+            getattr(one, "asname", None),
+        )
+        for node in others
+        for one in ast.walk(node)
+    )
     return found[0] if len(found) == 1 and not hidden else None
 
 
@@ -305,8 +323,12 @@ def _binds(node: ast.stmt) -> str:
 def _judged(node: ast.ClassDef, trees: Mapping[str, ast.Module]) -> bool:
     """Whether all that a class inherits can be seen: nothing, or `ABC`, `NamedTuple`, `Enum`, `Generic`, `Exception`."""
     known = {"ABC", "NamedTuple", "Enum", "StrEnum", "IntEnum", "Generic", "Protocol", "Exception", "ValueError", "object"}
-    return all(_name(base) in known for base in node.bases) and not node.keywords and not _makes_names(node) and all(
-        _name(one) in ("dataclass", "total_ordering", "runtime_checkable", "final") for one in node.decorator_list)
+    return (
+        all(_name(base) in known for base in node.bases)
+        and not node.keywords
+        and not _makes_names(node)
+        and all(_name(one) in ("dataclass", "total_ordering", "runtime_checkable", "final") for one in node.decorator_list)
+    )
 
 
 def _plain(node: ast.AST) -> bool:

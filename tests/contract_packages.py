@@ -1,4 +1,4 @@
-"""Packages from the package index as they are installed here, and what they offer: read from their text, and asked of Python itself."""
+"""Packages from the package index as they are installed here, and what they offer by Python's own word."""
 
 from __future__ import annotations
 
@@ -14,10 +14,24 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-CANDIDATES = {                               # distribution → its package
-    "iniconfig": "iniconfig", "pluggy": "pluggy", "click": "click", "Jinja2": "jinja2", "h11": "h11", "sortedcontainers": "sortedcontainers",
-    "mdurl": "mdurl", "markdown-it-py": "markdown_it", "attrs": "attr", "idna": "idna", "packaging": "packaging", "rich": "rich",
-    "typer": "typer", "anyio": "anyio", "pathspec": "pathspec", "referencing": "referencing", "build": "build",
+CANDIDATES = {  # distribution → its package
+    "iniconfig": "iniconfig",
+    "pluggy": "pluggy",
+    "click": "click",
+    "Jinja2": "jinja2",
+    "h11": "h11",
+    "sortedcontainers": "sortedcontainers",
+    "mdurl": "mdurl",
+    "markdown-it-py": "markdown_it",
+    "attrs": "attr",
+    "idna": "idna",
+    "packaging": "packaging",
+    "rich": "rich",
+    "typer": "typer",
+    "anyio": "anyio",
+    "pathspec": "pathspec",
+    "referencing": "referencing",
+    "build": "build",
 }
 
 
@@ -32,7 +46,11 @@ class Installed:
     def files(self) -> dict[str, str]:
         """Path → text of its Python files, its own tests left out."""
         found = sorted((self.root / self.package).rglob("*.py"))
-        return {path.relative_to(self.root).as_posix(): path.read_text(encoding="utf-8") for path in found if "tests" not in path.parts}
+        return {
+            path.relative_to(self.root).as_posix(): path.read_text(encoding="utf-8")
+            for path in found
+            if "tests" not in path.parts
+        }
 
     @property
     def pure(self) -> bool:
@@ -71,9 +89,16 @@ def asked(package: Installed) -> dict[str, Any]:
             try:
                 module = importlib.import_module(name)
             except (ImportError, AttributeError, OSError, AssertionError):
-                continue                                       # for another system, or without what it needs
+                continue  # for another system, or without what it needs
         files.append({"path": path, "purpose": "", "uses": [], "covers": [], "interface": list(_interface(module))})
-    return {"package": package.package, "approach": "", "dependencies": package.dependencies, "scripts": [], "flows": [], "files": files}
+    return {
+        "package": package.package,
+        "approach": "",
+        "dependencies": package.dependencies,
+        "scripts": [],
+        "flows": [],
+        "files": files,
+    }
 
 
 def _interface(module: ModuleType) -> Iterator[dict[str, Any]]:
@@ -116,9 +141,14 @@ def _head(word: str, name: str, function: Any) -> str:
     inner = inspect.unwrap(function)
     kinds = inspect.iscoroutinefunction(inner) or inspect.isasyncgenfunction(inner)
     # Inside of a class Python writes `_Class__name` for `__name`.
-    parameters = [one.replace(name=re.sub(r"^_[A-Za-z]\w*?__(?=\w)", "__", one.name), annotation=inspect.Parameter.empty,
-                              default=one.default if one.default is one.empty else _DOTS)
-                  for one in inspect.signature(function).parameters.values()]
+    parameters = [
+        one.replace(
+            name=re.sub(r"^_[A-Za-z]\w*?__(?=\w)", "__", one.name),
+            annotation=inspect.Parameter.empty,
+            default=one.default if one.default is one.empty else _DOTS,
+        )
+        for one in inspect.signature(function).parameters.values()
+    ]
     return f"{'async ' if kinds else ''}{word} {name}{inspect.Signature(parameters)}"
 
 

@@ -30,5 +30,7 @@ def failing_imports(files: Mapping[str, str], folder: Path) -> list[tuple[str, s
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
     names = [path.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for path in files if path.endswith(".py")]
-    done = subprocess.run([sys.executable, "-c", PROGRAM, json.dumps(names)], cwd=folder, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, json.dumps(names)], cwd=folder, capture_output=True, text=True, check=True
+    )
     return [(name, why) for name, why in json.loads(done.stdout)]

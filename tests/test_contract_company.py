@@ -20,7 +20,9 @@ from metaflow_agents.contract import design_faults, extract, verify
 
 FOLDER = Path(__file__).parent / "company"
 DESIGN: dict[str, Any] = yaml.safe_load((FOLDER / "design.yaml").read_text(encoding="utf-8"))
-SOURCE = {path.relative_to(FOLDER).as_posix(): path.read_text(encoding="utf-8") for path in sorted((FOLDER / "expenses").rglob("*.py"))}
+SOURCE = {
+    path.relative_to(FOLDER).as_posix(): path.read_text(encoding="utf-8") for path in sorted((FOLDER / "expenses").rglob("*.py"))
+}
 PACKAGING = {name: (FOLDER / name).read_text(encoding="utf-8") for name in ("pyproject.toml", "README.md")}
 MUTANTS = list(mutants(SOURCE, PACKAGING, DESIGN))
 
@@ -60,9 +62,12 @@ def test_every_mutant_is_caught_by_name(tmp_path: Path) -> None:
 
 def test_a_fault_is_told_of_the_file_that_was_broken() -> None:
     """Nobody else is blamed for a definition that is gone, or that takes something else."""
-    blamed = [mutant.name for number, mutant in enumerate(MUTANTS)
-              if mutant.kind.startswith(("renamed", "removed", "changed", "missing", "broken"))
-              and {fault["path"] for fault in told_of(number)} != {mutant.path}]
+    blamed = [
+        mutant.name
+        for number, mutant in enumerate(MUTANTS)
+        if mutant.kind.startswith(("renamed", "removed", "changed", "missing", "broken"))
+        and {fault["path"] for fault in told_of(number)} != {mutant.path}
+    ]
     assert blamed == []
 
 
@@ -76,16 +81,25 @@ def test_the_check_is_the_same_whatever_the_order_of_the_files() -> None:
 RECORDED = os.environ.get("SOP_RECORDED_COMPANY", "")
 
 
-@pytest.mark.skipif(not RECORDED, reason="SOP_RECORDED_COMPANY names no folder with design.yaml and the repository of a recorded run")
+@pytest.mark.skipif(
+    not RECORDED, reason="SOP_RECORDED_COMPANY names no folder with design.yaml and the repository of a recorded run"
+)
 def test_a_recorded_repository() -> None:
     folder = Path(RECORDED)
     design = yaml.safe_load((folder / "design.yaml").read_text(encoding="utf-8"))
-    source = {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8")
-              for path in (folder / design["package"]).rglob("*") if path.is_file() and path.suffix != ".pyc"}
+    source = {
+        path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8")
+        for path in (folder / design["package"]).rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    }
     packaging = {name: (folder / name).read_text(encoding="utf-8") for name in ("pyproject.toml", "README.md")}
     assert verify(source, packaging, design)["faults"] == []
     found = list(mutants(source, packaging, design))
-    survivors = [mutant.name for mutant in found if mutant.kind != "circular import" and not told(
-        mutant, verify(dict(mutant.source), dict(mutant.packaging or {}), design)["faults"])]
+    survivors = [
+        mutant.name
+        for mutant in found
+        if mutant.kind != "circular import"
+        and not told(mutant, verify(dict(mutant.source), dict(mutant.packaging or {}), design)["faults"])
+    ]
     assert survivors == []
     assert len(found) >= 200

@@ -54,13 +54,13 @@ def caught(name: str, most: int, folder: Path) -> tuple[Counter[str], list[str]]
     one = package(name)
     design = {**extract(one.files, one.package), "dependencies": one.dependencies}
     every = plans(one.files, None, design)
-    chosen = [mutant for plan in every[::max(len(every) // most, 1)][:most] if (mutant := plan.build()) is not None]
+    chosen = [mutant for plan in every[:: max(len(every) // most, 1)][:most] if (mutant := plan.build()) is not None]
     kinds, survivors = Counter[str](), []
     for mutant in chosen:
         if told(mutant, verified(mutant.source, None, design, Environment())["faults"]):
             kinds[mutant.kind] += 1
         elif mutant.kind != "circular import" or failing_imports(mutant.source, folder / str(len(survivors) + kinds.total())):
-            survivors.append(mutant.name)           # a circle that Python has no trouble with is no mutant
+            survivors.append(mutant.name)  # a circle that Python has no trouble with is no mutant
     return kinds, survivors
 
 

@@ -32,14 +32,14 @@ FINE: dict[str, str] = {
     "bound twice": "from app.store import load\nload = print\nload(1, 2, 3)",
     "a class's own names": "from app.store import load\nclass A:\n    load = print\n    x = load(1, 2, 3)",
     "by type checkers alone": "from __future__ import annotations\nfrom typing import TYPE_CHECKING\n"
-                              "if TYPE_CHECKING:\n    from app.store import Nothing\ndef f(a: Nothing): ...",
+    "if TYPE_CHECKING:\n    from app.store import Nothing\ndef f(a: Nothing): ...",
     "caught": "try:\n    from app.store import nothing\nexcept ImportError:\n    nothing = None",
     "asked for": "try:\n    unicode\nexcept NameError:\n    unicode = str\nunicode('x')",
     "comprehensions": "xs = [y for x in [[1]] for y in x if y]\nprint({a: b for a, b in []}, (z := 3), z)",
     "a lambda": "f = lambda a, *b, c=1, **d: (a, b, c, d)",
     "walrus in a comprehension": "def f(xs):\n    return [last := x for x in xs], last",
-    "match": "def f(x):\n    match x:\n        case {'a': a, **rest}: return a, rest\n        case [b, *others]: return b, others\n"
-             "        case str() as s: return s",
+    "match": "def f(x):\n    match x:\n        case {'a': a, **rest}: return a, rest\n        case [b, *c]: return b, c\n"
+    "        case str() as s: return s",
     "a name that comes later": "def f(): return later()\ndef later(): ...",
     "a nested class": "class A:\n    class B: ...\n    class C(B): ...\n    def m(self): return __class__",
     "exceptions": "try:\n    pass\nexcept ValueError as error:\n    print(error)",
@@ -57,38 +57,63 @@ FINE: dict[str, str] = {
 }
 
 WRONG: dict[str, tuple[str, str]] = {
-    "a name that is not there": ("from app.store import laod", "line 1: `from app.store import laod`: `app/store.py` has no `laod`; "
-                                 "did you mean `load`? there is: Fast, Store, load; mend: take a name that is there"),
+    "a name that is not there": (
+        "from app.store import laod",
+        "line 1: `from app.store import laod`: `app/store.py` has no `laod`; "
+        "did you mean `load`? there is: Fast, Store, load; mend: take a name that is there",
+    ),
     "inside a function": ("def f():\n    from app.store import laod", "line 2: `from app.store import laod`"),
-    "from a module that is not there": ("from app.stroe import load", "there is no module `app.stroe`; did you mean `app.store`?"),
+    "from a module that is not there": (
+        "from app.stroe import load",
+        "there is no module `app.stroe`; did you mean `app.store`?",
+    ),
     "a module that is not there": ("import app.stroe", "`import app.stroe`: there is no such module in the package"),
     "from the package": ("from app import stroe", "`from app import stroe`: `app/__init__.py` has no `stroe`"),
     "out of the package": ("from ..app import store", "`from ..app import …` leads out of the package: this file lies in `app`"),
-    "by its file name": ("import store", "`import store`: there is no top-level module `store`; mend: name it from the package's root, "
-                         "`app.store`"),
+    "by its file name": (
+        "import store",
+        "`import store`: there is no top-level module `store`; mend: name it from the package's root, `app.store`",
+    ),
     "an attribute of a module": ("from app import store\nstore.laod('x')", "`store.laod`: `app/store.py` has no `laod`"),
     "an attribute of a class": ("from app.store import Store\nStore.size", "`Store.size`: `app/store.py` has no `Store.size`"),
-    "an attribute of an object": ("from app.store import Store\ndef f():\n    store = Store('x')\n    return store.remove(1)",
-                                  "`store.remove`: objects of `Store` (app/store.py) have no `remove`; there is: add, kind, next, of, "
-                                  "path; mend: use what the class has"),
-    "an attribute of a parameter": ("from app.store import Store\ndef f(store: Store): return store.remove(1)",
-                                    "objects of `Store` (app/store.py) have no `remove`"),
-    "an attribute of self": ("class A:\n    def __init__(self): self.size = 1\n    def m(self): return self.sise",
-                             "`self.sise`: objects of `A` (app/a.py) have no `sise`; did you mean `size`?"),
-    "an argument too many": ("from app.store import load\nload('x', 'y')", "line 2: `load('x', 'y')`: it takes one argument by place, "
-                             "and 2 are given; `app/store.py` defines `load(path, *, strict=…)`; mend: call it as it is defined"),
+    "an attribute of an object": (
+        "from app.store import Store\ndef f():\n    store = Store('x')\n    return store.remove(1)",
+        "`store.remove`: objects of `Store` (app/store.py) have no `remove`; there is: add, kind, next, of, "
+        "path; mend: use what the class has",
+    ),
+    "an attribute of a parameter": (
+        "from app.store import Store\ndef f(store: Store): return store.remove(1)",
+        "objects of `Store` (app/store.py) have no `remove`",
+    ),
+    "an attribute of self": (
+        "class A:\n    def __init__(self): self.size = 1\n    def m(self): return self.sise",
+        "`self.sise`: objects of `A` (app/a.py) have no `sise`; did you mean `size`?",
+    ),
+    "an argument too many": (
+        "from app.store import load\nload('x', 'y')",
+        "line 2: `load('x', 'y')`: it takes one argument by place, "
+        "and 2 are given; `app/store.py` defines `load(path, *, strict=…)`; mend: call it as it is defined",
+    ),
     "an argument missing": ("from app.store import Store\nStore()", "`Store()`: it is not given `path`"),
     "an argument of another name": ("from app import store\nstore.load('x', strct=True)", "there is no parameter `strct`"),
-    "a method's argument": ("from app.store import Store\ndef f(s: Store): return s.add()",
-                            "`s.add()`: it is not given `item`; `app/store.py` defines `Store.add(item, *, day=…)`"),
+    "a method's argument": (
+        "from app.store import Store\ndef f(s: Store): return s.add()",
+        "`s.add()`: it is not given `item`; `app/store.py` defines `Store.add(item, *, day=…)`",
+    ),
     "a class method's argument": ("from app.store import Store\nStore.of()", "`Store.of()`: it is not given `path`"),
     "a method on its class, without an object": ("from app.store import Store\nStore.add(1)", "it is not given `item`"),
     "a call in its own file": ("def f(a): ...\nf()", "`f()`: it is not given `a`"),
-    "a name nobody binds": ("def f(): return Decimal(1)", "line 1: `Decimal` is used and nowhere defined or imported in this file"),
+    "a name nobody binds": (
+        "def f(): return Decimal(1)",
+        "line 1: `Decimal` is used and nowhere defined or imported in this file",
+    ),
     "a name of another class": ("class A:\n    x = 1\n    def m(self): return x", "`x` is used and nowhere defined"),
     "a type that is evaluated": ("def f(a: Decimal): ...", "`Decimal` is used and nowhere defined"),
-    "not declared": ("import requests", "line 1: `requests` is imported, and is neither of the standard library nor a declared "
-                     "dependency (declared: none); mend: do it with the standard library"),
+    "not declared": (
+        "import requests",
+        "line 1: `requests` is imported, and is neither of the standard library nor a declared "
+        "dependency (declared: none); mend: do it with the standard library",
+    ),
     "not declared, inside a function": ("def f():\n    from requests.sessions import Session", "line 2: `requests` is imported"),
     "there, and not declared": ("import pytest", "`pytest` is imported, and is neither"),
 }
@@ -123,14 +148,31 @@ CIRCLES: dict[str, tuple[dict[str, str], bool]] = {
     "names both ways": ({"a": "from app.b import y\nx = 1", "b": "from app.a import x\ny = 1"}, True),
     "modules both ways": ({"a": "import app.b\nx = 1", "b": "import app.a\ny = 1"}, False),
     "modules by from": ({"a": "from app import b\nx = 1", "b": "from app import a\ny = 1"}, False),
-    "a module's name at once": ({"a": "from app import b\nclass X(b.Y): ...", "b": "from app import a\nz = a.X\nclass Y: ..."}, True),
+    "a module's name at once": (
+        {"a": "from app import b\nclass X(b.Y): ...", "b": "from app import a\nz = a.X\nclass Y: ..."},
+        True,
+    ),
     "a module's name later": ({"a": "from app import b\nx = 1", "b": "from app import a\ndef f(): return a.x"}, False),
-    "inside a function": ({"a": "from app.b import y\nx = 1", "b": "y = 1\ndef f():\n    from app.a import x\n    return x"}, False),
+    "inside a function": (
+        {"a": "from app.b import y\nx = 1", "b": "y = 1\ndef f():\n    from app.a import x\n    return x"},
+        False,
+    ),
     "at the end": ({"a": "x = 1\nfrom app.b import y", "b": "y = 1\nfrom app.a import x"}, False),
-    "for type checkers": ({"a": "from app.b import y\nx = 1",
-                           "b": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from app.a import x\ny = 1"}, False),
-    "caught": ({"a": "from app.b import y\nx = 1", "b": "try:\n    from app.a import x\nexcept ImportError:\n    x = 0\ny = 1"}, False),
-    "over three": ({"a": "from app.b import y\nx = 1", "b": "from app.c import z\ny = 1", "c": "from app.a import x\nz = 1"}, True),
+    "for type checkers": (
+        {
+            "a": "from app.b import y\nx = 1",
+            "b": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from app.a import x\ny = 1",
+        },
+        False,
+    ),
+    "caught": (
+        {"a": "from app.b import y\nx = 1", "b": "try:\n    from app.a import x\nexcept ImportError:\n    x = 0\ny = 1"},
+        False,
+    ),
+    "over three": (
+        {"a": "from app.b import y\nx = 1", "b": "from app.c import z\ny = 1", "c": "from app.a import x\nz = 1"},
+        True,
+    ),
     "over the package": ({"__init__": "from app.a import x\nv = 1", "a": "from app import v\nx = 1"}, True),
     "over the package, in order": ({"__init__": "v = 1\nfrom app.a import x", "a": "from app import v\nx = 1"}, False),
     "itself by a default": ({"a": "from app.b import y\nx = 1", "b": "import app.a\ndef y(z=app.a.x): ..."}, True),
@@ -163,6 +205,8 @@ def test_a_circle_is_told_at_the_import_that_the_design_does_not_allow() -> None
     made["files"][0]["uses"] = ["app/b.py"]
     found = verified(files, None, made, HERE)["faults"]
     assert [fault["path"] for fault in found] == ["app/b.py"]
-    assert "line 1: circular import: app/" in found[0]["why"] and "the design does not let app/b.py use app/a.py" in found[0]["why"]
+    assert (
+        "line 1: circular import: app/" in found[0]["why"] and "the design does not let app/b.py use app/a.py" in found[0]["why"]
+    )
     made["files"][0]["uses"], made["files"][1]["uses"] = [], ["app/a.py"]
     assert [fault["path"] for fault in verified(files, None, made, HERE)["faults"]] == ["app/a.py"]

@@ -11,7 +11,7 @@ DESIGN = "design"
 """The path of a fault that no file can mend: the design has to change, and the architect is who hears of it."""
 PYPROJECT = "pyproject.toml"
 Blamed = Callable[[str, str], bool]
-"""Whether a fault was told of a name already: (path of the file that defines it, its dotted name). Who uses it is not to blame."""
+"""Whether a fault was told already of a name, by the path of its file and its dotted name: who uses it is not to blame."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -87,8 +87,8 @@ class Packaging:
             yield Fault(PYPROJECT, 0, why)
         for name in sorted({*self.dependencies, *(normal(one["name"]) for one in design.get("dependencies", ()))}):
             if environment.modules(name) is None:
-                yield Fault(DESIGN, 0, f"the dependency `{name}` is not in the environment in which the tests run, and nothing can be "
-                                       "installed there; mend: design it with the standard library")
+                yield Fault(DESIGN, 0, f"the dependency `{name}` is not in the environment in which the tests run, and nothing "
+                                       "can be installed there; mend: design it with the standard library")
 
     def _head(self) -> Iterator[str]:
         if not self.project:

@@ -41,7 +41,7 @@ class Promised:
         if found == [MISSING]:
             if not any(one.kind == "from" and not one.typing for one in self._module.names.get(name, ())):
                 yield 0, self._missing(entry, name)
-            return                                       # it is imported here: what it is taken from lacks it, or the import is wrong
+            return                   # it is imported here: what it is taken from lacks it, or the import is wrong
         if entry.binding.kind in ("from", "import"):
             return
         judged = [list(self._of_found(entry, one)) for one in self._prevailing(found)]

@@ -25,9 +25,9 @@ def verify(source: dict[str, str], packaging: dict[str, str] | None, design: dic
 
     `source` and `packaging` are path → text, `design` is as `design.schema.yaml` has it. Each fault names the file that has to
     change: one of `source`, `pyproject.toml`, or `design` where no file can mend it and the architect has to. `why` says the
-    line, the name, what the design says, what stands there, and the mend. `unchecked` are files that are not Python (or nested too deep to be followed): they are
-    there, and that is all that is known of them. Without `packaging` (None) nothing is said of it. Faults come in the order of
-    paths and lines.
+    line, the name, what the design says, what stands there, and the mend. `unchecked` are files that are not Python (or nested
+    too deep to be followed): they are there, and that is all that is known of them. Without `packaging` (None) nothing is said
+    of it. Faults come in the order of paths and lines.
     """
     return verified(source, packaging, design, Environment())
 
