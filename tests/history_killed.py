@@ -17,7 +17,7 @@ from metaflow_agents.history.writing import write
 
 def main() -> None:
     journal, folder, phase, number = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
-    rename, write_object, count = os.replace, objects.write_pack_object, 0
+    rename, write_object, count = os.replace, objects.write_object, 0
 
     def dies(here: bool) -> None:
         nonlocal count
@@ -39,7 +39,7 @@ def main() -> None:
         return write_object(half, *arguments, **options)
 
     os.replace = renaming               # type: ignore[assignment]
-    objects.write_pack_object = writing
+    objects.write_object = writing
     write(journal, folder)
 
 

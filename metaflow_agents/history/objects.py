@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Container, Iterator, Mapping
+import zlib
+from collections.abc import Callable, Container, Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
 from dulwich.object_format import SHA1
-from dulwich.objects import Blob, ObjectID, ShaFile, Tree
+from dulwich.objects import Blob, ObjectID, ShaFile, Tree, object_header
 from dulwich.objects import Commit as GitCommit
-from dulwich.pack import pack_header_chunks, write_pack_index, write_pack_object
+from dulwich.pack import pack_header_chunks, pack_object_header, write_pack_index
 
 from metaflow_agents.errors import RunError
 from metaflow_agents.history.plan import Commit
@@ -52,14 +53,14 @@ class Packer:
 
     def add(self, made: ShaFile) -> ObjectID:
         """An object; its id (40 hexadecimal digits)."""
-        name = made.id
+        # Serialized, hashed and compressed in one piece: `made.id` and dulwich's own writer go over it five times.
+        data = made.as_raw_string()
+        name = ObjectID(hashlib.sha1(object_header(made.type_num, len(data)) + data).hexdigest().encode())
         if name not in self._known and name not in self._entries:
             if self._file is None:
                 self._file = open(self._pack, "wb")
                 self._file.write(b"".join(pack_header_chunks(0)))           # how many there are is known at the end
-            offset = self._file.tell()
-            check = write_pack_object(self._file.write, made.type_num, made.as_raw_chunks(), SHA1, compression_level=_LEVEL)
-            self._entries[name] = offset, check
+            self._entries[name] = self._file.tell(), write_object(self._file.write, made.type_num, data)
         return name
 
     def finish(self) -> int:
@@ -164,6 +165,13 @@ class Chain:
             folder, _, name = folder.rpartition("/")
             if self._folders.get(folder, {}).get(name.encode(), (FOLDER, b""))[0] == FILE:
                 raise RunError(f"`{_joined(folder, name.encode())}` can't be a file and the folder of `{path}`")
+
+
+def write_object(to: Callable[[bytes], int], kind: int, data: bytes) -> int:
+    """Writes one object as a pack holds it. Returns the CRC-32 of that."""
+    packed = bytes(pack_object_header(kind, None, len(data), SHA1)) + zlib.compress(data, _LEVEL)
+    to(packed)
+    return zlib.crc32(packed)
 
 
 def _joined(folder: str, name: bytes) -> str:
