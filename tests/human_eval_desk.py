@@ -92,7 +92,8 @@ class Staff:
 
     def _design_system(self, problem: Problem, _: str) -> dict[str, Any]:
         function = {"signature": problem.signature, "does": problem.prompt}
-        return {"package": PACKAGE, "approach": "One file.", "data": [], "dependencies": [], "scripts": [], "flows": [], "files": [
+        return {"package": PACKAGE, "approach": "One file.", "data": [], "dependencies": [], "scripts": [], "flows": [],
+                "files": [
             {"path": EMPTY, "purpose": "marks the package", "uses": [], "covers": [], "interface": []},
             {"path": MODULE, "purpose": "the function", "uses": [], "covers": ["R1"], "interface": [function]}]}
 

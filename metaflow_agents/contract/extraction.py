@@ -24,7 +24,8 @@ def extract(files: Mapping[str, str], package: str) -> dict[str, Any]:
     modules = [module_of(path, ast.parse(text)) for path, text in sorted(files.items()) if path.endswith(".py")]
     repository = Repository(modules)
     return {
-        "package": package, "approach": f"What the files of `{package}` offer.", "data": [], "dependencies": [], "scripts": [], "flows": [],
+        "package": package, "approach": f"What the files of `{package}` offer.", "data": [], "dependencies": [], "scripts": [],
+        "flows": [],
         "files": [{"path": module.path, "purpose": _told(module.tree), "uses": sorted(_uses(repository, module)), "covers": [],
                    "interface": list(_interface(module))} for module in modules],
     }

@@ -26,7 +26,7 @@ def histories(text: str, *, template: bool = False) -> frozenset[str]:
 
 @lru_cache(maxsize=4096)
 def named_paths(template: str) -> frozenset[tuple[str, ...]]:
-    """What a template names, part by part: `("design", "package")` where it says `design.package`, `("design",)` for the whole."""
+    """What a template names, part by part: `("design", "package")` for `design.package`, `("design",)` for the whole."""
     if "{" not in template:
         return frozenset()
     names = analyse_template(template, {}).names
