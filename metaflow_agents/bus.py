@@ -153,6 +153,9 @@ class _Audience:
         self._all: list[Subscription[Any]] = []
         self._of: dict[type[Any], list[Subscription[Any]]] = {}
 
+    def __len__(self) -> int:
+        return len(self._all)
+
     def add(self, subscription: Subscription[Any]) -> None:
         self._all.append(subscription)
         self._of.clear()

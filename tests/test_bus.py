@@ -151,7 +151,7 @@ async def test_subscriptions_close_as_context_managers(bus: Bus) -> None:
     for subscription in (one, two):
         with pytest.raises(StopAsyncIteration):
             await subscription.get()
-    assert bus._subscriptions == []
+    assert len(bus._subscriptions) == 0
 
 
 async def test_a_cancelled_get_loses_nothing(bus: Bus) -> None:

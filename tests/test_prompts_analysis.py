@@ -263,7 +263,7 @@ def test_views_have_the_fields_that_their_shapes_have() -> None:
 
 def test_package_templates_are_clean_and_say_what_matters() -> None:
     anything = dict.fromkeys(("name", "kind", "description", "schema", "rules", "patterns", "revises", "key", "reads", "item", "prior",
-                              "task", "output_format", "faults", "left", "role", "step", "part"), Shape.any())
+                              "prior_files", "task", "output_format", "faults", "left", "role", "step", "part"), Shape.any())
     for name in ("material", "activation", "output_format", "repair", "role", "chain_of_thought"):
         assert analyse_template(package_template(name), anything).findings == ()
 
@@ -287,7 +287,7 @@ def test_activation() -> None:
              {"name": "source", "kind": "files", "description": "", "value": FilesView.of({"a.py": "x = 1\n"}, ["c.py"])},
              {"name": "notes", "kind": "text", "description": "", "value": None}]
     scope = {"reads": reads, "item": {"name": "file", "key": "b.py", "value": {"path": "b.py"}}, "prior": {"a.py": "made"},
-             "task": "Write it.\n"}
+             "prior_files": False, "task": "Write it.\n"}
     text = render(package_template("material"), scope) + render(package_template("activation"), scope)
     assert text == render(package_template("material"), scope) + render(package_template("activation"), scope)
     parts = ['<artifact name="prd" kind="data">\n(what to build)\n{\n  "title": "é {{ x }}"\n}\n</artifact>', "a.py\n```\nx = 1\n```",
@@ -295,7 +295,7 @@ def test_activation() -> None:
              '<item name="file">', "# Your task\n\nWrite it.\n"]
     at = [text.index(part) for part in parts]
     assert at == sorted(at), "what changes least stands first"
-    assert render(package_template("material"), {"reads": [], "prior": None}).strip() == ""
+    assert render(package_template("material"), {"reads": [], "prior": None, "prior_files": False}).strip() == ""
     assert render(package_template("activation"), {"item": None, "task": ""}) == ""
 
 

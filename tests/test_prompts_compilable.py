@@ -20,6 +20,7 @@ PIECES = [
     "text", "{{ a }}", "{{ a.b[0] | upper }}", "{{ 'x' if a > 1 and not b else a ~ 2 }}", "{% if a is defined %}", "{% elif b %}",
     "{% else %}", "{% endif %}", "{% for x in a %}", "{% for x, loop in a if x %}", "{% for x in a recursive %}", "{% endfor %}",
     "{{ loop.index }}", "{% set x = 1 %}", "{% block c %}", "{% endblock %}", "{% macro m(x) %}", "{% endmacro %}", "{{ m(*a) }}",
+    "{% macro m(x, x) %}", "{% macro n(x, y='1') %}", "{{ n(1, y=2) }}", "{{ n(y=1, y=2) }}", "{% set x, y = a %}", "{% set loop = a %}",
     "{{ a | join(*b) }}", "{{ a | join(', ') }}", "{% include 'x' %}", "{{ a[1:2] }}", "{{ [1, {'k': 2}] }}", "{{ a == b < 3 }}"]
 
 
@@ -34,7 +35,8 @@ def test_what_surely_compiles_compiles(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", [
-    "{% for x, loop in a %}{% endfor %}", "{% for x in a recursive %}{% endfor %}", "{{ a | join(*b) }}", "{% set x = 1 %}",
+    "{% for x, loop in a %}{% endfor %}", "{% for x in a recursive %}{% endfor %}", "{{ a | join(*b) }}", "{% set loop = 1 %}",
+    "{% macro m(x, x) %}{% endmacro %}", "{% macro m(caller) %}{% endmacro %}", "{{ a | join(d='', d='') }}", "{{ m(*a) }}",
     "{% for x in a %}" * 9 + "{% endfor %}" * 9, "{% if a %}" * 30 + "{% endif %}" * 30, "{{ " + "-" * 40 + "1 }}",
     "{% block c %}{% endblock %}"])
 def test_what_might_not_is_compiled(text: str) -> None:
