@@ -48,6 +48,10 @@ FINE: dict[str, str] = {
     "text as annotation": "def f(a: 'Later') -> 'Later': ...\nclass Later: ...",
     "an object's subclass": "from app.store import Store\ndef f(store: Store): return store.flush()",
     "asked what it is": "from app.store import Store\ndef f(store: Store):\n    if hasattr(store, 'x'): return store.x",
+    "given away": "def more(cls, name): setattr(cls, name, 1)\nclass A:\n    def m(self): return self.x\nmore(A, 'x')\nA().m()",
+    "made by nobody here": "class Mixin:\n    def m(self): return self.given_by_others",
+    "for another system": "import sys\nif sys.platform == 'java':\n    import java",
+    "names of an enumeration": "import enum\n@enum.global_enum\nclass E(enum.Enum):\n    RED = 1\nprint(RED)",
     "set from outside": "from app.store import Store\ndef f(store: Store):\n    store.more = 1\n    return store.more",
     "standard library": "import os.path, sys, tomllib\nfrom collections.abc import Mapping",
     "global": "def f():\n    global seen\n    seen = 1\nprint(seen)",
@@ -86,7 +90,7 @@ WRONG: dict[str, tuple[str, str]] = {
         "objects of `Store` (app/store.py) have no `remove`",
     ),
     "an attribute of self": (
-        "class A:\n    def __init__(self): self.size = 1\n    def m(self): return self.sise",
+        "class A:\n    def __init__(self): self.size = 1\n    def m(self): return self.sise\nA()",
         "`self.sise`: objects of `A` (app/a.py) have no `sise`; did you mean `size`?",
     ),
     "an argument too many": (

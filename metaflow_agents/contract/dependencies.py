@@ -10,11 +10,11 @@ from importlib.metadata import packages_distributions
 
 from metaflow_agents.contract.fault import Fault, listed
 from metaflow_agents.contract.module import Module
-from metaflow_agents.contract.names import catches_import, is_typing_test
+from metaflow_agents.contract.names import asks_machine, catches_import, is_typing_test
 from metaflow_agents.contract.repository import Repository
 
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*([^;]*)(;.*)?")
-_STANDARD = sys.stdlib_module_names | {"annotationlib", "compression"}
+_STANDARD = sys.stdlib_module_names | {"annotationlib", "compression", "__main__"}
 """With those that came after Python 3.11: who imports them looks at the version first."""
 _IRREGULAR = {
     "pyyaml": "yaml",
@@ -116,7 +116,7 @@ def _executed(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
             yield node
         elif isinstance(node, ast.If) and is_typing_test(node.test):
             ends.extend(node.orelse)
-        elif isinstance(node, ast.expr):
+        elif isinstance(node, ast.expr) or (isinstance(node, ast.If) and asks_machine(node.test)):
             continue
         elif isinstance(node, ast.Try | ast.TryStar) and catches_import(node):
             ends.extend([*node.orelse, *node.finalbody])  # a handler's own import is the other way to do it: it is trusted too

@@ -52,7 +52,14 @@ class Instances:
         places = [*node.args.posonlyargs, *node.args.args]
         if not places or places[0].arg != name or nature(node) not in ("function", "property") or node.name in ("__new__",):
             return None
-        return self._place.module.classes.get(above.node) if isinstance(above.node, ast.ClassDef) else None
+        cls = self._place.module.classes.get(above.node) if isinstance(above.node, ast.ClassDef) else None
+        return cls if cls is not None and self._is_made(cls) else None
+
+    def _is_made(self, cls: Class) -> bool:
+        """Whether the repository makes objects of a class itself. One that only others inherit from has what they give it."""
+        makes_itself = any(last_name(node.func) == "cls" for node in ast.walk(cls.node) if isinstance(node, ast.Call))
+        family = (cls, *self._repository.heirs.get(cls, ()))
+        return makes_itself or any(one.node.name in self._repository.called for one in family)
 
     def _made(self, node: ast.Call) -> Class | None:
         found = self._place.expression(node.func)

@@ -58,6 +58,8 @@ class Module:
                 return True
             if isinstance(node, ast.Attribute) and node.attr == "modules" and last_name(node.value) == "sys":
                 return True
+            if isinstance(node, ast.ClassDef) and any(last_name(one) == "global_enum" for one in node.decorator_list):
+                return True
             namespaces += _is_namespace(node) - sum(map(_is_namespace, _read_only(node)))
         return namespaces > 0                                # a `globals()` that is more than read
 
@@ -129,6 +131,8 @@ class Class:
     node: ast.ClassDef
     extra: set[str] = field(default_factory=set)
     """Attributes that statements outside of the class give it."""
+    given_away: bool = False
+    """Whether its module hands it to a function, which may give it more."""
 
     @cached_property
     def members(self) -> dict[str, list[Binding]]:

@@ -67,6 +67,12 @@ def is_typing_test(test: ast.expr) -> bool:
         isinstance(test, ast.Attribute) and test.attr == "TYPE_CHECKING")
 
 
+def asks_machine(test: ast.expr) -> bool:
+    """Whether a condition asks which Python or which system it runs on: what holds there may not hold here."""
+    return any(isinstance(one, ast.Attribute) and one.attr in ("version_info", "platform", "name", "implementation", "hexversion")
+               and last_name(one.value) in ("sys", "os", "implementation") for one in ast.walk(test))
+
+
 def catches_import(node: ast.stmt) -> bool:
     """Whether a `try` outlives an import that fails."""
     return isinstance(node, ast.Try | ast.TryStar) and _catches(node, _IMPORT_FAULTS)

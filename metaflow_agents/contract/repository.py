@@ -124,6 +124,7 @@ class Repository:
         self.roots = {name.partition(".")[0] for name in every}
         self._lineages: dict[Class, Lineage] = {}
         self._open: dict[Module, bool] = {}
+        self._note_given_away()
         self._note_outer_attributes()
 
     # --- modules
@@ -282,7 +283,7 @@ class Repository:
 
     def _traced(self, cls: Class) -> Lineage:
         orders: list[list[Class]] = []
-        builtin, outside, whole = list[type](), list[str](), not cls.dynamic
+        builtin, outside, whole = list[type](), list[str](), not cls.dynamic and not cls.given_away
         for base in cls.node.bases:
             found = self.expression(cls.module, base)
             whole = whole and len(found) == 1 and found[0].means in ("class", "outside")
@@ -332,15 +333,28 @@ class Repository:
                         found.add(named.value)
         return frozenset(found)
 
+    @cached_property
+    def called(self) -> frozenset[str]:
+        """The last names of all that is called somewhere: a class that is not among them is made by others, or inherited from."""
+        every = (node for module in self.modules.values() for node in module.nodes)
+        return frozenset(last_name(node.func) for node in every if isinstance(node, ast.Call))
+
+    def _note_given_away(self) -> None:
+        """`add_to(Name)` at the level of a module may give a class what its own text does not show."""
+        for module in self.modules.values():
+            calls = [one.value for one in module.tree.body if isinstance(one, ast.Expr) and isinstance(one.value, ast.Call)]
+            for argument in (argument for call in calls for argument in call.args if isinstance(argument, ast.Name)):
+                for found in self.expression(module, argument):
+                    if found.cls is not None:
+                        found.cls.given_away = True
+
     def _note_outer_attributes(self) -> None:
         """`Name.attribute = …` outside of a class gives a module or a class what its own text does not show."""
         for module in self.modules.values():
             for node in module.nodes:
                 if not (isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name)):
                     continue
-                if node.value.id not in module.names:
-                    continue
-                for base in self.expression(module, node.value):
+                for base in self.expression(module, node.value) if node.value.id in module.names else ():
                     if base.cls is not None:
                         base.cls.extra.add(node.attr)
                     elif base.module is not None and base.means == "module":

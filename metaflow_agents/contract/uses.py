@@ -13,7 +13,7 @@ from metaflow_agents.contract.callables import constructor, nature, prevailing, 
 from metaflow_agents.contract.fault import Blamed, Fault, there_is
 from metaflow_agents.contract.instances import Instances
 from metaflow_agents.contract.module import Module
-from metaflow_agents.contract.names import catches_import, catches_names, is_typing_test, last_name
+from metaflow_agents.contract.names import asks_machine, catches_import, catches_names, is_typing_test
 from metaflow_agents.contract.repository import MISSING, Found, Repository
 from metaflow_agents.contract.scopes import Place, Scope, class_scopes, comprehension_scope, function_scope
 from metaflow_agents.contract.signature import Signature, unbindable
@@ -167,7 +167,7 @@ class Uses:
 
     def _if(self, node: ast.If) -> None:
         self._visit(node.test)
-        machine = _asks_machine(node.test)
+        machine = asks_machine(node.test)
         self._trusting(lambda: self._statements(node.body), typing=is_typing_test(node.test), names=machine, imports=machine)
         self._trusting(lambda: self._statements(node.orelse), names=machine, imports=machine)
 
@@ -342,12 +342,6 @@ class Uses:
         if not through_object and signature is not None and not _is_bound_on_class(binding.node):
             signature = signature_of(binding.node)            # `Class.method(object, …)`
         return signature, name
-
-
-def _asks_machine(test: ast.expr) -> bool:
-    """Whether a condition asks which Python or which system it runs on: what holds there may not hold here."""
-    return any(isinstance(one, ast.Attribute) and one.attr in ("version_info", "platform", "name", "implementation", "hexversion")
-               and last_name(one.value) in ("sys", "os", "implementation") for one in ast.walk(test))
 
 
 def _asked_for(module: Module) -> Iterator[str]:
