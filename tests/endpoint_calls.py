@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
 from metaflow_agents.models.endpoint import Endpoint, endpoint_model
 from metaflow_agents.models.faults import CallFailed
+from metaflow_agents.models.limits import Admission, Limiters
 from metaflow_agents.models.port import ModelRequest, Reply, Traits
 from metaflow_agents.schema.sop import EndpointModel
 
@@ -32,6 +34,15 @@ async def called(model: Any, request: ModelRequest) -> Reply | CallFailed:
         return failed
     assert reply.tokens <= worst
     return reply
+
+
+class Unpaced(Limiters):
+    """Limits that no refusal teaches anything: for servers that refuse by chance, and never mean the rate."""
+
+    @asynccontextmanager
+    async def admitted(self, endpoint: str | None, tokens: int) -> AsyncIterator[Admission]:
+        """At once."""
+        yield Admission()
 
 
 class Watched:

@@ -22,7 +22,11 @@ SOP = """
     steps:
       think: {role: ann, needs: [topic], makes: plan}
       write: {role: bob, needs: [plan, topic], makes: text, task: "TASK"}
-      lay: {role: bob, needs: [plan], foreach: {in: plan.parts, as: part, key: part.name, after: AFTER}, makes: {files: "{{ part.name }}"}}
+      lay:
+        role: bob
+        needs: [plan]
+        foreach: {in: plan.parts, as: part, key: part.name, after: AFTER}
+        makes: {files: "{{ part.name }}"}
 """
 PLAN = {"title": "Tea", "parts": [{"name": "a.py"}, {"name": "b.py"}], "kinds": {"one": "x"}}
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from company_desk import IDEA, Staff
-from endpoint_calls import Watched, model_at
+from endpoint_calls import Unpaced, Watched, model_at
 from openai_server import Chances, OpenAIServer
 
 from metaflow_agents import start
@@ -41,6 +41,7 @@ class Content:
 @pytest.fixture(autouse=True)
 def _content_and_hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("metaflow_agents.opening.choose", lambda *_, **__: Content())
+    monkeypatch.setattr("metaflow_agents.runs.Limiters", Unpaced)
     monkeypatch.setattr("metaflow_agents.models.caller.Patience", lambda: Patience(tries=8, first=0.0))
 
 

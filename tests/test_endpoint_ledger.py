@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endpoint_calls import Watched, model_at, request_for
+from endpoint_calls import Unpaced, Watched, model_at, request_for
 from openai_server import Chances, OpenAIServer
 from scripted import write
 
@@ -41,6 +41,7 @@ FORMATS = (("strict", "schema", "json"), ("json",), ())
 
 @pytest.fixture(autouse=True)
 def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("metaflow_agents.runs.Limiters", Unpaced)
     monkeypatch.setattr("metaflow_agents.models.caller.Patience", lambda: Patience(tries=8, first=0.0))
 
 

@@ -20,7 +20,8 @@ PIECES = [
     "text", "{{ a }}", "{{ a.b[0] | upper }}", "{{ 'x' if a > 1 and not b else a ~ 2 }}", "{% if a is defined %}", "{% elif b %}",
     "{% else %}", "{% endif %}", "{% for x in a %}", "{% for x, loop in a if x %}", "{% for x in a recursive %}", "{% endfor %}",
     "{{ loop.index }}", "{% set x = 1 %}", "{% block c %}", "{% endblock %}", "{% macro m(x) %}", "{% endmacro %}", "{{ m(*a) }}",
-    "{% macro m(x, x) %}", "{% macro n(x, y='1') %}", "{{ n(1, y=2) }}", "{{ n(y=1, y=2) }}", "{% set x, y = a %}", "{% set loop = a %}",
+    "{% macro m(x, x) %}", "{% macro n(x, y='1') %}", "{{ n(1, y=2) }}", "{{ n(y=1, y=2) }}", "{% set x, y = a %}",
+    "{% set loop = a %}",
     "{{ a | join(*b) }}", "{{ a | join(', ') }}", "{% include 'x' %}", "{{ a[1:2] }}", "{{ [1, {'k': 2}] }}", "{{ a == b < 3 }}"]
 
 
