@@ -162,9 +162,12 @@ def refuse_unknown_models(sop: SOP, models: Iterable[str]) -> None:
             raise UsageError(f"no step and no role asks for a model `{name}`: {did_you_mean(name, used)}")
 
 
-def limits(sop: SOP, settings: Settings) -> Limits:
+def limits(sop: SOP, settings: Settings, models: Models) -> Limits:
     """What the run's endpoints allow: each limit as the SOP says it, or else the user's configuration."""
-    own, configured = sop.limits or Limits(), load_configuration(settings.configuration).limits or Limits()
+    own = sop.limits or Limits()
+    if not models.has_endpoints:
+        return own
+    configured = load_configuration(settings.configuration).limits or Limits()
     return configured.model_copy(update=own.model_dump(exclude_none=True))
 
 

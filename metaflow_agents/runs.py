@@ -379,7 +379,8 @@ def start(
     versions = {**payloads, **initial_versions(program, blobs, load)}
     first = Committed(versions=tuple(Version(artifact=a, number=1, payload=p) for a, p in versions.items()))
     options = Options(models=resolved.models, sandbox=confining, folders=folders, given=dict(given or {}),
-                      earlier=_earlier(home, from_run), limiters=Limiters(limits(program.sop, settings)), settings=settings)
+                      earlier=_earlier(home, from_run), limiters=Limiters(limits(program.sop, settings, resolved.models)),
+                      settings=settings)
 
     def journal() -> Journal:
         return Journal.in_memory() if home is None else _created(home, label, chosen=name is not None)
@@ -447,7 +448,8 @@ def go_on(
         blobs = sources_of(loaded) if loaded is not None and told else {}
         left = opened.reused_from if opened.reused_from in run_names(home) else None        # or it was removed since
         options = Options(models=resolved.models, sandbox=confining, folders=folders, given=given, earlier=_earlier(home, left),
-                          reask=reask, limiters=Limiters(limits(program.sop, settings)), settings=settings)
+                          reask=reask, limiters=Limiters(limits(program.sop, settings, resolved.models)),
+                          settings=settings)
     except BaseException:
         journal.__exit__()
         raise

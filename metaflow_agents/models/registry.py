@@ -11,7 +11,7 @@ from typing import Any
 from metaflow_agents.errors import ModelMissing, UsageError
 from metaflow_agents.models import ways
 from metaflow_agents.models.dry import DryModel
-from metaflow_agents.models.port import Model, ModelRequest
+from metaflow_agents.models.port import Model, ModelRequest, traits
 from metaflow_agents.models.python import PythonModel, load_function
 from metaflow_agents.schema.endpoint import faults, url_fault
 from metaflow_agents.schema.model import fingerprint
@@ -58,6 +58,12 @@ class Models:
     def at_terminal(self) -> bool:
         """Whether one of them asks the person at this terminal, who can't look at a board then."""
         return any(getattr(model, "at_terminal", False) for model in (self._everybody, *self._named.values()))
+
+    @property
+    def has_endpoints(self) -> bool:
+        """Whether any of them is asked over the wire."""
+        everyone = (*self._named.values(), *([] if self._everybody is None else [self._everybody]))
+        return any(traits(model).endpoint is not None for model in everyone)
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+_ENDING = 16                # processes and threads that may be about to end at once
 _PAUSE = 0.05               # seconds between two looks at the processes
 _DISK_PAUSE = 0.25          # and at the disk; longer where a look takes long, so that it costs a twentieth at most
 _DISK_SHARE = 20
@@ -89,7 +90,9 @@ class Watchdog:
         for pid in pids:
             taken, threads = _status(pid)
             memory, tasks = memory + taken, tasks + threads
-        if tasks > self._limits.processes + 1:              # and the first process, which is not the command's
+        # Besides the first process, which is not the command's: where the kernel counts it refuses at the limit, and those that
+        # are just ending still show here.
+        if tasks > self._limits.processes + (_ENDING if _kernel() >= (5, 14) else 1):
             return f"it had more than {self._limits.processes:,} processes and threads at once"
         if memory > self._limits.memory and sum(map(_share, pids)) > self._limits.memory:
             return f"it took more than {self._limits.memory // _MB:,} MB of memory"
