@@ -116,8 +116,10 @@ def test_ci_runs_the_command_that_the_readme_gives() -> None:
     assert script, "CI reads the command out of the README"
     found = subprocess.run(["bash", "-c", script[1]], cwd=TOP, capture_output=True, text=True, check=True).stdout.splitlines()
     assert len(found) == 1
-    assert found[0].endswith("python -m pytest")
-    assert found[0] in README
+    assert found == ["bash .ci/test"] and found[0] in README
+    for name in ("setup", "start", "test"):
+        subprocess.run(["bash", "-n", str(TOP / ".ci" / name)], check=True)
+    assert re.search(r"^exec .*python\" -m pytest", (TOP / ".ci/test").read_text(encoding="utf-8"), re.MULTILINE)
 
 
 def test_ci_is_an_executable_script_that_stops_at_the_first_failure() -> None:
