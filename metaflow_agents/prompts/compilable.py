@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jinja2 import nodes
 
-_DEEPEST = 20                       # far below what Python's own parser, and its limit of 20 nested loops, would refuse
+_DEEPEST = 32                       # far below what Python's own parser, and its limit of 20 nested loops, would refuse
 _LOOPS = 8
 _PLAIN = frozenset({
     nodes.Template, nodes.Output, nodes.TemplateData, nodes.Name, nodes.Const, nodes.Getattr, nodes.Getitem, nodes.If, nodes.For,
