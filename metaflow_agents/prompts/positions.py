@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from jinja2 import nodes
@@ -64,8 +65,9 @@ def read_expression(text: str) -> nodes.Expr:
     return tree
 
 
+@lru_cache(maxsize=256)
 def read_template(text: str) -> nodes.Template:
-    """The tree of a template with places. Raises one of `running.UNREADABLE`."""
+    """The tree of a template with places, which nobody changes: it is kept. Raises one of `running.UNREADABLE`."""
     check_size(text)
     tree = _PLACING._parse(text, None, None)
     size(tree)
