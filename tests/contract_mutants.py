@@ -316,7 +316,10 @@ def _makes_names(tree: ast.AST) -> bool:
 
 
 def _set_by_methods(node: ast.ClassDef) -> set[str]:
-    return {one.attr for one in ast.walk(node) if isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Store)}
+    """`self.x = …`, and `object.__setattr__(self, "x", …)` of what is frozen."""
+    found = {one.attr for one in ast.walk(node) if isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Store)}
+    calls = [one for one in ast.walk(node) if isinstance(one, ast.Call) and _name(one.func) in ("setattr", "__setattr__")]
+    return found | {str(one.value) for call in calls for one in call.args[:2] if isinstance(one, ast.Constant)}
 
 
 def _binds(node: ast.stmt) -> str:
