@@ -65,6 +65,13 @@ class _Maker:
     def __init__(self, source: Mapping[str, str], packaging: Mapping[str, str] | None, design: Mapping[str, Any]) -> None:
         self.source, self.packaging, self.design = source, packaging, design
         self.trees = {path: ast.parse(text) for path, text in source.items() if path.endswith(".py")}
+        # What another file assigns to an attribute of a module may be anything.
+        self.given = {
+            node.attr
+            for tree in self.trees.values()
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and getattr(node.value, "id", "self") != "self"
+        }
         self.entries = {path: entries for path, entries in interfaces(design).items() if path in self.trees}
 
     def _whole(self, kind: str, path: str, thing: str, source: Mapping[str, str], packaging: Mapping[str, str] | None) -> Plan:
@@ -94,7 +101,7 @@ class _Maker:
     def _of_entry(self, path: str, entry: Declared) -> Iterator[Plan]:
         name = entry.binding.name
         at = _only(self.trees[path].body, name)
-        if at is None or _makes_names(self.trees[path]) or not _has_value(self.trees[path].body[at]):
+        if at is None or name in self.given or _makes_names(self.trees[path]) or not _has_value(self.trees[path].body[at]):
             return
         yield from self._gone(path, name, (), at)
         node = self.trees[path].body[at]
@@ -309,7 +316,10 @@ def _makes_names(tree: ast.AST) -> bool:
 
 
 def _set_by_methods(node: ast.ClassDef) -> set[str]:
-    return {one.attr for one in ast.walk(node) if isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Store)}
+    """`self.x = …`, and `object.__setattr__(self, "x", …)` of what is frozen."""
+    found = {one.attr for one in ast.walk(node) if isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Store)}
+    calls = [one for one in ast.walk(node) if isinstance(one, ast.Call) and _name(one.func) in ("setattr", "__setattr__")]
+    return found | {str(one.value) for call in calls for one in call.args[:2] if isinstance(one, ast.Constant)}
 
 
 def _binds(node: ast.stmt) -> str:

@@ -55,9 +55,11 @@ def caught(name: str, most: int, folder: Path) -> tuple[Counter[str], list[str]]
     design = {**extract(one.files, one.package), "dependencies": one.dependencies}
     every = plans(one.files, None, design)
     chosen = [mutant for plan in every[:: max(len(every) // most, 1)][:most] if (mutant := plan.build()) is not None]
+    # Optional dependencies are not installed here: of what they bring, nothing would be known.
+    environment = Environment({dependency["name"]: [dependency["name"]] for dependency in one.dependencies})
     kinds, survivors = Counter[str](), []
     for mutant in chosen:
-        if told(mutant, verified(mutant.source, None, design, Environment())["faults"]):
+        if told(mutant, verified(mutant.source, None, design, environment)["faults"]):
             kinds[mutant.kind] += 1
         elif mutant.kind != "circular import" or failing_imports(mutant.source, folder / str(len(survivors) + kinds.total())):
             survivors.append(mutant.name)  # a circle that Python has no trouble with is no mutant

@@ -20,6 +20,7 @@ class Instances:
     def __init__(self, place: Place) -> None:
         self._place, self._repository = place, place.repository
         self._narrowed: dict[ast.AST, frozenset[str]] = {}
+        self._made_here: dict[Class, bool] = {}
 
     def of(self, node: ast.expr) -> Class | None:
         """The class that an expression's value is an object of (or of a class that inherits from it)."""
@@ -57,9 +58,11 @@ class Instances:
 
     def _is_made(self, cls: Class) -> bool:
         """Whether the repository makes objects of a class itself. One that only others inherit from has what they give it."""
-        makes_itself = any(last_name(node.func) == "cls" for node in ast.walk(cls.node) if isinstance(node, ast.Call))
-        family = (cls, *self._repository.heirs.get(cls, ()))
-        return makes_itself or any(one.node.name in self._repository.called for one in family)
+        if cls not in self._made_here:
+            family = (cls, *self._repository.heirs.get(cls, ()))
+            self._made_here[cls] = any(one.node.name in self._repository.called for one in family) or any(
+                last_name(node.func) == "cls" for node in ast.walk(cls.node) if isinstance(node, ast.Call))
+        return self._made_here[cls]
 
     def _made(self, node: ast.Call) -> Class | None:
         found = self._place.expression(node.func)
