@@ -262,3 +262,19 @@ def test_each_sees_exactly_its_topics(publishers: list[Any], subscribers: list[d
 
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(main(folder))
+
+
+async def test_what_is_handed_over_is_heard_before_it_is_on_disk_by_who_asks_for_that(tmp_path: Path) -> None:
+    async with Journal.create(tmp_path / "run.db") as journal:
+        bus = Bus(journal)
+        early, late = bus.handed(Committed), bus.events(Committed)
+        bus.post(Sent(sender="a", payload="p"), Committed())
+        assert early.queued == 1 and late.queued == 0 and journal.last == 0
+        assert (await early.get())[0] == 2
+        assert (await late.get())[0] == 2 and journal.last == 2
+        early.close()
+        bus.post(Committed())
+        assert early.queued == 0
+        await bus.sync()
+        assert journal.last == 3 and late.queued == 1
+        bus.close()

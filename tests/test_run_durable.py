@@ -1,0 +1,50 @@
+"""Nothing acts outside of the process on what is not on disk yet: see docs/decisions/0014."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from metaflow_agents import ModelRequest, run
+from metaflow_agents.journal.journal import Journal
+
+SOP = """\
+sop: ahead
+inputs: {topic: string}
+roles: {writer: {profile: You write.}}
+artifacts: {first: {}, second: {}, seen: {schema: [string]}, last: {}}
+steps:
+  begin: {value: "topic ~ '!'", needs: [topic], makes: first}
+  write: {role: writer, needs: [first], makes: second}
+  look: {call: "looking:look", needs: [second], makes: seen}
+  finish: {role: writer, needs: [seen], makes: last}
+outputs: [seen, last]
+"""
+LOOKING = """\
+from pathlib import Path
+from metaflow_agents.journal.journal import Journal
+
+def look():
+    with Journal.read(Path({journal!r})) as journal:
+        return [f"{{event.kind}} {{getattr(event, 'step', None) or getattr(event, 'firing', None) or ''}}".strip()
+                for _, event in journal.events()]
+"""
+
+
+async def test_who_acts_outside_finds_all_that_it_acts_on_on_disk(tmp_path: Path) -> None:
+    path = tmp_path / "runs/.journals/r.db"
+    (tmp_path / "ahead.yaml").write_text(SOP)
+    (tmp_path / "looking.py").write_text(LOOKING.format(journal=str(path)))
+    asked: dict[str, list[str]] = {}
+
+    async def model(request: ModelRequest) -> Any:
+        with Journal.read(path) as journal:
+            asked[request.step] = [event.kind for _, event in journal.events()]
+        return "text"
+
+    result = await run(tmp_path / "ahead.yaml", topic="tea", model=model, workspace=tmp_path / "runs", name="r")
+    assert result.ok, result.reason
+    begun = ["run_opened", "committed", "fired", "finished", "committed", "fired", "reserved"]
+    assert asked["write"] == begun
+    assert result["seen"][-3:] == ["finished", "committed write@1", "fired look"], "the function's own firing, and all before it"
+    assert asked["finish"][-4:] == ["finished", "committed", "fired", "reserved"]
