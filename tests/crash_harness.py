@@ -229,6 +229,7 @@ def kill_at(number: int, phase: str, home: Path) -> None:
     def starting(*arguments: Any, **options: Any) -> Any:
         process = start_process(*arguments, **options)
         if dies():
+            process.send_signal(signal.SIGSTOP)     # until it was seen to have outlived the run: most end within a millisecond
             die()
         return process
 
@@ -368,7 +369,10 @@ def die_and_fork(home: Path, number: int, reference: Facts, seed: int) -> dict[s
 def _life(home: Path, kill: tuple[int, str] | None, chance: random.Random) -> Life:
     before = len(called(home))
     code = forked(home, lambda: live(home, kill))
-    life = Life(code, set(called(home)[before:]), len(marked(home)))
+    survivors = marked(home)
+    for command in survivors:
+        os.kill(command, signal.SIGCONT)
+    life = Life(code, set(called(home)[before:]), len(survivors))
     if code == -signal.SIGKILL and kill is not None:
         if kill[1] == "torn":
             tear(home, chance)

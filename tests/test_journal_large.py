@@ -26,7 +26,7 @@ SHAPES: tuple[Shape, ...] = ("wide", "many", "deep")
 
 
 @pytest.mark.parametrize(("shape", "inputs"), [
-    ("wide", {"count": ACTIVATIONS}),
+    ("wide", {"count": ACTIVATIONS + 100}),     # at the last one the outputs, 50 MB, are read for the caller
     ("many", {"rounds": ACTIVATIONS // 100}),
     ("deep", {"rounds": ACTIVATIONS // 2, "filler": "x" * 100}),
     pytest.param("deep", {"rounds": ACTIVATIONS, "filler": "x" * CHARACTERS}, marks=pytest.mark.slow),

@@ -99,9 +99,11 @@ def test_a_bubblewrap_that_keeps_the_network_is_not_used(monkeypatch: pytest.Mon
 @pytest.mark.usefixtures("holding")
 def test_a_bubblewrap_that_shows_the_disk_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     laid_out = Bubblewrap._laid_out
-    shown = ["--bind", tempfile.gettempdir(), tempfile.gettempdir()]
-    monkeypatch.setattr(Bubblewrap, "_laid_out", lambda *given: [*laid_out(*given), *shown])
-    assert "reads files of this machine, it writes files of this machine" in bubblewrap_holds(None).why
+    with tempfile.TemporaryDirectory() as folder:       # of its own: this Python may lie in a closed folder of the usual one
+        Path(folder).chmod(0o755)
+        monkeypatch.setattr(tempfile, "tempdir", folder)
+        monkeypatch.setattr(Bubblewrap, "_laid_out", lambda *given: [*laid_out(*given), "--bind", folder, folder])
+        assert "reads files of this machine, it writes files of this machine" in bubblewrap_holds(None).why
 
 
 @pytest.mark.usefixtures("holding")
