@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
 from importlib.metadata import version as installed
@@ -40,6 +40,7 @@ from metaflow_agents.errors import (
 from metaflow_agents.inputs import read_inputs
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.values import Values
+from metaflow_agents.models.caller import Watch
 from metaflow_agents.models.limits import Limiters
 from metaflow_agents.models.python import load_function
 from metaflow_agents.models.registry import Given, resolve
@@ -162,6 +163,15 @@ class Run:
     def waiting(self) -> int:
         """How many calls wait at the moment for what their endpoint allows (`limits`)."""
         return 0 if self._options.limiters is None else self._options.limiters.waiting
+
+    def watch(self, hear: Watch) -> None:
+        """From its beginning the run streams answers where their models can; `hear` gets a call's key and each piece of text.
+
+        To be called before the run is entered. Raises UsageError.
+        """
+        if self._joined is not None:
+            raise UsageError("the run has begun: watch it before you enter it")
+        self._options = replace(self._options, watch=hear)
 
     async def events(self) -> AsyncIterator[Event]:
         """Every event of the run from its first, as it becomes durable, until the run rests."""

@@ -243,6 +243,22 @@ async def _no_done(server: OpenAIServer, asked: dict[str, Any], bill: Bill, out:
 
 
 @_fault(early=False)
+async def _slowly(server: OpenAIServer, asked: dict[str, Any], bill: Bill, out: Out, text: str) -> None:
+    """No fault: the last event of a stream comes a second after the others."""
+    bill.tokens_out, bill.told = len(text.encode()), True
+    if not asked.get("stream"):
+        out.body(200, _bytes(server, asked, bill, text))
+        return
+    out.start_stream()
+    *most, last = server.events(asked, text, "stop", bill)
+    for event in most:
+        out.event(event)
+    await asyncio.sleep(1)
+    out.event(last)
+    out.done()
+
+
+@_fault(early=False)
 async def _comments(server: OpenAIServer, asked: dict[str, Any], bill: Bill, out: Out, text: str) -> None:
     """A stream that is kept open, and says nothing."""
     out.start_stream()

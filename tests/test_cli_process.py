@@ -22,6 +22,7 @@ from pathlib import Path
 import pytest
 from cli_desk import SOP, environment, lay_out, sop
 from large_journal import Shape, make_large_journal
+from openai_server import OpenAIServer
 
 PATIENCE = 20.0
 
@@ -233,6 +234,23 @@ def test_the_live_view_shows_items_and_who_waits_for_whom(home: Path) -> None:
     assert seen.raw.count("\x1b[?25l") == seen.raw.count("\x1b[?25h") == 1, "the cursor comes back"
     ending = seen.screen[seen.screen.rindex("live: success"):]
     assert "in workspace/live/" in ending and "bind@1   book.md" in ending and "\x1b[32;1msuccess" in seen.raw
+
+
+def test_answers_are_streamed_where_somebody_looks(home: Path) -> None:
+    """On a terminal the board shows how an answer grows and its last words; elsewhere nothing is streamed."""
+    (home / "asked.yaml").write_text("sop: asked\nroles: {poet: {profile: You write.}}\nartifacts: {poem: {}}\n"
+                                     "steps: {sing: {role: poet, makes: poem, task: Sing.}}\noutputs: [poem]\n")
+    answer = "The moon\nis \x1b[2Jup. " * 20 + "And so to bed."
+    with OpenAIServer(lambda _: answer, plan=lambda _: "slowly").in_thread() as server:
+        environment = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "sk-none"}
+        seen = Terminal(home, "run", "asked.yaml", "--model", "openai:m", "--name", "watched", env=environment)
+        assert seen.ended() == 0, seen.screen
+        piped = sop(home, "run", "asked.yaml", "--model", "openai:m", "--name", "piped", env=environment)
+        assert piped.returncode == 0, piped.stderr
+        assert [bool(bill.request.get("stream")) for bill in server.bills] == [True, False]
+    assert re.search(r"● sing +\d\.\d s, 414 characters  .*is ␛\[2Jup\. And so to bed\.\n", seen.screen), seen.screen
+    assert "\x1b[2Jup" not in seen.raw
+    assert sop(home, "show", "watched", "poem").stdout == sop(home, "show", "piped", "poem").stdout == answer + "\n"
 
 
 def test_colours_stay_away_where_they_are_not_wanted(home: Path) -> None:

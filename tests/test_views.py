@@ -27,6 +27,7 @@ from metaflow_agents.views.board import Board, Row
 from metaflow_agents.views.graph import mermaid
 from metaflow_agents.views.minutes import minute
 from metaflow_agents.views.page import Page, columns, cut, safe, table
+from metaflow_agents.views.writing import Writing
 
 DESK = """
 sop: desk
@@ -56,7 +57,8 @@ class Desk:
 
     def __init__(self, program: Program, **budget: int) -> None:
         self.state = RunState()
-        self.board = Board(program, SOPGraph(program.sop), self.state, Budget(**budget))
+        self.writing = Writing()
+        self.board = Board(program, SOPGraph(program.sop), self.state, Budget(**budget), writing=self.writing)
         self.now, self._seq = 1000.0, 0
         self.tell(RunOpened(run="desk-1", sop="s", compiled="c", sources={}, entry="desk.yaml", models={"*": "dry"}),
                   Committed(versions=(Version(artifact="topic", number=1, payload="t"),)))
@@ -89,6 +91,22 @@ def test_the_board_tells_who_waits_for_whom(program: Program) -> None:
     desk.tell(Fired(step="plan_it", round=1, read={"topic": 1}))
     desk.now += 2.5
     assert desk.rows()["plan_it"] == ("running", "2.5 s")
+
+
+def test_the_board_tells_what_is_being_written(program: Program) -> None:
+    desk = Desk(program)
+    desk.tell(Fired(step="plan_it", round=1, read={"topic": 1}))
+    for call, text in (("turn.0", "a first answer"), ("turn.1", "x" * 1500), ("turn.1", ", and then\n  the \x1b[2Jend")):
+        desk.writing.hear(f"plan_it@1~0/{call}", text)
+
+    def line(width: int | None) -> str:
+        return next(line for line in desk.board.lines(Page(width), desk.now) if "plan_it" in line)
+
+    assert line(None).endswith("0.0 s, 1.5k characters  " + "x" * 38 + ", and then the ␛[2Jend")
+    assert line(64).endswith("0.0 s, 1.5k characters  xxxxx, and then the ␛[2Jend") and columns(line(64)) == 64
+    assert line(46).endswith("0.0 s, 1.5k characters")
+    desk.tell(Failed(activation="plan_it@1~0", error="no ink"))
+    assert line(None).endswith("0.0 s, attempt 2")
 
 
 def test_the_board_tells_items(program: Program) -> None:
@@ -266,7 +284,7 @@ def test_the_minutes_in_words(event: Event, told: str) -> None:
 
 
 def test_a_row_of_the_board_is_one_line() -> None:
-    line = Row("running", "a\nb", "c\x1b[2Jd", item=True).line(Page(width=40), 10)
+    line = Row("running", "a\nb", "c\x1b[2Jd", item=True).line(Page(width=40), 10, Writing())
     assert "\n" not in line and "\x1b" not in line and columns(line) <= 40
 
 

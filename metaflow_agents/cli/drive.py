@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 
 from metaflow_agents.assembly import run_budget
-from metaflow_agents.cli.faces import Face, face_for
+from metaflow_agents.cli.faces import Face, PlainFace, SilentFace, live_face, shows_board
 from metaflow_agents.cli.output import page, say, say_json
 from metaflow_agents.cli.told import telling
 from metaflow_agents.runs import Run, RunResult
@@ -21,6 +21,7 @@ from metaflow_agents.views.board import Board
 from metaflow_agents.views.cast import cast_lines
 from metaflow_agents.views.graph import readers
 from metaflow_agents.views.story import ending_lines
+from metaflow_agents.views.writing import Writing
 
 _KILLED = 130               # exit status of a process that was interrupted
 _TICK = 0.12                # seconds between two drawings of the board
@@ -39,14 +40,17 @@ def drive(run: Run, home: Path, *, json: bool) -> int:
 
 
 async def _driven(run: Run, json: bool) -> RunResult:
+    writing, board = Writing(), shows_board(json=json, spoken=run.at_terminal)
+    if board:
+        run.watch(writing.hear)                                # answers are streamed where somebody looks, and only there
     async with run as going:
         graph, state = SOPGraph(going.program.sop), going.journal.state
         if not json:
             say(cast_lines(going.program.sop, state.models, state.latest, page()))
-        face = face_for(json, going.at_terminal,
-                        lambda: Board(going.program, graph, state, run_budget(going.program, state.budget),
-                                      lambda: going.waiting),
-                        lambda: readers(graph))
+        face: Face = SilentFace() if json else PlainFace(readers(graph))
+        if board:
+            budget = run_budget(going.program, state.budget)
+            face = live_face(Board(going.program, graph, state, budget, lambda: going.waiting, writing))
         try:
             with _stopping(going, face):
                 return await _shown(going, face)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from metaflow_agents.cli.output import flush, page, say
@@ -110,16 +109,19 @@ class LiveFace:
         self._live.stop()
 
 
-def face_for(json: bool, spoken: bool, board: Callable[[], Board], read_by: Callable[[], dict[str, list[str]]]) -> Face:
-    """The face that fits where stdout goes; `spoken`: a person answers at the terminal, over which no board may be drawn."""
-    if json:
-        return SilentFace()
-    if spoken or not sys.stdout.isatty():
-        return PlainFace(read_by())
+def shows_board(*, json: bool, spoken: bool) -> bool:
+    """Whether stdout is a terminal on which a board is drawn; `spoken`: a person answers there, and is not drawn over."""
+    if json or spoken or not sys.stdout.isatty():
+        return False
+    from rich.console import Console
+
+    return not Console().is_dumb_terminal
+
+
+def live_face(board: Board) -> LiveFace:
+    """The board on this terminal."""
     from rich.console import Console
     from rich.live import Live
 
     console = Console(highlight=False, markup=False, emoji=False)
-    if console.is_dumb_terminal:
-        return PlainFace(read_by())
-    return LiveFace(board(), Live(console=console, auto_refresh=False, transient=True, vertical_overflow="crop"))
+    return LiveFace(board, Live(console=console, auto_refresh=False, transient=True, vertical_overflow="crop"))

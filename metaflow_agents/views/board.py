@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from metaflow_agents.journal.state import Firing, RunState
-from metaflow_agents.schema.event import Committed, Event, Failed, Fired, Observed, Reserved, RunEnded
+from metaflow_agents.schema.event import Committed, Event, Failed, Finished, Fired, Observed, Reserved, RunEnded
 from metaflow_agents.schema.keys import ActivationKey, parse_activation
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import Budget, Step
@@ -16,11 +16,14 @@ from metaflow_agents.sop.graph import SOPGraph, needed, reads, triggers
 from metaflow_agents.views.minutes import Minute, minute, models_told, sandbox_told
 from metaflow_agents.views.page import Page, columns, cut, safe
 from metaflow_agents.views.wording import amount, duration, listed, money, short, whole_dollars
+from metaflow_agents.views.writing import Writing
 
 Mark = Literal["done", "running", "waiting", "failed", "never"]
 _MARKS: dict[Mark, tuple[str, str]] = {
     "done": ("✓", "green"), "running": ("●", "cyan"), "waiting": ("○", "dim"), "failed": ("✗", "red"), "never": ("–", "dim")}
 _MESSAGES = 4
+_WORDS = 60                 # columns at most for the last words of an answer that is coming in
+_FEW = 12                   # fewer than that say nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,28 +34,34 @@ class Row:
     name: str
     what: str
     item: bool = False
+    slot: str = ""              # of the activation whose answer may be coming in
 
-    def line(self, page: Page, width: int) -> str:
-        """The line; the name takes `width` columns."""
+    def line(self, page: Page, width: int, writing: Writing) -> str:
+        """The line; the name takes `width` columns. What is written at the moment shows with as many words as have room."""
         sign, style = _MARKS[self.mark]
         lead = "     " if self.item else " "
         name = cut(safe(self.name), width)
         gap = " " * (width - columns(name) + 2)
         room = None if page.width is None else max(page.width - len(lead) - width - 4, 8)
-        what = safe(self.what) if room is None else cut(safe(self.what), room)
+        what = ", ".join(filter(None, (safe(self.what), writing.length(self.slot))))
+        what = what if room is None else cut(what, room)
         shown = what if self.mark in ("running", "failed") else page.paint(what, "dim")
+        left = _WORDS if room is None else min(room - columns(what) - 2, _WORDS)
+        if left >= _FEW and (end := writing.end(self.slot, left)):
+            shown += "  " + page.paint(end, "dim")
         return f"{lead}{page.paint(sign, style)} {name}{gap}{shown}".rstrip()
 
 
 class Board:
     """What a reader sees of a run under way. `apply` every event; `lines` draws the board as it stands.
 
-    `waiting` tells how many calls wait for a rate limit, which no event does.
+    `waiting` tells how many calls wait for a rate limit and `writing` what is being answered, which no event does.
     """
 
     def __init__(self, program: Program, graph: SOPGraph, state: RunState, budget: Budget,
-                 waiting: Callable[[], int] = lambda: 0) -> None:
+                 waiting: Callable[[], int] = lambda: 0, writing: Writing | None = None) -> None:
         self._graph, self._state, self._budget, self._waiting = graph, state, budget, waiting
+        self._writing = writing or Writing()
         self._when = {name: step.when for name, step in program.sop.steps.items()}
         self._read_by: dict[str, list[str]] = {}
         for name, step in program.sop.steps.items():
@@ -71,6 +80,8 @@ class Board:
             self._began.setdefault(parse_activation(event.key).slot, event.at)
         elif isinstance(event, Failed) and event.final and not event.stops:
             self._lost[parse_activation(event.activation).step] += 1
+        if isinstance(event, Finished | Failed):
+            self._writing.forget(parse_activation(event.activation).slot)
         if isinstance(event, Committed | Failed | RunEnded):
             self._messages.append(minute(event.model_dump(mode="json", by_alias=True), self._read_by))
 
@@ -82,7 +93,7 @@ class Board:
         widths = [max((columns(row.name) for row in rows if row.item is item), default=0) for item in (False, True)]
         if page.width is not None:
             widths = [min(widths[0], max(page.width // 3, 14)), min(widths[1], max(page.width - 34, 14))]
-        return [*head, *(row.line(page, widths[row.item]) for row in rows), *([""] if tail else []), *tail]
+        return [*head, *(row.line(page, widths[row.item], self._writing) for row in rows), *([""] if tail else []), *tail]
 
     def rows(self, now: float, most: int | None = None) -> list[Row]:
         """Steps in the order of the file, with their items under way.
@@ -130,7 +141,7 @@ class Board:
         step = self._graph.steps[name]
         firing = next((firing for firing in self._state.active.values() if firing.step == name), None)
         if firing is not None:
-            return Row("running", name, self._running(firing, now))
+            return Row("running", name, self._running(firing, now), slot=firing.key)
         why = None if self._state.ended is None else self._state.ended.never.get(name)
         if why is not None:
             return Row("never", name, why)
@@ -163,9 +174,10 @@ class Board:
             elif item in firing.done:
                 continue
             elif slot is not None and (slot.calls or slot.observed or slot.attempts):
-                began = self._began.get(ActivationKey(firing.step, firing.round, item, 0).slot, now)
+                key = ActivationKey(firing.step, firing.round, item, 0).slot
                 again = f", attempt {slot.attempts + 1}" if slot.attempts else ""
-                rows.append(Row("running", item, f"{duration(max(now - began, 0.0))}{again}", item=True))
+                told = f"{duration(max(now - self._began.get(key, now), 0.0))}{again}"
+                rows.append(Row("running", item, told, item=True, slot=key))
             else:
                 waiting += 1
         shown = rows if most is None or len(rows) < most else rows[:max(most - 1, 0)]
