@@ -12,6 +12,7 @@ from company_desk import FILES, MAIN, PACKAGE, PACKAGING, RULES
 
 from metaflow_agents.sop.load import load_sop
 
+NOT_SO = f"{PACKAGE} does not start from the wheel: "
 LEFT_OUT = {**FILES, f"{PACKAGE}/parts/__init__.py": "ZERO = 0\n",
             RULES: FILES[RULES].replace("def total", f"from {PACKAGE}.parts import ZERO\n\n\ndef total", 1)}
 NAMED_WRONG = {**PACKAGING, "pyproject.toml": PACKAGING["pyproject.toml"].replace("__main__:main", "__main__:start")}
@@ -33,9 +34,8 @@ def test_a_whole_package_is_built(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("files", "said"), [
-    ({**LEFT_OUT, **PACKAGING}, f"{PACKAGE} does not start from the wheel: ModuleNotFoundError: No module named '{PACKAGE}.parts'"),
-    ({**FILES, **NAMED_WRONG}, f"{PACKAGE} does not start from the wheel: AttributeError: module '{MAIN[:-3].replace('/', '.')}'"
-                               " has no attribute 'start'"),
+    ({**LEFT_OUT, **PACKAGING}, NOT_SO + f"ModuleNotFoundError: No module named '{PACKAGE}.parts'"),
+    ({**FILES, **NAMED_WRONG}, NOT_SO + f"AttributeError: module '{MAIN[:-3].replace('/', '.')}' has no attribute 'start'"),
 ])
 def test_what_does_not_start_once_it_is_installed_is_told(tmp_path: Path, files: dict[str, str], said: str) -> None:
     """In its folder each of them starts: the tests, which run there, stay green."""

@@ -211,6 +211,13 @@ def test_what_a_planner_sees_of_many_documents_is_bounded() -> None:
     assert sum(len(source.about) for source in many) < 100_000
 
 
+def test_a_planner_sees_all_of_a_short_document() -> None:
+    (short,), _ = read_folder({"a.md": b"# Title\n\n## Why\n\nSome words.\n"})
+    assert short.about == "All of it: # Title ## Why Some words."
+    (long,), _ = read_folder({"a.txt": b"Some words. " * 300})
+    assert long.about.startswith("Begins: Some words.") and long.about.endswith(" \u2026")
+
+
 def test_unreadable_is_no_error_of_the_program() -> None:
     with pytest.raises(Unreadable):
         decoded(b"\0\1\2\3" * 30)

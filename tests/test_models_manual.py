@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from scripted import events, write
 from metaflow_agents import Run, resume, run, start
 from metaflow_agents.errors import UsageError
 from metaflow_agents.models import manual
-from metaflow_agents.models.manual import FolderModel, TerminalModel, stem
+from metaflow_agents.models.manual import FolderModel, TerminalModel, conversation, stem
 from metaflow_agents.models.port import ModelRequest
 from metaflow_agents.models.recording import read_recording
 from metaflow_agents.schema.event import Reserved, Settled
@@ -108,8 +109,8 @@ async def test_a_prompt_file_says_what_to_do_and_holds_the_whole_prompt(tmp_path
     assert "Write the answer, and nothing but the answer" in first and "rename it to" in first and "as the ann that" in first
     assert plan.name.replace(".prompt.md", ".answer.md") in first
     assert re.findall(r"^----- (.*) -----$", text, re.MULTILINE) == [
-        "message 1 of 2: system", "message 2 of 2: user", "the answer is one JSON value that fits this JSON Schema"]
-    assert "You plan." in text and "Plan a book on moss." in text and '"type": "array"' in text
+        "message 1 of 2: system", "message 2 of 2: user"]
+    assert "You plan." in text and "Plan a book on moss." in text and text.count('"type": "array"') == 1
     assert "Plan a book on moss." in request and str(tmp_path) not in text
 
 
@@ -354,3 +355,11 @@ async def test_sop_run_asks_at_a_terminal(tmp_path: Path, terminal: tuple[int, i
             process.kill()
             await process.wait()
     assert "\x1b[2K" not in seen and "\x1b[1A" not in seen
+
+
+def test_the_schema_of_an_answer_is_told_once() -> None:
+    asked = replace(request_of(), schema={"type": "array", "items": {"type": "string"}})
+    told = conversation(asked)
+    assert told.count('"array"') == 1 and "the answer is one JSON value that fits this JSON Schema" in told
+    again = replace(asked, messages=(*asked.messages, {"role": "user", "content": told[told.index("{"):].strip()}))
+    assert conversation(again).count('"array"') == 1 and "one JSON value" not in conversation(again)

@@ -28,16 +28,17 @@ def test_short_sources_are_given_whole() -> None:
     found = choose(section("S1", "S2"), [source("S1", "One.\n\nTwo.", "Three."), source("S2", "Four."), source("S3", "Other.")])
     assert [(passage.source, passage.page, passage.text) for passage in found] == [
         ("S1", 1, "One.\n\nTwo."), ("S1", 2, "Three."), ("S2", 1, "Four.")]
+    assert all(passage.whole for passage in found)
 
 
 def test_of_long_sources_the_passages_that_bear_on_the_question() -> None:
     long = [FILLER * 25 for _ in range(120)]
     long[70] = FILLER * 10 + "The corrosion of the hinges made the sluice gates fail in the flood. " + FILLER * 10
-    found = choose(section("S1", "S2"), [source("S1", *long), source("S2", *[FILLER * 20] * 40)])
+    found = choose(section("S1", "S2", "S3"), [source("S1", *long), source("S2", *[FILLER * 20] * 40), source("S3", "Sluices.")])
+    assert {passage.source: passage.whole for passage in found} == {"S1": False, "S2": False, "S3": True}
     assert sum(len(passage.text) for passage in found) <= MAX_CHARACTERS
     (bearing,) = [passage for passage in found if "corrosion of the hinges" in passage.text]
     assert bearing.page == 71
-    assert {passage.source for passage in found} == {"S1", "S2"}, "the best of each source is among them"
     assert found == sorted(found, key=lambda passage: (passage.source, passage.page))
 
 

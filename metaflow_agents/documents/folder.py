@@ -78,9 +78,12 @@ def _stem(path: str) -> str:
 
 
 def _about(source: Source, most: int) -> str:
-    """Its headings where it has some, and how it begins."""
-    text = source.pages[0].text if source.pages[0].text.strip() else next((p.text for p in source.pages if p.text.strip()), "")
-    headings = "; ".join(found for page in source.pages for found in _HEADING.findall(page.text) if found != source.title)
+    """All of it where that is short; else its headings, where it has some, and how it begins."""
+    text = "\n\n".join(page.text for page in source.pages)
+    plain = " ".join(text[:4 * most].split())
+    if len(text) <= 4 * most and len(plain) <= most:
+        return f"All of it: {plain}"
+    headings = "; ".join(found for found in _HEADING.findall(text) if found != source.title)
     opening = " ".join(_HEADING.sub("", text[:4 * most]).split())
     told = f"Parts: {_cut(headings, most // 2)}. Begins: {opening}" if headings else f"Begins: {opening}"
     return _cut(told, most)

@@ -251,7 +251,8 @@ def conversation(request: ModelRequest) -> str:
              for number, message in enumerate(request.messages, 1)]
     if request.schema is not None and request.schema != {"type": "string"}:
         schema = json.dumps(request.schema, ensure_ascii=False, indent=2)
-        parts.append(f"----- the answer is one JSON value that fits this JSON Schema -----\n\n{schema}\n")
+        if not any(schema in message["content"] for message in request.messages):       # mostly the last one ends with it
+            parts.append(f"----- the answer is one JSON value that fits this JSON Schema -----\n\n{schema}\n")
     return "\n".join(parts)
 
 

@@ -11,7 +11,7 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from metaflow_agents.research.values import Passage, Section
@@ -47,10 +47,10 @@ def choose(section: Section, sources: Sequence[Source], most: int = MAX_CHARACTE
     All of them where they fit into `most` characters. Else the passages that rank highest, among them the best of every source.
     """
     named = [source for source in sources if source.id in section.sources] or list(sources)
-    pieces = [piece for shelf, source in enumerate(named) for piece in _pieces(source, shelf)]
-    if sum(len(piece.text) for piece in pieces) > most:
-        pieces = _best(pieces, _query(section), most)
-    return _merged(pieces)
+    every = [piece for shelf, source in enumerate(named) for piece in _pieces(source, shelf)]
+    chosen = every if sum(len(piece.text) for piece in every) <= most else _best(every, _query(section), most)
+    count, kept = (Counter(piece.shelf for piece in pieces) for pieces in (every, chosen))
+    return _merged(chosen, {shelf for shelf in kept if kept[shelf] == count[shelf]})
 
 
 def _query(section: Section) -> list[str]:
@@ -123,8 +123,8 @@ def _paragraphs(text: str) -> Iterable[tuple[str, bool]]:
         yield waiting, False
 
 
-def _merged(pieces: list[_Piece]) -> list[Passage]:
-    """Neighbours on one page become one passage again."""
+def _merged(pieces: list[_Piece], whole: Collection[int]) -> list[Passage]:
+    """Neighbours on one page become one passage again. `whole`: the sources, by place, that are all there."""
     found: list[Passage] = []
     before: _Piece | None = None
     for piece in pieces:
@@ -133,6 +133,6 @@ def _merged(pieces: list[_Piece]) -> list[Passage]:
             joint = "\n" if before.broken else "\n\n"
             found.append(last.model_copy(update={"text": f"{last.text}{joint}{piece.text}"}))
         else:
-            found.append(Passage(source=piece.source.id, page=piece.page, text=piece.text))
+            found.append(Passage(source=piece.source.id, page=piece.page, text=piece.text, whole=piece.shelf in whole))
         before = piece
     return found

@@ -37,6 +37,8 @@ class Passage(Value):
     source: str
     page: int | None
     text: str
+    whole: bool
+    """Whether all of its source's text is among the passages of the section."""
 
 
 class Placed(Value):

@@ -1,0 +1,92 @@
+"""The recorded runs that ship: replayed with the engine, the sandbox and the tests for real.
+
+A red test here says which of two things happened. "stale": a prompt is another one than was recorded, since a template, a role,
+a schema or a step was edited; it is mended by recording anew, last of all. "broken": the same prompts and answers no longer lead
+to the same end, which is a fault of the framework.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sandboxes import needs_bubblewrap
+
+from metaflow_agents import run_sync
+from metaflow_agents.demonstration import demonstration
+from metaflow_agents.journal.journal import Journal
+from metaflow_agents.opening import journal_path
+from metaflow_agents.runs import RunResult
+from metaflow_agents.schema.event import Committed
+from metaflow_agents.sop.library import shipped_demonstrations
+from metaflow_agents.sop.load import load_sop
+
+pytestmark = needs_bubblewrap
+
+
+def replay(name: str, home: Path) -> RunResult:
+    shown = demonstration(load_sop(f"{name}.yaml").program)
+    return run_sync(f"{name}.yaml", model=shown.model, inputs=shown.inputs, workspace=home, name="demo")
+
+
+@pytest.fixture(scope="module")
+def company(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunResult, Path]:
+    home = tmp_path_factory.mktemp("company")
+    return replay("software_company", home), home
+
+
+def verdict(result: RunResult) -> str:
+    """`fine`, or which of the two it is, and what to do."""
+    if result.reason.startswith("stale: "):
+        return f"stale, record it anew: {result.reason}"
+    return "fine" if result.ok else f"broken: {result.outcome}: {result.reason}"
+
+
+def test_what_ships() -> None:
+    assert shipped_demonstrations() == ["research_report", "software_company"]
+
+
+def test_the_report_comes_to_its_recorded_end(tmp_path: Path) -> None:
+    assert verdict(replay("research_report", tmp_path)) == "fine"
+
+
+def test_the_company_comes_to_its_recorded_end(company: tuple[RunResult, Path]) -> None:
+    assert verdict(company[0]) == "fine"
+
+
+def test_an_edited_prompt_is_stale_and_a_broken_check_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown = demonstration(load_sop("research_report.yaml").program)
+    whole = (Path(__file__).parent.parent / "sops" / "research_report.yaml").read_text()
+    for edit, said in ((("Plan a report", "Plan a short report"), "stale, record it anew: stale: this prompt changed: "),
+                       (("success: report.ok", "success: not report.ok"), "broken: failed: ")):
+        (tmp_path / "edited.yaml").write_text(whole.replace(*edit).replace("sop: research_report", "sop: edited"))
+        for beside in ("report.md.j2", "report.html.j2"):
+            (tmp_path / beside).write_text((Path(__file__).parent.parent / "sops" / beside).read_text())
+        result = run_sync(tmp_path / "edited.yaml", model=shown.model, inputs=shown.inputs, workspace=tmp_path / said[:5])
+        assert verdict(result).startswith(said)
+
+
+def made(home: Path, artifact: str) -> list[Any]:
+    """Every version of an artifact, in order."""
+    with Journal.read(journal_path(home, "demo")) as journal:
+        found = [version.payload for _, event in journal.events(Committed) for version in event.versions
+                 if version.artifact == artifact]
+        return [json.loads(journal.blob(digest))["value"] for digest in found]
+
+
+def test_the_company_meets_a_red_test_and_mends_it(company: tuple[RunResult, Path]) -> None:
+    results = made(company[1], "test_result")
+    assert not results[0]["ok"] and results[0]["failed"] > 0
+    assert results[-1]["ok"] and results[-1]["total"] >= results[0]["total"] > 0
+
+
+def test_what_the_company_made_passes_its_tests_by_itself(company: tuple[RunResult, Path]) -> None:
+    """Outside of the run, with pytest alone; in an environment of its own `.ci/run` does so."""
+    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"], cwd=company[1] / "demo",
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
