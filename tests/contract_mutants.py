@@ -18,7 +18,7 @@ FOREIGN = ("requests_of_nobody", "yaml_of_nobody")  # modules that no index and 
 TRANSPARENT = ("staticmethod", "classmethod", "contextmanager", "abstractmethod", "cache", "lru_cache")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Mutant:
     """A repository with one fault. `thing` has to stand in a fault's words, and `path` is the file that was broken."""
 

@@ -1,12 +1,15 @@
-"""What Python itself says of a package: which of its modules can't be imported first."""
+"""What Python itself says of a package: which of its modules can't be imported first; and so, which mutants are none."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+
+from contract_mutants import Mutant, told
 
 PROGRAM = """
 import importlib, json, sys
@@ -34,3 +37,26 @@ def failing_imports(files: Mapping[str, str], folder: Path) -> list[tuple[str, s
         [sys.executable, "-c", PROGRAM, json.dumps(names)], cwd=folder, capture_output=True, text=True, check=True
     )
     return [(name, why) for name, why in json.loads(done.stdout)]
+
+
+def judged(
+    mutants: Iterable[Mutant], verified: Callable[[Mutant], list[dict[str, str]]], folder: Path
+) -> tuple[Counter[str], list[str]]:
+    """(kind → how many were caught by name, the names of those that were not).
+
+    A circle of imports counts where Python itself fails on it; on any other a fault would be a false alarm.
+    """
+    kinds, survivors = Counter[str](), []
+    for number, mutant in enumerate(mutants):
+        faults = verified(mutant)
+        if mutant.kind == "circular import" and not failing_imports(mutant.source, folder / str(number)):
+            survivors += [f"false alarm: {mutant.name}"] if faults else []
+        elif told(mutant, faults):
+            kinds[mutant.kind.partition(",")[0]] += 1
+        else:
+            survivors.append(mutant.name)
+    return kinds, survivors
+
+
+MEANT = ("renamed", "removed", "changed signature", "missing file", "circular import", "undeclared dependency")
+"""Kinds of mutants of which each has to be there."""

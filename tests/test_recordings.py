@@ -14,9 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from contract_mutants import Mutant, mutants
+from contract_truth import MEANT, judged
 from sandboxes import needs_bubblewrap
 
 from metaflow_agents import run_sync
+from metaflow_agents.contract import verify
 from metaflow_agents.demonstration import demonstration
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.opening import journal_path
@@ -90,3 +93,24 @@ def test_what_the_company_made_passes_its_tests_by_itself(company: tuple[RunResu
     done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"], cwd=company[1] / "demo",
                           capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
+
+
+def test_mutants_of_the_recorded_repository_are_caught_by_name(company: tuple[RunResult, Path], tmp_path: Path) -> None:
+    """At least 200: one definition, file, import or dependency of what the company made is broken in each."""
+    home = company[1]
+    design = made(home, "design")[-1]
+    text = {path.relative_to(home / "demo").as_posix(): path.read_text(encoding="utf-8")
+            for path in sorted((home / "demo").rglob("*")) if path.suffix in (".py", ".toml", ".md")}
+    source = {path: content for path, content in text.items() if path.startswith(f"{design['package']}/")}
+    packaging = {path: text[path] for path in ("pyproject.toml", "README.md")}
+
+    def verified(mutant: Mutant) -> list[dict[str, str]]:
+        faults: list[dict[str, str]] = verify(
+            dict(mutant.source), None if mutant.packaging is None else dict(mutant.packaging), design)["faults"]
+        return faults
+
+    assert verify(source, packaging, design) == {"ok": True, "faults": [], "unchecked": []}
+    kinds, survivors = judged(mutants(source, packaging, design), verified, tmp_path)
+    assert survivors == []
+    assert kinds.total() >= 200, kinds
+    assert all(kinds[kind] for kind in MEANT), kinds
