@@ -40,7 +40,7 @@ def read_folder(files: Mapping[str, bytes]) -> tuple[list[Source], list[Unread]]
             room -= sum(len(page.text) for page in source.pages)
             sources.append(source)
     most = max(80, ABOUT_CHARACTERS // max(1, len(sources)))
-    return [source.model_copy(update={"about": _about(source, min(most, 1200))}) for source in sources], unread
+    return [source.model_copy(update={"about": _about(source, min(most, 4000))}) for source in sources], unread
 
 
 def _is_clutter(path: str) -> bool:
