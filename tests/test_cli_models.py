@@ -107,6 +107,16 @@ def test_a_recording_is_written_and_replayed(here: Path, capsys: pytest.CaptureF
     assert sop("resume three --model replay:kept.jsonl,dry", capsys)[0] == 0
 
 
+def test_a_recording_names_no_folder_of_this_machine(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sop(f"run desk.yaml --name one --model default=python:{here}/mine.py:answer", capsys)
+    assert sop("export one --recording kept.jsonl --answered-by me", capsys)[0] == 0
+    sop(f"run desk.yaml --name two --model replay:{here}/kept.jsonl,manual:{here}/desk", capsys)
+    assert sop("export two --recording again.jsonl --answered-by me", capsys)[0] == 0
+    kept, again = (Path(name).read_text() for name in ("kept.jsonl", "again.jsonl"))
+    assert str(here) not in kept + again
+    assert '"default":"python:mine.py:answer"' in kept and '"*":"replay:kept.jsonl,manual"' in again
+
+
 def test_a_recording_in_a_folder_that_is_not_there_is_told_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     sop("run desk.yaml --name one --model dry", capsys)
     status, _, err = sop("export one --recording none/kept.jsonl --answered-by me", capsys)

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from metaflow_agents.errors import JournalError, UsageError
@@ -130,12 +130,29 @@ def record(journal: RawJournal, answered_by: str) -> bytes:
     recording = recorded(journal)
     if not recording.calls:
         raise UsageError(f"run `{journal.path.stem}` asked no model: there is nothing to record")
+    recording.calls = {key: {prompt: replace(call, model=_elsewhere(call.model)) for prompt, call in calls.items()}
+                       for key, calls in recording.calls.items()}
     program = json.loads(journal.blob(opened["compiled"]))
     recording.told = {
         "recording": VERSION, "sop": program["sop"]["sop"], "inputs": _inputs(journal, program["sop"].get("inputs", {})),
-        "answered_by": answered_by, "models": opened.get("models", {}), "package": opened.get("package", ""),
+        "answered_by": answered_by, "package": opened.get("package", ""),
+        "models": {name: _elsewhere(model) for name, model in opened.get("models", {}).items()},
         "date": datetime.fromtimestamp(opened.get("at", 0.0), UTC).date().isoformat()}
     return b"".join(recording.lines())
+
+
+def _elsewhere(model: str) -> str:
+    """A model as it is called in a recording, which names no folder of the machine that made it."""
+    kind, _, rest = model.partition(":")
+    match kind:
+        case "manual":
+            return kind
+        case "replay":
+            name, _, second = rest.partition(",")
+            return f"{kind}:{PurePath(name).name}" + (f",{_elsewhere(second)}" if second else "")
+        case "python":
+            return f"{kind}:{PurePath(rest).name}"
+    return model
 
 
 def save(journal: RawJournal, file: Path, answered_by: str) -> int:
