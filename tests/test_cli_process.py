@@ -245,12 +245,12 @@ def test_answers_are_streamed_where_somebody_looks(home: Path) -> None:
         environment = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "sk-none"}
         seen = Terminal(home, "run", "asked.yaml", "--model", "openai:m", "--name", "watched", env=environment)
         assert seen.ended() == 0, seen.screen
-        piped = sop(home, "run", "asked.yaml", "--model", "openai:m", "--name", "piped", env=environment)
+        piped = sop(home, "run", "asked.yaml", "--model", "openai:m", "--name", "unwatched", env=environment)
         assert piped.returncode == 0, piped.stderr
         assert [bool(bill.request.get("stream")) for bill in server.bills] == [True, False]
     assert re.search(r"● sing +\d\.\d s, 414 characters  .*is ␛\[2Jup\. And so to bed\.\n", seen.screen), seen.screen
     assert "\x1b[2Jup" not in seen.raw
-    assert sop(home, "show", "watched", "poem").stdout == sop(home, "show", "piped", "poem").stdout == answer + "\n"
+    assert sop(home, "show", "watched", "poem").stdout == sop(home, "show", "unwatched", "poem").stdout == answer + "\n"
 
 
 def test_colours_stay_away_where_they_are_not_wanted(home: Path) -> None:

@@ -45,7 +45,7 @@ FOLLOWS: dict[str, str] = {
     "closed": AGAIN, "comments": AGAIN, "html": AGAIN, "no_choices": AGAIN, "bad_utf8": AGAIN, "malformed": AGAIN, "empty": AGAIN,
     "bad_gzip": AGAIN, "error_in_stream": AGAIN,
     "endless": ANEW, "refusal": ANEW, "filtered": ANEW, "filtered_400": ANEW, "too_long": ANEW,
-    "no_done": FINE, "gzip": FINE, "length": FINE,
+    "no_done": FINE, "gzip": FINE, "slowly": FINE, "length": FINE,
     "wrong_key": "does not accept the key (401): Incorrect API key provided; no key was sent: put one into OPENAI_API_KEY",
     "forbidden": "does not accept the key (403)", "no_money": "has no money or quota left (402)",
     "quota": "has no money or quota left (429)", "unknown_model": "knows no model `m`", "no_such_path": "most end in `/v1`",
