@@ -31,15 +31,18 @@ _GIT = re.compile(r"(\.git|git~1)[ .]*(:.*)?", re.IGNORECASE | re.ASCII | re.DOT
 """What git and the file systems of others take for `.git`: NTFS has short names, drops dots and spaces, has streams after `:`."""
 _WILD = re.compile(r"[*?\[]")
 _ANY = ((0, 0x10FFFF),)
+_KEPT = 4096            # what was found out of a path or a pattern, which is asked several times in a run
 
 Ranges = tuple[tuple[int, int], ...]
 
 
+@lru_cache(maxsize=_KEPT)
 def refusal(path: str) -> str | None:
     """Why a path may not stand in a run's repository, or None where it may."""
     return _form(path, "path") or next(filter(None, (_part(part) for part in path.split("/"))), None)
 
 
+@lru_cache(maxsize=_KEPT)
 def pattern_refusal(pattern: str) -> str | None:
     """Why a path pattern is refused, or None where it is fine."""
     why = _form(pattern, "pattern")
@@ -98,6 +101,7 @@ def escape(text: str) -> str:
     return _WILD.sub(lambda wild: f"[{wild[0]}]", text)
 
 
+@lru_cache(maxsize=_KEPT)
 def literal(pattern: str) -> str | None:
     """The one path that a pattern without wildcards matches; None where it has some (or is refused)."""
     if not _WILD.search(pattern):
