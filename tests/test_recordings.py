@@ -66,7 +66,7 @@ def test_an_edited_prompt_is_stale_and_a_broken_check_is_broken(tmp_path: Path, 
     shown = demonstration(load_sop("research_report.yaml").program)
     whole = (Path(__file__).parent.parent / "sops" / "research_report.yaml").read_text()
     for edit, said in ((("Plan a report", "Plan a short report"), "stale, record it anew: stale: this prompt changed: "),
-                       (("success: report.ok", "success: not report.ok"), "broken: failed: ")):
+                       (("success: report.ok", "success: not report.ok"), "broken: failure: ")):
         (tmp_path / "edited.yaml").write_text(whole.replace(*edit).replace("sop: research_report", "sop: edited"))
         for beside in ("report.md.j2", "report.html.j2"):
             (tmp_path / beside).write_text((Path(__file__).parent.parent / "sops" / beside).read_text())
