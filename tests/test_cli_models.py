@@ -107,6 +107,23 @@ def test_a_recording_is_written_and_replayed(here: Path, capsys: pytest.CaptureF
     assert sop("resume three --model replay:kept.jsonl,dry", capsys)[0] == 0
 
 
+def test_a_recording_of_runs_that_went_different_ways(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As where a command prints something else on another machine: each way is replayed to its own end."""
+    sop("run desk.yaml --name one --model default=python:mine.py:answer", capsys)
+    sop("run desk.yaml --name two --model default=python:mine.py:strongly", capsys)
+    assert sop("export one --recording one.jsonl --answered-by me", capsys)[1].startswith("wrote one.jsonl: 4 calls")
+    status, _, _ = sop("export one --also two --recording both.jsonl --answered-by me", capsys)
+    calls = [json.loads(line) for line in Path("both.jsonl").read_text().splitlines()[1:]]
+    assert status == 0 and 4 < len(calls) == len({(call["key"], call["prompt"]) for call in calls})
+    first = {(call["key"], call["prompt"]) for call in map(json.loads, Path("one.jsonl").read_text().splitlines()[1:])}
+    assert first < {(call["key"], call["prompt"]) for call in calls}
+    assert sop("run desk.yaml --name three --model replay:both.jsonl", capsys)[0] == 0
+    (here / "desk.yaml").write_text((here / "desk.yaml").read_text().replace("sop: desk", "sop: other"))
+    sop("run desk.yaml --name four --model dry", capsys)
+    status, _, err = sop("export one --also four --recording both.jsonl --answered-by me", capsys)
+    assert status == 2 and "runs `one` and `four` differ in their sop" in err
+
+
 def test_a_recording_names_no_folder_of_this_machine(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sop(f"run desk.yaml --name one --model default=python:{here}/mine.py:answer", capsys)
     assert sop("export one --recording kept.jsonl --answered-by me", capsys)[0] == 0

@@ -150,6 +150,8 @@ PAIRS = [
     Pair("export RUN", "export", "export one --recording one.jsonl --answered-by me", [RUN]),
     Pair("export --recording", "export one --answered-by me", "export one --recording one.jsonl --answered-by me", [RUN]),
     Pair("export --answered-by", "export one --recording one.jsonl", "export one --recording one.jsonl --answered-by me", [RUN]),
+    Pair("export --also", "export one --recording one.jsonl --answered-by me",
+         "export one --recording one.jsonl --answered-by me --also two", [RUN, OTHER], status=2),
     Pair("export --workspace", "export one --recording one.jsonl --answered-by me",
          "export one --recording one.jsonl --answered-by me --workspace elsewhere", [RUN + ELSEWHERE]),
     Pair("schema --role", "schema", "schema --role"),

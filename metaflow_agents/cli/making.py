@@ -28,8 +28,13 @@ def export(name: RunName,
                "--recording", metavar="FILE", help="Its calls and answers, for `--model replay:FILE`. Ends in .jsonl.")] = None,
            answered_by: Annotated[str | None, typer.Option(
                "--answered-by", metavar="TEXT", help="Who answered, in your words; it stands in the recording.")] = None,
+           also: Annotated[list[str] | None, typer.Option(
+               "--also", metavar="RUN", help="A run of the same SOP and inputs that went another way: its calls too. "
+               "May be repeated.")] = None,
            workspace: Workspace = WORKSPACE) -> int:
     """Writes what a run holds into a file."""
+    from contextlib import ExitStack
+
     from metaflow_agents.errors import UsageError
     from metaflow_agents.journal.glance import RawJournal
     from metaflow_agents.journal.places import journal_path
@@ -42,8 +47,9 @@ def export(name: RunName,
         raise UsageError(f"`--recording {recording}`: a recording's name ends in `{ENDING}`, by which `replay:` knows it")
     if answered_by is None:
         raise UsageError("who answered? `--answered-by \"…\"` stands in the recording, for whoever replays it")
-    with RawJournal(journal_path(workspace, name)) as journal:
-        calls = save(journal, recording, answered_by)
+    with ExitStack() as opened:
+        first, *others = [opened.enter_context(RawJournal(journal_path(workspace, run))) for run in (name, *(also or ()))]
+        calls = save(first, recording, answered_by, *others)
     say([f"wrote {recording}: {amount(calls, 'call')}; answered from it again: --model replay:{recording}"])
     return 0
 

@@ -114,11 +114,26 @@ def _settle(journal: RawJournal, event: Mapping[str, Any], found: dict[tuple[str
                              max_tokens=call.max_tokens)
 
 
-def record(journal: RawJournal, answered_by: str) -> bytes:
+def record(journal: RawJournal, answered_by: str, *others: RawJournal) -> bytes:
     """A run's recording as a file: `answered_by` tells in a person's words who answered.
 
-    Raises UsageError for a run whose calls stand in part in another run's journal.
+    `others` are further runs of the same SOP on the same inputs, whose calls it holds too: what a command prints may differ from
+    one machine to the next, and a run go another way. Raises UsageError where they are not that, and for a run whose calls stand
+    in part in another run's journal.
     """
+    first = _record(journal, answered_by)
+    for other in others:
+        further = _record(other, answered_by)
+        for same in ("sop", "inputs"):
+            if first.told[same] != further.told[same]:
+                raise UsageError(f"runs `{first.name}` and `{further.name}` differ in their {same}: one recording holds runs of "
+                                 "one SOP on the same inputs")
+        for key, calls in further.calls.items():
+            first.calls[key] = {**calls, **first.calls.get(key, {})}
+    return b"".join(first.lines())
+
+
+def _record(journal: RawJournal, answered_by: str) -> Recording:
     opened = next((event for _, event in journal.events("run_opened")), None)
     if opened is None:
         raise UsageError(f"run `{journal.path.stem}` was killed before it began: there is nothing to record")
@@ -138,7 +153,7 @@ def record(journal: RawJournal, answered_by: str) -> bytes:
         "answered_by": answered_by, "package": opened.get("package", ""),
         "models": {name: _elsewhere(model) for name, model in opened.get("models", {}).items()},
         "date": datetime.fromtimestamp(opened.get("at", 0.0), UTC).date().isoformat()}
-    return b"".join(recording.lines())
+    return recording
 
 
 def _elsewhere(model: str) -> str:
@@ -155,9 +170,9 @@ def _elsewhere(model: str) -> str:
     return model
 
 
-def save(journal: RawJournal, file: Path, answered_by: str) -> int:
-    """Writes a run's recording, whole or not at all, and returns how many calls it has. Raises UsageError, OSError."""
-    data = record(journal, answered_by)
+def save(journal: RawJournal, file: Path, answered_by: str, *others: RawJournal) -> int:
+    """Writes the recording of runs, whole or not at all, and returns how many calls it has. Raises UsageError, OSError."""
+    data = record(journal, answered_by, *others)
     part = file.with_name(f".{file.name}.part")
     part.write_bytes(data)
     part.replace(file)
