@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import copy
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 from metaflow_agents.contract.declared import Declared, interfaces
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-FOREIGN = ("requests_of_nobody", "yaml_of_nobody")  # modules that no index and no machine has
+FOREIGN = ("requests_of_nobody", "yaml_of_nobody", "numpy_of_nobody")  # modules that no index and no machine has
 TRANSPARENT = ("staticmethod", "classmethod", "contextmanager", "abstractmethod", "cache", "lru_cache")
 
 
@@ -52,7 +53,7 @@ def mutants(source: Mapping[str, str], packaging: Mapping[str, str] | None, desi
 def plans(source: Mapping[str, str], packaging: Mapping[str, str] | None, design: Mapping[str, Any]) -> list[Plan]:
     """All mutants, none of them made yet."""
     maker = _Maker(source, packaging, design)
-    found = [*maker.of_definitions(), *maker.of_files(), *maker.of_imports(), *maker.of_calls()]
+    found = [*maker.of_definitions(), *maker.of_files(), *maker.of_imports(), *maker.of_calls(), *maker.of_uses()]
     return [*found, *maker.of_packaging()] if packaging is not None else found
 
 
@@ -187,11 +188,22 @@ class _Maker:
                 yield from self._changed(
                     "undeclared dependency", path, foreign, lambda tree, s=statement: _put_first(tree, s.body)
                 )  # type: ignore[misc]
+            functions = [node for node in ast.walk(self.trees[path]) if isinstance(node, Function)]
+            for number in range(len(functions)):
+
+                for foreign in FOREIGN:
+
+                    def inside(tree: ast.Module, number: int = number, foreign: str = foreign) -> None:
+                        function = [node for node in ast.walk(tree) if isinstance(node, Function)][number]
+                        function.body.insert(1 if ast.get_docstring(function) else 0, ast.Import([ast.alias(foreign, "other")]))
+
+                    yield from self._changed("undeclared dependency, inside of a function", path, foreign, inside)
         yield from self._circles()
         for path, tree in self.trees.items():
             for index, node in enumerate(tree.body):
                 if isinstance(node, ast.ImportFrom) and self._is_inner(node) and not self._may_have_more(path, node):
                     yield from self._wrong_names(path, index, node)
+                    yield from self._left_out(path, index, node)
 
     def _circles(self) -> Iterator[Plan]:
         uses = {file["path"]: file["uses"] for file in self.design["files"]}
@@ -231,6 +243,26 @@ class _Maker:
 
                 yield from self._changed("import of a name that is not there", path, wrong, change)
 
+    def _left_out(self, path: str, index: int, node: ast.ImportFrom) -> Iterator[Plan]:
+        """A name that is used, and no longer imported."""
+        tree = self.trees[path]
+        types = {one for annotation in _annotations(tree) for one in ast.walk(annotation)}
+        names = [one for one in ast.walk(tree) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)]
+        loaded = {one.id for one in names if one not in types}
+        bound = Counter(name for one in ast.walk(tree) for name in _bound_by(one))
+        for at, alias in enumerate(node.names):
+            name = alias.asname or alias.name
+            if name in loaded and bound[name] == 1:
+
+                def change(tree: ast.Module, at: int = at) -> None:
+                    found = tree.body[index]
+                    assert isinstance(found, ast.ImportFrom)
+                    del found.names[at]
+                    if not found.names:
+                        tree.body[index] = ast.Pass()
+
+                yield from self._changed("import left out", path, name, change)
+
     # --- calls
 
     def of_calls(self) -> Iterator[Plan]:
@@ -261,7 +293,29 @@ class _Maker:
                     call = [one for one in ast.walk(copied) if isinstance(one, ast.Call)][number]
                     call.keywords.append(ast.keyword("no_such_parameter", ast.Constant(1)))
 
+                def many(copied: ast.Module, number: int = number) -> None:
+                    call = [one for one in ast.walk(copied) if isinstance(one, ast.Call)][number]
+                    call.args += [ast.Constant(1)] * 20
+
                 yield from self._changed("call with an argument too many", path, name, more)
+                if not entry.binding.node.args.vararg:
+                    yield from self._changed("call with arguments too many", path, name, many)
+
+    def of_uses(self) -> Iterator[Plan]:
+        """Uses of what the files of the package promise each other, misspelt."""
+        promised = {name for entries in self.entries.values() for entry in entries for name in entry.names}
+        for path, tree in self.trees.items():
+            if _makes_names(tree):
+                continue
+            types = {one for annotation in _annotations(tree) for one in ast.walk(annotation)}      # which nobody need evaluate
+            for number, node in enumerate(one for one in ast.walk(tree) if isinstance(one, ast.Name)):
+                if node.id in promised and isinstance(node.ctx, ast.Load) and node not in types:
+                    wrong = f"{node.id}_wrong"
+
+                    def change(tree: ast.Module, number: int = number, wrong: str = wrong) -> None:
+                        [one for one in ast.walk(tree) if isinstance(one, ast.Name)][number].id = wrong
+
+                    yield from self._changed("use of a name that is not there", path, wrong, change)
 
     # --- packaging
 
@@ -282,6 +336,24 @@ class _Maker:
             if before in text:
                 changed = {**self.packaging, "pyproject.toml": text.replace(before, after)}
                 yield self._whole(kind, "pyproject.toml", thing.replace("_of_nobody", ""), self.source, changed)
+
+
+def _annotations(tree: ast.AST) -> Iterator[ast.expr]:
+    for node in ast.walk(tree):
+        found = getattr(node, "annotation", None) or getattr(node, "returns", None)
+        if isinstance(found, ast.expr):
+            yield found
+
+
+def _bound_by(node: ast.AST) -> list[str]:
+    """The names that a node binds, wherever it stands."""
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store | ast.Del):
+        return [node.id]
+    if isinstance(node, Function | ast.ClassDef):
+        return [node.name]
+    if isinstance(node, ast.alias):
+        return [node.asname or node.name]
+    return [node.arg] if isinstance(node, ast.arg) else []
 
 
 def _only(body: list[ast.stmt], name: str) -> int | None:

@@ -82,10 +82,15 @@ def made(home: Path, artifact: str) -> list[Any]:
         return [json.loads(journal.blob(digest))["value"] for digest in found]
 
 
-def test_the_company_ends_on_its_tests(company: tuple[RunResult, Path]) -> None:
-    """None is lost on the way, whatever had to be mended."""
+def test_the_company_meets_red_tests_and_mends_the_code(company: tuple[RunResult, Path]) -> None:
+    """An annotation that Python takes from 3.12 on was red on 3.11 and is mended there; a newer one finds nothing wrong."""
     results = made(company[1], "test_result")
-    assert results[-1]["ok"] and results[-1]["total"] >= results[0]["total"] > 100
+    assert results[-1]["ok"] and results[-1]["total"] == results[-1]["passed"] > 100
+    if sys.version_info < (3, 12):
+        assert not results[0]["ok"] and results[0]["errors"] == 4
+        assert len(made(company[1], "faults")) == 1 and len(results) == 2
+    else:
+        assert len(results) == 1
 
 
 def test_what_the_company_made_passes_its_tests_by_itself(company: tuple[RunResult, Path]) -> None:
