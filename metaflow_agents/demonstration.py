@@ -33,8 +33,10 @@ def demonstration(program: Program) -> Demonstration:
                          f"no recording of `{name}` travels with the package; `--model dry` walks it free of charge")
     header = read_recording(path).told
     inputs = dict(header["inputs"])
+    shown = ", ".join(f"{given} \"{value}\"" for given, value in inputs.items()
+                      if isinstance(value, str) and value != program.sop.inputs[given].default)
     for given, spec in program.sop.inputs.items():
         if spec.type == "folder":
             inputs[given] = str(path.with_suffix("") / given)
-    return Demonstration(f"replay:{path}", inputs, f"answers recorded on {header['date']}, by {header['answered_by']}; "
+    return Demonstration(f"replay:{path}", inputs, f"{shown}; answers recorded on {header['date']}, by {header['answered_by']}; "
                          "the engine, the commands and the tests are run for real")

@@ -49,8 +49,11 @@ def verdict(result: RunResult) -> str:
     return "fine" if result.ok else f"broken: {result.outcome}: {result.reason}"
 
 
-def test_what_ships() -> None:
+def test_what_ships_says_what_was_asked_who_answered_and_when() -> None:
     assert shipped_demonstrations() == ["research_report", "software_company"]
+    told = [demonstration(load_sop(f"{name}.yaml").program).told for name in shipped_demonstrations()]
+    assert told[0].startswith('question "Should the town bring back its night ferry?"; answers recorded on 2026-11-22, by Claude')
+    assert told[1].startswith('idea "a command that merges two edited versions of a text ')
 
 
 def test_the_report_comes_to_its_recorded_end(tmp_path: Path) -> None:
