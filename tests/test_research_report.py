@@ -15,7 +15,7 @@ from metaflow_agents.errors import UsageError
 from metaflow_agents.models.port import ModelRequest
 from metaflow_agents.schema.event import Settled
 
-EXAMPLE = Path(__file__).resolve().parent.parent / "examples/research"
+EXAMPLE = Path(__file__).resolve().parent.parent / "sops/recordings/research_report"
 QUESTION = "Should the town of Harlmouth bring back its night ferry?"
 
 PLAN = {
