@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from sandboxes import comes, gone, left_in, running
 
 from metaflow_agents.errors import AnswerInvalid, RunError
 from metaflow_agents.sandbox import process
@@ -25,40 +26,6 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def sandbox(temporary: Path) -> Unconfined:
     return Unconfined({"PATH": "/usr/bin:/bin"})
-
-
-def running(marker: str) -> list[str]:
-    """Command lines of living processes (no zombies) that name the marker."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                line = (entry / "cmdline").read_bytes().decode(errors="replace")
-            except OSError:
-                continue
-            if marker in line:
-                found.append(line)
-    return found
-
-
-def left_in(folder: Path) -> list[str]:
-    return [path.name for path in folder.iterdir()]
-
-
-async def comes(marker: str) -> bool:
-    for _ in range(500):
-        if running(marker):
-            return True
-        await asyncio.sleep(0.02)
-    return False
-
-
-async def gone(marker: str) -> bool:
-    for _ in range(100):
-        if not running(marker):
-            return True
-        await asyncio.sleep(0.02)
-    return False
 
 
 async def test_a_command_sees_exactly_the_files_and_a_clean_environment(

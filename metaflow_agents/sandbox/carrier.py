@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
 from metaflow_agents.sandbox.copies import Copy, refuse
@@ -16,7 +17,7 @@ SAME_EVERYWHERE = {"LANG": "C.UTF-8", "TZ": "UTC", "USER": "sop", "LOGNAME": "so
 """Variables that make a command do the same on every machine."""
 
 
-class Carrier:
+class Carrier(ABC):
     """Commands on this machine, `parallel` of them at once; more wait for their turn, and their time does not run.
 
     A sandbox inherits from it, and says who owns the copy, how a command starts in it, and under which names it shows.
@@ -48,13 +49,13 @@ class Carrier:
         """The same from a thread that may block."""
         return _Command(self, argv, files, timeout, ()).run()
 
+    @abstractmethod
     def group(self, copy: Copy, argv: Sequence[str], timeout: float | None) -> ProcessGroup:
         """A command that is about to start on a copy."""
-        raise NotImplementedError
 
+    @abstractmethod
     def shown(self, copy: Copy) -> Shown:
         """How its outputs are shown."""
-        raise NotImplementedError
 
 
 class _Command:
