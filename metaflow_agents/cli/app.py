@@ -32,6 +32,7 @@ def _whole(version: Annotated[bool, typer.Option("--version", callback=_version,
 
 app.command("check")(checking.check)
 app.command("run", context_settings=running.OPEN, add_help_option=False)(running.run)
+app.command("prompt", context_settings=running.OPEN)(running.prompt)
 app.command("test")(making.test)
 app.command("graph")(checking.graph)
 app.command("new")(making.new)

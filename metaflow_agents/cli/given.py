@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -76,6 +77,23 @@ def read_pairs(program: Program, pairs: Sequence[str]) -> dict[str, Any]:
         if name in found:
             raise UsageError(f"`--input {name}=…` is given twice")
         found[name] = parse_option(program, name, text)
+    return found
+
+
+def read_values(program: Program, pairs: Sequence[str]) -> dict[str, Any]:
+    """`--given ARTIFACT=JSON`. Raises UsageError."""
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, sign, text = pair.partition("=")
+        if not sign:
+            raise UsageError(f"`--given {pair}`: write `--given ARTIFACT=JSON`")
+        if name not in program.sop.artifacts:
+            raise UsageError(f"`{name}` is no artifact of {program.sop.sop}: {did_you_mean(name, program.sop.artifacts)}")
+        try:
+            found[name] = json.loads(text)
+        except ValueError as error:
+            raise UsageError(f"`--given {name}=…` is no JSON ({error}); a text stands in quotes: "
+                             f"--given '{name}=\"…\"'") from error
     return found
 
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 OPEN = {"ignore_unknown_options": True, "allow_interspersed_args": True}
 """A SOP's inputs are options too, and only its file says which."""
 
+Pairs = Annotated[list[str] | None, typer.Option(
+    "--input", metavar="NAME=VALUE", help="An input that is called like one of these options. May be repeated.")]
 RunLabel = Annotated[str | None, typer.Option("--name", metavar="NAME", help="What the run is called.")]
 
 
@@ -34,8 +36,7 @@ def run(context: typer.Context,
         sandbox: Sandbox = None,
         budget: Budget = None,
         demo: Annotated[bool, typer.Option("--demo", help="Answer from the recording that travels with the SOP.")] = False,
-        pairs: Annotated[list[str] | None, typer.Option(
-            "--input", metavar="NAME=VALUE", help="An input that is called like one of these options. May be repeated.")] = None,
+        pairs: Pairs = None,
         json: Json = False,
         show_help: Annotated[bool, typer.Option("--help", help="This, and with a FILE its inputs.")] = False) -> int:
     """Runs a SOP. Each of its inputs is an option: text, @FILE, JSON for lists and mappings, paths for files and folders."""
@@ -102,6 +103,35 @@ def fork(name: RunName,
         say_json({"run": label, "forked_from": name, "at": at})
     else:
         say([f"{label} branches off from {name}{f' before {at}' if at else ''}; go on: sop resume {label}{where}"])
+    return 0
+
+
+def prompt(context: typer.Context,
+           file: Annotated[str, typer.Argument(metavar="FILE", help="A SOP.")],
+           step: Annotated[str, typer.Argument(metavar="STEP", help="The step whose prompt is shown.")],
+           words: Annotated[list[str] | None, typer.Argument(metavar="[--INPUT VALUE]", help="The SOP's inputs.")] = None,
+           values: Annotated[list[str] | None, typer.Option(
+               "--given", metavar="ARTIFACT=JSON", help="What another step made; else the smallest. May be repeated.")] = None,
+           pairs: Pairs = None,
+           json: Json = False) -> int:
+    """Shows what a step would send, free of charge; of `foreach`, for each item."""
+    import asyncio
+
+    from metaflow_agents.cli import given
+    from metaflow_agents.models.manual import conversation
+    from metaflow_agents.rehearsal import rehearse
+
+    program = _program(file)
+    found = given.split([file, *(words or ())])
+    own = [option for param in context.command.params for option in param.opts if option.startswith("--")]
+    inputs = {**given.read_options(program, found.options, own), **given.read_pairs(program, pairs or ())}
+    given.refuse_missing(program, inputs)
+    sent = asyncio.run(rehearse(file, step, inputs=inputs, given=given.read_values(program, values or ())))
+    if json:
+        say_json([{"key": request.key, "role": request.role, "messages": list(request.messages), "schema": request.schema}
+                  for request in sent])
+    else:
+        say([line for request in sent for line in (f"===== {request.key} =====", "", *conversation(request).splitlines(), "")])
     return 0
 
 
