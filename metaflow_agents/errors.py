@@ -16,6 +16,7 @@ The tree::
     │   ├── PromptChanged        a recorded call's prompt is another one now
     │   └── JournalError         the journal can't be read or written (disk full, damaged)
     ├── BudgetExceeded           a cap stops the run                     exit status 3
+    ├── Waiting                  a person has to answer first            exit status 4
     └── ModelMissing             no model to ask                         exit status 5
         └── EndpointRefused      its endpoint refuses every call: a wrong key, an unknown model
 
@@ -133,6 +134,16 @@ class BudgetExceeded(MetaflowError):
     """A cap on calls, tokens or time stops the run; its state is kept."""
 
     exit_status = 3
+
+
+class Waiting(MetaflowError):
+    """Work can't go on before a person has answered; `keys` are those of the questions. It is no failure: it is gone on with."""
+
+    exit_status = 4
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        self.keys = tuple(dict.fromkeys(keys))
+        super().__init__(f"waiting for an answer to {', '.join(self.keys)}")
 
 
 class ModelMissing(MetaflowError):

@@ -12,6 +12,7 @@ from metaflow_agents.doers.expression import Expressions
 from metaflow_agents.doers.function import Functions
 from metaflow_agents.doers.parts import Parts
 from metaflow_agents.engine.work import Activation, Work
+from metaflow_agents.errors import AttemptFailed
 from metaflow_agents.models.dry import example_path
 from metaflow_agents.models.port import identity
 from metaflow_agents.schema.model import fingerprint
@@ -46,6 +47,8 @@ class Doers:
                 return await self._commands.work(activation)
             case "call":
                 return await self._functions.work(activation)
+            case "human":
+                raise AttemptFailed("people are not asked yet")
 
     def parts(self, activation: Activation) -> dict[str, str]:
         """What the result depends on besides what the step reads."""

@@ -79,7 +79,7 @@ from metaflow_agents.threads import to_the_end
 
 T = TypeVar("T")
 _STATUS: dict[Outcome, int] = {
-    "success": 0, "until": 0, "failure": 1, "stopped": 1, "budget": 3, "endpoint": 5, "interrupted": 130}
+    "success": 0, "until": 0, "failure": 1, "stopped": 1, "budget": 3, "waiting": 4, "endpoint": 5, "interrupted": 130}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class RunResult:
 
     @property
     def exit_status(self) -> int:
-        """What the command ends with: 0, 1, 3, 5 or 130."""
+        """What the command ends with: 0, 1, 3, 4, 5 or 130."""
         return _STATUS[self.outcome]
 
     def __getitem__(self, output: str) -> Any:

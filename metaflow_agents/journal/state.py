@@ -11,12 +11,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
 from metaflow_agents.schema.event import (
+    Answered,
+    Asked,
     Committed,
+    Decided,
+    Done,
     Entry,
     Event,
     Failed,
     Finished,
     Fired,
+    Intended,
     Observed,
     Reserved,
     Resumed,
@@ -36,6 +41,7 @@ class Made:
     number: int
     payload: str
     firing: str | None
+    untrusted: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +54,8 @@ class Result:
     payload: str
     digest: str
     before: tuple[str, ...] = ()
+    untrusted: str = ""
+    assumed: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -85,11 +93,21 @@ class Slot:
     series: int = 0                                               # that failed since the run last stopped because of it
     calls: dict[str, Call] = field(default_factory=dict)
     observed: dict[str, str] = field(default_factory=dict)        # key → digest of what a command or a function gave
+    acts: dict[str, Act] = field(default_factory=dict)            # key → a tool call
 
     def forget(self) -> None:
         """Drops the replies of an attempt that is over: a resume will not ask for them again."""
         self.calls.clear()
         self.observed.clear()
+        self.acts.clear()
+
+
+@dataclass(slots=True)
+class Act:
+    """A tool call: intended, and what came of it (None: nobody knows, it is under way or a crash cut it off)."""
+
+    intended: Intended
+    done: Done | None = None
 
 
 @dataclass(slots=True)
@@ -151,6 +169,10 @@ class RunState:
     until: str | None = None
     activations: int = 0
     sent: list[Sent] = field(default_factory=list)
+    questions: dict[str, Asked] = field(default_factory=dict)      # key → a question that nobody answered yet
+    answers: dict[str, Answered] = field(default_factory=dict)     # key → the answer
+    chain: str = ""                                                # of the audit: digest of its last record
+    records: int = 0                                               # of the audit
     ended: RunEnded | None = None
     began: float = 0.0
     latest: float = 0.0                                            # time of the last event
@@ -195,6 +217,27 @@ class RunState:
 
     def _observed(self, event: Observed) -> None:
         self._slot(event.key).observed[event.key] = event.payload
+
+    def _decided(self, event: Decided) -> None:
+        self._record(event.chain)
+
+    def _asked(self, event: Asked) -> None:
+        self.questions[event.key] = event
+        self._record(event.chain)
+
+    def _answered(self, event: Answered) -> None:
+        self.questions.pop(event.key, None)
+        self.answers[event.key] = event
+        self._record(event.chain)
+
+    def _record(self, chain: str) -> None:
+        self.chain, self.records = chain, self.records + 1
+
+    def _intended(self, event: Intended) -> None:
+        self._slot(event.key).acts[event.key] = Act(event)
+
+    def _done(self, event: Done) -> None:
+        self._slot(event.key).acts[event.key].done = event
 
     def _resumed(self, event: Resumed) -> None:
         self.ended = None

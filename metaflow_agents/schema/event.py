@@ -12,9 +12,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from metaflow_agents.schema.model import Value
-from metaflow_agents.schema.sop import ModelSpec
+from metaflow_agents.schema.sop import Effect, ModelSpec
 
-Outcome = Literal["success", "failure", "stopped", "interrupted", "until", "budget", "endpoint"]
+Outcome = Literal["success", "failure", "stopped", "interrupted", "until", "budget", "endpoint", "waiting"]
+Verdict = Literal["allow", "ask", "deny"]
 
 
 class _Event(Value):
@@ -70,6 +71,7 @@ class Version(Value):
     artifact: str
     number: int
     payload: str = Field(description="digest of its payload")
+    untrusted: str = Field("", description="what of it came from outside the user, in words; empty: nothing")
 
 
 class Entry(Value):
@@ -79,6 +81,7 @@ class Entry(Value):
     activation: str
     asked: str
     answered: str
+    untrusted: str = Field("", description="what of it came from outside the user, in words; empty: nothing")
 
 
 class Fired(_Event):
@@ -146,6 +149,8 @@ class Finished(_Event):
     seconds: float = 0.0
     reused_from: str | None = Field(None, description="`RUN:ACTIVATION` whose result was taken over")
     why: tuple[str, ...] = Field((), description="with `--from`: which inputs differ, where it ran anew")
+    untrusted: str = Field("", description="what of it came from outside the user, in words; empty: nothing")
+    assumed: tuple[str, ...] = Field((), description="what was assumed, since nobody answered")
 
 
 class Failed(_Event):
@@ -175,6 +180,63 @@ class Sent(_Event):
     sender: str
     to: str | None = Field(None, description="a role; None is a broadcast")
     payload: str
+    untrusted: str = Field("", description="what of it came from outside the user, in words; empty: nothing")
+
+
+class Decided(_Event):
+    """The policy decided about an action, by which rule: one record of the audit."""
+
+    kind: Literal["decided"] = "decided"
+    key: str = Field(description="of the tool call")
+    role: str
+    tool: str
+    action: str = Field(description="as rules spell it: `run(git push)`")
+    verdict: Verdict
+    rule: str = Field(description="what decided, in words: a rule and whose it is, a preset, trust, or that nothing names it")
+    untrusted: str = Field("", description="what the activation had read from outside the user by then; empty: nothing")
+    chain: str = Field("", description="digest over this record and the one before it")
+
+
+class Intended(_Event):
+    """A tool is about to be called: from here on it may have had its effect."""
+
+    kind: Literal["intended"] = "intended"
+    key: str = Field(description="of the tool call: `…/turn.0/tool.1`")
+    tool: str
+    arguments: str = Field(description="digest of the arguments' canonical JSON")
+    effect: Effect = "once"
+
+
+class Done(_Event):
+    """A tool call is over: what the role is told, and what it did to the files of its activation."""
+
+    kind: Literal["done"] = "done"
+    key: str
+    payload: str = Field(description="digest of what the role is told (`Data`)")
+    patch: str | None = Field(None, description="digest of the `Patch` of what it wrote and deleted")
+    error: bool = False
+    untrusted: str = Field("", description="where what it says came from, if from outside the user; empty: it did not")
+    staged: bool = Field(False, description="it was not carried out (`--staged`): this is what it would have done")
+    seconds: float = 0.0
+
+
+class Asked(_Event):
+    """A person is asked something; the answer may come days later, from another process."""
+
+    kind: Literal["asked"] = "asked"
+    key: str = Field(description="of what waits for it: an activation, or a tool call")
+    question: str = Field(description="digest of the question (`people.Question`)")
+    chain: str = ""
+
+
+class Answered(_Event):
+    """What a person said, or what was taken for it."""
+
+    kind: Literal["answered"] = "answered"
+    key: str
+    answer: str = Field(description="digest of the answer (`people.Answer`)")
+    by: str = Field("", description="`terminal`, `answer` (the command), `--yes`, `assumed`, or a program's name")
+    chain: str = ""
 
 
 class RunEnded(_Event):
@@ -187,6 +249,7 @@ class RunEnded(_Event):
 
 
 Event = Annotated[
-    RunOpened | Resumed | Fired | Reserved | Settled | Observed | Finished | Failed | Committed | Sent | RunEnded,
+    RunOpened | Resumed | Fired | Reserved | Settled | Observed | Decided | Intended | Done | Asked | Answered | Finished
+    | Failed | Committed | Sent | RunEnded,
     Field(discriminator="kind"),
 ]

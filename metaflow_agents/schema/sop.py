@@ -23,25 +23,13 @@ NAME_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*$"
 
 NOT_BUILT: dict[str, dict[str, str]] = {
     "sop": {
-        "policy": "permissions come with acting tools",
-        "secrets": "secrets come with acting tools",
-        "tools": "tools come with acting tools",
-        "mcpServers": "MCP servers come with acting tools",
-        "openapi": "OpenAPI services come with acting tools",
         "progress": "progress reviews come with the strategies",
     },
-    "role": {
-        "tools": "tools come with acting tools",
-        "policy": "permissions come with acting tools",
-    },
+    "role": {},
     "step": {
-        "human": "questions to people come with the inbox",
         "sop": "a SOP as a step comes with plans made at run time",
         "review": "reviews by another role come with the strategies",
-        "tools": "tools come with acting tools",
         "talks_to": "questions between roles come with the strategies",
-        "trusts": "trust comes with acting tools",
-        "effect": "effects come with acting tools",
         "self": "a memory for each character comes with the strategies",
     },
     "foreach": {"stream": "taking items before their list is whole comes with plans made at run time"},
@@ -134,6 +122,59 @@ class Limits(Value):
     concurrency: Count | None = Field(None, description="requests under way at once")
 
 
+Effect = Literal["none", "idempotent", "once"]
+"""What doing it a second time does: nothing was done at all, the same again, or a second thing."""
+
+
+class PolicySpec(Value):
+    """What roles may do: deny beats ask beats allow, and what neither the preset nor a rule names is denied."""
+
+    preset: Literal["read-only", "workspace", "danger-full-access"] = Field(
+        "workspace", description="what holds where no rule says otherwise")
+    allow: Texts = Field((), description="rules such as `write(src/**)`, `run(python -m pytest *)`, `mcp(github.search_*)`")
+    ask: Texts = Field((), description="rules whose actions a person is asked about")
+    deny: Texts = Field((), description="rules whose actions never happen")
+
+
+class ToolSpec(Value):
+    """A tool that a SOP declares, or what it sets of a built-in one."""
+
+    python: str | None = Field(None, description="a Python function, `package.module:function`: its signature is the schema")
+    description: str | None = Field(None, description="what roles are told it is for; by default its docstring")
+    effect: Effect | None = Field(None, description="`none`, `idempotent` or `once`, which is what is taken for granted")
+    secrets: dict[str, str] = Field(
+        default_factory=dict, description="parameter → secret: filled in when it is called, and no part of what roles see")
+    headers: dict[str, dict[str, str]] = Field(
+        default_factory=dict, description="of `fetch`: origin → headers, `${NAME}` in them being a secret")
+
+
+class ServerSpec(Value):
+    """An MCP server, in the form of the `mcpServers` that people have in their configuration."""
+
+    type: Literal["stdio", "http", "streamable-http", "streamableHttp"] | None = Field(
+        None, description="by default what `command` or `url` says")
+    command: str | None = Field(None, description="a program that speaks MCP over its standard input and output")
+    args: Texts = Field((), description="its arguments")
+    env: dict[str, str] = Field(default_factory=dict, description="its environment; `${NAME}` is a secret")
+    cwd: str | None = Field(None, description="the folder that it runs in; by default that of the SOP")
+    url: str | None = Field(None, description="where it is served over streamable HTTP")
+    headers: dict[str, str] = Field(default_factory=dict, description="sent with every request; `${NAME}` is a secret")
+    timeout: Seconds | None = Field(None, description="longest time of one call; by default 1m")
+    effects: dict[str, Effect] = Field(default_factory=dict, description="tool (or pattern) → `none`, `idempotent`, `once`")
+
+
+class ApiSpec(Value):
+    """A service with an OpenAPI description, whose operations become tools."""
+
+    spec: str = Field(description="file of its description, JSON or YAML, OpenAPI 3.0 or 3.1")
+    server: str | None = Field(None, description="base URL; by default the description's first server")
+    operations: Texts = Field(("*",), description="patterns of operation ids: which become tools")
+    headers: dict[str, str] = Field(default_factory=dict, description="sent with every request; `${NAME}` is a secret")
+    timeout: Seconds | None = Field(None, description="longest time of one call; by default 1m")
+    effects: dict[str, Effect] = Field(
+        default_factory=dict, description="operation (or pattern) → `none`, `idempotent`, `once`; by default as its method says")
+
+
 class Memory(Value):
     """What a role remembers between its activations."""
 
@@ -152,6 +193,8 @@ class Role(Value):
     memory: Memory = Field(Memory(), description="what the role remembers")
     watches: tuple[Name, ...] = Field((), description="artifacts whose messages reach the role's inbox and memory")
     budget: Budget | None = Field(None, description="caps for all the role's work in a run")
+    tools: Texts = Field((), description="what it may use: built-in tools, declared ones, `SERVER.*` of a server or a service")
+    policy: PolicySpec | None = Field(None, description="narrows what the SOP allows; it never widens it")
 
 
 class Input(Value):
@@ -160,6 +203,8 @@ class Input(Value):
     type: Any = Field("string", description="a schema, or `file` or `folder`")
     description: str = Field("", description="the help text of the option")
     default: Any = Field(None, description="the value where none is given")
+    trusted: bool | None = Field(
+        None, strict=True, description="whether it may decide about actions; by default files and folders may not")
 
     @property
     def required(self) -> bool:
@@ -212,6 +257,13 @@ class Check(Value):
     repairs: Annotated[int, Field(ge=0, le=20, strict=True)] = Field(2, description="how often the author may mend")
 
 
+class Human(Value):
+    """What a person is asked for."""
+
+    kind: Literal["text", "approve", "choice"]
+    choices: tuple[str, ...] = ()
+
+
 class Makes(Value):
     """The artifact that a step makes, and for files the patterns to which it is confined."""
 
@@ -229,7 +281,7 @@ class OnFail(Value):
 def _input(written: object) -> object:
     """`{type, description, default}`, or a schema alone."""
     if isinstance(written, Input) or (isinstance(written, dict) and "type" in written
-                                      and set(written) <= {"type", "description", "default"}):
+                                      and set(written) <= {"type", "description", "default", "trusted"}):
         return written
     return {"type": written}
 
@@ -247,6 +299,17 @@ def _makes(written: object) -> object:
     raise PydanticCustomError("makes", "a step makes one artifact: write its name, or `{NAME: PATTERN}` for files")
 
 
+def _human(written: object) -> object:
+    if written in ("text", "approve"):
+        return {"kind": written}
+    if isinstance(written, Human) or (isinstance(written, dict) and "kind" in written):
+        return written
+    listed = written.get("choice") if isinstance(written, dict) and set(written) == {"choice"} else None
+    if isinstance(listed, list | tuple) and listed and all(isinstance(one, str) and one for one in listed):
+        return {"kind": "choice", "choices": listed}
+    raise PydanticCustomError("human", "`human` is `text`, `approve`, or `{choice: [ONE, OTHER]}`")
+
+
 def _on_fail(written: object) -> object:
     if written in ("stop", "skip"):
         return {"action": written}
@@ -261,7 +324,7 @@ def _strategy(written: object) -> object:
     return {written: {}} if isinstance(written, str) else written
 
 
-DOERS = ("role", "run", "call", "value")
+DOERS = ("role", "run", "call", "value", "human")
 READS = ("needs", "wants", "sees")
 
 
@@ -273,6 +336,8 @@ class Step(Value):
         None, description="a command: text split into arguments, or a list of them; no shell")
     call: str | None = Field(None, description="a Python function, `package.module:function`, async or not")
     value: Expression | None = Field(None, description="an expression; free, no model")
+    human: Annotated[Human, BeforeValidator(_human)] | None = Field(
+        None, description="a question to a person: `text`, `approve`, or `{choice: [...]}`; `task` is the question")
 
     needs: Texts = Field((), description="artifacts that trigger and must exist; `design.package` narrows to that part")
     wants: Texts = Field((), description="artifacts that trigger and may be missing")
@@ -294,11 +359,17 @@ class Step(Value):
     args: dict[str, Any] | None = Field(None, description="arguments of a function; texts are templates")
     model: str | None = Field(None, description="a name under `models`, or a model itself")
     budget: Budget | None = Field(None, description="caps for all the step's work in a run")
+    tools: Texts | None = Field(None, description="what its role may use here, in place of the role's own `tools`")
+    trusts: Texts = Field((), description="artifacts and tools whose words may decide about actions here")
+    effect: Literal["idempotent", "once"] | None = Field(
+        None, description="of a function: whether it may run again after a crash; `once` asks a person")
+    on_no_answer: Literal["wait", "assume", "fail"] = Field(
+        "wait", description="where nobody answers: the run parks, the role goes on with an assumption, or the attempt fails")
 
     @property
-    def doer(self) -> Literal["role", "run", "call", "value"]:
-        """Which of the four keys names the worker; `sop check` holds that there is exactly one."""
-        return next(key for key in ("role", "run", "call", "value") if getattr(self, key) is not None)
+    def doer(self) -> Literal["role", "run", "call", "value", "human"]:
+        """Which of the keys names the worker; `sop check` holds that there is exactly one."""
+        return next(key for key in ("role", "run", "call", "value", "human") if getattr(self, key) is not None)
 
 
 class Defaults(Value):
@@ -337,6 +408,11 @@ class SOP(Value):
     budget: Budget | None = Field(None, description="caps for the whole run")
     limits: Limits | None = Field(None, description="what each endpoint of the SOP's models allows")
     models: dict[Name, ModelSpec] = Field(default_factory=dict, description="names for models; `default` is everybody's")
+    policy: PolicySpec | None = Field(None, description="what roles may do; by default the preset `workspace`")
+    secrets: tuple[Name, ...] = Field((), description="environment variables, each of which reaches the one tool that names it")
+    tools: dict[Name, ToolSpec] = Field(default_factory=dict, description="tools that roles may use")
+    mcp_servers: dict[Name, ServerSpec] = Field(default_factory=dict, alias="mcpServers", description="MCP servers by name")
+    openapi: dict[Name, ApiSpec] = Field(default_factory=dict, description="services with an OpenAPI description, by name")
 
     @field_validator("language")
     @classmethod

@@ -165,7 +165,7 @@ def _ended(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
 
 
 OUTCOMES = {"success": "success", "failure": "no success", "stopped": "stopped", "interrupted": "interrupted",
-            "until": "at the step asked for", "budget": "a cap is reached", "endpoint": "no model answers",
+            "until": "at the step asked for", "waiting": "a person has to answer", "budget": "a cap is reached", "endpoint": "no model answers",
             "running": "running", "killed": "killed", "damaged": "damaged"}
 """How a run stands → in words."""
 

@@ -1,0 +1,1 @@
+"""What roles may do: rules, presets, and the decision about an action. Pure: no file, no network, no clock."""

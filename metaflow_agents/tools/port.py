@@ -1,0 +1,118 @@
+"""The tool port: what a role is told of a tool, what a call of it would do, and what it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from metaflow_agents.policy.action import Action
+from metaflow_agents.schema.sop import Effect
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a call gave. `text` is what the role is told; `error`: it went wrong, and `text` says how to do better.
+
+    `untrusted`: where the text came from, if from outside the user (`fetched from https://…`); empty: it did not.
+    `written` (path → bytes) and `deleted`: what it did to the files of its activation.
+    """
+
+    text: str
+    error: bool = False
+    untrusted: str = ""
+    written: Mapping[str, bytes] = field(default_factory=dict)
+    deleted: tuple[str, ...] = ()
+
+
+class Situation(Protocol):
+    """What a tool is given of the activation in which it is called."""
+
+    @property
+    def key(self) -> str:
+        """The call's key in the journal."""
+        ...
+
+    @property
+    def files(self) -> Mapping[str, bytes]:
+        """The files that the activation sees, with what it has written so far: path → bytes."""
+        ...
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """The path patterns to which what it writes is confined; empty: it makes no files."""
+        ...
+
+    @property
+    def untrusted(self) -> str:
+        """What the activation has read from outside the user so far; empty: nothing."""
+        ...
+
+
+class Tool(Protocol):
+    """Something that a role may call."""
+
+    @property
+    def name(self) -> str:
+        """As SOPs and policies spell it: `read`, `convert`, `github.search_issues`."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """What roles are told it is for."""
+        ...
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The JSON Schema of its arguments, an object."""
+        ...
+
+    def effect(self, arguments: Mapping[str, Any]) -> Effect:
+        """What a second call with these arguments would do."""
+        ...
+
+    def action(self, arguments: Mapping[str, Any]) -> Action:
+        """What a call would do, as the policy judges it. Raises AnswerInvalid where the arguments make no sense."""
+        ...
+
+    async def call(self, arguments: Mapping[str, Any], situation: Situation) -> Result:
+        """Do it. The arguments fit the schema. What goes wrong is a `Result` with `error`, told to the role.
+
+        Raises RunError only where the machine is at fault, and no other call would go better.
+        """
+        ...
+
+
+Granted = Callable[[Action], Awaitable[None]]
+"""Asks the policy about a further action that a call turns out to take (a redirect). Raises AnswerInvalid: refused."""
+
+
+class Source(Protocol):
+    """Where tools come from: a server, a service, a set of functions. Opened once for a run, and closed with it."""
+
+    @property
+    def name(self) -> str:
+        """The server's or service's name in the SOP; its tools are called `NAME.TOOL`."""
+        ...
+
+    def opened(self) -> AbstractAsyncContextManager[None]:
+        """Starts what it needs, at the first use at the earliest; leaving it ends all that it started."""
+        ...
+
+    async def tools(self) -> list[Tool]:
+        """Its tools as they are now. Raises RunError, naming the server, where it can't be asked."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What sources are made with. `secret(NAME)` gives a declared secret's value; raises UsageError where it is not set.
+
+    `folder`: the SOP's. `environment`: what programs may get of the user's environment: PATH and the like, no secrets.
+    """
+
+    folder: Path
+    secret: Callable[[str], str]
+    environment: Mapping[str, str]
