@@ -121,7 +121,7 @@ class Conversations:
 
     def opening(self, system: str, remembered: list[Turn], user: str) -> Messages:
         """System prompt, memory, and the activation's own message."""
-        messages: list[Mapping[str, str]] = [{"role": "system", "content": system}]
+        messages: list[Mapping[str, Any]] = [{"role": "system", "content": system}]
         for turn in remembered:
             messages.append({"role": "user", "content": turn.asked})
             if turn.answered is not None:

@@ -102,6 +102,8 @@ class EndpointModel(Value):
     max_tokens: Count | None = Field(None, description="longest answer, in tokens; always sent; by default 8192")
     timeout: Seconds | None = Field(None, description="longest silence of the endpoint; by default 10m")
     price: Price | None = Field(None, description="US dollars for a million tokens; by default as published")
+    tools: Literal["native", "text"] = Field(
+        "native", description="how it is told of tools and calls them: by the protocol, or in the text of prompts and answers")
     parameters: dict[str, Any] = Field(default_factory=dict, description="sent with every request as they stand: `seed`, `top_p`")
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from metaflow_agents.models.port import Reply
 
-Messages = tuple[Mapping[str, str], ...]
+Messages = tuple[Mapping[str, Any], ...]
 
 
 class Ask(Protocol):
