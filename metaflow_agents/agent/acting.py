@@ -25,18 +25,19 @@ from metaflow_agents.people.question import Question
 from metaflow_agents.policy.action import Action, Decision
 from metaflow_agents.policy.policy import Policy
 from metaflow_agents.schema.event import Decided, Done, Intended
-from metaflow_agents.schema.model import canonical, digest
+from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.payload import Data, Patch, pack
 from metaflow_agents.schema.sop import Effect, Step
 from metaflow_agents.schema.trust import joined
 from metaflow_agents.tools.arguments import faults_of
+from metaflow_agents.tools.builtin import BuiltIn
 from metaflow_agents.tools.port import Result, Tool
 from metaflow_agents.tools.secrets import Secrets
 from metaflow_agents.tools.showing import shown
 
 T = TypeVar("T")
 _IN_MEMORY = frozenset({"read", "write", "python"})     # verbs that touch nothing but the activation: done one after the other
-_NOTHING: Mapping[str, bytes] = {}
+_STRICT = {"allow": 0, "ask": 1, "deny": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,19 +80,21 @@ class Acting:
     """The tool calls of one role in one activation; an async context manager: leaving it ends what its tools keep open.
 
     `untrusted`: what the activation had read from outside the user when it began. `assumed`: what was assumed since nobody
-    answered. Results of tools that the step `trusts` by name do not count.
+    answered. Results of tools that the step `trusts` by name do not count. `above`: of a role that another one started, the
+    acting of that one: it may do nothing that the other one may not.
     """
 
     def __init__(self, around: Surroundings, step: Step, role: str, slot: Slot, policy: Policy, offered: Offered, tree: Tree,
-                 untrusted: str = "") -> None:
+                 untrusted: str = "", *, above: Acting | None = None) -> None:
         self._around, self._step, self.role, self._slot = around, step, role, slot
-        self._policy, self.offered, self.tree = policy, offered, tree
+        self._policy, self.offered, self.tree, self.above = policy, offered, tree, above
         self.untrusted = untrusted
         self.assumed: list[str] = []
         self._open = AsyncExitStack()
         self._kept: dict[str, Any] = {}
         self._keeping = asyncio.Lock()
         self._replayed: list[tuple[str, Mapping[str, Any]]] = []
+        self._readable: dict[str, bool] = {}
 
     async def __aenter__(self) -> Acting:
         await self._open.__aenter__()
@@ -128,6 +131,13 @@ class Acting:
                  "content": shown(results[index].text, f"{_short(prefix)}/tool.{index}")} for index, call in enumerate(calls)]
 
     async def _one(self, key: str, call: ToolCall, scene: Scene) -> Result:
+        result = await self._made(key, call, scene)
+        answer = self._around.desk.known(key)
+        if answer is not None and answer.assumed and isinstance(call.arguments, Mapping):
+            self.assumed.append(f"{call.arguments.get('question')}: {call.arguments.get('assumption')}")
+        return result
+
+    async def _made(self, key: str, call: ToolCall, scene: Scene) -> Result:
         act = self._slot.acts.get(key)
         if act is not None and act.done is not None:
             return self._again(call, act, key)
@@ -148,6 +158,8 @@ class Acting:
     async def _decided(self, key: str, tool: Tool, action: Action, arguments: Mapping[str, Any], scene: Scene,
                        act: Act | None) -> Result:
         """The result of a call that makes sense, as far as the policy lets it."""
+        if isinstance(tool, BuiltIn) and tool.free:
+            return await self._carried_out(key, tool, arguments, scene, act)
         decision = self.decide(key, tool.name, action)
         if decision.verdict == "deny":
             told = f"`{action}` is not allowed ({decision.rule}), and nothing was done; go on without it"
@@ -159,11 +171,27 @@ class Acting:
             if isinstance(asked, Result):
                 return await self._done(key, tool.name, arguments, "none", asked, act)
             arguments = asked
+            if action.verb == "read":
+                self._readable[action.target] = True
         return await self._carried_out(key, tool, arguments, scene, act)
+
+    def readable(self, path: str) -> bool:
+        """Whether the role may read a path without being asked about: others are not there for its tools."""
+        if path not in self._readable:
+            self._readable[path] = self.judged(Action("read", path)).verdict == "allow"
+        return self._readable[path]
+
+    def judged(self, action: Action) -> Decision:
+        """What the policy says: that of the role, and of the roles that it works for, whichever is strictest."""
+        own = self._policy.decide(action, untrusted=self.untrusted)
+        if self.above is None:
+            return own
+        theirs = self.above.judged(action)
+        return theirs if _STRICT[theirs.verdict] > _STRICT[own.verdict] else own
 
     def decide(self, key: str, tool: str, action: Action) -> Decision:
         """What the policy says, in the journal; said once of one action."""
-        decision = self._policy.decide(action, untrusted=self.untrusted)
+        decision = self.judged(action)
         record = Decided(at=time(), key=key, role=self.role, tool=tool, action=self._around.secrets.masked(str(action)),
                          verdict=decision.verdict, rule=decision.rule, untrusted=self.untrusted if action.acting else "")
         before = self._slot.decided.get(key)
@@ -306,7 +334,6 @@ class Scene:
 
     acting: Acting
     key: str
-    tool: str
     look: Callable[[], Mapping[str, bytes]]
 
     @property
@@ -334,7 +361,7 @@ class Scene:
 
     async def granted(self, action: Action) -> None:
         """See `Situation`. A person is not asked in the middle of a call: what they would be asked about is refused."""
-        decision = self.acting.decide(f"{self.key}/{action.verb}.{digest(action.target.encode())[:8]}", self.tool, action)
+        decision = self.acting.decide(f"{self.key}/{action.verb}.{digest(action.target.encode())[:8]}", action.verb, action)
         if decision.verdict != "allow":
             raise AnswerInvalid([f"`{action}` is not allowed ({decision.rule})"])
 
@@ -353,8 +380,8 @@ class _Turn:
             for before in row:
                 if index in row and before < index and before in self.results:
                     seen.take(self.results[before])
-            return seen.files
-        return Scene(self.acting, key, "", look)
+            return {path: data for path, data in seen.files.items() if self.acting.readable(path)}
+        return Scene(self.acting, key, look)
 
 
 def _raise_first(errors: Iterable[BaseException]) -> None:
@@ -375,5 +402,3 @@ def _short(key: str) -> str:
 def _step_of(key: str) -> str:
     return key.partition("@")[0]
 
-
-__all__ = ["Acting", "Scene", "Surroundings", "Tree", "canonical"]

@@ -96,6 +96,7 @@ class FindTools(BuiltIn[_Finding]):
     """Find tools for what you want to do. Those that it names can be called from your next message on."""
 
     name: ClassVar[str] = "find_tools"
+    free = True
     takes = _Finding
 
     def __init__(self, index: ToolIndex, load: Any) -> None:

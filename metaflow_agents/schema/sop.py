@@ -17,6 +17,8 @@ from metaflow_agents.schema import quantity
 from metaflow_agents.schema.model import Value
 
 LANGUAGE_VERSIONS = (1,)
+TOOL_TURNS = 30
+"""How often a role may call tools, one turn after the other, on its way to one answer; then it has to answer."""
 ANSWER_REPAIRS = 2
 """How often a role is asked to mend an answer that does not fit its artifact, before the attempt has failed."""
 NAME_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*$"

@@ -28,6 +28,8 @@ class BuiltIn(ABC, Generic[A]):
 
     name: ClassVar[str]
     takes: ClassVar[type[Arguments]]
+    free: ClassVar[bool] = False
+    """Whether no policy is asked: it shows only what may be read anyway."""
 
     @cached_property
     def description(self) -> str:

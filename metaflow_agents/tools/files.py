@@ -116,6 +116,7 @@ class List(BuiltIn[_Listing]):
     """List the files of the repository that you can see, with their sizes in bytes."""
 
     name: ClassVar[str] = "list"
+    free = True
     takes = _Listing
 
     def would(self, given: _Listing) -> Action:
@@ -144,6 +145,7 @@ class Search(BuiltIn[_Searching]):
     """Search the files of the repository for a regular expression, line by line."""
 
     name: ClassVar[str] = "search"
+    free = True
     takes = _Searching
 
     def would(self, given: _Searching) -> Action:

@@ -34,6 +34,7 @@ class More(BuiltIn[_More]):
     """Show more of a result that was cut."""
 
     name: ClassVar[str] = "more"
+    free = True
     takes = _More
 
     def __init__(self, results: Mapping[str, str]) -> None:

@@ -31,6 +31,10 @@ class Toolbox:
         """Those of the names that are tools of this process."""
         return [self._own[name] for name in dict.fromkeys(names) if name in self._own]
 
+    def elsewhere(self, name: str) -> bool:
+        """Whether a name is that of a server's or a service's tools."""
+        return name.partition(".")[0] in self._sources and name not in self._own
+
     async def offered(self, names: Iterable[str]) -> list[Tool]:
         """Those of the names (`SERVER`, `SERVER.PATTERN`) that servers and services offer now, in their order. Raises RunError."""
         found: dict[str, Tool] = {}
