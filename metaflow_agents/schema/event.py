@@ -44,6 +44,7 @@ class RunOpened(_Event):
         default_factory=dict, description="artifact → digest of the value that stands in for its steps' work")
     reused_from: str | None = Field(None, description="`--from`: the run whose unchanged activations are taken over")
     package: str = Field("", description="version of this package")
+    staged: bool = Field(False, description="acting tools only tell what they would do")
 
 
 class Resumed(_Event):

@@ -119,6 +119,21 @@ def _observed(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
     return _spoken(event["key"]), f"ran{seconds}"
 
 
+def _decided(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
+    words = {"allow": "may", "ask": "may, if a person allows it,", "deny": "may not"}[event["verdict"]]
+    return _spoken(event["key"]), f"{words} {event['action']}: {event['rule']}"
+
+
+def _intended(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
+    return _spoken(event["key"]), f"calls {event['tool']}"
+
+
+def _done(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
+    how = "staged" if event.get("staged") else "an error" if event.get("error") else "done"
+    source = f"; {event['untrusted']}" if event.get("untrusted") else ""
+    return _spoken(event["key"]), f"{how}{source}"
+
+
 def _finished(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
     if event.get("reused_from"):
         return _spoken(event["activation"]), f"taken over from {event['reused_from']}"
@@ -171,7 +186,7 @@ OUTCOMES = {"success": "success", "failure": "no success", "stopped": "stopped",
 
 _WORDS: dict[str, Callable[[Raw, Mapping[str, list[str]]], tuple[str, str]]] = {
     "run_opened": _opened, "resumed": _resumed, "fired": _fired, "reserved": _reserved, "settled": _settled,
-    "observed": _observed, "finished": _finished, "failed": _failed, "committed": _committed, "sent": _sent,
+    "observed": _observed, "decided": _decided, "intended": _intended, "done": _done, "finished": _finished, "failed": _failed, "committed": _committed, "sent": _sent,
     "run_ended": _ended,
 }
 
