@@ -128,7 +128,8 @@ def prompt(context: typer.Context,
     given.refuse_missing(program, inputs)
     sent = asyncio.run(rehearse(file, step, inputs=inputs, given=given.read_values(program, values or ())))
     if json:
-        say_json([{"key": request.key, "role": request.role, "messages": list(request.messages), "schema": request.schema}
+        say_json([{"key": request.key, "role": request.role, "messages": list(request.messages), "schema": request.schema,
+                   "tools": list(request.tools)}
                   for request in sent])
     else:
         say([line for request in sent for line in (f"===== {request.key} =====", "", *conversation(request).splitlines(), "")])

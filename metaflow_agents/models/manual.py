@@ -11,9 +11,10 @@ import re
 import signal
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from metaflow_agents.errors import AttemptFailed, UsageError
@@ -248,15 +249,25 @@ It is read once it has that name, is not empty and nobody writes to it any more.
 
 
 def conversation(request: ModelRequest) -> str:
-    """What a language model would be sent, for people: messages under their roles, then the schema of the answer."""
+    """What a language model would be sent, for people: messages under their roles, its tools, then the schema of the answer."""
     count = len(request.messages)
-    parts = [f"----- message {number} of {count}: {message['role']} -----\n\n{message['content'].rstrip()}\n"
+    parts = [f"----- message {number} of {count}: {message['role']} -----\n\n{_told(message).rstrip()}\n"
              for number, message in enumerate(request.messages, 1)]
+    for tool in request.tools:
+        takes = json.dumps(tool.get("parameters") or {}, ensure_ascii=False)
+        told = tool.get("description") or ""
+        parts.append(f"----- tool: {tool['name']} -----\n\n{told}\nIts arguments, as JSON Schema: {takes}\n")
     if request.schema is not None and request.schema != {"type": "string"}:
         schema = json.dumps(request.schema, ensure_ascii=False, indent=2)
         if not any(schema in message["content"] for message in request.messages):       # mostly the last one ends with it
             parts.append(f"----- the answer is one JSON value that fits this JSON Schema -----\n\n{schema}\n")
     return "\n".join(parts)
+
+
+def _told(message: Mapping[str, Any]) -> str:
+    """A message with the calls in it."""
+    calls = [json.dumps(call, ensure_ascii=False) for call in message.get("calls", ())]
+    return "\n".join(part for part in (message["content"], *calls) if part)
 
 
 def _written(path: Path, text: str) -> None:
