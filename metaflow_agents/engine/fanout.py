@@ -12,9 +12,10 @@ from metaflow_agents.bus import Bus
 from metaflow_agents.engine.attempts import Attempts, Means
 from metaflow_agents.engine.clock import TimeCaps
 from metaflow_agents.engine.items import before, walk
+from metaflow_agents.engine.labels import Labels
 from metaflow_agents.engine.merge import gathered, overlaid, still_missing
 from metaflow_agents.engine.scope import Scopes
-from metaflow_agents.engine.work import Earlier, Item, StepRunner
+from metaflow_agents.engine.work import Earlier, Item, Recalled, StepRunner
 from metaflow_agents.journal.state import Firing, Result, RunState
 from metaflow_agents.journal.values import Values
 from metaflow_agents.schema.event import Committed, Finished, Version
@@ -22,6 +23,7 @@ from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.payload import Collection, Data, Files, Patch, pack
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import Foreach, Step
+from metaflow_agents.schema.trust import joined
 
 
 @dataclass(slots=True)
@@ -39,8 +41,9 @@ class Fanout:
     """Carries out firings: asks the step runner, journals what came, and commits."""
 
     def __init__(self, program: Program, bus: Bus, state: RunState, values: Values, scopes: Scopes, runner: StepRunner,
-                 *, earlier: Earlier | None = None, caps: TimeCaps | None = None) -> None:
-        self._means = Means(program.sop, bus, state, values, scopes, runner, earlier, caps or TimeCaps({}))
+                 *, earlier: Earlier | None = None, caps: TimeCaps | None = None, recalled: Recalled = lambda _: "") -> None:
+        self._means = Means(program.sop, bus, state, values, scopes, runner, earlier, caps or TimeCaps({}),
+                            Labels(program, state), recalled)
 
     def items(self, step: Step, read: Mapping[str, int], round_: int) -> list[Item] | None:
         """The items of a firing that reads these versions; None without `foreach`."""
@@ -62,7 +65,7 @@ class _Job:
     def __init__(self, means: Means, step: Step, firing: Firing) -> None:
         self._means, self._step, self._firing = means, step, firing
         self._attempts = Attempts(means, step, firing)
-        self._base = self._attempts.base
+        self._base, self._base_label = self._attempts.base, means.state.untrusted(step.makes.artifact)
         self._files = bool(means.sop.artifacts[step.makes.artifact].files)
 
     async def whole(self) -> None:
@@ -79,9 +82,10 @@ class _Job:
         versions: list[Version] = []
         if isinstance(payload, Patch):
             files = overlaid(self._files_base(), [payload], patterns=self._attempts.bounds)
-            versions.append(self._version(self._step.makes.artifact, pack(files), blobs))
+            untrusted = joined(self._base_label, finished.untrusted if finished is not None else "")
+            versions.append(self._version(self._step.makes.artifact, pack(files), blobs, untrusted))
         elif finished is not None:
-            versions.append(self._numbered(self._step.makes.artifact, finished.payload))
+            versions.append(self._numbered(self._step.makes.artifact, finished.payload, finished.untrusted))
         versions += self._failure_version(blobs)
         committed = Committed(at=time(), firing=self._firing.key, versions=tuple(versions))
         self._means.bus.post(*([finished] if finished is not None else []), committed, blobs=blobs)
@@ -118,7 +122,7 @@ class _Job:
             return [dependent for dependent in dependents.get(key, ()) if not waiting[dependent]]
 
         async def one(item: Item, prior: dict[str, str]) -> None:
-            finished.put_nowait((item, await self._publish_item(item, prior)))
+            finished.put_nowait((item, await self._publish_item(item, prior, progress)))
 
         free(item.key for item in items if not item.after)
         async with asyncio.TaskGroup() as group:
@@ -161,13 +165,14 @@ class _Job:
             progress.reused.add(item.key)
         return True
 
-    async def _publish_item(self, item: Item, prior: dict[str, str]) -> Result | None:
-        found = await self._attempts.until_done(item, prior)
+    async def _publish_item(self, item: Item, prior: dict[str, str], progress: Progress) -> Result | None:
+        heard = joined(*(progress.results[key].untrusted for key in prior))
+        found = await self._attempts.until_done(item, prior, heard)
         if found is None:
             return None
         finished, blobs, _ = found
         self._means.bus.post(finished, blobs=blobs)
-        return Result(finished.payload, finished.digest)
+        return Result(finished.payload, finished.digest, (), finished.untrusted, finished.assumed)
 
     def _commit_each(self, progress: Progress) -> None:
         last = self._means.state.last.get(self._firing.step, {})
@@ -177,7 +182,10 @@ class _Job:
         versions: list[Version] = []
         blobs: dict[str, bytes] = {}
         if progress.ran or dropped or self._base is None:
-            versions.append(self._version(self._step.makes.artifact, pack(self._merged(progress, dropped, last)), blobs))
+            untrusted = joined(self._base_label, self._attempts.label.listed,
+                               *(result.untrusted for result in progress.results.values()))
+            packed = pack(self._merged(progress, dropped, last))
+            versions.append(self._version(self._step.makes.artifact, packed, blobs, untrusted))
         versions += self._failure_version(blobs)
         reused = tuple(item.key for item in progress.items if item.key in progress.reused)
         self._means.bus.post(
@@ -220,12 +228,13 @@ class _Job:
         order = [key for key in (self._firing.items or (None,)) if key in lost]
         items = [{"key": key, "error": lost[key]} for key in order if key is not None]
         value = {"step": self._firing.step, "key": order[0] or "", "error": lost[order[0]], "items": items}
-        return [self._version(self._step.on_fail.artifact, pack(Data(value=value)), blobs)]
+        untrusted = joined(self._attempts.label.listed, *self._firing.doubted.values())
+        return [self._version(self._step.on_fail.artifact, pack(Data(value=value)), blobs, untrusted)]
 
-    def _version(self, artifact: str, packed: bytes, blobs: dict[str, bytes]) -> Version:
+    def _version(self, artifact: str, packed: bytes, blobs: dict[str, bytes], untrusted: str) -> Version:
         name = digest(packed)
         blobs[name] = packed
-        return self._numbered(artifact, name)
+        return self._numbered(artifact, name, untrusted)
 
-    def _numbered(self, artifact: str, payload: str) -> Version:
-        return Version(artifact=artifact, number=self._means.state.version(artifact) + 1, payload=payload)
+    def _numbered(self, artifact: str, payload: str, untrusted: str) -> Version:
+        return Version(artifact=artifact, number=self._means.state.version(artifact) + 1, payload=payload, untrusted=untrusted)
