@@ -93,7 +93,8 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
                       values)
     doers = Doers(sop, agent, commands, functions, Expressions(sop, acceptance), acceptance, Parts(program, state, memory),
                   dry=options.models.dry, given=options.given)
-    fanout = Fanout(program, bus, state, values, scopes, doers, earlier=options.earlier, caps=time_caps(program, state))
+    fanout = Fanout(program, bus, state, values, scopes, doers, earlier=options.earlier, caps=time_caps(program, state),
+                    recalled=doers.recalled)
     scheduler = Scheduler(program, graph, bus, state, values, scopes, fanout, until=state.until)
     kept = None if folder is None else Folder(bus, state, tree, Workspace(folder), journal.path)
     return Assembly(journal, bus, values, scheduler, graph, kept)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from metaflow_agents.agent.agent import RoleAgent
@@ -35,7 +36,7 @@ class Doers:
         """Does the work. Raises what its doer raises."""
         step = self._sop.steps[activation.key.step]
         if step.makes.artifact in self._given:
-            return self._stand_in(step, activation)
+            return replace(self._stand_in(step, activation), untrusted="")      # the user's own words
         match step.doer:
             case "role":
                 return await self._agent.work(activation)
@@ -49,6 +50,13 @@ class Doers:
                 return await self._functions.work(activation)
             case "human":
                 raise AttemptFailed("people are not asked yet")
+
+    def recalled(self, activation: Activation) -> str:
+        """The label of what the role remembers that does the work; empty for other doers."""
+        step = self._sop.steps[activation.key.step]
+        if step.doer != "role" or step.makes.artifact in self._given:
+            return ""
+        return self._agent.recalled(activation)
 
     def parts(self, activation: Activation) -> dict[str, str]:
         """What the result depends on besides what the step reads."""

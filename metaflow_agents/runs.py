@@ -37,7 +37,7 @@ from metaflow_agents.errors import (
     UsageError,
     did_you_mean,
 )
-from metaflow_agents.inputs import read_inputs
+from metaflow_agents.inputs import labels, read_inputs
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.values import Values
 from metaflow_agents.models.caller import Watch
@@ -387,7 +387,9 @@ def start(
         run=label, **identity(loaded), **answering(resolved), sandbox=confining.name, until=until, budget=caps(budget),
         given=given_payloads(program.sop, given, blobs), reused_from=from_run, package=installed("metaflow-agents"))
     versions = {**payloads, **initial_versions(program, blobs, load)}
-    first = Committed(versions=tuple(Version(artifact=a, number=1, payload=p) for a, p in versions.items()))
+    untrusted = labels(program, payloads)
+    first = Committed(versions=tuple(
+        Version(artifact=a, number=1, payload=p, untrusted=untrusted.get(a, "")) for a, p in versions.items()))
     options = Options(models=resolved.models, sandbox=confining, folders=folders, given=dict(given or {}),
                       earlier=_earlier(home, from_run), limiters=Limiters(limits(program.sop, settings, resolved.models)),
                       settings=settings)

@@ -8,7 +8,7 @@ so that a long run does not grow it by what was said in it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 from metaflow_agents.schema.event import (
     Answered,
@@ -41,7 +41,7 @@ class Made:
     number: int
     payload: str
     firing: str | None
-    untrusted: str = ""
+    untrusted: str = ""                                           # `schema/trust.py`; empty: nothing of it is from outside
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,7 @@ class Firing:
     past: int = 0                                                 # the firings that it descends from, by `RunState.order`
     done: dict[str | None, Result] = field(default_factory=dict)
     lost: dict[str | None, str] = field(default_factory=dict)     # item → error, failed for good
+    doubted: dict[str | None, str] = field(default_factory=dict)  # item → the label of that error's words
     memory: list[Entry] = field(default_factory=list)
     slots: dict[str | None, Slot] = field(default_factory=dict)
     key: str = field(init=False)                                  # `step@round`
@@ -151,6 +152,7 @@ class RunState:
     compiled: str = ""                                             # digest of the program in force
     versions: dict[str, list[Made]] = field(default_factory=dict)
     maker: dict[str, str | None] = field(default_factory=dict)     # artifact → step of its latest version
+    outside: bool = False                                          # whether any version or message is untrusted
     fired: dict[str, int] = field(default_factory=dict)            # step → firings so far
     cursor: dict[str, dict[str, int]] = field(default_factory=dict)
     active: dict[str, Firing] = field(default_factory=dict)        # by firing key, in order of firing
@@ -201,6 +203,12 @@ class RunState:
         number = len(made) if version is None else version
         return made[number - 1].payload if 0 < number <= len(made) else None
 
+    def untrusted(self, artifact: str, version: int | None = None) -> str:
+        """The label of a version (by default the latest); empty where it is trusted, or where there is none."""
+        made = self.versions.get(artifact, [])
+        number = len(made) if version is None else version
+        return made[number - 1].untrusted if 0 < number <= len(made) else ""
+
     def total(self) -> Spending:
         """Calls, tokens and money of the whole run."""
         return sum(self.spent.values(), Spending())
@@ -216,6 +224,7 @@ class RunState:
 
     def _sent(self, event: Sent) -> None:
         self.sent.append(event)
+        self.outside = self.outside or bool(event.untrusted)
 
     def _observed(self, event: Observed) -> None:
         self._slot(event.key).observed[event.key] = event.payload
@@ -293,7 +302,7 @@ class RunState:
     def _finished(self, event: Finished) -> None:
         activation = parse_activation(event.activation)
         firing = self.active[activation.firing]
-        firing.done[activation.item] = Result(event.payload, event.digest)
+        firing.done[activation.item] = Result(event.payload, event.digest, (), event.untrusted, event.assumed)
         self.activations += 1
         if event.memory is not None:
             firing.memory.append(event.memory)
@@ -308,6 +317,7 @@ class RunState:
         slot.series = -1 if event.stops else slot.series + 1
         if event.final and not event.stops:
             firing.lost[activation.item] = event.error
+            firing.doubted[activation.item] = event.untrusted
 
     def _slot(self, key: str) -> Slot:
         activation = parse_activation(key)
@@ -319,7 +329,9 @@ class RunState:
         descent = 0 if firing is None else firing.past | 1 << self.order[firing.key]
         for version in event.versions:
             self.descent[version.artifact] = descent
-            self.versions.setdefault(version.artifact, []).append(Made(version.number, version.payload, event.firing))
+            self.versions.setdefault(version.artifact, []).append(
+                Made(version.number, version.payload, event.firing, version.untrusted))
+            self.outside = self.outside or bool(version.untrusted)
             self.maker[version.artifact] = step
         if firing is None:
             return
@@ -330,11 +342,12 @@ class RunState:
             if key is not None:
                 old = before.get(key)
                 earlier = () if old is None else (*old.before, old.payload)
-                results[key] = Result(result.payload, result.digest, tuple(dict.fromkeys(earlier)))
+                results[key] = replace(result, before=tuple(dict.fromkeys(earlier)))
         results.update((key, before[key]) for key in event.reused)
         self.last[firing.step] = results
         self.walked[firing.step] = firing.items or ()
         if firing.memory:
+            self.outside = self.outside or any(entry.untrusted for entry in firing.memory)
             order = {key: place for place, key in enumerate(firing.items or ())}
             firing.memory.sort(key=lambda entry: order.get(parse_activation(entry.activation).item or "", 0))
             self.memory[firing.key] = firing.memory

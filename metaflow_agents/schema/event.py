@@ -163,6 +163,7 @@ class Failed(_Event):
     seconds: float = 0.0
     final: bool = False
     stops: bool = Field(False, description="the run ends with it (`on_fail: stop`); a resume grants fresh attempts")
+    untrusted: str = Field("", description="where the error's words may have come from, if from outside the user; empty: nowhere")
 
 
 class Committed(_Event):
