@@ -18,7 +18,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 ONLY_IN = {                                  # external package → the rooms that may import it
     "openai": ("models",),
     "aiohttp": ("models",),
-    "httpx2": ("models",),
+    "httpx2": ("models", "tools/mcp_http.py"),
     "yaml": ("sop",),
     "networkx": ("sop/graph.py",),
     "genai_prices": ("models/prices.py",),
@@ -31,6 +31,9 @@ ONLY_IN = {                                  # external package → the rooms th
     "selectolax": ("documents",),
     "markdown_it": ("research",),
     "dulwich": ("history",),
+    "mcp": ("tools", "serving.py"),
+    "mcp_types": ("tools", "serving.py"),
+    "anyio": ("tools", "serving.py"),
 }
 
 
