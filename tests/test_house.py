@@ -20,7 +20,7 @@ ONLY_IN = {                                  # external package → the rooms th
     "aiohttp": ("models", "network"),
     "h11": ("network/proxy.py", "network/exchange.py"),
     "idna": ("network/hosts.py",),
-    "httpx2": ("models",),
+    "httpx2": ("models", "tools/mcp_http.py"),
     "yaml": ("sop",),
     "networkx": ("sop/graph.py",),
     "genai_prices": ("models/prices.py",),
@@ -33,6 +33,11 @@ ONLY_IN = {                                  # external package → the rooms th
     "selectolax": ("documents",),
     "markdown_it": ("research",),
     "dulwich": ("history",),
+    "mcp": ("tools", "serving.py"),
+    "mcp_types": ("tools", "serving.py"),
+    "anyio": ("tools", "serving.py"),
+    "regex": ("tools/searching.py",),
+    "jsonschema": ("tools/arguments.py",),
 }
 
 

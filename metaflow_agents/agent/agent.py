@@ -94,13 +94,18 @@ class RoleAgent:
             return self._conversations.opening(system, remembered, f"{material}{asked}{ending.strip()}\n")
 
         (strategy, parameters), = (step.strategy or {"single": {}}).items()
-        async with await self._equipment.acting(activation, name, self._delegate(activation)) as acting:
-            output_format += self._conversations.writing(acting.offered.told()) if acting.tree.patterns else ""
-            ask = self._asker(step, name, activation, acting)
-            messages, reply = await strategies.make(strategy, parameters or {}).answer(ask, compose, output_format)
-            work, said = await self._mended(step, activation, ask, messages, reply, acting)
+        acting = await self._equipment.acting(activation, name, self._delegate(activation), joined(activation.untrusted, heard))
+        try:
+            async with acting:
+                output_format += self._conversations.writing(acting.offered.told()) if acting.tree.patterns else ""
+                ask = self._asker(step, name, activation, acting)
+                messages, reply = await strategies.make(strategy, parameters or {}).answer(ask, compose, output_format)
+                work, said = await self._mended(step, activation, ask, messages, reply, acting)
+        except RunError as error:
+            error.untrusted = joined(error.untrusted, acting.untrusted)
+            raise
         asked = asked or f"Step `{activation.key.step}`: make `{step.makes.artifact}`.\n"
-        return self._with_memory(name, activation, asked, work, said, heard)
+        return self._with_memory(name, activation, asked, work, said, heard, acting)
 
     def _delegate(self, activation: Activation) -> Delegate:
         """Has another role do a part of an activation's task."""
@@ -119,7 +124,7 @@ class RoleAgent:
             async with await self._equipment.below(activation, role, delegate, scene) as acting:
                 _, _, reply = await turns(send, acting, scene.key, "turn.0", messages)
             scene.acting.assumed += acting.assumed
-            return Result(reply.said, untrusted=acting.untrusted, written=acting.tree.written,
+            return Result(reply.said, untrusted=joined(acting.untrusted, acting.heard), written=acting.tree.written,
                           deleted=tuple(sorted(acting.tree.deleted)))
         return delegate
 
@@ -254,12 +259,12 @@ class RoleAgent:
         return "" if check is None or check.call is None or self._models.dry else self._functions.hears(check.call, activation)
 
     @staticmethod
-    def _with_memory(role: str, activation: Activation, asked: str, work: Work, said: str, heard: str) -> Work:
+    def _with_memory(role: str, activation: Activation, asked: str, work: Work, said: str, heard: str, acting: Acting) -> Work:
         question, answer = asked.encode(), said.encode()
         entry = Entry(role=role, activation=str(activation.key), asked=digest(question), answered=digest(answer),
-                      untrusted=joined(activation.unlifted, heard))
-        return Work(work.payload, {**work.blobs, entry.asked: question, entry.answered: answer}, entry,
-                    joined(activation.untrusted, heard))
+                      untrusted=joined(activation.unlifted, heard, acting.heard))
+        return Work(work.payload, {**work.blobs, entry.asked: question, entry.answered: answer}, entry, tuple(acting.assumed),
+                    acting.untrusted)
 
 
 async def turns(send: Callable[[str, Messages, tuple[Mapping[str, Any], ...]], Awaitable[Reply]], acting: Acting, key: str,
