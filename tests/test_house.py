@@ -31,6 +31,7 @@ ONLY_IN = {                                  # external package → the rooms th
     "selectolax": ("documents",),
     "markdown_it": ("research",),
     "dulwich": ("history",),
+    "docstring_parser": ("tools/functions.py",),
 }
 
 
