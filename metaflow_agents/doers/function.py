@@ -12,6 +12,7 @@ from pydantic.errors import PydanticUserError
 from pydantic_core import to_jsonable_python
 
 from metaflow_agents.doers.acceptance import Acceptance
+from metaflow_agents.doers.effects import Effects
 from metaflow_agents.doers.observed import Observations
 from metaflow_agents.engine.work import Activation, Work
 from metaflow_agents.errors import AttemptFailed, raised
@@ -25,9 +26,10 @@ from metaflow_agents.threads import Threads, called
 class Functions:
     """Calls the functions that a SOP names."""
 
-    def __init__(self, sop: SOP, acceptance: Acceptance, observations: Observations,
+    def __init__(self, sop: SOP, acceptance: Acceptance, observations: Observations, effects: Effects,
                  load: Callable[[str], Callable[..., Any]]) -> None:
         self._sop, self._acceptance, self._observations, self._load = sop, acceptance, observations, load
+        self._effects = effects
         self._threads = Threads(THREADS, "python-function")
 
     async def work(self, activation: Activation) -> Work:
@@ -35,8 +37,11 @@ class Functions:
         step = self._sop.steps[activation.key.step]
         spec = step.call or ""
         args = {} if step.args is None else render_args(step.args, activation.scope)
-        value = await self._observations.once(
-            f"{activation.key}/call", lambda: self._result(spec, {**activation.scope, **args}))
+        key, scope = f"{activation.key}/call", {**activation.scope, **args}
+        if step.effect == "once":
+            value = await self._effects.once(key, f"call({spec})", lambda: self._result(spec, scope))
+        else:
+            value = await self._observations.once(key, lambda: self._result(spec, scope))
         return self._acceptance.accept(activation, value)
 
     async def check(self, spec: str, activation: Activation, made: Any, key: str) -> str | None:

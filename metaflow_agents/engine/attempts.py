@@ -13,6 +13,7 @@ from typing import Any
 
 from metaflow_agents.bus import Bus
 from metaflow_agents.engine.clock import TimeCaps
+from metaflow_agents.engine.parking import Parking
 from metaflow_agents.engine.scope import Scopes, part
 from metaflow_agents.engine.work import Activation, Earlier, Item, StepRunner, Taken, Work
 from metaflow_agents.errors import AnswerInvalid, AttemptFailed, ExpressionError, StepFailed
@@ -45,6 +46,7 @@ class Means:
     runner: StepRunner
     earlier: Earlier | None
     caps: TimeCaps
+    parking: Parking
 
 
 class Prior(Mapping[str, Any]):
@@ -80,7 +82,10 @@ class Attempts:
 
     async def until_done(self, item: Item | None,
                         prior: dict[str, str]) -> Outcome | None:
-        """Tries until it works or the attempts are used up: None where the item is lost."""
+        """Tries until it works or the attempts are used up: None where the item is lost.
+
+        Raises Waiting where the attempt under way needs an answer first: it is the same attempt when this is called again.
+        """
         key = None if item is None else item.key
         slot = self._firing.slot(key)
         loop = asyncio.get_running_loop()
@@ -104,7 +109,8 @@ class Attempts:
             name = digest(packed)
             blobs[name] = packed
             return Finished(at=time(), activation=str(attempt), payload=name, digest=self.digest(item, prior), parts=parts,
-                            memory=work.memory, why=found, seconds=loop.time() - started), blobs, work.payload
+                            memory=work.memory, why=found, seconds=loop.time() - started,
+                            assumed=work.assumed), blobs, work.payload
 
     async def _work(self, activation: Activation) -> Work:
         if not self._means.caps.any:

@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 from time import time
 
 from metaflow_agents.bus import Bus
-from metaflow_agents.engine.attempts import Attempts, Means
+from metaflow_agents.engine.attempts import Attempts, Means, Outcome
 from metaflow_agents.engine.clock import TimeCaps
 from metaflow_agents.engine.items import before, walk
 from metaflow_agents.engine.merge import gathered, overlaid, still_missing
+from metaflow_agents.engine.parking import Parking
 from metaflow_agents.engine.scope import Scopes
 from metaflow_agents.engine.work import Earlier, Item, StepRunner
+from metaflow_agents.errors import Waiting
 from metaflow_agents.journal.state import Firing, Result, RunState
 from metaflow_agents.journal.values import Values
 from metaflow_agents.schema.event import Committed, Finished, Version
@@ -22,6 +24,10 @@ from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.payload import Collection, Data, Files, Patch, pack
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import Foreach, Step
+
+
+News = tuple[Item, Result | Waiting | dict[str, str] | None]
+"""Of an item: its result, None where it failed, why it is parked; or (what it comes after gave) that it may go on."""
 
 
 @dataclass(slots=True)
@@ -39,8 +45,9 @@ class Fanout:
     """Carries out firings: asks the step runner, journals what came, and commits."""
 
     def __init__(self, program: Program, bus: Bus, state: RunState, values: Values, scopes: Scopes, runner: StepRunner,
-                 *, earlier: Earlier | None = None, caps: TimeCaps | None = None) -> None:
-        self._means = Means(program.sop, bus, state, values, scopes, runner, earlier, caps or TimeCaps({}))
+                 *, earlier: Earlier | None = None, caps: TimeCaps | None = None, parking: Parking | None = None) -> None:
+        self.parking = parking or Parking()
+        self._means = Means(program.sop, bus, state, values, scopes, runner, earlier, caps or TimeCaps({}), self.parking)
 
     def items(self, step: Step, read: Mapping[str, int], round_: int) -> list[Item] | None:
         """The items of a firing that reads these versions; None without `foreach`."""
@@ -67,12 +74,22 @@ class _Job:
 
     async def whole(self) -> None:
         """A firing without `foreach`: its result and its commit are one transaction."""
-        found = None if None in self._firing.lost else await self._attempts.until_done(None, {})
+        found = None if None in self._firing.lost else await self._answered()
         if found is None:
             self._commit_whole(None, None, {})
         else:
             finished, blobs, payload = found
             self._commit_whole(finished, payload, blobs)
+
+    async def _answered(self) -> Outcome | None:
+        """What the attempts come to, each of which may have to wait for answers in between."""
+        parking = self._means.parking
+        while True:
+            try:
+                return await self._attempts.until_done(None, {})
+            except Waiting as waiting:
+                with parking.rest(self._firing.key):
+                    await parking.closed(self._firing.key, waiting.keys)
 
     def _commit_whole(self, finished: Finished | None, payload: Data | Files | Patch | Collection | None,
                             blobs: dict[str, bytes]) -> None:
@@ -98,8 +115,8 @@ class _Job:
             for key in item.after:
                 dependents.setdefault(key, []).append(item.key)
         ready: list[tuple[int, dict[str, str]]] = []           # heap: (place in the list, what it comes after gave)
-        running = 0
-        finished: asyncio.Queue[tuple[Item, Result | None]] = asyncio.Queue()
+        running = parked = 0
+        news: asyncio.Queue[News] = asyncio.Queue()
 
         def free(keys: Iterable[str]) -> None:
             """Takes up items that wait for nothing any more: what stands already is done, the rest may start."""
@@ -118,24 +135,46 @@ class _Job:
             return [dependent for dependent in dependents.get(key, ()) if not waiting[dependent]]
 
         async def one(item: Item, prior: dict[str, str]) -> None:
-            finished.put_nowait((item, await self._publish_item(item, prior)))
+            try:
+                news.put_nowait((item, await self._publish_item(item, prior)))
+            except Waiting as waiting:                         # its place among `parallel` is free meanwhile
+                news.put_nowait((item, waiting))
+                await self._means.parking.closed(self._firing.key, waiting.keys)
+                news.put_nowait((item, prior))
 
         free(item.key for item in items if not item.after)
         async with asyncio.TaskGroup() as group:
-            while ready or running:
+            while ready or running or parked:
                 while ready and (limit is None or running < limit):
                     index, prior = heapq.heappop(ready)
                     running += 1
                     group.create_task(one(items[index], prior), name=f"{self._firing.key}[{items[index].key}]")
-                item, result = await finished.get()
+                item, told = await self._next(news, running)
+                if isinstance(told, dict):
+                    parked -= 1
+                    heapq.heappush(ready, (place[item.key], told))
+                    continue
                 running -= 1
-                progress.ran = True
-                if result is None:
-                    progress.lost[item.key] = self._firing.lost[item.key]
-                else:
-                    progress.results[item.key] = result
+                if isinstance(told, Waiting):
+                    parked += 1
+                    continue
+                self._over(item, told, progress)
                 free(over(item.key))
         self._commit_each(progress)
+
+    async def _next(self, news: asyncio.Queue[News], running: int) -> News:
+        """What is heard next of an item. Where none is under way, the firing rests until then."""
+        if running or not news.empty():
+            return await news.get()
+        with self._means.parking.rest(self._firing.key):
+            return await news.get()
+
+    def _over(self, item: Item, result: Result | None, progress: Progress) -> None:
+        progress.ran = True
+        if result is None:
+            progress.lost[item.key] = self._firing.lost[item.key]
+        else:
+            progress.results[item.key] = result
 
     def _prior(self, item: Item, direct: Mapping[str, tuple[str, ...]], progress: Progress) -> dict[str, str] | None:
         """Key → payload of the items that it comes after; None where one of them failed, and so does this."""

@@ -42,18 +42,24 @@ class Activation:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a doer gave: a payload, the blobs that it names by digest, and what its role remembers of it."""
+    """What a doer gave: a payload, the blobs that it names by digest, and what its role remembers of it.
+
+    `assumed` says in words what was taken for granted, since nobody answered.
+    """
 
     payload: Data | Patch
     blobs: Mapping[str, bytes] = field(default_factory=dict)
     memory: Entry | None = None
+    assumed: tuple[str, ...] = ()
 
 
 class StepRunner(Protocol):
     """Does the work of one activation. The engine is tested with a plain function behind this port."""
 
     async def work(self, activation: Activation) -> Work:
-        """Does it. Raises RunError where the attempt failed; other MetaflowErrors stop the run."""
+        """Does it. Raises RunError where the attempt failed, Waiting where somebody has to answer first, and then it is asked
+        again for the same; other MetaflowErrors stop the run.
+        """
         ...
 
     def parts(self, activation: Activation) -> dict[str, str]:

@@ -94,12 +94,14 @@ class Slot:
     calls: dict[str, Call] = field(default_factory=dict)
     observed: dict[str, str] = field(default_factory=dict)        # key → digest of what a command or a function gave
     acts: dict[str, Act] = field(default_factory=dict)            # key → a tool call
+    decided: dict[str, Decided] = field(default_factory=dict)     # key of a tool call → what the policy said of it last
 
     def forget(self) -> None:
         """Drops the replies of an attempt that is over: a resume will not ask for them again."""
         self.calls.clear()
         self.observed.clear()
         self.acts.clear()
+        self.decided.clear()
 
 
 @dataclass(slots=True)
@@ -219,6 +221,7 @@ class RunState:
         self._slot(event.key).observed[event.key] = event.payload
 
     def _decided(self, event: Decided) -> None:
+        self._slot(event.key).decided[event.key] = event
         self._record(event.chain)
 
     def _asked(self, event: Asked) -> None:

@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from metaflow_agents.errors import AttemptFailed, UsageError
 from metaflow_agents.models.faults import CallFailed
-from metaflow_agents.models.port import Model, ModelRequest, Reply, estimated
+from metaflow_agents.models.port import Model, ModelRequest, Reply, Traits, estimated
 
 END = "."                                # on a line of its own: the answer is over, as in mail(1)
 LONGEST_LINE = 4095                      # bytes: what comes after, a terminal drops without a word (tty_ioctl(4), N_TTY)
@@ -45,6 +45,7 @@ class TerminalModel:
 
     name = "manual"
     at_terminal = True
+    traits = Traits(native_tools=False)     # a person calls a tool in the text form
 
     def __init__(self, read: int | None = None, write: Callable[[str], object] | None = None) -> None:
         self._read = sys.stdin.fileno() if read is None else read
@@ -138,6 +139,8 @@ class FolderModel:
     An answer is taken when it is not empty, stands as it stood at the look before, and (where the system can tell) no
     process has it open for writing. One that lies there already, to exactly this prompt, is taken.
     """
+
+    traits = Traits(native_tools=False)
 
     def __init__(self, name: str, folder: Path, poll: float = POLL) -> None:
         self._name, self._folder, self._poll = name, folder, poll

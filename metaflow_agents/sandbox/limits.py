@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 _ENDING = 16                # processes and threads that may be about to end at once
@@ -60,10 +61,13 @@ class Limits:
 
 
 class Watchdog:
-    """Looks after the tree below a process, and the folders that it writes to."""
+    """Looks after the tree below a process, and the folders that it writes to.
 
-    def __init__(self, limits: Limits, pid: int, folders: Sequence[Path]) -> None:
-        self._limits, self._pid, self._folders = limits, pid, folders
+    `counted`: the kernel holds the tree's memory and processes already; then only files are looked at.
+    """
+
+    def __init__(self, limits: Limits, pid: int, folders: Sequence[Path], *, counted: bool = False) -> None:
+        self._limits, self._pid, self._folders, self._counted = limits, pid, folders, counted
         self._due = time.monotonic() + _PAUSE
         self._disk_due = self._due
 
@@ -76,8 +80,8 @@ class Watchdog:
         now = time.monotonic()
         if now < self._due:
             return ""
-        self._due = now + _PAUSE
-        found = self._tree()
+        self._due = now + (_DISK_PAUSE if self._counted else _PAUSE)
+        found = "" if self._counted else self._tree()
         if not found and now >= self._disk_due:
             found = self._disk()
             spent = time.monotonic() - now
@@ -95,18 +99,23 @@ class Watchdog:
         if tasks > self._limits.processes + (_ENDING if _kernel() >= (5, 14) else 1):
             return f"it had more than {self._limits.processes:,} processes and threads at once"
         if memory > self._limits.memory and sum(map(_share, pids)) > self._limits.memory:
-            return f"it took more than {self._limits.memory // _MB:,} MB of memory"
+            return taking(self._limits.memory)
         return ""
 
     def _disk(self) -> str:
         size = count = 0
-        for taken in _sizes(self._folders):
+        for taken in chain(_sizes(self._folders), _deleted(self._pid, self._folders)):
             size, count = size + taken, count + 1
             if count > self._limits.entries:
                 return f"it made more than {self._limits.entries:,} files and folders"
             if size > self._limits.disk:
                 return f"it wrote more than {self._limits.disk // _MB:,} MB of files"
         return ""
+
+
+def taking(memory: int) -> str:
+    """What is said where a command took more than so many bytes."""
+    return f"it took more than {memory // _MB:,} MB of memory"
 
 
 def tree(pid: int) -> Iterator[int]:
@@ -166,6 +175,23 @@ def _sizes(folders: Sequence[Path]) -> Iterator[int]:
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)
                     yield entry.stat(follow_symlinks=False).st_blocks * 512
+
+
+def _deleted(pid: int, folders: Sequence[Path]) -> Iterator[int]:
+    """Bytes on the disk of every file that the tree below a process has deleted and keeps open."""
+    disks = set()
+    for folder in folders:
+        with suppress(OSError):
+            disks.add(os.stat(folder).st_dev)
+    seen: set[tuple[int, int]] = set()
+    for one in tree(pid):
+        with suppress(OSError), os.scandir(f"/proc/{one}/fd") as entries:
+            for entry in entries:
+                with suppress(OSError):
+                    file = entry.stat()
+                    if not file.st_nlink and file.st_dev in disks and (file.st_dev, file.st_ino) not in seen:
+                        seen.add((file.st_dev, file.st_ino))
+                        yield file.st_blocks * 512
 
 
 def _kernel() -> tuple[int, ...]:

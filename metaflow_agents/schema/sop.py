@@ -17,6 +17,8 @@ from metaflow_agents.schema import quantity
 from metaflow_agents.schema.model import Value
 
 LANGUAGE_VERSIONS = (1,)
+TOOL_TURNS = 30
+"""How often a role may call tools, one turn after the other, on its way to one answer; then it has to answer."""
 ANSWER_REPAIRS = 2
 """How often a role is asked to mend an answer that does not fit its artifact, before the attempt has failed."""
 NAME_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*$"
@@ -102,6 +104,8 @@ class EndpointModel(Value):
     max_tokens: Count | None = Field(None, description="longest answer, in tokens; always sent; by default 8192")
     timeout: Seconds | None = Field(None, description="longest silence of the endpoint; by default 10m")
     price: Price | None = Field(None, description="US dollars for a million tokens; by default as published")
+    tools: Literal["native", "text"] = Field(
+        "native", description="how it is told of tools and calls them: by the protocol, or in the text of prompts and answers")
     parameters: dict[str, Any] = Field(default_factory=dict, description="sent with every request as they stand: `seed`, `top_p`")
 
 

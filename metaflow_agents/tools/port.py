@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from metaflow_agents.policy.action import Action
 from metaflow_agents.schema.sop import Effect
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,18 @@ class Situation(Protocol):
         """What the activation has read from outside the user so far; empty: nothing."""
         ...
 
+    async def kept(self, name: str, make: Callable[[], AbstractAsyncContextManager[T]]) -> T:
+        """What the activation keeps under a name until it ends: opened at the first asking, left with the activation."""
+        ...
+
+    def earlier(self, tool: str) -> tuple[Mapping[str, Any], ...]:
+        """The arguments of the calls of a tool in this activation that ended before the run was gone on with, in order."""
+        ...
+
+    async def granted(self, action: Action) -> None:
+        """Asks the policy about a further action that the call turns out to take. Raises AnswerInvalid: refused."""
+        ...
+
 
 class Tool(Protocol):
     """Something that a role may call."""
@@ -83,10 +97,6 @@ class Tool(Protocol):
         Raises RunError only where the machine is at fault, and no other call would go better.
         """
         ...
-
-
-Granted = Callable[[Action], Awaitable[None]]
-"""Asks the policy about a further action that a call turns out to take (a redirect). Raises AnswerInvalid: refused."""
 
 
 class Source(Protocol):

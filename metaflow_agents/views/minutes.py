@@ -201,10 +201,15 @@ def _said(event: Raw, blob: Callable[[str], Any]) -> Iterator[tuple[str, str]]:
     match event["kind"]:
         case "reserved":
             for message in blob(event["request"])["messages"]:
-                yield message["role"], message["content"]
+                calls = _json(message["calls"]) if message.get("calls") else ""
+                yield message["role"], "\n".join(part for part in (message["content"], calls) if part)
         case "settled" if event.get("reply"):
             reply = blob(event["reply"])
-            yield "answer", reply["text"] if reply["text"] is not None else _json(reply["value"])
+            if reply["text"] or not reply.get("calls"):
+                yield "answer", reply["text"] if reply["text"] is not None else _json(reply["value"])
+            for call in reply.get("calls", ()):
+                given = call["arguments"]
+                yield f"call of {call['name']}", given if isinstance(given, str) else _json(given)
         case "observed" | "finished":
             yield "", _payload(blob(event["payload"]))
         case "committed":
