@@ -73,7 +73,8 @@ def every(amount: float, unit: Unit, mode: Literal["exact", "rough"] = "exact", 
           tags: tuple[str, ...] = (), pair: tuple[int, str] = (1, "a"), day: datetime.date = datetime.date(2024, 1, 1),
           times: Annotated[int, Field(ge=1, le=9, description="how often")] = 1, schema: dict[str, int] | None = None,
           model_config: bool = False, anything=None) -> Any:  # type: ignore[no-untyped-def]
-    return [amount, unit.name, mode, type(span).__name__, place.near[0].name, tags, pair, day.isoformat(), times, schema, anything]
+    return [amount, unit.name, mode, type(span).__name__, place.near[0].name, tags, pair, day.isoformat(), times, schema,
+            anything]
 
 
 async def test_a_signature_is_a_schema_and_its_types_arrive() -> None:
@@ -218,7 +219,8 @@ async def test_arguments_that_do_not_fit_its_types_are_told_too() -> None:
 
 
 @pytest.mark.parametrize(("value", "text"), [
-    ("as it is\n", "as it is\n"), (None, "null"), ({"a": (1, 2)}, '{"a": [1, 2]}'), (Place(name="é"), '{"name": "é", "near": []}'),
+    ("as it is\n", "as it is\n"), (None, "null"), ({"a": (1, 2)}, '{"a": [1, 2]}'),
+    (Place(name="é"), '{"name": "é", "near": []}'),
     (Span(1), '{"low": 1, "high": 10.0}'), (datetime.date(2024, 1, 2), '"2024-01-02"'), ("\ud800", "\\ud800"),
     ("x" * (LONGEST + 7), "x" * LONGEST + "\n[cut: 7 more characters]"),
 ])
