@@ -38,6 +38,7 @@ ONLY_IN = {                                  # external package → the rooms th
     "anyio": ("tools", "serving.py"),
     "regex": ("tools/searching.py",),
     "jsonschema": ("tools/arguments.py",),
+    "docstring_parser": ("tools/functions.py",),
 }
 
 

@@ -17,12 +17,12 @@ from metaflow_agents.doers.effects import Effects
 from metaflow_agents.doers.observed import Observations
 from metaflow_agents.engine.work import Activation, Work
 from metaflow_agents.errors import AttemptFailed, raised
-from metaflow_agents.models.python import THREADS, called
+from metaflow_agents.models.python import THREADS
 from metaflow_agents.prompts import MISSING, CollectionView, FilesView, render_args
 from metaflow_agents.schema.model import canonical
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.schema.trust import joined
-from metaflow_agents.threads import Threads
+from metaflow_agents.threads import Threads, called
 
 
 class Functions:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import importlib
 import importlib.util
-import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,11 +17,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from metaflow_agents.errors import AttemptFailed, UsageError, did_you_mean, raised
+from metaflow_agents.errors import AttemptFailed, UsageError, did_you_mean
 from metaflow_agents.models.calls import arguments_of, numbered
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall, estimated
 from metaflow_agents.schema.model import canonical
-from metaflow_agents.threads import Threads
+from metaflow_agents.threads import Threads, called
 
 THREADS = 64
 _IMPORTING = threading.RLock()      # `sys.path` and `sys.modules` belong to the whole process
@@ -102,35 +100,6 @@ def _calling(answer: Any, request: ModelRequest) -> tuple[str, Sequence[Any]] | 
             and set(answer) <= {"calls", "text"} and answer["calls"]:
         return str(answer.get("text") or ""), answer["calls"]
     return None
-
-
-def is_async(function: Callable[..., Any]) -> bool:
-    """Whether calling it gives a coroutine: an async function, or an object whose `__call__` is one."""
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
-
-
-async def called(what: str, threads: Threads, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
-    """What somebody else's function gives, async or not; one that is not runs in a thread.
-
-    What it raises goes on, but for what would end more than this one call: `sys.exit()`, a StopIteration (which no future
-    can carry), a cancellation that nobody asked for. These come as AttemptFailed, told with `what`.
-    """
-    def contained() -> Any:
-        try:
-            return function(*arguments, **named)
-        except StopIteration as error:
-            raise AttemptFailed(f"{what} raised {raised(error)}") from error
-
-    try:
-        given = await (function(*arguments, **named) if is_async(function) else threads.run(contained))
-        return await given if inspect.isawaitable(given) else given         # a plain function that hands out a coroutine
-    except SystemExit as error:
-        raise AttemptFailed(f"{what} raised {raised(error)}") from error
-    except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
-            raise
-        raise AttemptFailed(f"{what} raised {raised(error)}, though nobody cancelled it") from error
 
 
 def load_function(spec: str, folders: Sequence[Path]) -> Callable[..., Any]:

@@ -121,8 +121,10 @@ class Setting:
     """What sources are made with. `secret(NAME)` gives a declared secret's value; raises UsageError where it is not set.
 
     `folder`: the SOP's. `environment`: what programs may get of the user's environment: PATH and the like, no secrets.
+    `masked`: blots the secrets out of a text that is told to a role or a person.
     """
 
     folder: Path
     secret: Callable[[str], str]
     environment: Mapping[str, str]
+    masked: Callable[[str], str] = str
