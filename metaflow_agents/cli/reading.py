@@ -130,14 +130,14 @@ def _audit(name: str, workspace: Path, *, json: bool) -> int:
         heads = Heads(Settings.read().heads)
         opened = journal.state.opened
         head = None if opened is None else heads.read(opened, journal.path)
-        found = verified(journal.events(*RECORDS), head)
-        records = ((seq, event.model_dump(mode="json", exclude_defaults=True) | {"kind": event.kind})
-                   for seq, event in journal.events(*RECORDS))
+        records = [(seq, event) for seq, event in journal.events() if isinstance(event, RECORDS)]
+        found = verified(records, head)
+        told = ((seq, event.model_dump(mode="json", exclude_defaults=True) | {"kind": event.kind}) for seq, event in records)
         if json:
-            say_json({"run": name, "records": [{"event": seq, **record} for seq, record in records],
+            say_json({"run": name, "records": [{"event": seq, **record} for seq, record in told],
                       "faults": list(found.faults), "head": head is not None})
         else:
-            say(audit_lines(records, lambda digest: js.loads(journal.blob(digest)), page()))
+            say(audit_lines(told, lambda digest: js.loads(journal.blob(digest)), page()))
             say([f"{found.records} records; " + ("; ".join(found.faults) if found.faults else "they are as they were written")
                  + ("" if head is not None or not found.records
                     else "; whether some are cut off the end can't be told: there is no head of this audit on this machine")])
