@@ -13,10 +13,12 @@ from metaflow_agents.doers.acceptance import Acceptance
 from metaflow_agents.doers.command import Commands
 from metaflow_agents.doers.expression import Expressions
 from metaflow_agents.doers.function import Functions
+from metaflow_agents.doers.human import Humans
 from metaflow_agents.doers.observed import Observations
 from metaflow_agents.doers.parts import Parts
 from metaflow_agents.engine.clock import TimeCaps
 from metaflow_agents.engine.fanout import Fanout
+from metaflow_agents.engine.parking import Parking
 from metaflow_agents.engine.scheduler import Scheduler
 from metaflow_agents.engine.scope import Scopes
 from metaflow_agents.engine.work import Earlier
@@ -32,6 +34,8 @@ from metaflow_agents.models.limits import Limiters
 from metaflow_agents.models.patience import Patience
 from metaflow_agents.models.python import load_function
 from metaflow_agents.models.registry import Models
+from metaflow_agents.people.desk import Asker, Desk
+from metaflow_agents.people.mailbox import Mailbox
 from metaflow_agents.runner import Doers
 from metaflow_agents.sandbox.choice import Unchosen
 from metaflow_agents.sandbox.port import Sandbox
@@ -55,6 +59,8 @@ class Options:
     limiters: Limiters | None = None
     patience: Patience | None = None
     watch: Watch | None = None
+    asker: Asker | None = None                 # asks who is there; None: nobody is
+    yes: bool = False                          # allows actions and approves, without asking
     settings: Settings = field(default_factory=Settings)
 
 
@@ -68,6 +74,7 @@ class Assembly:
     scheduler: Scheduler
     graph: SOPGraph
     folder: Folder | None
+    parking: Parking
 
 
 def assemble(program: Program, journal: Journal, options: Options, *, folder: Path | None) -> Assembly:
@@ -91,13 +98,20 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
                     watch=options.watch)
     agent = RoleAgent(program, options.models, caller, acceptance, commands, functions, memory, observations, state,
                       values)
-    doers = Doers(sop, agent, commands, functions, Expressions(sop, acceptance), acceptance, Parts(program, state, memory),
-                  dry=options.models.dry, given=options.given)
+    doers = Doers(sop, agent, commands, functions, Expressions(sop, acceptance), Humans(program, acceptance, desk), acceptance,
+                  Parts(program, state, memory), dry=options.models.dry, given=options.given)
+    parking = Parking(desk)
+    desk.idle = parking.seconds_idle
     fanout = Fanout(program, bus, state, values, scopes, doers, earlier=options.earlier, caps=time_caps(program, state),
-                    recalled=doers.recalled)
+                    parking=parking, recalled=doers.recalled)
     scheduler = Scheduler(program, graph, bus, state, values, scopes, fanout, until=state.until)
     kept = None if folder is None else Folder(bus, state, tree, Workspace(folder), journal.path)
-    return Assembly(journal, bus, values, scheduler, graph, kept)
+    return Assembly(journal, bus, values, scheduler, graph, kept, parking)
+
+
+def told_name(journal: Journal) -> str:
+    """What the run is called in commands; a run in memory has no name to resume it by."""
+    return journal.path.stem if journal.path.suffix else "RUN"
 
 
 def run_budget(program: Program, over: Mapping[str, float]) -> Budget:
@@ -123,9 +137,8 @@ def time_caps(program: Program, state: RunState) -> TimeCaps:
 def budgets(program: Program, journal: Journal) -> Budgets:
     """The caps on calls, tokens and money, with what the journal says was spent."""
     sop, state = program.sop, journal.state
-    told = journal.path.stem if journal.path.suffix else "RUN"          # a run in memory has no name to resume it by
     found = Budgets(run_budget(program, state.budget), {name: role.budget for name, role in sop.roles.items()},
-                    {name: step.budget for name, step in sop.steps.items()}, name=told)
+                    {name: step.budget for name, step in sop.steps.items()}, name=told_name(journal))
     for (role, step), spending in state.spent.items():
         found.charge(role, step, spending.tokens, spending.calls, spending.cost)
     return found

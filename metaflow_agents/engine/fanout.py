@@ -27,7 +27,6 @@ from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import Foreach, Step
 from metaflow_agents.schema.trust import joined
 
-
 News = tuple[Item, Result | Waiting | dict[str, str] | None]
 """Of an item: its result, None where it failed, why it is parked; or (what it comes after gave) that it may go on."""
 
@@ -115,10 +114,7 @@ class _Job:
         place = {item.key: index for index, item in enumerate(items)}
         direct = {item.key: item.after for item in items}
         waiting = {item.key: len(item.after) for item in items}     # how many of its `after` are not done
-        dependents: dict[str, list[str]] = {}
-        for item in items:
-            for key in item.after:
-                dependents.setdefault(key, []).append(item.key)
+        dependents = _dependents(items)
         ready: list[tuple[int, dict[str, str]]] = []           # heap: (place in the list, what it comes after gave)
         running = parked = 0
         news: asyncio.Queue[News] = asyncio.Queue()
@@ -278,3 +274,12 @@ class _Job:
 
     def _numbered(self, artifact: str, payload: str, untrusted: str) -> Version:
         return Version(artifact=artifact, number=self._means.state.version(artifact) + 1, payload=payload, untrusted=untrusted)
+
+
+def _dependents(items: Iterable[Item]) -> dict[str, list[str]]:
+    """Key → the items whose `after` names it."""
+    found: dict[str, list[str]] = {}
+    for item in items:
+        for key in item.after:
+            found.setdefault(key, []).append(item.key)
+    return found

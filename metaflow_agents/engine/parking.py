@@ -68,8 +68,7 @@ class Parking:
         """Whether somebody is parked."""
         return bool(self._parked)
 
-    @property
-    def idle(self) -> float:
+    def seconds_idle(self) -> float:
         """For how many seconds everything has been resting; 0 while something runs."""
         return 0.0 if self._since is None else asyncio.get_running_loop().time() - self._since
 
@@ -117,7 +116,7 @@ class Parking:
         if self._since is None:
             return
         if self.clock is not None and self._due is not None and not self.clock.expired():
-            self.clock.reschedule(self._due + self.idle)
+            self.clock.reschedule(self._due + self.seconds_idle())
         self._since = self._due = None
 
 
@@ -127,7 +126,8 @@ class Lot:
     `all_rest` says whether everything that runs is parked, `rest` is called where it is and nobody is there to answer.
     """
 
-    def __init__(self, parking: Parking, group: asyncio.TaskGroup, all_rest: Callable[[], bool], rest: Callable[[], None]) -> None:
+    def __init__(self, parking: Parking, group: asyncio.TaskGroup, all_rest: Callable[[], bool],
+                 rest: Callable[[], None]) -> None:
         self._parking, self._group, self._all_rest, self._rest = parking, group, all_rest, rest
         self._attending: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
@@ -137,6 +137,8 @@ class Lot:
         """To be called after each commit, and by whoever comes to rest: cheap where nobody is parked."""
         if not self._parking.any and not self._parking.resting:
             return
+        if self._all_rest():
+            self._parking.stand_still()
         if self._attending is None:
             self._attending = self._group.create_task(self._parking.answers.attend(self._parking.look), name="answers")
         if self._looking is None or self._looking.done():

@@ -68,6 +68,9 @@ class Firing:
     items: tuple[str, ...] | None
     began: float = 0.0                                            # in seconds of the run's own time
     past: int = 0                                                 # the firings that it descends from, by `RunState.order`
+    questions: int = 0                                            # of it that nobody answered yet
+    since: float = 0.0                                            # in the run's own time: when the first of them was asked
+    waited: float = 0.0                                           # seconds of that time in which one was open
     done: dict[str | None, Result] = field(default_factory=dict)
     lost: dict[str | None, str] = field(default_factory=dict)     # item → error, failed for good
     doubted: dict[str | None, str] = field(default_factory=dict)  # item → the label of that error's words
@@ -175,6 +178,8 @@ class RunState:
     sent: list[Sent] = field(default_factory=list)
     questions: dict[str, Asked] = field(default_factory=dict)      # key → a question that nobody answered yet
     answers: dict[str, Answered] = field(default_factory=dict)     # key → the answer
+    put: dict[str, str] = field(default_factory=dict)              # key → digest of the question that was asked last
+    asked: dict[str, int] = field(default_factory=dict)            # key → its number: how many were asked up to it
     chain: str = ""                                                # of the audit: digest of its last record
     records: int = 0                                               # of the audit
     ended: RunEnded | None = None
@@ -185,7 +190,8 @@ class RunState:
     def apply(self, seq: int, event: Event) -> None:
         """Folds one durable event in. Events come in the order of their numbers."""
         if event.kind not in ("run_opened", "resumed") and event.at > self.latest:
-            self.elapsed += event.at - self.latest
+            rested = event.rested if event.kind == "answered" else 0.0
+            self.elapsed += max(event.at - self.latest - rested, 0.0)
         self.seq, self.latest = seq, event.at
         getattr(self, f"_{event.kind}")(event)             # one method for each kind; a kind without one is a bug that shows
 
@@ -234,13 +240,36 @@ class RunState:
         self._record(event.chain)
 
     def _asked(self, event: Asked) -> None:
+        if event.key not in self.questions:
+            self._wait(event.key, 1)
         self.questions[event.key] = event
+        self.answers.pop(event.key, None)                          # it was one to another question
+        self.put[event.key] = event.question
+        self.asked.setdefault(event.key, len(self.asked) + 1)
         self._record(event.chain)
 
     def _answered(self, event: Answered) -> None:
-        self.questions.pop(event.key, None)
+        if self.questions.pop(event.key, None) is not None:
+            self._wait(event.key, -1)
         self.answers[event.key] = event
         self._record(event.chain)
+
+    def _wait(self, key: str, more: int) -> None:
+        """A question of a firing is open, or no longer: as long as one is, its step's clock stands still."""
+        firing = self.active.get(parse_activation(key).firing)
+        if firing is None:
+            return
+        if not firing.questions:
+            firing.since = self.elapsed
+        firing.questions += more
+        if not firing.questions:
+            firing.waited += self.elapsed - firing.since
+
+    def _close(self, activation: str) -> None:
+        """What an activation that is over asked and nobody answered: nobody has to any more."""
+        for key in [key for key in self.questions if key == activation or key.startswith(f"{activation}/")]:
+            del self.questions[key]
+            self._wait(key, -1)
 
     def _record(self, chain: str) -> None:
         self.chain, self.records = chain, self.records + 1
@@ -303,6 +332,7 @@ class RunState:
         activation = parse_activation(event.activation)
         firing = self.active[activation.firing]
         firing.done[activation.item] = Result(event.payload, event.digest, (), event.untrusted, event.assumed)
+        self._close(event.activation)
         self.activations += 1
         if event.memory is not None:
             firing.memory.append(event.memory)
@@ -313,6 +343,7 @@ class RunState:
         firing = self.active[activation.firing]
         slot = firing.slot(activation.item)
         slot.forget()
+        self._close(event.activation)
         slot.attempts = activation.attempt + 1
         slot.series = -1 if event.stops else slot.series + 1
         if event.final and not event.stops:
@@ -335,7 +366,7 @@ class RunState:
             self.maker[version.artifact] = step
         if firing is None:
             return
-        self.busy[firing.step] = self.busy.get(firing.step, 0.0) + self.elapsed - firing.began
+        self.busy[firing.step] = self.busy.get(firing.step, 0.0) + self.elapsed - firing.began - firing.waited
         before = self.last.get(firing.step, {})
         results = {}
         for key, result in firing.done.items():

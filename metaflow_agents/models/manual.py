@@ -20,6 +20,7 @@ from urllib.parse import quote
 from metaflow_agents.errors import AttemptFailed, UsageError
 from metaflow_agents.models.faults import CallFailed
 from metaflow_agents.models.port import Model, ModelRequest, Reply, Traits, estimated
+from metaflow_agents.terminal import Terminal, standard_input
 
 END = "."                                # on a line of its own: the answer is over, as in mail(1)
 LONGEST_LINE = 4095                      # bytes: what comes after, a terminal drops without a word (tty_ioctl(4), N_TTY)
@@ -49,18 +50,15 @@ class TerminalModel:
     traits = Traits(native_tools=False)     # a person calls a tool in the text form
 
     def __init__(self, read: int | None = None, write: Callable[[str], object] | None = None) -> None:
-        self._read = sys.stdin.fileno() if read is None else read
+        self._terminal = standard_input(sys.stdin.fileno()) if read is None else Terminal(read)
         self._write = self._stderr if write is None else write
-        self._turn: asyncio.Lock | None = None
         self._waiting = 0
-        self._rest = b""                # what was pasted behind the end of an answer belongs to the next one
 
     async def ask(self, request: ModelRequest) -> Reply:
         """The answer as it was typed. Waits until those before it are answered."""
-        self._turn = self._turn or asyncio.Lock()
         self._waiting += 1
         try:
-            async with self._turn:
+            async with self._terminal.turn:
                 return estimated(request, Reply(text=await self._answer(request), estimated=True))
         finally:
             self._waiting -= 1
@@ -91,29 +89,11 @@ class TerminalModel:
         lines: list[str] = []
         cut = False
         while True:
-            line = await self._line()
+            line = await self._terminal.line()
             if line.rstrip(b"\r\n") == END.encode() or not line:
                 return lines, cut
             cut = cut or len(line) > LONGEST_LINE
             lines.append(line.decode("utf-8", "replace").replace("\r\n", "\n"))
-
-    async def _line(self) -> bytes:
-        """One line as it comes; empty at Ctrl-D. It waits for the terminal and not in a thread, so that it can be stopped."""
-        loop = asyncio.get_running_loop()
-        while b"\n" not in self._rest:
-            ready = loop.create_future()
-            loop.add_reader(self._read, _once(ready))
-            try:
-                await ready
-            finally:
-                loop.remove_reader(self._read)
-            data = os.read(self._read, 65536)
-            if not data:
-                line, self._rest = self._rest, b""
-                return line
-            self._rest += data
-        line, _, self._rest = self._rest.partition(b"\n")
-        return line + b"\n"
 
     @staticmethod
     def _stderr(text: str) -> None:
@@ -125,13 +105,6 @@ def _shown(text: str) -> str:
     """What somebody else wrote, without what would command the terminal."""
     return text if text.isprintable() else "".join(
         letter if letter.isprintable() or letter in "\n\t" else "�" for letter in text)
-
-
-def _once(ready: asyncio.Future[None]) -> Callable[[], None]:
-    def tell() -> None:
-        if not ready.done():
-            ready.set_result(None)
-    return tell
 
 
 class FolderModel:

@@ -228,6 +228,7 @@ class Asked(_Event):
     kind: Literal["asked"] = "asked"
     key: str = Field(description="of what waits for it: an activation, or a tool call")
     question: str = Field(description="digest of the question (`people.Question`)")
+    why: str = Field("", description="why it is asked anew, where it was asked before")
     chain: str = ""
 
 
@@ -237,7 +238,9 @@ class Answered(_Event):
     kind: Literal["answered"] = "answered"
     key: str
     answer: str = Field(description="digest of the answer (`people.Answer`)")
-    by: str = Field("", description="`terminal`, `answer` (the command), `--yes`, `assumed`, or a program's name")
+    by: str = Field("", description="`terminal`, `answer` (the command), `--yes`, `assumed`, `earlier answer KEY`, or a "
+                                    "program's name")
+    rested: float = Field(0.0, description="seconds before it in which nothing ran: they count against no budget")
     chain: str = ""
 
 
