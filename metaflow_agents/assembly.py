@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from metaflow_agents.agent.acting import Surroundings
 from metaflow_agents.agent.agent import RoleAgent
+from metaflow_agents.agent.equipment import Equipment
 from metaflow_agents.bus import Bus
 from metaflow_agents.doers.acceptance import Acceptance
 from metaflow_agents.doers.command import Commands
+from metaflow_agents.doers.effects import Effects
 from metaflow_agents.doers.expression import Expressions
 from metaflow_agents.doers.function import Functions
 from metaflow_agents.doers.human import Humans
@@ -23,6 +26,7 @@ from metaflow_agents.engine.scheduler import Scheduler
 from metaflow_agents.engine.scope import Scopes
 from metaflow_agents.engine.work import Earlier
 from metaflow_agents.folder import Folder
+from metaflow_agents.journal.audit import Heads, keep_head
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.tree import Tree
@@ -43,6 +47,8 @@ from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import Budget
 from metaflow_agents.settings import Settings
 from metaflow_agents.sop.graph import SOPGraph
+from metaflow_agents.tooling import secrets_of, toolbox
+from metaflow_agents.tools.toolbox import Toolbox
 from metaflow_agents.workspace import Workspace
 
 
@@ -61,6 +67,7 @@ class Options:
     watch: Watch | None = None
     asker: Asker | None = None                 # asks who is there; None: nobody is
     yes: bool = False                          # allows actions and approves, without asking
+    home: Path = Path()                        # the SOP's folder
     settings: Settings = field(default_factory=Settings)
 
 
@@ -75,6 +82,7 @@ class Assembly:
     graph: SOPGraph
     folder: Folder | None
     parking: Parking
+    tools: Toolbox
 
 
 def assemble(program: Program, journal: Journal, options: Options, *, folder: Path | None) -> Assembly:
@@ -91,13 +99,21 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
 
     acceptance = Acceptance(program, values, load)
     observations = Observations(bus, state, values)
-    functions = Functions(sop, acceptance, observations, load)
+    desk = Desk(bus, state, journal.blob, asker=options.asker, yes=options.yes, run=told_name(journal),
+                mailbox=Mailbox(journal.path) if journal.path.suffix else None)
+    keep_head(journal, Heads(options.settings.heads))
+    functions = Functions(sop, acceptance, observations, Effects(bus, state, observations, desk), load)
     commands = Commands(sop, acceptance, tree, values, observations, options.sandbox)
     memory = RoleMemory(state, values, {step: graph.rank(step) for step in graph.steps})
     caller = Caller(bus, journal, budgets(program, journal), options.limiters, patience=options.patience, reask=options.reask,
                     watch=options.watch)
-    agent = RoleAgent(program, options.models, caller, acceptance, commands, functions, memory, observations, state,
-                      values)
+    secrets = secrets_of(sop, options.settings)
+    tools = toolbox(program, options.home, options.sandbox, options.settings, secrets, load, dry=options.models.dry)
+    staged = state.opened is not None and state.opened.staged
+    equipment = Equipment(sop, Surroundings(bus, state, values, desk, secrets, staged=staged), tools, observations,
+                          commands.files, dry=options.models.dry)
+    agent = RoleAgent(program, options.models, caller, acceptance, commands, functions, memory, observations, state, values,
+                      equipment)
     doers = Doers(sop, agent, commands, functions, Expressions(sop, acceptance), Humans(program, acceptance, desk), acceptance,
                   Parts(program, state, memory), dry=options.models.dry, given=options.given)
     parking = Parking(desk)
@@ -106,7 +122,7 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
                     parking=parking, recalled=doers.recalled)
     scheduler = Scheduler(program, graph, bus, state, values, scopes, fanout, until=state.until)
     kept = None if folder is None else Folder(bus, state, tree, Workspace(folder), journal.path)
-    return Assembly(journal, bus, values, scheduler, graph, kept, parking)
+    return Assembly(journal, bus, values, scheduler, graph, kept, parking, tools)
 
 
 def told_name(journal: Journal) -> str:

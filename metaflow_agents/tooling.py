@@ -54,17 +54,21 @@ def refuse_unset_secrets(sop: SOP, settings: Settings, *, dry: bool) -> None:
 
 
 def toolbox(program: Program, folder: Path, sandbox: Sandbox, settings: Settings, secrets: Secrets,
-            load: Callable[[str], Callable[..., Any]]) -> Toolbox:
-    """The tools that the roles of a SOP may use. `folder` is the SOP's. Raises UsageError for what can't be made."""
+            load: Callable[[str], Callable[..., Any]], *, dry: bool = False) -> Toolbox:
+    """The tools that the roles of a SOP may use. `folder` is the SOP's; `dry`: those of this package alone, which nobody calls:
+    nothing of the user's is imported or started. Raises UsageError for what can't be made.
+    """
     sop = program.sop
     names = used(sop)
     if not names:
         return Toolbox()
     setting = Setting(folder=folder, secret=secrets.value, environment=settings.command_environment, masked=secrets.masked)
-    web = Web(_filled_headers(sop, secrets), granted_literally(sop), owner=getattr(sandbox, "owner", None))
+    web = Web({} if dry else _filled_headers(sop, secrets), granted_literally(sop), owner=getattr(sandbox, "owner", None))
     own: list[Tool] = [tool for tool in (*file_tools(), Python(sandbox), Fetch(web)) if tool.name in names]
     if "run" in names:
         own.append(Run(sandbox, web if _has_way(sop) else None))
+    if dry:
+        return Toolbox(own)
     own += _functions(sop, names, setting, load)
     return Toolbox(own, _sources(program, names, setting))
 

@@ -33,9 +33,9 @@ steps:
 """
 
 
-def sop(folder: Path, text: str, tools: str, **more: str) -> Path:
+def sop(folder: Path, text: str, has: str, **more: str) -> Path:
     path = folder / "tooled.yaml"
-    path.write_text(textwrap.dedent(text).replace("TOOLS", tools) + "".join(f"{key}: {value}\n" for key, value in more.items()))
+    path.write_text(textwrap.dedent(text).replace("TOOLS", has) + "".join(f"{key}: {value}\n" for key, value in more.items()))
     return path
 
 
@@ -117,14 +117,14 @@ async def test_what_lies_outside_is_not_written(tmp_path: Path, path: str, told:
 
 
 async def test_what_is_cut_is_said_and_the_rest_is_there(tmp_path: Path) -> None:
-    long = "".join(f"{number:07}\n" for number in range(10_000))
+    long = "".join(f"{number:07}\n" for number in range(3_000))
     model = Script(calls(("write", {"path": "src/a", "text": long})), calls(("search", {"expression": ".*", "pattern": "src/a"}),
                                                                          ("read", {"path": "src/a"})),
                    lambda request: calls(("more", {"call": "turn.1/tool.1", "from": 12_000})), "done")
     assert (await run(sop(tmp_path, FILES, "write, read, search"), topic="x", model=model, workspace=None)).ok
     read = model.results(2)[2]
     assert "characters are left out here" in read and '`more` with `call` "turn.1/tool.1"' in read and len(read) < 17_000
-    whole = "[lines 1 to 2000 of 10000]\n" + long[:16_000]
+    whole = "[lines 1 to 2000 of 3000]\n" + long[:16_000]
     assert model.results(3)[3].startswith(whole[12_000:12_020])
     assert "more" in [tool["name"] for tool in model.sent[2].tools] and "more" not in [tool["name"] for tool in model.sent[1].tools]
 

@@ -63,6 +63,7 @@ def answer(name: RunName,
     from metaflow_agents.journal.places import journal_path
     from metaflow_agents.people.answering import answer_of, give
     from metaflow_agents.people.inbox import chosen, open_questions
+    from metaflow_agents.settings import Settings
 
     if yes and no:
         raise UsageError("`--yes` and `--no` are two answers: give one")
@@ -74,7 +75,7 @@ def answer(name: RunName,
     question = chosen(questions, name, number)
     found = answer_of(question.question, text=text if choice is None else choice, reason=reason, scope=scope,
                       verdict="yes" if yes else "no" if no else None, arguments=arguments)
-    taken = asyncio.run(give(path, question.question, found))
+    taken = asyncio.run(give(path, question.question, found, Settings.read()))
     if resume and not taken:
         return _resumed(name, workspace, json)
     left = sum(not one.given for one in questions) - 1

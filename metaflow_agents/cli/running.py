@@ -36,6 +36,8 @@ def run(context: typer.Context,
         sandbox: Sandbox = None,
         budget: Budget = None,
         yes: Yes = False,
+        staged: Annotated[bool, typer.Option(
+            "--staged", help="Acting tools (network, MCP, services, functions) only tell what they would do.")] = False,
         demo: Annotated[bool, typer.Option("--demo", help="Answer from the recording that travels with the SOP.")] = False,
         pairs: Pairs = None,
         json: Json = False,
@@ -67,7 +69,7 @@ def run(context: typer.Context,
     from metaflow_agents.runs import start
 
     return drive(start(found.file, model=everybody, models=named, inputs=inputs, name=name, workspace=workspace, until=until,
-                       from_run=from_run, sandbox=sandbox, budget=options.budget(budget), yes=yes), workspace, json=json)
+                       from_run=from_run, staged=staged, sandbox=sandbox, budget=options.budget(budget), yes=yes), workspace, json=json)
 
 
 def resume(name: RunName,

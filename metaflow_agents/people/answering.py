@@ -9,6 +9,7 @@ from time import time
 from typing import Any, Literal
 
 from metaflow_agents.errors import AnswerInvalid, RunBusy, UsageError, did_you_mean
+from metaflow_agents.journal.audit import Heads, chained, keep_head
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.people.mailbox import Letter, Mailbox
 from metaflow_agents.people.question import Answer, Question
@@ -16,6 +17,7 @@ from metaflow_agents.schema.event import Answered
 from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.validation import validator
 from metaflow_agents.schema.wording import describe
+from metaflow_agents.settings import Settings
 
 Scope = Literal["once", "run", "rule"]
 SCOPES: tuple[Scope, ...] = ("once", "run", "rule")
@@ -101,26 +103,26 @@ def _arguments(written: str | None) -> dict[str, Any] | None:
     return found
 
 
-async def give(path: Path, question: Question, answer: Answer, by: str = "answer") -> str:
+async def give(path: Path, question: Question, answer: Answer, settings: Settings, by: str = "answer") -> str:
     """Puts an answer into a run's journal: "" where that is done, else the words of who has the run open and takes it in.
 
     Raises UsageError where the question was answered meanwhile, JournalError.
     """
     letter = Letter(key=question.key, question=question.digest, answer=answer, by=by)
     try:
-        await _append(path, letter)
+        await _append(path, letter, settings)
         return ""
     except RunBusy as busy:
         Mailbox(path).put(letter)
         told = str(busy).partition(";")[0]
     try:
-        await _append(path, letter)                            # it has ended in between, and may not have looked once more
+        await _append(path, letter, settings)                            # it has ended in between, and may not have looked once more
     except (RunBusy, UsageError):                              # it has, or it still goes on
         return told
     return ""
 
 
-async def _append(path: Path, letter: Letter) -> None:
+async def _append(path: Path, letter: Letter, settings: Settings) -> None:
     async with Journal.open(path) as journal:
         state = journal.state
         waits = state.questions.get(letter.key)
@@ -128,5 +130,6 @@ async def _append(path: Path, letter: Letter) -> None:
             raise UsageError(f"the question under {letter.key} is answered already")
         packed = letter.answer.packed
         now = time()
-        await journal.append(Answered(at=now, key=letter.key, answer=digest(packed), by=letter.by,
-                                      rested=max(now - state.latest, 0.0)), blobs={digest(packed): packed})
+        keep_head(journal, Heads(settings.heads))
+        await journal.append(chained(state, Answered(at=now, key=letter.key, answer=digest(packed), by=letter.by,
+                                                     rested=max(now - state.latest, 0.0))), blobs={digest(packed): packed})

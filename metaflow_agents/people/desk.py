@@ -12,6 +12,7 @@ from typing import Literal
 
 from metaflow_agents.bus import Bus
 from metaflow_agents.errors import AttemptFailed, Waiting
+from metaflow_agents.journal.audit import chained
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.people.mailbox import Mailbox
 from metaflow_agents.people.question import Answer, Question
@@ -64,6 +65,11 @@ class Desk:
             await self._publish(Asked(key=question.key, question=question.digest, why=self._why(question)), question.packed)
         self._news.set()
         raise Waiting([question.key])
+
+    def known(self, key: str) -> Answer | None:
+        """The answer that was given under a key; None where there is none."""
+        recorded = self._state.answers.get(key)
+        return None if recorded is None else self._answer(recorded)
 
     def question(self, key: str) -> Question:
         """The question that was asked last under a key."""
@@ -167,7 +173,7 @@ class Desk:
         self._turn.set()
 
     async def _publish(self, event: Asked | Answered, packed: bytes) -> None:
-        await self._bus.publish(event, blobs={digest(packed): packed})
+        await self._bus.publish(chained(self._state, event), blobs={digest(packed): packed})
 
     def _why(self, question: Question) -> str:
         """Why it is asked anew, where something else was asked under its key."""

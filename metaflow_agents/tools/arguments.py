@@ -36,7 +36,8 @@ def faults_of(schema: Mapping[str, Any], arguments: Any) -> list[str]:
 
 
 def _told(error: ValidationError) -> Iterator[str]:
-    where, instance = _place(error), error.instance
+    instance: Any = error.instance
+    where = _place(error)
     schema = error.schema if isinstance(error.schema, Mapping) else {}
     match error.validator:
         case "required":
