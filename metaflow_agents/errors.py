@@ -14,6 +14,8 @@ The tree::
     │   ├── AnswerInvalid        what a doer gave back breaks its schema, rules or paths
     │   ├── ExpressionError      an expression or template failed on the values it met
     │   ├── PromptChanged        a recorded call's prompt is another one now
+    │   ├── FetchFailed          a host can't be reached, or its answer can't be taken
+    │   │   └── FetchRefused     it may not be reached: an odd or private host, one that is not granted
     │   └── JournalError         the journal can't be read or written (disk full, damaged)
     ├── BudgetExceeded           a cap stops the run                     exit status 3
     ├── Waiting                  a person has to answer first            exit status 4
@@ -124,6 +126,14 @@ class ExpressionError(RunError):
 
 class PromptChanged(RunError):
     """A call that is in the journal would now be asked with another prompt."""
+
+
+class FetchFailed(RunError):
+    """A host could not be reached, or what it answered can't be taken."""
+
+
+class FetchRefused(FetchFailed):
+    """A host may not be reached: it is written in an odd way, lies in a private range, or is not granted."""
 
 
 class JournalError(RunError):

@@ -17,7 +17,9 @@ PACKAGE = Path(metaflow_agents.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
 ONLY_IN = {                                  # external package → the rooms that may import it
     "openai": ("models",),
-    "aiohttp": ("models",),
+    "aiohttp": ("models", "network"),
+    "h11": ("network/proxy.py", "network/exchange.py"),
+    "idna": ("network/hosts.py",),
     "httpx2": ("models",),
     "yaml": ("sop",),
     "networkx": ("sop/graph.py",),
