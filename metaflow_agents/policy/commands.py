@@ -163,7 +163,7 @@ def _exactly(words: Words) -> list[Words]:
         return scripts(name, words)
     _refuse_split(name, words)
     if name in _STARTERS:
-        return _behind(name, _filled(name, words))
+        return _behind(name, words)
     if _starter(name, words):
         raise Unclear(f"a command of {name}")
     return []                                                   # its own code is part of what the rule about it allows
@@ -185,7 +185,7 @@ def _behind(name: str, words: Words) -> list[Words]:
             raise Unclear(f"an option of {name} that is not known here")
     while name == "env" and at < len(words) and "=" in (words[at] or ""):
         at += 1
-    rest = words[at + before:]
+    rest = _filled(name, words)[at + before:]
     if None in words[at:at + before]:
         raise Unclear("an argument that only a shell could know")
     return [(*rest, None) if name == "xargs" else rest] if rest else []

@@ -97,7 +97,7 @@ class _Level:
         beneath = self.preset.allow if self.preset else ()
         for rule in _covering(self.allow, verb, asked):
             if (left := _left(verb, asked, (*self.allow, *beneath))) is not None:
-                return Decision("deny", f"deny: {self._unnamed(verb)} names its part {left}")
+                return Decision("deny", f"deny: {self._unnamed(verb)} allows {left}")
             return Decision("allow", self._words("allow", rule))
         if self.preset is None:
             if any(rule.verb == verb for rule in self.allow):
@@ -150,7 +150,7 @@ class _Level:
     def _unnamed(self, verb: Verb) -> str:
         if self.preset is not None:
             return f"no rule of {self.owner}, nor its preset {self.preset_name},"
-        return f"no rule of {self.owner} that allows `{verb}`"
+        return f"no rule of {self.owner} about `{verb}`"
 
 
 def _rules(written: Sequence[str]) -> tuple[Rule, ...]:
@@ -171,8 +171,8 @@ def _left(verb: Verb, asked: Asked, rules: Sequence[Rule]) -> str | None:
     if any(rule.everything for rule in allowing):
         return None
     if asked.unclear:
-        return f"({asked.unclear}), which can't be taken apart"
-    return next((f"`{commands.told(part.words)}`" for part in asked.parts
+        return f"what can't be taken apart: {asked.unclear}"
+    return next((f"its part `{commands.told(part.words)}`" for part in asked.parts
                  if not any(rule.pattern.covers(part) for rule in allowing)), None)
 
 

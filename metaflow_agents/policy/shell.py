@@ -104,8 +104,10 @@ class _Reader:
         elif char == '"':
             self._double()
         elif char == "\\":
-            if self.text[self.at + 1:self.at + 2] != "\n":
-                self.word.append(self.text[self.at + 1:self.at + 2])
+            if self.at + 1 == len(self.text):
+                raise Unclear("a backslash with nothing behind it")
+            if self.text[self.at + 1] != "\n":
+                self.word.append(self.text[self.at + 1])
             elif not self.word and not self.bare:
                 self.word = None                        # the line goes on, and no word has begun
             self.at += 2

@@ -208,6 +208,6 @@ def _step(value: Any, defaults: Any) -> Any:
     doer = own or next((one for one in DOERS if one in defaults), None)
     shared = {key: one for key, one in defaults.items()
               if not (own and key in DOERS)
-              and not (key in ROLE_ONLY and doer != "role")
+              and not (key in ROLE_ONLY and doer != "role" and not (key == "task" and doer == "human"))
               and not (key in DOER_ONLY and doer != DOER_ONLY[key])}
     return {**shared, **value}
