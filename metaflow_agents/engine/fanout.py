@@ -93,6 +93,7 @@ class _Job:
             except Waiting as waiting:
                 with parking.rest(self._firing.key):
                     await parking.closed(self._firing.key, waiting.keys)
+                await asyncio.sleep(0)                         # the others get their turn, whatever the doer says next
 
     def _commit_whole(self, finished: Finished | None, payload: Data | Files | Patch | Collection | None,
                             blobs: dict[str, bytes]) -> None:

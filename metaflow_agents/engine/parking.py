@@ -7,7 +7,7 @@ left where it is, fired and uncommitted, while all that does not depend on it go
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -59,7 +59,7 @@ class Parking:
         self.resting: set[str] = set()
         self.heard: Callable[[], None] = lambda: None          # told when a firing comes to rest: the scheduler's
         self.clock: asyncio.Timeout | None = None              # of the run: it stands still while everything rests
-        self._parked: dict[asyncio.Future[None], tuple[str, tuple[str, ...]]] = {}
+        self._parked: dict[asyncio.Future[None], tuple[str, ...]] = {}
         self._since: float | None = None
         self._due: float | None = None
 
@@ -73,24 +73,27 @@ class Parking:
         return 0.0 if self._since is None else asyncio.get_running_loop().time() - self._since
 
     async def closed(self, firing: str, keys: tuple[str, ...]) -> None:
-        """Returns when one of the questions under these keys is closed."""
+        """Returns when one of the questions under these keys is closed; at once where one is, in the same turn of the loop."""
         if not all(map(self.answers.open, keys)):              # it came while others of the activation still ran
-            await asyncio.sleep(0)
             return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._parked[waiter] = firing, keys
+        self._parked[waiter] = keys
         try:
             await waiter
         finally:
-            self._parked.pop(waiter, None)
+            del self._parked[waiter]
+            self.resting.discard(firing)                       # until it has looked what it can do now
+            self.run_on()
 
     def look(self) -> None:
         """Wakes everybody of whose questions one is closed now."""
-        for waiter, (firing, keys) in list(self._parked.items()):
+        for waiter, keys in self._parked.items():
             if not waiter.done() and not all(map(self.answers.open, keys)):
                 waiter.set_result(None)
-                self.resting.discard(firing)
-                self.run_on()
+
+    def rest_all(self, firings: Collection[str]) -> bool:
+        """Whether these all rest, and nobody has been woken who did not get his turn yet."""
+        return self.resting.issuperset(firings) and not any(waiter.done() for waiter in self._parked)
 
     @contextmanager
     def rest(self, firing: str) -> Iterator[None]:
