@@ -22,16 +22,16 @@ Told = dict[str, Any]
 Search = Callable[[str, int], list[str]]
 
 
-def told(name: str, description: str = "", **parameters: str) -> Told:
+def told(name: str, description: str = "", /, **parameters: str) -> Told:
     properties = {each: {"type": "string", "description": said} for each, said in parameters.items()}
     return {"name": name, "description": description, "parameters": {"type": "object", "properties": properties}}
 
 
 @pytest.mark.parametrize(("text", "found"), [
     ("searchIssues", ["search", "issu"]), ("search_issues", ["search", "issu"]), ("git.search-issue", ["git", "search", "issu"]),
-    ("HTTPServerError", ["http", "serv", "error"]), ("Base64Token", ["bas", "64", "token"]),
-    ("the booking of a hotel", ["book", "hotel"]), ("cancellation cancelled cancel", ["cancel"] * 3), ("Größe straße", ["größ", "straß"]),
-    ("", []), ("?! the", []),
+    ("HTTPServerError", ["http", "serv", "error"]), ("Base64Token", ["base", "64", "token"]),
+    ("the booking of a hotel", ["book", "hotel"]), ("cancellation cancelled cancel", ["cancel"] * 3),
+    ("Größe straße", ["größ", "straß"]), ("", []), ("?! the", []),
 ])
 def test_words(text: str, found: list[str]) -> None:
     assert words(text) == found
