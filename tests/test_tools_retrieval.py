@@ -42,7 +42,7 @@ def test_it_finds_by_name_description_and_parameters() -> None:
                        told("mail.send", "Send a letter.", recipient="who gets it"), told("depot.addParcel", "Put one in.")])
     assert index.search("parcel list")[0] == "depot.listParcels"
     assert index.search("recipients") == ["mail.send"] and index.search("letters") == ["mail.send"]
-    assert index.search("depot", top=1) == ["depot.listParcels"]
+    assert index.search("depot") == ["depot.addParcel", "depot.listParcels"]     # of two alike, the one that says less
     assert index.search("") == index.search("zebra") == []
     assert index.description("depot.listParcels") == "Parcels that wait." and len(index) == 4
     assert ToolIndex([]).search("anything") == []
