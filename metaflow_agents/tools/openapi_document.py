@@ -96,7 +96,8 @@ class Description:
             if not any(each.matches(pattern) for each in self.operations):
                 unfit = [why for id_, why in self.left_out.items() if fnmatchcase(id_, pattern)]
                 there = did_you_mean(pattern, [each.id for each in self.operations])
-                raise self.refusal(f"`{pattern}` names no operation", f"it can't be called from here: {unfit[0]}" if unfit else there)
+                mend = f"it can't be called from here: {unfit[0]}" if unfit else there
+                raise self.refusal(f"`{pattern}` names no operation", mend)
         return [each for each in self.operations if any(each.matches(pattern) for pattern in patterns)]
 
     def server(self, written: str | None) -> str:
