@@ -22,16 +22,16 @@ Told = dict[str, Any]
 Search = Callable[[str, int], list[str]]
 
 
-def told(name: str, description: str = "", **parameters: str) -> Told:
+def told(name: str, description: str = "", /, **parameters: str) -> Told:
     properties = {each: {"type": "string", "description": said} for each, said in parameters.items()}
     return {"name": name, "description": description, "parameters": {"type": "object", "properties": properties}}
 
 
 @pytest.mark.parametrize(("text", "found"), [
     ("searchIssues", ["search", "issu"]), ("search_issues", ["search", "issu"]), ("git.search-issue", ["git", "search", "issu"]),
-    ("HTTPServerError", ["http", "serv", "error"]), ("Base64Token", ["bas", "64", "token"]),
-    ("the booking of a hotel", ["book", "hotel"]), ("cancellation cancelled cancel", ["cancel"] * 3), ("Größe straße", ["größ", "straß"]),
-    ("", []), ("?! the", []),
+    ("HTTPServerError", ["http", "serv", "error"]), ("Base64Token", ["base", "64", "token"]),
+    ("the booking of a hotel", ["book", "hotel"]), ("cancellation cancelled cancel", ["cancel"] * 3),
+    ("Größe straße", ["größ", "straß"]), ("", []), ("?! the", []),
 ])
 def test_words(text: str, found: list[str]) -> None:
     assert words(text) == found
@@ -42,7 +42,7 @@ def test_it_finds_by_name_description_and_parameters() -> None:
                        told("mail.send", "Send a letter.", recipient="who gets it"), told("depot.addParcel", "Put one in.")])
     assert index.search("parcel list")[0] == "depot.listParcels"
     assert index.search("recipients") == ["mail.send"] and index.search("letters") == ["mail.send"]
-    assert index.search("depot", top=1) == ["depot.listParcels"]
+    assert index.search("depot") == ["depot.addParcel", "depot.listParcels"]     # of two alike, the one that says less
     assert index.search("") == index.search("zebra") == []
     assert index.description("depot.listParcels") == "Parcels that wait." and len(index) == 4
     assert ToolIndex([]).search("anything") == []

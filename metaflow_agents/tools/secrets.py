@@ -13,6 +13,16 @@ _NAMED = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SHORTEST = 4                       # characters: to blot out shorter ones would blot out words
 
 
+def named(text: str) -> list[str]:
+    """The secrets that a text names as `${NAME}`."""
+    return _NAMED.findall(text)
+
+
+def filled(text: str, value: Callable[[str], str]) -> str:
+    """The text with each `${NAME}` replaced by what `value` gives for it."""
+    return _NAMED.sub(lambda found: value(found[1]), text)
+
+
 class Secrets:
     """The secrets that a SOP declares. `lookup` reads an environment variable; None where it is not set."""
 
@@ -31,7 +41,7 @@ class Secrets:
 
     def filled(self, text: str) -> str:
         """The text with `${NAME}` replaced. Raises UsageError."""
-        return _NAMED.sub(lambda found: self.value(found[1]), text)
+        return filled(text, self.value)
 
     def missing(self) -> list[str]:
         """The declared ones that are not set."""
