@@ -1,4 +1,4 @@
-"""An MCP server that keeps to no rule: it offers what a file holds, and misbehaves as its tools are called. No library: plain lines."""
+"""An MCP server that keeps to no rule: it offers what a file holds, and misbehaves as its tools are called. Plain lines."""
 
 from __future__ import annotations
 

@@ -13,13 +13,20 @@ import time
 from pathlib import Path
 from typing import Any
 
-import uvicorn
 from mcp.server.mcpserver import Context, Image, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import EmbeddedResource, TextResourceContents
 
 server = MCPServer("tests")
 SLEEPER = "import time; time.sleep(300)"
+STARTER = """
+import subprocess, sys
+print(subprocess.Popen([sys.executable, "-c", sys.argv[1]], start_new_session=True, stdout=subprocess.DEVNULL).pid)
+"""
+
+
+def tell(note: str, word: str) -> None:
+    Path(note).write_text(word, encoding="utf-8")
 
 
 @server.tool()
@@ -43,11 +50,11 @@ def fail(why: str) -> str:
 @server.tool()
 async def slow(seconds: float, note: str) -> str:
     """Takes its time; notes in a file that it began, and that it was told to stop."""
-    Path(note).write_text("begun")
+    tell(note, "begun")
     try:
         await asyncio.sleep(seconds)
     except BaseException:
-        Path(note).write_text("cancelled")
+        tell(note, "cancelled")
         raise
     return "slept"
 
@@ -72,9 +79,7 @@ def children() -> str:
     command = [sys.executable, "-c", SLEEPER]
     plain = subprocess.Popen(command, stdin=subprocess.DEVNULL)
     apart = subprocess.Popen(command, start_new_session=True)
-    orphan = subprocess.run([sys.executable, "-c", "import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', "
-                             f"{SLEEPER!r}], start_new_session=True, stdout=subprocess.DEVNULL).pid)"], stdout=subprocess.PIPE, text=True,
-                            check=True)
+    orphan = subprocess.run([sys.executable, "-c", STARTER, SLEEPER], stdout=subprocess.PIPE, text=True, check=True)
     return f"{plain.pid} {apart.pid} {orphan.stdout.strip()}"
 
 
@@ -99,8 +104,8 @@ def pid() -> int:
 @server.tool()
 def picture() -> list[str | Image | EmbeddedResource]:
     """A text, a picture and a resource."""
-    return ["a cat:", Image(data=b"\x89PNG" + bytes(96), format="png"),
-            EmbeddedResource(type="resource", resource=TextResourceContents(uri="file:///cat.txt", text="purr", mime_type="text/plain"))]
+    resource = TextResourceContents(uri="file:///cat.txt", text="purr", mime_type="text/plain")
+    return ["a cat:", Image(data=b"\x89PNG" + bytes(96), format="png"), EmbeddedResource(type="resource", resource=resource)]
 
 
 @server.tool()
@@ -121,6 +126,8 @@ def main() -> None:
     if sys.argv[1] == "stdio":
         server.run("stdio")
         return
+    import uvicorn
+
     listening = socket.create_server(("127.0.0.1", 0))
     sys.stdout.write(f"{listening.getsockname()[1]}\n")
     sys.stdout.flush()

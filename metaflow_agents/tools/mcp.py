@@ -77,7 +77,7 @@ class McpServer:
             if self._tools is None:
                 self._listing = Listing()
                 try:
-                    await self._connected().list_tools()
+                    await self._connected().list_tools(self._listing.settle)
                 except _failures() as failed:
                     raise RunError(self._failed(failed)) from None
                 self._tools = [McpTool(self, offered, self._effect(offered.name)) for offered in self._listing.kept.values()]
@@ -139,7 +139,8 @@ class McpServer:
             told.append("Whether the call had its effect is not known.")
         if isinstance(failed, Gone):
             self._told = True
-            told.append("The next call starts it once more." if self._starts < _STARTS else "It is not started again in this run.")
+            more = self._starts < _STARTS
+            told.append("The next call starts it once more." if more else "It is not started again in this run.")
             if failed.said:
                 told.append(f"It said last:\n{failed.said}")
         return self._filling.masked(" ".join(told))

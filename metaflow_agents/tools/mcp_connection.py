@@ -32,7 +32,7 @@ from mcp_types import (
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from metaflow_agents.errors import RunError, raised
-from metaflow_agents.threads import to_the_end
+from metaflow_agents.threads import Threads, to_the_end
 from metaflow_agents.tools.mcp_process import Heard
 
 if TYPE_CHECKING:
@@ -88,12 +88,17 @@ class Connection:
         """Whether it can't be asked any more."""
         return self._leave.is_set() or self._task.done()
 
-    async def list_tools(self) -> None:
-        """Has every page of the list of tools go through `sift`. Raises Refused, Gone, TooSlow."""
+    async def list_tools(self, settle: Callable[[], None]) -> None:
+        """Has every page of the list of tools go through `sift`; `settle` is called after each, in a thread.
+
+        Raises Refused, Gone, TooSlow.
+        """
+        threads = Threads(1, "schemas")
         cursor: str | None = None
         for _ in range(_PAGES):
             asked = ListToolsRequest(params=PaginatedRequestParams(cursor=cursor)) if cursor else ListToolsRequest()
             cursor = (await self._asked(asked, TypeAdapter(ListToolsResult), self._patience)).next_cursor
+            await threads.run(settle)
             if not cursor:
                 return
         raise Refused(f"its list of tools has more than {_PAGES} pages")
@@ -115,7 +120,7 @@ class Connection:
 
     async def _closed(self) -> None:
         self._leave.set()
-        done, _ = await asyncio.wait([self._task], timeout=_LEAVE_SECONDS)
+        done, _ = await asyncio.wait([self._task], timeout=_LEAVE_SECONDS if self._session is not None else 0)
         if not done:
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -152,16 +157,30 @@ class Connection:
             async with self._transport.streams() as (read, write):
                 sifted = _Sifted(read, self._sift, self._leave)
                 async with ClientSession(sifted, write, client_info=_who()) as session:
-                    async with asyncio.timeout(self._patience):
-                        await _greet(session)
+                    await self._greeted(session)
                     self._session = session
                     self._settled.set()
                     await self._leave.wait()
         except Exception as error:
-            self._transport.why = self._transport.why or _why(error, self._patience)
+            self._transport.why = self._transport.why or _why(error)
         finally:
             self._leave.set()
             self._settled.set()
+
+
+    async def _greeted(self, session: ClientSession) -> None:
+        """The handshake that every server knows; a server that knows only the newer way is asked in that."""
+        try:
+            async with asyncio.timeout(self._patience):
+                try:
+                    await session.initialize()
+                except MCPError as error:
+                    if error.code not in (UNSUPPORTED_PROTOCOL_VERSION, METHOD_NOT_FOUND):
+                        raise
+                    await session.discover()
+        except TimeoutError:
+            self._transport.why = f"it did not answer within {self._patience:g} s of its start"
+            raise
 
 
 class _Sifted:
@@ -210,16 +229,6 @@ class _Sifted:
         return item
 
 
-async def _greet(session: ClientSession) -> None:
-    """The handshake that every server knows; a server that knows only the newer way is asked in that."""
-    try:
-        await session.initialize()
-    except MCPError as error:
-        if error.code not in (UNSUPPORTED_PROTOCOL_VERSION, METHOD_NOT_FOUND):
-            raise
-        await session.discover()
-
-
 def _ends(error: MCPError) -> bool:
     """Whether it says that the connection is over: the package's own words, or those of a server that forgot the session."""
     return (error.code == CONNECTION_CLOSED and error.message == "Connection closed") or error.message == "Session terminated"
@@ -231,14 +240,12 @@ def _who() -> Implementation:
     return Implementation(name="metaflow-agents", version=version("metaflow-agents"))
 
 
-def _why(error: BaseException, patience: float) -> str:
+def _why(error: BaseException) -> str:
     """What ended a connection, in a line."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, RunError):
         return str(error)
-    if isinstance(error, TimeoutError):
-        return f"it did not answer within {patience:g} s of its start"
     if isinstance(error, MCPError):
         return "it closed the connection" if _ends(error) else f"it refused the connection: {error.message}"
     return _first(error) if isinstance(error, ValidationError) else raised(error)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from metaflow_agents.tools.mcp_schema import SchemaUnusable, usable
+from metaflow_agents.tools.mcp_schema import SchemaUnusable, bounded, refuse_unusable
 from metaflow_agents.tools.mcp_text import cut, visible
 
 MOST_TOOLS = 1000
+MOST_CHARACTERS = 500_000           # of all schemas together, as JSON
 LONGEST_DESCRIPTION = 4000          # characters
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,127}")
 _SHOWN = 60
@@ -32,22 +34,41 @@ class Listing:
         self.kept: dict[str, Offered] = {}
         self.refused: dict[str, str] = {}
         self._taken: set[str] = set()
+        self._characters = 0
+        self._new: list[Offered] = []
 
     def add(self, tool: Any) -> Offered | None:
-        """One more tool, as it stands on the wire; None where it is refused."""
+        """One more tool, as it stands on the wire; None where it is refused. Quick: `settle` looks closer."""
         name: Any = tool.get("name") if isinstance(tool, dict) else tool
         why = self._why_not(tool, name)
         if not why:
             try:
-                offered = Offered(name, _description(tool), usable(tool.get("inputSchema")))
+                offered = Offered(name, _description(tool), bounded(tool.get("inputSchema")))
             except SchemaUnusable as error:
                 why = str(error)
+            else:
+                why = self._too_much(offered)
         if why:
             self.refused[_shown(name)] = why
             return None
         self._taken.add(name.lower())
         self.kept[name] = offered
+        self._new.append(offered)
         return offered
+
+    def settle(self) -> None:
+        """Looks closer at the tools that came in since; takes seconds where a server brings much."""
+        new, self._new = self._new, []
+        for offered in new:
+            try:
+                refuse_unusable(offered.parameters)
+            except SchemaUnusable as error:
+                del self.kept[offered.name]
+                self.refused[offered.name] = str(error)
+
+    def _too_much(self, offered: Offered) -> str:
+        self._characters += len(json.dumps(offered.parameters))
+        return f"all schemas together have more than {MOST_CHARACTERS:,} characters" if self._characters > MOST_CHARACTERS else ""
 
     def _why_not(self, tool: Any, name: Any) -> str:
         if not isinstance(tool, dict):

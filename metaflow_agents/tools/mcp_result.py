@@ -45,10 +45,9 @@ def _bytes(base64: str) -> str:
 
 
 def _says(part: str, structured: Any) -> bool:
-    """Whether a block holds the structured content, as servers give it for clients that know none: as JSON, or what is wrapped."""
-    if structured == {"result": part}:
-        return True
+    """Whether a block holds the structured content, as servers give it to clients that know none: as JSON, wrapped or not."""
+    wrapped = structured["result"] if isinstance(structured, dict) and set(structured) == {"result"} else structured
     try:
-        return bool(json.loads(part) == structured)
+        return part == wrapped or json.loads(part) in (structured, wrapped)
     except (ValueError, RecursionError):
         return False

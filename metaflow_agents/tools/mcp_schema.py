@@ -28,8 +28,11 @@ class SchemaUnusable(ValueError):
     """Arguments can't be checked against a schema; the text says why."""
 
 
-def usable(schema: Any) -> dict[str, Any]:
-    """The schema of a tool's arguments, as roles are told it and arguments are checked. Raises SchemaUnusable."""
+def bounded(schema: Any) -> dict[str, Any]:
+    """The schema of a tool's arguments, as roles are told it and arguments are checked. Quick. Raises SchemaUnusable.
+
+    `refuse_unusable` has to be asked about what it gives.
+    """
     if not isinstance(schema, dict):
         raise SchemaUnusable(f"its schema is no object, but {_kind(schema)}")
     if schema.get("type") != "object":
@@ -39,10 +42,19 @@ def usable(schema: Any) -> dict[str, Any]:
     length = len(json.dumps(schema, ensure_ascii=False))
     if length > LONGEST:
         raise SchemaUnusable(f"its schema has {length:,} characters, more than {LONGEST:,}")
-    cleaned: dict[str, Any] = _cleaned(schema)
-    _refuse_ill_formed(cleaned)
-    _Walk(cleaned).refuse_endless()
-    return cleaned
+    found: dict[str, Any] = _cleaned(schema)
+    fields, required = found.get("properties", {}), found.get("required", [])
+    if not isinstance(fields, dict) or not all(isinstance(field, dict | bool) for field in fields.values()):
+        raise SchemaUnusable("its schema is no JSON Schema: `properties` is no object of schemas")
+    if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
+        raise SchemaUnusable("its schema is no JSON Schema: `required` is no list of names")
+    return found
+
+
+def refuse_unusable(schema: Mapping[str, Any]) -> None:
+    """Raises SchemaUnusable where a check by the schema would fail, or not end. Takes half a second for the largest ones."""
+    _refuse_ill_formed(schema)
+    _Walk(schema).refuse_endless()
 
 
 def _kind(value: Any) -> str:
@@ -99,32 +111,35 @@ class _Walk:
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
-        self._steps: dict[int, int] = {}
+        self._known: dict[int, tuple[int, int]] = {}
         self._open: set[int] = set()
 
     def refuse_endless(self) -> None:
+        """Looks at every schema in it. Raises SchemaUnusable."""
         open_: list[Any] = [self._root]
         while open_:
             node = open_.pop()
             if isinstance(node, dict):
-                self.steps(node)
+                self._measured(node)
                 open_.extend(_inside(node))
 
-    def steps(self, node: Any) -> int:
-        """How many schemas a value at this place is checked against."""
+    def _measured(self, node: Any) -> tuple[int, int]:
+        """How many schemas a value at this place is checked against, and how many of them one inside the other."""
         if not isinstance(node, dict):
-            return 1
+            return 1, 1
         if id(node) in self._open:
             raise SchemaUnusable("its schema is defined as itself, with no field or item between")
-        if len(self._open) > DEEPEST:
-            raise SchemaUnusable(f"its schema's references lead on for more than {DEEPEST} levels")
-        if id(node) not in self._steps:
+        if id(node) not in self._known:
             self._open.add(id(node))
-            self._steps[id(node)] = 1 + sum(self.steps(part) for part in self._here(node))
+            parts = [self._measured(part) for part in self._here(node)] if len(self._open) <= DEEPEST else [(0, DEEPEST)]
             self._open.discard(id(node))
-        if self._steps[id(node)] > MOST_STEPS:
+            self._known[id(node)] = 1 + sum(steps for steps, _ in parts), 1 + max((levels for _, levels in parts), default=0)
+        steps, levels = self._known[id(node)]
+        if levels > DEEPEST:
+            raise SchemaUnusable(f"its schema's references lead on for more than {DEEPEST} levels")
+        if steps > MOST_STEPS:
             raise SchemaUnusable(f"its schema takes more than {MOST_STEPS:,} steps to check one value")
-        return self._steps[id(node)]
+        return steps, levels
 
     def _here(self, node: Mapping[str, Any]) -> Iterator[Any]:
         """The schemas that speak of the same value."""
