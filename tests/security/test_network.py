@@ -197,8 +197,7 @@ async def test_tunnel(row: dict[str, Any]) -> None:
 
 async def then(what: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, site: Site) -> bytes:
     how, _, name = what.partition(" ")
-    if row_is_real := (what, how) in (("hello open.example.com", "hello"), ("flood open.example.com", "flood")):
-        assert row_is_real
+    if what in ("hello open.example.com", "flood open.example.com"):
         await writer.start_tls(site.tls, server_hostname=name)
         writer.write(f"GET {'/large' if how == 'flood' else '/'} HTTP/1.1\r\nHost: {name}\r\n\r\n".encode())
         return await read_all(reader)
@@ -232,8 +231,8 @@ async def test_inside(row: dict[str, Any]) -> None:
         passer = await asyncio.create_subprocess_exec(sys.executable, "-I", bridge.__file__, str(proxy.socket), "0", str(tell),
                                                       env={}, pass_fds=[tell])
         os.close(tell)
-        with open(ready) as told_port:
-            port = (await asyncio.to_thread(told_port.readline)).strip()
+        port = (await asyncio.to_thread(os.read, ready, 16)).decode().strip()
+        os.close(ready)
         asker = await asyncio.create_subprocess_exec(sys.executable, "-I", "-c", ASK, port, env={}, stdin=asyncio.subprocess.PIPE,
                                                      stdout=asyncio.subprocess.PIPE)
         assert asker.stdout is not None
@@ -243,9 +242,9 @@ async def test_inside(row: dict[str, Any]) -> None:
                       "folder": lambda: [path.name.encode() for path in proxy.socket.parent.iterdir()]}[row["look"]]()
         finally:
             passer.kill()
-            await asker.communicate()
+            await asker.communicate(b"")
             await passer.wait()
-    assert b"Bearer" in answers or b"****" in answers
+    assert b"****" in answers and b"hello" in answers
     assert site.keys_at() == ["api.example.com"], "the key was used"
     assert all(verdict == "allowed" for _, verdict, _ in told.all)
     assert ("unseen" if KEY.encode() not in b"".join(looked) else "seen") == row["expected"]
