@@ -138,6 +138,7 @@ class Site:
             writer.transport.abort()
             return
         length = 10**9 if "endless" in how else len(out)
+        out = b"" if line.startswith("HEAD ") else out
         writer.write(f"HTTP/1.1 {status} OK\r\nContent-Length: {length}\r\n{extra}\r\n".encode() + out)
         await writer.drain()
         while "endless" in how:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 from contextlib import suppress
+from functools import cache
 
 import pytest
 from hypothesis import given
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 from metaflow_agents.network.hello import Hello, OddHello, read
 
 
+@cache
 def hello(name: str | None, oldest: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2) -> bytes:
-    context = ssl.create_default_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.maximum_version = oldest
     out = ssl.MemoryBIO()
@@ -50,8 +52,10 @@ def test_with_bytes_changed_it_is_read_or_refused(data: st.DataObject) -> None:
         read(bytes(changed))
 
 
-@pytest.mark.parametrize("data", [b"GET / HTTP/1.1\r\n", b"\x80\x2e\x01\x03\x01", b"\x17\x03\x03\x00\x01a", b"\x16\x03\x01\x00\x00",
-                                  b"\x16\x03\x01\x00\x04\x02\x00\x00\x00", b"\x16\x03\x01\x00\x01\x01" * 20000])
+@pytest.mark.parametrize("data", [
+    b"GET / HTTP/1.1\r\n", b"\x80\x2e\x01\x03\x01", b"\x17\x03\x03\x00\x01a", b"\x16\x03\x01\x00\x00",
+    b"\x16\x03\x01\x00\x04\x02\x00\x00\x00", b"\x16\x03\x01\x00\x01\x01" * 20000,
+])
 def test_what_is_no_hello(data: bytes) -> None:
     with pytest.raises(OddHello):
         read(data)

@@ -16,7 +16,8 @@ from metaflow_agents.network.hosts import Place, joined, parse, parse_authority
 URLS = st.builds(
     "{}://{}{}{}".format,
     st.sampled_from(["http", "https", "HTTP"]),
-    st.sampled_from(["api.example.com", "API.example.com", "bücher.example", "10.0.0.1", "[2606:4700::1111]", "a_b.example", "a..b"]),
+    st.sampled_from(["api.example.com", "API.example.com", "bücher.example", "10.0.0.1", "[2606:4700::1111]", "a_b.example",
+                     "a..b"]),
     st.sampled_from(["", ":80", ":443", ":8080", ":", ":x"]),
     st.text("/.?#%2eE5fF&=aé~@:\\ ", max_size=20).map(lambda text: f"/{text}"),
 )

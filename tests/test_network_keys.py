@@ -11,7 +11,8 @@ from metaflow_agents.network.keys import Mask
 
 KEY = "sk/planted+canary\"9"
 HEADERS = {"Authorization": f"Bearer {KEY}", "X-Second": f"{KEY}-and-longer", "Content-Type": "application/json"}
-FORMS = [KEY, f"Bearer {KEY}", f"{KEY}-and-longer", "sk%2Fplanted%2Bcanary%229", r"sk\/planted+canary" + '"9', r"sk/planted+canary\"9"]
+FORMS = [KEY, f"Bearer {KEY}", f"{KEY}-and-longer", "sk%2Fplanted%2Bcanary%229",
+         r"sk\/planted+canary" + '"9', r"sk/planted+canary\"9"]
 
 
 @given(st.lists(st.sampled_from([*FORMS, "sk/planted", "Bearer ", "hello ", "application/json"]), max_size=6), st.data())
@@ -33,8 +34,8 @@ def test_the_same_however_the_stream_is_cut(parts: list[str], data: st.DataObjec
 def test_the_password_of_basic() -> None:
     coded = base64.b64encode(b"user:open-sesame").decode()
     mask = Mask({"Authorization": f"Basic {coded}"})
-    assert mask.over_text(f"open-sesame, user:open-sesame, {coded}") == f"{'*' * 11}, {'*' * 16}, {'*' * len(coded)}"[:13] + \
-        f"{'*' * 16}, {'*' * len(coded)}"
+    assert mask.over_text(f"open-sesame, user:open-sesame, {coded}") == \
+        f"{'*' * 11}, {'*' * 16}, {'*' * len(coded)}"
 
 
 def test_without_keys_nothing_is_held_back() -> None:
