@@ -18,7 +18,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 ONLY_IN = {                                  # external package → the rooms that may import it
     "openai": ("models",),
     "aiohttp": ("models", "network"),
-    "h11": ("network/proxy.py", "network/exchange.py"),
+    "h11": ("network/caller.py",),
     "idna": ("network/hosts.py",),
     "httpx2": ("models", "tools/mcp_http.py"),
     "yaml": ("sop",),
