@@ -27,6 +27,7 @@ from metaflow_agents.schema.event import Committed, Event, Failed, Finished, Fir
 from metaflow_agents.schema.keys import parse_activation
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import SOP
+from metaflow_agents.schema.trust import joined
 
 NARROW = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
 _DIGEST = re.compile(rb"\b[0-9a-f]{64}\b")
@@ -51,7 +52,8 @@ class Scene:
             if step.name in self.fetching:
                 data["steps"][step.name]["tools"] = ["fetch"]
         kinds = self.procedure.kinds
-        narrow = {name: NARROW for name in data["artifacts"] if kinds.get(name, "data") in ("data", "collection") and r.random() < 0.15}
+        narrow = {name: NARROW for name in data["artifacts"]
+                  if kinds.get(name, "data") in ("data", "collection") and r.random() < 0.15}
         self.program = Program(sop=SOP.model_validate(data), schemas=narrow)
 
 
@@ -65,7 +67,7 @@ def outside(scene: Scene) -> type[Held]:
             if step in scene.human:
                 return replace(work, untrusted="")
             if step in scene.fetching:
-                return replace(work, untrusted="; ".join([f"a page for {step}", *([activation.untrusted] * bool(activation.untrusted))]))
+                return replace(work, untrusted=joined(f"a page for {step}", activation.untrusted))
             return work
     return Outside
 
