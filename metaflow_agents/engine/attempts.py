@@ -119,7 +119,7 @@ class Attempts:
                             untrusted=self._of_work(activation, work), assumed=work.assumed), blobs, work.payload
 
     def _labelled(self, activation: Activation, heard: str) -> Activation:
-        if not self._means.state.outside:
+        if not (self._means.state.outside or heard):
             return activation
         heard = joined(heard, self._means.recalled(activation))
         return replace(activation, untrusted=joined(self.label.lifted, heard), unlifted=joined(self.label.whole, heard),

@@ -7,8 +7,6 @@ commutative and idempotent, and what a step made in parallel is labelled the sam
 
 from __future__ import annotations
 
-import unicodedata
-
 NAMED = 2                           # sources that a label names
 LONGEST = 120                       # characters of one source
 OTHERS = "and others"
@@ -36,9 +34,7 @@ def of_input(name: str) -> str:
 
 def _spaced(label: str) -> str:
     """A label in one line of visible characters: what came from outside says nothing about its own frame."""
-    shown = "".join(" " if character.isspace() or unicodedata.category(character) in ("Cc", "Cf", "Cs") else character
-                    for character in label)
-    return " ".join(shown.split())
+    return " ".join("".join(character if character.isprintable() else " " for character in label).split())
 
 
 def _fitting(part: str) -> str:
