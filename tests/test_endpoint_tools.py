@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 from endpoint_calls import called, model_at, request_for
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai_server import OpenAIServer
 from openai_tool_faults import SHAPES, Calling
 
+from metaflow_agents.models.endpoint.answer import Malformed, Transcript
 from metaflow_agents.models.endpoint.learned import learned
 from metaflow_agents.models.endpoint.tools import wire_name, wire_names
 from metaflow_agents.models.faults import CallFailed
@@ -181,6 +182,19 @@ async def test_what_comes_with_a_call_goes_back_with_it() -> None:
         del SHAPES["signed"]
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+@settings(deadline=None)
+@given(size=st.integers(1, 40), end=st.integers(0, 10_000))
+def test_a_stream_that_ends_in_the_middle_of_a_call_gives_none(shape: str, size: int, end: int) -> None:
+    deltas = [{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in SHAPES[shape].deltas(CALLS)]
+    body = b"".join(b"data: " + json.dumps(delta).encode() + b"\n\n" for delta in deltas)[:end]
+    transcript = Transcript()
+    for at in range(0, len(body), size):
+        transcript.feed(body[at:at + size])
+    with pytest.raises(Malformed, match="its stream end"):
+        transcript.answer()
+
+
 # -- what is learned
 
 async def test_an_endpoint_that_does_not_know_parallel_calls_is_asked_without() -> None:
@@ -253,6 +267,7 @@ async def test_a_call_that_the_server_could_not_read_is_asked_for_again() -> Non
 
 # -- names
 
+@settings(deadline=None)
 @given(st.lists(st.text(max_size=80), max_size=12))
 def test_names_on_the_wire_fit_and_can_be_read_back(names: list[str]) -> None:
     wires = wire_names(names)

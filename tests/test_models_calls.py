@@ -21,13 +21,15 @@ from metaflow_agents.journal.journal import Journal
 from metaflow_agents.models.budget import Budgets
 from metaflow_agents.models.caller import Caller
 from metaflow_agents.models.dry import DryModel
-from metaflow_agents.models.manual import FolderModel
+from metaflow_agents.models.manual import FolderModel, conversation
 from metaflow_agents.models.port import Model, ModelRequest, Reply, ToolCall
 from metaflow_agents.models.python import PythonModel
 from metaflow_agents.models.recording import Recorded, Recording, read_recording, recorded
 from metaflow_agents.models.replay import ReplayModel, ReplayOr
 from metaflow_agents.models.text_form import in_text
 from metaflow_agents.schema.event import Fired, Reserved, RunOpened, Settled
+from metaflow_agents.views.minutes import full
+from metaflow_agents.views.page import Page
 
 TOOLS: tuple[dict[str, Any], ...] = (
     {"name": "read", "description": "Reads a file.",
@@ -274,3 +276,19 @@ async def test_the_dry_model_calls_nothing(tmp_path: Path) -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     reply = await asked(tmp_path / "a.db", DryModel(), replace(REQUEST, schema=schema))
     assert reply.value == {"n": 0} and reply.calls == ()
+
+
+# -- what people see
+
+async def test_people_see_calls_and_results(tmp_path: Path) -> None:
+    reply = await asked(tmp_path / "a.db", native())
+    goes_on = replace(REQUEST, key="write@1~0/turn.1", messages=(*REQUEST.messages, reply.message, CALLS[0].answered("a page")))
+    await asked(tmp_path / "a.db", native((), "Done."), goes_on)
+    with RawJournal(tmp_path / "a.db") as journal:
+        shown = "\n".join(line for _, event in journal.events("reserved", "settled")
+                          for line in full(event, lambda digest: json.loads(journal.blob(digest)), Page()))
+    assert "call of read" in shown and '"path": "ü"' in shown and 'call of raed\n      {"path": "a\n' in shown
+    assert "    tool\n      a page" in shown and '"id": "call_0"' in shown and shown.count("I look.") == 2
+    told = conversation(goes_on)
+    assert "----- tool: read -----\n\nReads a file.\nIts arguments, as JSON Schema: {" in told
+    assert '{"id": "call_0", "name": "read"' in told

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
@@ -64,6 +64,7 @@ def test_calls_and_results_are_text() -> None:
     assert last.messages[1:] == sent.messages[1:] and last.messages[0] == REQUEST.messages[0] and last.schema == REQUEST.schema
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="`~ \nax", max_size=60))
 def test_no_result_closes_its_own_fence(content: str) -> None:
     call = ToolCall("c0", "read", {})
@@ -146,6 +147,7 @@ arguments = st.dictionaries(st.text(max_size=8), st.recursive(
     max_size=4)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.text(max_size=10), arguments), min_size=1, max_size=4), st.sampled_from(["", "Text.", "a\n\n- b"]))
 def test_calls_that_are_told_back_are_read_as_they_were(calls: list[tuple[str, dict[str, Any]]], text: str) -> None:
     reply = Reply(text=text, calls=tuple(ToolCall(f"c{at}", name, given) for at, (name, given) in enumerate(calls)))
@@ -154,6 +156,7 @@ def test_calls_that_are_told_back_are_read_as_they_were(calls: list[tuple[str, d
     assert [(call.name, call.arguments) for call in again.calls] == calls and again.text == text
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="`~tol=file: end\n{}\"name,[]", max_size=120))
 def test_no_text_breaks_it(text: str) -> None:
     reply = told(text)
