@@ -7,6 +7,7 @@ not made again; one that was cut off is made again where that does no harm, and 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field, replace
@@ -207,8 +208,8 @@ class Acting:
         """The arguments with which a person lets it be called; or what the role is told. Raises Waiting."""
         masked = self._around.secrets.masked
         answer = await self._around.desk.ask(Question(
-            key=key, kind="action", text=f"May `{self.role}` do this?", role=self.role, step=_step_of(key), tool=tool.name,
-            action=masked(str(action)), arguments=dict(arguments), rule=decision.rule, effect=tool.effect(arguments),
+            key=key, kind="action", text=f"May `{self.role}` do `{masked(str(action))}`?", role=self.role, step=_step_of(key), tool=tool.name,
+            action=masked(str(action)), arguments=json.loads(masked(json.dumps(dict(arguments)))), rule=decision.rule, effect=tool.effect(arguments),
             untrusted=self.untrusted, on_no_answer=self._step.on_no_answer))
         if answer.verdict != "yes":
             why = f": {answer.text}" if answer.text else ""
