@@ -6,7 +6,7 @@ so that a run of thousands of activations is told at once. A test holds that bot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -30,12 +30,23 @@ class Active:
     done: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """An action that was not carried out (`--staged`): the call's key, the action in words, the digest of its arguments."""
+
+    key: str
+    action: str
+    verdict: str
+    arguments: str
+
+
 @dataclass(slots=True)
 class Outline:
     """What a run is, made and cost.
 
     `versions`: artifact → its versions; `fired`: step → firings; `walked`: step → how many items its last firing had;
-    `active`: by firing; `last`: the last firing of all; `assumed`: what nobody answered → digest of what was assumed.
+    `active`: by firing; `last`: the last firing of all; `assumed`: what nobody answered → digest of what was assumed;
+    `staged`: what acting tools would have done, None where they did it.
     """
 
     glance: Glance
@@ -49,6 +60,7 @@ class Outline:
     active: dict[str, Active] = field(default_factory=dict)
     never: dict[str, str] = field(default_factory=dict)
     assumed: dict[str, str] = field(default_factory=dict)
+    staged: list[Staged] | None = None
     last: str | None = None
 
     def version(self, artifact: str) -> int:
@@ -72,12 +84,28 @@ def outline(journal: RawJournal) -> Outline:
             firing = found.active.get(parse_activation(event["activation"]).firing)
             if firing is not None:
                 firing.done += 1
+    if found.staged is not None:
+        found.staged += _not_done(journal)
     return found
+
+
+def _not_done(journal: RawJournal) -> Iterator[Staged]:
+    decided: dict[str, Mapping[str, Any]] = {}
+    intended: dict[str, str] = {}
+    for _, event in journal.events("decided", "intended", "done"):
+        if event["kind"] == "decided":
+            decided[event["key"]] = event
+        elif event["kind"] == "intended":
+            intended[event["key"]] = event["arguments"]
+        elif event.get("staged"):
+            key = event["key"]
+            yield Staged(key, decided[key]["action"], decided[key]["verdict"], intended[key])
 
 
 def _opened(found: Outline, event: Mapping[str, Any]) -> None:
     found.location, found.compiled = event.get("location", ""), event["compiled"]
     found.models, found.sandbox = dict(event.get("models", {})), event.get("sandbox", "")
+    found.staged = [] if event.get("staged") else None
 
 
 def _resumed(found: Outline, event: Mapping[str, Any]) -> None:
