@@ -249,7 +249,7 @@ def arguments_of(request: Mapping[str, Any]) -> Any:
 
 
 async def test_staged_tools_only_tell(tmp_path: Path) -> None:
-    (tmp_path / "funcs.py").write_text(f'def send(to: str) -> str:\n    """Send."""\n    open({str(tmp_path / "sent")!r}, "a").write(to)\n    return "sent"\n')
+    (tmp_path / "funcs.py").write_text(f'def send(to: str) -> str:\n    """Send."""\n    with open({str(tmp_path / "sent")!r}, "a") as file:\n        file.write(to)\n    return "sent"\n')
     path = sop(tmp_path, TEXT, "send, list", tools="{send: {python: 'funcs:send'}}")
     script = (calls(("send", {"to": "ann"}), ("list", {})), "done")
     model = Script(*script)
