@@ -258,6 +258,13 @@ tests: {walks: {}}
 """
 
 
+ASKED = """
+sop: walk
+inputs: {topic: {type: string, default: rain}}
+artifacts: {word: {}}
+steps: {ask: {human: text, needs: [topic], makes: word, task: "What of {{ topic }}?"}}
+"""
+
 NO_TOPIC_NEEDED = {"steps.write.needs": LEFT_OUT}
 IN_A_FILE = {"artifacts.letter.file": "letter.txt"}
 AT_THE_DESK = {"models.default": "python:desk.py:answer"}
@@ -359,6 +366,14 @@ DOER_KEYS = [
     Pair("steps.measure.call", "desk:count", CALLED, "check", files=ITS_FILES),
     Pair("steps.measure.call", "desk:count", CALLED, instead="desk:letters", files=ITS_FILES),
     Pair("steps.measure.args", {"step_size": 3}, CALLED, files=ITS_FILES),
+    Pair("steps.ask.human", "text", ASKED, "check", form="text"),
+    Pair("steps.ask.human", "text", ASKED, form="text", instead="approve"),
+    Pair("steps.ask.human", "approve", ASKED, form="approve", instead="text"),
+    Pair("steps.ask.human", {"choice": ["warm", "cold"]}, ASKED, form="choice", instead={"choice": ["warm", "hot"]}),
+    Pair("steps.ask.task", "What of {{ topic }}, then?", ASKED, instead="What of {{ topic }}?"),
+    Pair("steps.ask.on_no_answer", "assume", ASKED),
+    Pair("steps.ask.on_no_answer", "assume", ASKED, instead="fail", also={"steps.ask.human": "approve"}),
+    Pair("steps.ask.on_no_answer", "fail", ASKED, also={"steps.ask.on_fail": "skip"}),
     Pair("steps.look.value", "topic", FACT, "check"),
     Pair("steps.look.value", "topic", FACT, instead="topic | upper"),
 ]

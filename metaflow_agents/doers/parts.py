@@ -19,7 +19,8 @@ from metaflow_agents.sop.naming import texts_of, with_includes
 PACKAGE_PROMPTS = 1
 """Counted up when a template that the package owns changes what a model is told."""
 # Keys that say when and how often, not what: changing them changes no result.
-_NOT_MEANING = {"when", "rounds", "priority", "timeout", "retries", "on_fail", "budget", "foreach", "role", "model"}
+_NOT_MEANING = {"when", "rounds", "priority", "timeout", "retries", "on_fail", "budget", "foreach", "role", "model",
+                "on_no_answer"}
 
 _KEPT = 64                          # firings whose parts are at hand: about as many as run side by side
 
