@@ -75,8 +75,10 @@ class StandIn:
         self.name = f"openai:{spec.name}"
         own = {} if spec.temperature is None else {"temperature": spec.temperature}
         self.traits = Traits(endpoint=base_url, max_tokens=spec.max_tokens or MAX_TOKENS,
-                             parameters={**own, **spec.parameters}, tariff=None if spec.price is None else Flat.of(spec.price))
-        self._said = f"{spec.name} at {base_url}, silent for {spec.timeout} s, {'with' if key else 'without'} a key"
+                             parameters={**own, **spec.parameters},
+                             native_tools=spec.tools == "native", tariff=None if spec.price is None else Flat.of(spec.price))
+        self._said = f"{spec.name} at {base_url}, silent for {spec.timeout} s, {'with' if key else 'without'} a key, " \
+                     f"tools {spec.tools}"
 
     async def ask(self, request: ModelRequest) -> Reply:
         return Reply(text=self._said, tokens_in=1000, tokens_out=100, tokens_cached=10)
@@ -428,6 +430,7 @@ MODEL_KEYS = [
     Pair("models.default.temperature", 0, AT_AN_ENDPOINT, model=None),
     Pair("models.default.max_tokens", "4k", AT_AN_ENDPOINT, model=None),
     Pair("models.default.timeout", "20s", AT_AN_ENDPOINT, model=None),
+    Pair("models.default.tools", "text", AT_AN_ENDPOINT, model=None),
     Pair("models.default.price", {"in": 1, "out": 2}, AT_AN_ENDPOINT, model=None),
     Pair("models.default.price.in", 2, AT_AN_ENDPOINT, instead=1, model=None, also={"models.default.price.out": 2}),
     Pair("models.default.price.out", 3, AT_AN_ENDPOINT, instead=2, model=None, also={"models.default.price.in": 1}),

@@ -7,6 +7,7 @@ not made again; one that was cut off is made again where that does no harm, and 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field, replace
@@ -79,8 +80,8 @@ class Tree:
 class Acting:
     """The tool calls of one role in one activation; an async context manager: leaving it ends what its tools keep open.
 
-    `untrusted`: what the activation had read from outside the user when it began. `assumed`: what was assumed since nobody
-    answered. Results of tools that the step `trusts` by name do not count. `above`: of a role that another one started, the
+    `untrusted`: what the activation has read from outside the user so far; `heard`: what of it its tools said. `assumed`: what was assumed since nobody
+    answered. Results of tools that the step `trusts` by name do not count in `untrusted`. `above`: of a role that another one started, the
     acting of that one: it may do nothing that the other one may not.
     """
 
@@ -88,7 +89,7 @@ class Acting:
                  untrusted: str = "", *, above: Acting | None = None) -> None:
         self._around, self._step, self.role, self._slot = around, step, role, slot
         self._policy, self.offered, self.tree, self.above = policy, offered, tree, above
-        self.untrusted = untrusted
+        self.untrusted, self.heard = untrusted, ""
         self.assumed: list[str] = []
         self._open = AsyncExitStack()
         self._kept: dict[str, Any] = {}
@@ -126,7 +127,9 @@ class Acting:
         _raise_first([error for error in ended if error is not None])
         for index in range(len(calls)):
             self.tree.take(results[index])
-            self.untrusted = joined(self.untrusted, results[index].untrusted)
+            self.heard = joined(self.heard, results[index].untrusted)
+            if not self.trusts(calls[index].name):
+                self.untrusted = joined(self.untrusted, results[index].untrusted)
         return [{"role": "tool", "id": call.id, "name": call.name,
                  "content": shown(results[index].text, f"{_short(prefix)}/tool.{index}")} for index, call in enumerate(calls)]
 
@@ -205,8 +208,8 @@ class Acting:
         """The arguments with which a person lets it be called; or what the role is told. Raises Waiting."""
         masked = self._around.secrets.masked
         answer = await self._around.desk.ask(Question(
-            key=key, kind="action", text=f"May `{self.role}` do this?", role=self.role, step=_step_of(key), tool=tool.name,
-            action=masked(str(action)), arguments=dict(arguments), rule=decision.rule, effect=tool.effect(arguments),
+            key=key, kind="action", text=f"May `{self.role}` do `{masked(str(action))}`?", role=self.role, step=_step_of(key), tool=tool.name,
+            action=masked(str(action)), arguments=json.loads(masked(json.dumps(dict(arguments)))), rule=decision.rule, effect=tool.effect(arguments),
             untrusted=self.untrusted, on_no_answer=self._step.on_no_answer))
         if answer.verdict != "yes":
             why = f": {answer.text}" if answer.text else ""
@@ -268,7 +271,7 @@ class Acting:
                     staged: bool = False, seconds: float = 0.0) -> Result:
         """Journals how a call ended, and gives the result as everybody sees it: secrets blotted out."""
         masks = self._around.secrets
-        source = "" if self.trusts(tool) else masks.masked(result.untrusted)
+        source = masks.masked(result.untrusted)
         result = replace(result, text=masks.masked(result.text), untrusted=source,
                          written={path: masks.masked_bytes(data) for path, data in result.written.items()})
         packed = pack(Data(value=result.text))

@@ -19,7 +19,7 @@ from metaflow_agents.doers.command import Commands
 from metaflow_agents.doers.function import Functions
 from metaflow_agents.doers.observed import Observations
 from metaflow_agents.engine.work import Activation, Work
-from metaflow_agents.errors import AnswerInvalid, AttemptFailed, did_you_mean
+from metaflow_agents.errors import AnswerInvalid, AttemptFailed, RunError, did_you_mean
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.values import Values
 from metaflow_agents.memory.window import RoleMemory, Turn
@@ -32,6 +32,7 @@ from metaflow_agents.schema.model import canonical, digest
 from metaflow_agents.schema.payload import Patch
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import ANSWER_REPAIRS, TOOL_TURNS, Step
+from metaflow_agents.schema.trust import joined
 from metaflow_agents.tools.port import Result
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -64,13 +65,28 @@ class RoleAgent:
         """The model that answers: the step's, the role's, the default. Raises ModelMissing."""
         return self._models.of(self._sop.steps[activation.key.step].model or self._sop.roles[role].model)
 
+    def recalled(self, activation: Activation) -> str:
+        """What of the role's memory, as it stands in this activation's prompts, came from outside the user; empty: nothing."""
+        name = self.role_of(activation)
+        return self._memory.untrusted(name, self._sop.roles[name], activation.key.firing)
+
     async def work(self, activation: Activation) -> Work:
         """The artifact that the role's answer becomes. Raises AnswerInvalid, AttemptFailed where the attempt failed."""
+        letters = await self._inbox(self.role_of(activation), activation)
+        heard = joined(*(letter.untrusted for letter in letters), self._checker_hears(activation))
+        try:
+            return await self._answered(activation, letters, heard)
+        except RunError as error:
+            error.untrusted = joined(error.untrusted, heard)
+            raise
+
+    async def _answered(self, activation: Activation, letters: list[Turn], heard: str) -> Work:
+        """`heard`: the label of what the activation takes in besides what it starts with."""
         step = self._sop.steps[activation.key.step]
         name = self.role_of(activation)
         role = self._sop.roles[name]
         system = self._conversations.system(name, role, activation)
-        remembered = [*self._memory.turns(name, role, activation.key.firing), *await self._inbox(name, activation)]
+        remembered = [*self._memory.turns(name, role, activation.key.firing), *letters]
         output_format = self._conversations.output_format(step, activation)
         material, asked = self._conversations.material(step, activation), self._conversations.asked(step, activation)
 
@@ -78,13 +94,18 @@ class RoleAgent:
             return self._conversations.opening(system, remembered, f"{material}{asked}{ending.strip()}\n")
 
         (strategy, parameters), = (step.strategy or {"single": {}}).items()
-        async with await self._equipment.acting(activation, name, self._delegate(activation)) as acting:
-            output_format += self._conversations.writing(acting.offered.told()) if acting.tree.patterns else ""
-            ask = self._asker(step, name, activation, acting)
-            messages, reply = await strategies.make(strategy, parameters or {}).answer(ask, compose, output_format)
-            work, said = await self._mended(step, activation, ask, messages, reply, acting)
+        acting = await self._equipment.acting(activation, name, self._delegate(activation), joined(activation.untrusted, heard))
+        try:
+            async with acting:
+                output_format += self._conversations.writing(acting.offered.told()) if acting.tree.patterns else ""
+                ask = self._asker(step, name, activation, acting)
+                messages, reply = await strategies.make(strategy, parameters or {}).answer(ask, compose, output_format)
+                work, said = await self._mended(step, activation, ask, messages, reply, acting)
+        except RunError as error:
+            error.untrusted = joined(error.untrusted, acting.untrusted)
+            raise
         asked = asked or f"Step `{activation.key.step}`: make `{step.makes.artifact}`.\n"
-        return self._with_memory(name, activation, asked, work, said)
+        return self._with_memory(name, activation, asked, work, said, heard, acting)
 
     def _delegate(self, activation: Activation) -> Delegate:
         """Has another role do a part of an activation's task."""
@@ -103,7 +124,7 @@ class RoleAgent:
             async with await self._equipment.below(activation, role, delegate, scene) as acting:
                 _, _, reply = await turns(send, acting, scene.key, "turn.0", messages)
             scene.acting.assumed += acting.assumed
-            return Result(reply.said, untrusted=acting.untrusted, written=acting.tree.written,
+            return Result(reply.said, untrusted=joined(acting.untrusted, acting.heard), written=acting.tree.written,
                           deleted=tuple(sorted(acting.tree.deleted)))
         return delegate
 
@@ -226,17 +247,24 @@ class RoleAgent:
             return []
 
         async def look() -> Any:
-            return [[sent.sender, self._values.plain(sent.payload)] for sent in waiting]
+            return [[sent.sender, self._values.plain(sent.payload), *([sent.untrusted] if sent.untrusted else [])]
+                    for sent in waiting]
 
         letters = await self._observations.once(key, look)
-        return [Turn(f"Message from {sender}:\n\n{said if isinstance(said, str) else canonical(said).decode()}", None)
-                for sender, said in letters]
+        return [Turn(f"Message from {sender}:\n\n{said if isinstance(said, str) else canonical(said).decode()}", None,
+                     *untrusted) for sender, said, *untrusted in letters]
+
+    def _checker_hears(self, activation: Activation) -> str:
+        check = self._sop.steps[activation.key.step].check
+        return "" if check is None or check.call is None or self._models.dry else self._functions.hears(check.call, activation)
 
     @staticmethod
-    def _with_memory(role: str, activation: Activation, asked: str, work: Work, said: str) -> Work:
+    def _with_memory(role: str, activation: Activation, asked: str, work: Work, said: str, heard: str, acting: Acting) -> Work:
         question, answer = asked.encode(), said.encode()
-        entry = Entry(role=role, activation=str(activation.key), asked=digest(question), answered=digest(answer))
-        return Work(work.payload, {**work.blobs, entry.asked: question, entry.answered: answer}, entry)
+        entry = Entry(role=role, activation=str(activation.key), asked=digest(question), answered=digest(answer),
+                      untrusted=joined(activation.unlifted, heard, acting.heard))
+        return Work(work.payload, {**work.blobs, entry.asked: question, entry.answered: answer}, entry, tuple(acting.assumed),
+                    acting.untrusted)
 
 
 async def turns(send: Callable[[str, Messages, tuple[Mapping[str, Any], ...]], Awaitable[Reply]], acting: Acting, key: str,

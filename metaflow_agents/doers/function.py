@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, get_args, get_origin
 
@@ -20,6 +21,7 @@ from metaflow_agents.models.python import THREADS
 from metaflow_agents.prompts import MISSING, CollectionView, FilesView, render_args
 from metaflow_agents.schema.model import canonical
 from metaflow_agents.schema.sop import SOP
+from metaflow_agents.schema.trust import joined
 from metaflow_agents.threads import Threads, called
 
 
@@ -42,7 +44,19 @@ class Functions:
             value = await self._effects.once(key, f"call({spec})", lambda: self._result(spec, scope))
         else:
             value = await self._observations.once(key, lambda: self._result(spec, scope))
-        return self._acceptance.accept(activation, value)
+        work = self._acceptance.accept(activation, value)
+        return replace(work, untrusted=joined(activation.untrusted, self.hears(spec, activation)))
+
+    def hears(self, spec: str, activation: Activation) -> str:
+        """The label of what a function is given besides what its step reads: one that asks for `run` sees all inputs."""
+        if not activation.inputs:
+            return ""
+        try:
+            parameters = inspect.signature(_function(self._load(spec))).parameters.values()
+        except ValueError:                      # of a built-in function nobody knows what it asks for
+            return activation.inputs
+        sees_run = any(parameter.name == "run" or parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+        return activation.inputs if sees_run else ""
 
     async def check(self, spec: str, activation: Activation, made: Any, key: str) -> str | None:
         """What a `check` function says against what was made; None where it is content."""

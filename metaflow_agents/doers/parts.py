@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
 from functools import cached_property, lru_cache
 from typing import Any
 
 from metaflow_agents.engine.work import Activation
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.memory.window import RoleMemory
-from metaflow_agents.prompts import includes
 from metaflow_agents.prompts.names import free_names, histories
 from metaflow_agents.schema.model import fingerprint
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import Step
 from metaflow_agents.sop.graph import reads
+from metaflow_agents.sop.naming import texts_of, with_includes
 
 PACKAGE_PROMPTS = 1
 """Counted up when a template that the package owns changes what a model is told."""
@@ -68,7 +67,7 @@ class Parts:
     def _of_step(self, name: str) -> tuple[str, frozenset[str], frozenset[str]]:
         if name not in self._steps:
             step = self._sop.steps[name]
-            texts = list(_texts(step))
+            texts = list(texts_of(step))
             used = frozenset().union(*(free_names(text, template=template) for text, template in texts))
             past = frozenset().union(*(histories(text, template=template) for text, template in texts))
             self._steps[name] = fingerprint(self._meaning(step)), used, past
@@ -78,7 +77,7 @@ class Parts:
         """The names and the histories that a role's own template uses."""
         if role not in self._prompts:
             prompt = self._sop.roles[role].prompt
-            texts = [] if prompt is None else list(self._with_includes(prompt).values())
+            texts = [] if prompt is None else list(with_includes(self._program, prompt).values())
             self._prompts[role] = (frozenset().union(*(free_names(text, template=True) for text in texts)),
                                    frozenset().union(*(histories(text, template=True) for text in texts)))
         return self._prompts[role]
@@ -97,7 +96,7 @@ class Parts:
         if step.run is None and (step.check is None or step.check.run is None):
             return {}
         specs = {name: self._sop.artifacts.get(name) for name in (*reads(step), step.makes.artifact)}
-        return {name: [spec.file, {} if spec.render is None else self._with_includes(spec.render)]
+        return {name: [spec.file, {} if spec.render is None else with_includes(self._program, spec.render)]
                 for name, spec in specs.items() if spec is not None and spec.file is not None}
 
     @cached_property
@@ -105,42 +104,11 @@ class Parts:
         """Role → fingerprint of what it is and of its templates, includes included."""
         found = {}
         for name, role in self._sop.roles.items():
-            texts = {} if role.prompt is None else self._with_includes(role.prompt)
+            texts = {} if role.prompt is None else with_includes(self._program, role.prompt)
             found[name] = fingerprint([role.model_dump(mode="json", exclude={"budget", "model"}), texts, PACKAGE_PROMPTS])
-        return found
-
-    def _with_includes(self, template: str) -> dict[str, str]:
-        found: dict[str, str] = {}
-        open_ends = [template]
-        while open_ends:
-            name = open_ends.pop()
-            if name not in found:
-                found[name] = self._program.templates[name]
-                open_ends.extend(includes(found[name]))
         return found
 
 
 @lru_cache(maxsize=256)
 def _of_name(name: str) -> str:
     return fingerprint(name)
-
-
-def _texts(step: Step) -> Iterator[tuple[str, bool]]:
-    """(text, whether it is a template) of all that decides a result."""
-    if step.task:
-        yield step.task, True
-    if step.value:
-        yield step.value, False
-    yield from ((pattern, True) for pattern in step.makes.patterns)
-    for command in (step.run, step.check.run if step.check else None):
-        if command is not None:
-            yield from ((part, True) for part in ([command] if isinstance(command, str) else command))
-    yield from ((text, True) for text in _strings(step.args))
-
-
-def _strings(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from _strings(inner)

@@ -52,4 +52,4 @@ class EarlierRun:
         if event.memory is not None:
             names += [event.memory.asked, event.memory.answered]
         blobs = {name: self._journal.blob(name) for name in names}
-        return Taken(event.payload, f"{self._name}:{event.activation}", blobs, event.memory)
+        return Taken(event.payload, f"{self._name}:{event.activation}", blobs, event.memory, event.untrusted)

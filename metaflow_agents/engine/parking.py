@@ -7,7 +7,7 @@ left where it is, fired and uncommitted, while all that does not depend on it go
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -59,7 +59,7 @@ class Parking:
         self.resting: set[str] = set()
         self.heard: Callable[[], None] = lambda: None          # told when a firing comes to rest: the scheduler's
         self.clock: asyncio.Timeout | None = None              # of the run: it stands still while everything rests
-        self._parked: dict[asyncio.Future[None], tuple[str, tuple[str, ...]]] = {}
+        self._parked: dict[asyncio.Future[None], tuple[str, ...]] = {}
         self._since: float | None = None
         self._due: float | None = None
 
@@ -68,30 +68,32 @@ class Parking:
         """Whether somebody is parked."""
         return bool(self._parked)
 
-    @property
-    def idle(self) -> float:
+    def seconds_idle(self) -> float:
         """For how many seconds everything has been resting; 0 while something runs."""
         return 0.0 if self._since is None else asyncio.get_running_loop().time() - self._since
 
     async def closed(self, firing: str, keys: tuple[str, ...]) -> None:
-        """Returns when one of the questions under these keys is closed."""
+        """Returns when one of the questions under these keys is closed; at once where one is, in the same turn of the loop."""
         if not all(map(self.answers.open, keys)):              # it came while others of the activation still ran
-            await asyncio.sleep(0)
             return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._parked[waiter] = firing, keys
+        self._parked[waiter] = keys
         try:
             await waiter
         finally:
-            self._parked.pop(waiter, None)
+            del self._parked[waiter]
+            self.resting.discard(firing)                       # until it has looked what it can do now
+            self.run_on()
 
     def look(self) -> None:
         """Wakes everybody of whose questions one is closed now."""
-        for waiter, (firing, keys) in list(self._parked.items()):
+        for waiter, keys in self._parked.items():
             if not waiter.done() and not all(map(self.answers.open, keys)):
                 waiter.set_result(None)
-                self.resting.discard(firing)
-                self.run_on()
+
+    def rest_all(self, firings: Collection[str]) -> bool:
+        """Whether these all rest, and nobody has been woken who did not get his turn yet."""
+        return self.resting.issuperset(firings) and not any(waiter.done() for waiter in self._parked)
 
     @contextmanager
     def rest(self, firing: str) -> Iterator[None]:
@@ -117,7 +119,7 @@ class Parking:
         if self._since is None:
             return
         if self.clock is not None and self._due is not None and not self.clock.expired():
-            self.clock.reschedule(self._due + self.idle)
+            self.clock.reschedule(self._due + self.seconds_idle())
         self._since = self._due = None
 
 
@@ -127,7 +129,8 @@ class Lot:
     `all_rest` says whether everything that runs is parked, `rest` is called where it is and nobody is there to answer.
     """
 
-    def __init__(self, parking: Parking, group: asyncio.TaskGroup, all_rest: Callable[[], bool], rest: Callable[[], None]) -> None:
+    def __init__(self, parking: Parking, group: asyncio.TaskGroup, all_rest: Callable[[], bool],
+                 rest: Callable[[], None]) -> None:
         self._parking, self._group, self._all_rest, self._rest = parking, group, all_rest, rest
         self._attending: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
@@ -137,6 +140,8 @@ class Lot:
         """To be called after each commit, and by whoever comes to rest: cheap where nobody is parked."""
         if not self._parking.any and not self._parking.resting:
             return
+        if self._all_rest():
+            self._parking.stand_still()
         if self._attending is None:
             self._attending = self._group.create_task(self._parking.answers.attend(self._parking.look), name="answers")
         if self._looking is None or self._looking.done():

@@ -88,7 +88,7 @@ class Scheduler:
                 reached = reached or step == self._until
 
     def _all_rest(self, commits: Subscription[tuple[int, Committed]]) -> bool:
-        return not commits.queued and self._parking.resting.issuperset(self._running.values())
+        return not commits.queued and self._parking.rest_all(self._running.values())
 
     def _start(self, group: asyncio.TaskGroup, firing: Firing) -> None:
         self._running[firing.step] = firing.key

@@ -13,19 +13,18 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 from metaflow_agents.errors import JournalError
+from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.state import RunState
-from metaflow_agents.schema.event import Answered, Asked, Decided, RunOpened
+from metaflow_agents.schema.event import Answered, Asked, Decided, Event, RunOpened
 from metaflow_agents.schema.model import canonical, digest
 
 Record = Decided | Asked | Answered
-R = TypeVar("R", Decided, Asked, Answered)
 RECORDS = (Decided, Asked, Answered)
 
 
-def chained(state: RunState, record: R) -> R:
+def chained(state: RunState, record: Record) -> Record:
     """The record with its place in the chain. It has to be handed to the journal before any other is chained."""
     return record.model_copy(update={"chain": link(state.chain, record)})
 
@@ -68,6 +67,21 @@ class Head:
 
     records: int
     chain: str
+
+
+def keep_head(journal: Journal, heads: Heads) -> None:
+    """From now on the head follows the audit, a record behind at most: it is written once a record is durable."""
+    count = journal.state.records
+
+    def follow(_: int, event: Event) -> None:
+        nonlocal count
+        if isinstance(event, RECORDS):
+            count += 1
+            opened = journal.state.opened
+            if opened is not None:
+                heads.write(opened, journal.path, Head(count, event.chain))
+
+    journal.listeners.append(follow)
 
 
 class Heads:

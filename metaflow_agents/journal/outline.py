@@ -35,7 +35,7 @@ class Outline:
     """What a run is, made and cost.
 
     `versions`: artifact → its versions; `fired`: step → firings; `walked`: step → how many items its last firing had;
-    `active`: by firing; `last`: the last firing of all.
+    `active`: by firing; `last`: the last firing of all; `assumed`: what nobody answered → digest of what was assumed.
     """
 
     glance: Glance
@@ -48,6 +48,7 @@ class Outline:
     walked: dict[str, int] = field(default_factory=dict)
     active: dict[str, Active] = field(default_factory=dict)
     never: dict[str, str] = field(default_factory=dict)
+    assumed: dict[str, str] = field(default_factory=dict)
     last: str | None = None
 
     def version(self, artifact: str) -> int:
@@ -102,9 +103,15 @@ def _committed(found: Outline, event: Mapping[str, Any]) -> None:
         found.walked[ended.step] = len(ended.items or ())
 
 
+def _answered(found: Outline, event: Mapping[str, Any]) -> None:
+    if event.get("by") == "assumed":
+        found.assumed[event["key"]] = event["answer"]
+
+
 def _ended(found: Outline, event: Mapping[str, Any]) -> None:
     found.never = dict(event.get("never", {}))
 
 
 _TAKES: dict[str, Callable[[Outline, Mapping[str, Any]], None]] = {
-    "run_opened": _opened, "resumed": _resumed, "fired": _fired, "committed": _committed, "run_ended": _ended}
+    "run_opened": _opened, "resumed": _resumed, "fired": _fired, "committed": _committed, "answered": _answered,
+    "run_ended": _ended}

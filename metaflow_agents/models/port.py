@@ -145,7 +145,7 @@ class Reply:
     @classmethod
     def read(cls, told: Mapping[str, Any]) -> Reply:
         """A reply from the JSON of a journal or a recording. Raises TypeError for what is none."""
-        if not told.get("calls"):
+        if "calls" not in told:
             return cls(**told)
         return cls(**{**told, "calls": tuple(ToolCall(**call) for call in told["calls"])})
 

@@ -24,8 +24,8 @@ from metaflow_agents.models.calls import DECODER, arguments_of, as_text, numbere
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
 from metaflow_agents.prompts import package_template, render
 
-_OPENING = re.compile(r"^(?: {0,3}(?P<fence>`{3,}|~{3,})(?P<info>[^\n`]*)|=== (?:file|edit): [^\n]* ===[ \t]*)$", re.MULTILINE)
-_FILE_END = re.compile(r"^=== end ===[ \t]*$", re.MULTILINE)
+_OPENING = re.compile(r"^(?: {0,3}(?P<fence>`{3,}|~{3,})(?P<info>[^\n`]*)|=== (?:file|edit): [^\n]* ===[ \t\r]*)$", re.MULTILINE)
+_FILE_END = re.compile(r"^=== end ===[ \t\r]*$", re.MULTILINE)
 _TOOL = re.compile(r"tool(?:_calls?)?", re.IGNORECASE)
 _NAME = re.compile(r'"name"\s*:\s*"((?:[^"\\\n]|\\.)*)"')
 _BLANK = re.compile(r"\s*")
@@ -136,7 +136,7 @@ def _after(text: str, body: int, fence: str | None, never: set[str]) -> int:
 
 @lru_cache(maxsize=64)
 def _closing(fence: str) -> re.Pattern[str]:
-    return re.compile(rf"^ {{0,3}}{re.escape(fence[0])}{{{len(fence)},}}[ \t]*$", re.MULTILINE)
+    return re.compile(rf"^ {{0,3}}{re.escape(fence[0])}{{{len(fence)},}}[ \t\r]*$", re.MULTILINE)
 
 
 def _values(text: str, at: int) -> tuple[list[Any], int]:

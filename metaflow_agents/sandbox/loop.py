@@ -60,6 +60,8 @@ def _executed(code: str, name: str, names: dict[str, Any]) -> tuple[str | None, 
         text = repr(value)
         return text[:VALUE_CHARACTERS], False, len(text) > VALUE_CHARACTERS
     except SystemExit as end:                   # of code that ends a script: the interpreter stays
+        if sys.stdin.closed:                    # `exit()` does that
+            sys.stdin = open(os.devnull)
         if end.code in (None, 0):
             return None, False, False
         _told(f"SystemExit: {end.code}\n")

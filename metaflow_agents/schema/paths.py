@@ -78,11 +78,16 @@ def _part(part: str) -> str | None:
         return "`..` would leave the run's repository"
     if part == ".":
         return "it has a part `.`"
-    if _GIT.fullmatch(part):
+    if is_git(part):
         return f"{'' if part == '.git' else f'its part `{part}` is a spelling of `.git`, and '}`.git` belongs to git alone"
     if part[-1] in ". ":
         return f"its part `{part}` ends in a {'dot' if part[-1] == '.' else 'space'}"
     return f"one of its parts is longer than {PART_BYTES} bytes" if len(part.encode()) > PART_BYTES else None
+
+
+def is_git(part: str) -> bool:
+    """Whether git, or some file system, takes this part of a path for `.git`."""
+    return _GIT.fullmatch(part) is not None
 
 
 def _wild_part(part: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -40,3 +41,19 @@ FAILURE: dict[str, Any] = _closed({
     "items": {"type": "array", "items": _closed({"key": _TEXT, "error": _TEXT})},
 })
 """What `on_fail: {makes: ARTIFACT}` gives: the first failed item in list order, and all of them."""
+
+HUMAN_TEXT: dict[str, Any] = _closed({"text": _TEXT, "assumed": {"type": "boolean"}})
+"""What `human: text` makes. `assumed`: nobody answered."""
+
+HUMAN_APPROVE: dict[str, Any] = _closed({"approved": {"type": "boolean"}, "reason": _TEXT, "assumed": {"type": "boolean"}})
+"""What `human: approve` makes."""
+
+
+def human_choice(choices: Sequence[str]) -> dict[str, Any]:
+    """What `human: {choice: …}` makes."""
+    return _closed({"choice": {"type": "string", "enum": list(choices)}, "assumed": {"type": "boolean"}})
+
+
+def human_result(kind: str, choices: Sequence[str]) -> dict[str, Any]:
+    """What a `human:` step of this kind makes, where its artifact has no schema of its own."""
+    return {"text": HUMAN_TEXT, "approve": HUMAN_APPROVE}.get(kind) or human_choice(choices)

@@ -150,6 +150,32 @@ def schemas(merged: dict[str, Any], entry: Document, files: Files, overlays: lis
     return found
 
 
+def documents(merged: dict[str, Any], entry: Document, files: Files, folders: list[Path]) -> dict[str, Any]:
+    """The OpenAPI descriptions of a Program: name of the service → its document as plain data."""
+    found: dict[str, Any] = {}
+    for name, service in _items(merged.get("openapi")):
+        if not isinstance(service, dict) or not isinstance(service.get("spec"), str) or files.full:
+            continue
+        spot = (entry.file, *entry.at("openapi", name, "spec"))
+        written = service["spec"]
+        refusal = library.name_refusal(written)
+        file = None if refusal else library.find_beside(written, folders)
+        if file is None:
+            why, mend = ((f"`{written[:60]}` is no file's name: {refusal}", "write the name of a file beside the SOP; a description "
+                          "that lies elsewhere is copied there, so that it can't change under the SOP") if refusal
+                         else (f"no file `{written}` beside the SOP or in the project",
+                               did_you_mean(written, library.file_names(folders, (".json", ".yaml", ".yml")))))
+            files.problems.append(Problem("openapi-not-found", why, mend, *spot))
+            continue
+        document = files.yaml(file)
+        if document is not None and isinstance(document.data, dict):
+            found[name] = document.data
+        elif document is not None:
+            files.problems.append(Problem("openapi-not-found", f"`{written}` holds no OpenAPI description",
+                                          "it begins with `openapi: 3.…`", *spot))
+    return found
+
+
 class _Schemas:
     def __init__(self, entry: Document, files: Files, overlays: list[Overlay], folders: list[Path]) -> None:
         self.entry, self.files, self.overlays, self.folders = entry, files, overlays, folders

@@ -30,29 +30,29 @@ def faults_of(schema: Mapping[str, Any], arguments: Any) -> list[str]:
         found = sorted(Draft202012Validator(schema).iter_errors(arguments), key=lambda error: [str(part) for part in error.path])
     except (SchemaError, Unresolvable, RecursionError, ValueError, TypeError) as error:
         return [f"the tool's own schema can't be used ({' '.join(str(error).split())[:_SHOWN]}): use another tool"]
-    told = list(dict.fromkeys(fault for error in found for fault in _told(error, schema)))
+    told = list(dict.fromkeys(fault for error in found for fault in _told(error)))
     more = [f"… and {len(told) - _FAULTS} more"] if len(told) > _FAULTS else []
     return [*told[:_FAULTS], *more]
 
 
-def _told(error: ValidationError, schema: Mapping[str, Any]) -> Iterator[str]:
+def _told(error: ValidationError) -> Iterator[str]:
+    instance: Any = error.instance
     where = _place(error)
+    schema = error.schema if isinstance(error.schema, Mapping) else {}
     match error.validator:
         case "required":
-            missing = [name for name in error.validator_value if name not in error.instance]
-            for name in missing:
-                yield f"`{_under(where, name)}` is missing; expected {_expected(error.schema.get('properties', {}).get(name, {}))}"
+            wanted: Any = error.validator_value
+            for name in [name for name in wanted if name not in instance]:
+                yield f"`{_under(where, name)}` is missing; expected {_expected(schema.get('properties', {}).get(name, {}))}"
         case "additionalProperties" | "unevaluatedProperties":
-            known = list(error.schema.get("properties", {}))
-            for name in [name for name in error.instance if name not in known]:
+            known = list(schema.get("properties", {}))
+            for name in [name for name in instance if name not in known]:
                 close = nearest(name, known)
                 there = ", ".join(f"`{one}`" for one in known) or "none"
                 hint = f"did you mean `{close}`? " if close else ""
                 yield f"`{_under(where, name)}` is no argument of this tool: {hint}there is: {there}"
-        case "anyOf" | "oneOf":
-            yield f"`{where}` is {_shown(error.instance)}; expected {_expected(error.schema)}"
-        case "type" | "enum" | "const":
-            yield f"`{where}` is {_shown(error.instance)}; expected {_expected(error.schema)}"
+        case "anyOf" | "oneOf" | "type" | "enum" | "const":
+            yield f"`{where}` is {_shown(instance)}; expected {_expected(schema)}"
         case _:
             yield f"`{where}`: {' '.join(error.message.split())[:2 * _SHOWN]}"
 

@@ -59,7 +59,7 @@ class Web:
         async def granted(place: Place) -> None:
             await _asked(Action("connect", place.authority), situation)
 
-        def decided(place: Place | None, verdict: str, why: str) -> None:
+        async def decided(place: Place | str, verdict: str, why: str) -> None:
             """What the policy said is in the journal; what the guard adds, the command hears."""
 
         with tempfile.TemporaryDirectory(prefix="sop-way-") as folder:

@@ -12,7 +12,7 @@ from typing import Any
 from metaflow_agents.errors import Problem
 from metaflow_agents.prompts import Analysis
 from metaflow_agents.schema.program import Program
-from metaflow_agents.schema.results import FAILURE, JUNIT_RESULT, RUN_RESULT
+from metaflow_agents.schema.results import FAILURE, JUNIT_RESULT, RUN_RESULT, human_result
 from metaflow_agents.schema.shape import Shape
 from metaflow_agents.schema.sop import DOERS, NAME_PATTERN, SOP, EndpointModel, Step
 from metaflow_agents.sop.codes import CODES
@@ -84,6 +84,10 @@ class Context:
             if step.makes.artifact == artifact and self.doers.get(name) == "run":
                 kind = (step.parse or "").partition(" ")[0]
                 return None if kind == "json" else JUNIT_RESULT if kind == "junit" else RUN_RESULT
+            if step.makes.artifact == artifact and step.human is not None and self.doers.get(name) == "human":
+                own = self.sop.artifacts.get(artifact)
+                if own is not None and own.schema_ in (None, {}) and own.each in (None, {}):
+                    return human_result(step.human.kind, step.human.choices)
         return None
 
     @cached_property

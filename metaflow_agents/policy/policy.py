@@ -1,0 +1,192 @@
+"""The policy: what is said of an action, and by which rule. Pure, and total: every action gets an answer.
+
+Two levels have their say, the SOP and the role, and the stricter one holds; so a role narrows and never widens. Inside a
+level deny beats ask beats allow, whatever their order and however close they are; a rule beats the preset; what neither
+names is denied. A role has a preset only if it writes one. Without one it says nothing of the verbs that it allows nothing
+of, and of the others allows just what its rules name.
+
+An action that reaches beyond the run's repository, by a role that has read what came from outside the user, is asked about
+where it would be allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from metaflow_agents.policy import commands
+from metaflow_agents.policy.action import Action, Decision, Verb
+from metaflow_agents.policy.patterns import NamePattern
+from metaflow_agents.policy.presets import preset
+from metaflow_agents.policy.rules import Rule, parse_rule
+from metaflow_agents.policy.subjects import Asked, CommandSubject, Refused, read
+from metaflow_agents.schema.event import Verdict
+from metaflow_agents.schema.sop import PolicySpec
+
+_STRICTNESS: dict[Verdict, int] = {"allow": 0, "ask": 1, "deny": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What would happen, and why: the decision, and all rules of both levels that match, in the order in which they win."""
+
+    decision: Decision
+    matching: tuple[str, ...] = ()
+
+
+class Policy:
+    """What a role may do. Raises RuleWritten for a rule that can't be read; `sop check` tells of it before."""
+
+    def __init__(self, sop: PolicySpec | None, role: PolicySpec | None = None, *, role_name: str = "") -> None:
+        self._levels = [_Level(sop or PolicySpec(), "the SOP", bounds=True)]
+        if role is not None:
+            self._levels.append(_Level(role, f"the role {role_name}".strip(), bounds=False))
+
+    def decide(self, action: Action, *, untrusted: str = "") -> Decision:
+        """The verdict about an action and its rule in words. `untrusted`: what whoever acts has read from outside the user
+        and the step does not trust; empty: nothing.
+        """
+        return self.explain(action, untrusted=untrusted).decision
+
+    def explain(self, action: Action, *, untrusted: str = "") -> Explanation:
+        """The decision about an action, and every rule that has a say in it."""
+        try:
+            asked = read(action)
+        except Refused as error:
+            return Explanation(Decision("deny", f"deny always: {error}"))
+        decisions = [level.decide(action.verb, asked) for level in self._levels]
+        spoken = [one for one in decisions if one is not None]
+        decision = max(spoken, key=lambda one: _STRICTNESS[one.verdict])        # of equals the first, the SOP's
+        if decision.verdict == "allow":
+            decision = spoken[-1]                                               # the narrower one says more
+            if untrusted and action.acting:
+                decision = Decision("ask", f"ask: what it has read is not trusted here ({untrusted}); else {decision.rule}")
+        matching = (words for level in self._levels for words in level.matching(action.verb, asked))
+        return Explanation(decision, tuple(dict.fromkeys(matching)))
+
+    def rules_of(self, verb: Verb) -> tuple[str, ...]:
+        """All that is said about a verb, by level, in the order in which it wins; what holds where none matches stands last."""
+        return tuple(words for level in self._levels for words in level.said_of(verb))
+
+    def ever(self, verb: Verb, name: str = "") -> bool:
+        """Whether some action of the verb might be allowed or asked about; `name`: of `SERVER.TOOL` and the like, perhaps a glob.
+
+        False is certain, True is not: two rules may leave nothing between them.
+        """
+        if name and "*" not in name:
+            return self.decide(Action(verb, name)).verdict != "deny"
+        return all(level.ever(verb, name.partition(".")[0] if name else "") for level in self._levels)
+
+
+class _Level:
+    """What is written in one place. `bounds`: what it does not name it denies."""
+
+    def __init__(self, spec: PolicySpec, owner: str, *, bounds: bool) -> None:
+        self.owner = owner
+        self.deny, self.ask, self.allow = (_rules(written) for written in (spec.deny, spec.ask, spec.allow))
+        named = bounds or "preset" in spec.model_fields_set
+        self.preset_name = spec.preset if named else ""
+        self.preset = preset(spec.preset) if named else None
+
+    def decide(self, verb: Verb, asked: Asked) -> Decision | None:
+        """What this level says; None where it says nothing of such actions."""
+        for verdict, rules in (("deny", self.deny), ("ask", self.ask)):
+            for rule in _touching(rules, verb, asked):
+                return Decision("deny" if verdict == "deny" else "ask", self._words(verdict, rule, _why(rule, asked)))
+        beneath = self.preset.allow if self.preset else ()
+        for rule in _covering(self.allow, verb, asked):
+            if (left := _left(verb, asked, (*self.allow, *beneath))) is not None:
+                return Decision("deny", f"deny: {self._unnamed(verb)} allows {left}")
+            return Decision("allow", self._words("allow", rule))
+        if self.preset is None:
+            if any(rule.verb == verb for rule in self.allow):
+                return Decision("deny", f"deny: {self._unnamed(verb)} names it")
+            return None
+        for rule in _touching(self.preset.ask, verb, asked):
+            return Decision("ask", self._preset_words("ask", rule))
+        for rule in _covering(self.preset.allow, verb, asked):
+            return Decision("allow", self._preset_words("allow", rule))
+        return Decision("deny", f"deny: no rule of {self.owner} names it, nor does its preset {self.preset_name}")
+
+    def matching(self, verb: Verb, asked: Asked) -> Iterator[str]:
+        """The words of all rules that match."""
+        for verdict, rules in (("deny", self.deny), ("ask", self.ask)):
+            yield from (self._words(verdict, rule, _why(rule, asked)) for rule in _touching(rules, verb, asked))
+        yield from (self._words("allow", rule) for rule in _covering(self.allow, verb, asked))
+        if self.preset is not None:
+            yield from (self._preset_words("ask", rule) for rule in _touching(self.preset.ask, verb, asked))
+            yield from (self._preset_words("allow", rule) for rule in _covering(self.preset.allow, verb, asked))
+
+    def said_of(self, verb: Verb) -> Iterator[str]:
+        """The words of all rules about a verb, and of what holds where none matches."""
+        for verdict, rules in (("deny", self.deny), ("ask", self.ask), ("allow", self.allow)):
+            yield from (self._words(verdict, rule) for rule in rules if rule.verb == verb)
+        if self.preset is None:
+            if any(rule.verb == verb for rule in self.allow):
+                yield f"deny: {self._unnamed(verb)} names it"
+            return
+        found = [self._preset_words(verdict, rule) for verdict, rules in (("ask", self.preset.ask), ("allow", self.preset.allow))
+                 for rule in rules if rule.verb == verb]
+        yield from found or [f"deny: no rule of {self.owner} names it, nor does its preset {self.preset_name}"]
+
+    def ever(self, verb: Verb, server: str) -> bool:
+        """Whether something of the verb (of that server) is left that is not denied."""
+        whole = parse_rule(f"{verb}({server}.*)" if server else verb)
+        if any(whole.within(rule) for rule in self.deny):
+            return False
+        if self.preset is None:
+            own = [rule for rule in (*self.allow, *self.ask) if rule.verb == verb]
+            return not any(rule.verb == verb for rule in self.allow) or any(_may_meet(rule, server) for rule in own)
+        rules = (*self.allow, *self.ask, *self.preset.allow, *self.preset.ask)
+        return any(rule.verb == verb and _may_meet(rule, server) for rule in rules)
+
+    def _words(self, verdict: str, rule: Rule, why: str = "") -> str:
+        return f"{verdict} {rule.text} of {self.owner}{why}"
+
+    def _preset_words(self, verdict: str, rule: Rule) -> str:
+        return f"{verdict} {rule.text} of {self.owner}'s preset {self.preset_name}"
+
+    def _unnamed(self, verb: Verb) -> str:
+        if self.preset is not None:
+            return f"no rule of {self.owner}, nor its preset {self.preset_name},"
+        return f"no rule of {self.owner} about `{verb}`"
+
+
+def _rules(written: Sequence[str]) -> tuple[Rule, ...]:
+    return tuple(parse_rule(text) for text in written)
+
+
+def _touching(rules: Sequence[Rule], verb: Verb, asked: Asked) -> Iterator[Rule]:
+    return (rule for rule in rules if rule.verb == verb and rule.pattern.touches(asked.subject))
+
+
+def _covering(rules: Sequence[Rule], verb: Verb, asked: Asked) -> Iterator[Rule]:
+    return (rule for rule in rules if rule.verb == verb and rule.pattern.covers(asked.subject))
+
+
+def _left(verb: Verb, asked: Asked, rules: Sequence[Rule]) -> str | None:
+    """The first command that it starts and that no rule allows, or why they can't be known; None where all are allowed."""
+    allowing = [rule for rule in rules if rule.verb == verb]
+    if any(rule.everything for rule in allowing):
+        return None
+    if asked.unclear:
+        return f"what can't be taken apart: {asked.unclear}"
+    return next((f"its part `{commands.told(part.words)}`" for part in asked.parts
+                 if not any(rule.pattern.covers(part) for rule in allowing)), None)
+
+
+def _why(rule: Rule, asked: Asked) -> str:
+    """Behind a rule that may or may not mean it: why that is not known."""
+    subject = asked.subject
+    if not isinstance(subject, CommandSubject) or not subject.unclear or rule.everything:
+        return ""
+    known = CommandSubject(subject.words, subject.seen)
+    return "" if rule.pattern.touches(known) else f": {subject.unclear} can't be taken apart"
+
+
+def _may_meet(rule: Rule, server: str) -> bool:
+    """Whether a rule says something of a server's tools."""
+    if not server or rule.everything:
+        return True
+    return isinstance(rule.pattern, NamePattern) and fnmatchcase(server, rule.pattern.parts[0])
