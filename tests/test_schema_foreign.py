@@ -98,6 +98,16 @@ def test_the_dialect_of_openapi_3_0() -> None:
     assert "id" not in found["properties"] and found["required"] == []
 
 
+def test_what_it_can_not_say_is_wider() -> None:
+    named = widened({"type": "object", "patternProperties": {"^a": {"type": "string"}}, "additionalProperties": False})
+    assert takes(named, {"ab": 1})
+    assert takes(widened({"oneOf": [{"type": "integer"}, {"type": "number", "not": {"multipleOf": 1}}]}), 1)
+    assert takes(widened({"allOf": [{"type": "string"}, {"type": "integer"}]}), "x")
+    pair = widened({"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}]})
+    assert takes(pair, ["a", 1, None])
+    assert not takes(widened({"type": "array", "prefixItems": [{"type": "string"}], "items": False}), [1])
+
+
 def test_circles_of_references() -> None:
     root = {"a": {"type": "object", "properties": {"next": {"$ref": "#/a"}}}, "b": {"$ref": "#/c"}, "c": {"$ref": "#/b"},
             "d": {"allOf": [{"$ref": "#/d"}, {"type": "object", "properties": {"x": {"type": "string"}}}]},
