@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,6 +69,7 @@ steps:
   pick: {human: {choice: [warm, cold]}, needs: [approval], makes: tone, task: Which?}
   tell: {value: tone.choice, needs: [tone], makes: told}
 """
+PATIENCE = 30.0
 FILES = {"asking.yaml": ASKING, "letters.yaml": LETTERS, "open.yaml": OPEN, "clashing.yaml": CLASHING, "thinking.yaml": THINKING,
          "commands.yaml": COMMANDS, "desk.py": DESK}
 
@@ -191,6 +193,12 @@ PAIRS = [
          "export one --recording one.jsonl --answered-by me --also two", [RUN, OTHER], status=2),
     Pair("export --workspace", "export one --recording one.jsonl --answered-by me",
          "export one --recording one.jsonl --answered-by me --workspace elsewhere", [RUN + ELSEWHERE]),
+    Pair("mcp FILE", "mcp", "mcp letters.yaml"),
+    Pair("mcp FILE", "mcp open.yaml", "mcp letters.yaml"),
+    Pair("mcp --model", "mcp letters.yaml", "mcp letters.yaml --model dry"),
+    Pair("mcp --workspace", "mcp letters.yaml", "mcp letters.yaml --workspace elsewhere"),
+    Pair("mcp --sandbox", "mcp commands.yaml", "mcp commands.yaml --sandbox none"),
+    Pair("mcp --budget", "mcp letters.yaml", "mcp letters.yaml --budget calls=1"),
     Pair("schema --role", "schema", "schema --role"),
     Pair("doctor --workspace", "doctor", "doctor --workspace desk.py", status=1),
     Pair("doctor --json", "doctor", "doctor --json"),
@@ -212,8 +220,34 @@ KEYS = tuple(keys(app))
 COMMANDS_OF_SOP = tuple(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
 
 
+class Caller(io.RawIOBase):
+    """A client of `sop mcp` on standard input: it asks for the tools, calls each SOP, and goes when all is answered."""
+
+    def __init__(self) -> None:
+        whom = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+        asked = [("initialize", whom), ("tools/list", {}), *(("tools/call", {"name": name}) for name in ("letters", "commands", "open"))]
+        lines = [json.dumps({"jsonrpc": "2.0", "id": id_, "method": method, "params": params})
+                 for id_, (method, params) in enumerate(asked)]
+        self._lines, self._wanted, self._answers = [f"{line}\n".encode() for line in lines], len(lines), sys.stdout.buffer
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: Any) -> int:
+        """The next line, once what was asked before it is answered."""
+        deadline = time.monotonic() + PATIENCE
+        while self._answers.getvalue().count(b'"id":') < self._wanted - len(self._lines):  # type: ignore[attr-defined]
+            assert time.monotonic() < deadline, "no answer"
+            time.sleep(0.005)
+        line = self._lines.pop(0) if self._lines else b""
+        into[:len(line)] = line
+        return len(line)
+
+
 def carried_out(line: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     """One command line: its status and what it prints, free of times."""
+    if line.startswith("mcp "):
+        sys.stdin = io.TextIOWrapper(io.BufferedReader(Caller()))       # put back by `at_no_terminal`
     status = command(line.split())
     printed = capsys.readouterr()
     return {"status": status, "out": timeless(printed.out), "err": timeless(printed.err)}
