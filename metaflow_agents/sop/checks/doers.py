@@ -13,7 +13,8 @@ from metaflow_agents.schema.sop import DOERS, NAME_PATTERN, Budget, Step
 from metaflow_agents.sop.checks.context import Context, Place
 from metaflow_agents.sop.checks.expressions import step_scope, template
 
-FITS = {"task": ("role",), "strategy": ("role",), "check": ("role",), "model": ("role",), "parse": ("run",), "args": ("call",)}
+FITS = {"task": ("role", "human"), "strategy": ("role",), "check": ("role",), "model": ("role",), "parse": ("run",),
+        "args": ("call",)}
 LATER_STRATEGIES = ("self_consistency", "react", "reflexion", "tree_of_thoughts", "plan_and_execute", "task_queue", "route",
                     "debate", "solver", "hindsight")
 
