@@ -53,13 +53,14 @@ steps:
   look: {value: "listing.stdout == 'True\\n'", needs: [listing], makes: confined}
 tests: {confines: {model: "python:desk.py:answer", expect: confined}}
 """
+TOOLED = LETTERS.replace("{profile: a writer}", "{profile: a writer, tools: [write]}")
 DESK = """
 async def answer(request):
     return f"{request.role}: {request.step}"
 async def another(request):
     return "said by another"
 """
-FILES = {"letters.yaml": LETTERS, "open.yaml": OPEN, "clashing.yaml": CLASHING, "thinking.yaml": THINKING,
+FILES = {"letters.yaml": LETTERS, "open.yaml": OPEN, "clashing.yaml": CLASHING, "thinking.yaml": THINKING, "tooled.yaml": TOOLED,
          "commands.yaml": COMMANDS, "desk.py": DESK}
 
 
@@ -162,16 +163,31 @@ PAIRS = [
          "export one --recording one.jsonl --answered-by me --also two", [RUN, OTHER], status=2),
     Pair("export --workspace", "export one --recording one.jsonl --answered-by me",
          "export one --recording one.jsonl --answered-by me --workspace elsewhere", [RUN + ELSEWHERE]),
+    Pair("policy explain FILE", "policy explain", "policy explain tooled.yaml writer"),
+    Pair("policy explain FILE", "policy explain letters.yaml writer", "policy explain tooled.yaml writer"),
+    Pair("policy explain ROLE", "policy explain tooled.yaml", "policy explain tooled.yaml writer"),
+    Pair("policy explain ROLE", "policy explain tooled.yaml critic write(a.txt)",
+         "policy explain tooled.yaml writer write(a.txt)"),
+    Pair("policy explain ACTION", "policy explain tooled.yaml writer", "policy explain tooled.yaml writer write(a.txt)"),
+    Pair("policy explain --untrusted", "policy explain tooled.yaml writer call(count)",
+         "policy explain tooled.yaml writer call(count) --untrusted"),
+    Pair("policy explain --json", "policy explain tooled.yaml writer", "policy explain tooled.yaml writer --json"),
     Pair("schema --role", "schema", "schema --role"),
     Pair("doctor --workspace", "doctor", "doctor --workspace desk.py", status=1),
     Pair("doctor --json", "doctor", "doctor --json"),
 ]
 
 
+def commands(of: str, one: Any) -> Iterator[tuple[str, Any]]:
+    """A command and those below it, by the words before their arguments."""
+    yield of, one
+    for name, inner in getattr(one, "commands", {}).items():
+        yield from commands(f"{of}{name} ", inner)
+
+
 def keys(whole: typer.Typer) -> Iterator[str]:
     """Every option and argument of every command: `run --until`, `check FILE`."""
-    root: Any = typer.main.get_command(whole)
-    for of, one in [("", root), *((f"{name} ", inner) for name, inner in root.commands.items())]:
+    for of, one in commands("", typer.main.get_command(whole)):
         for param in one.params:
             if param.param_type_name == "argument":
                 yield of + re.sub(r"[\[\]]|@VERSION| .*", "", param.metavar or param.name)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from metaflow_agents.cli import checking, doctor, making, reading, running
+from metaflow_agents.cli import checking, doctor, making, permissions, reading, running
 from metaflow_agents.cli.output import say
 
 app = typer.Typer(
@@ -44,5 +44,6 @@ app.command("log")(reading.log)
 app.command("diff")(reading.diff)
 app.command("history")(reading.history)
 app.command("export")(making.export)
+app.add_typer(permissions.policy, name="policy")
 app.command("schema")(checking.schema)
 app.command("doctor")(doctor.doctor)
