@@ -261,7 +261,13 @@ def command_tree() -> dict[str, Any]:
 
     from metaflow_agents.cli.app import app
 
-    return dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+    def below(found: dict[str, Any], before: str = "") -> dict[str, Any]:
+        flat: dict[str, Any] = {}
+        for name, one in found.items():
+            flat |= below(one.commands, f"{before}{name} ") if hasattr(one, "commands") else {f"{before}{name}": one}
+        return flat
+
+    return below(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
 
 
 @_named("commands")

@@ -54,6 +54,7 @@ steps:
   look: {value: "listing.stdout == 'True\\n'", needs: [listing], makes: confined}
 tests: {confines: {model: "python:desk.py:answer", expect: confined}}
 """
+TOOLED = LETTERS.replace("{profile: a writer}", "{profile: a writer, tools: [write]}")
 DESK = """
 async def answer(request):
     return f"{request.role}: {request.step}"
@@ -71,6 +72,7 @@ steps:
 """
 PATIENCE = 30.0
 FILES = {"asking.yaml": ASKING, "letters.yaml": LETTERS, "open.yaml": OPEN, "clashing.yaml": CLASHING, "thinking.yaml": THINKING,
+         "tooled.yaml": TOOLED,
          "commands.yaml": COMMANDS, "desk.py": DESK}
 
 
@@ -199,16 +201,31 @@ PAIRS = [
     Pair("mcp --workspace", "mcp letters.yaml", "mcp letters.yaml --workspace elsewhere"),
     Pair("mcp --sandbox", "mcp commands.yaml", "mcp commands.yaml --sandbox none"),
     Pair("mcp --budget", "mcp letters.yaml", "mcp letters.yaml --budget calls=1"),
+    Pair("policy explain FILE", "policy explain", "policy explain tooled.yaml writer"),
+    Pair("policy explain FILE", "policy explain letters.yaml writer", "policy explain tooled.yaml writer"),
+    Pair("policy explain ROLE", "policy explain tooled.yaml", "policy explain tooled.yaml writer"),
+    Pair("policy explain ROLE", "policy explain tooled.yaml critic write(a.txt)",
+         "policy explain tooled.yaml writer write(a.txt)"),
+    Pair("policy explain ACTION", "policy explain tooled.yaml writer", "policy explain tooled.yaml writer write(a.txt)"),
+    Pair("policy explain --untrusted", "policy explain tooled.yaml writer call(count)",
+         "policy explain tooled.yaml writer call(count) --untrusted"),
+    Pair("policy explain --json", "policy explain tooled.yaml writer", "policy explain tooled.yaml writer --json"),
     Pair("schema --role", "schema", "schema --role"),
     Pair("doctor --workspace", "doctor", "doctor --workspace desk.py", status=1),
     Pair("doctor --json", "doctor", "doctor --json"),
 ]
 
 
+def commands(of: str, one: Any) -> Iterator[tuple[str, Any]]:
+    """A command and those below it, by the words before their arguments."""
+    yield of, one
+    for name, inner in getattr(one, "commands", {}).items():
+        yield from commands(f"{of}{name} ", inner)
+
+
 def keys(whole: typer.Typer) -> Iterator[str]:
     """Every option and argument of every command: `run --until`, `check FILE`."""
-    root: Any = typer.main.get_command(whole)
-    for of, one in [("", root), *((f"{name} ", inner) for name, inner in root.commands.items())]:
+    for of, one in commands("", typer.main.get_command(whole)):
         for param in one.params:
             if param.param_type_name == "argument":
                 yield of + re.sub(r"[\[\]]|@VERSION| .*", "", param.metavar or param.name)
