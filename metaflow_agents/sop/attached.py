@@ -11,6 +11,7 @@ from metaflow_agents.schema.faults import SchemaWritten
 from metaflow_agents.schema.shorthand import to_json_schema
 from metaflow_agents.schema.sop import INPUT_KEYS
 from metaflow_agents.sop import library
+from metaflow_agents.sop.description import DESCRIPTIONS, read_description
 from metaflow_agents.sop.document import Document
 from metaflow_agents.sop.names import misspelt_input_keys
 from metaflow_agents.sop.places import Overlay, Places, Spot
@@ -59,6 +60,15 @@ class Files:
                 self.add(document)
         return self._documents[file]
 
+    def description(self, file: Path) -> Document | None:
+        """The description of a service, read once; None (with a problem) where it can't be read."""
+        if file not in self._documents:
+            data = self._bytes(file, DESCRIPTIONS.size)
+            self._documents[file] = None if data is None else read_description(data, self.shown(file))
+            if (document := self._documents[file]) is not None:
+                self.add(document)
+        return self._documents[file]
+
     def text(self, file: Path) -> str | None:
         """A template's text; None (with a problem) where it can't be read as UTF-8 text of bounded size."""
         data, shown = self._bytes(file), self.shown(file)
@@ -78,9 +88,9 @@ class Files:
         self.sources[shown] = text
         return text
 
-    def _bytes(self, file: Path) -> bytes | None:
+    def _bytes(self, file: Path, most: int = MAX_BYTES) -> bytes | None:
         try:
-            return library.read_bytes(file)
+            return library.read_bytes(file, most)
         except SOPNotFound as error:
             self.problems.append(Problem("file-unreadable", str(error), "check the file's permissions", self.shown(file)))
             return None
@@ -168,7 +178,7 @@ def documents(merged: dict[str, Any], entry: Document, files: Files, folders: li
                                did_you_mean(written, library.file_names(folders, (".json", ".yaml", ".yml")))))
             files.problems.append(Problem("openapi-not-found", why, mend, *spot))
             continue
-        document = files.yaml(file)
+        document = files.description(file)
         if document is not None and isinstance(document.data, dict):
             found[name] = document.data
         elif document is not None:
