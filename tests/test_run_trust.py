@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -260,3 +264,24 @@ async def test_a_journal_without_labels_is_read_as_it_is(tmp_path: Path) -> None
     with Journal.in_memory() as journal:
         journal.state.apply(1, Committed.model_validate(plain))
         assert journal.state.untrusted("a") == "" and not journal.state.outside
+
+
+async def test_people_see_what_is_untrusted(tmp_path: Path) -> None:
+    sop, home = write(tmp_path, STEPS.replace("TRUSTED", "false")), tmp_path / "w"
+    await run(sop, model=Scripted(), name="one", letter="hello", workspace=home)
+    await run(write(tmp_path, STEPS.replace("TRUSTED", "true")), model=Scripted(), name="two", letter="hello", workspace=home,
+              from_run="one")
+    shown, logged = (printed(tmp_path, command, "one") for command in ("show", "log"))
+    assert shown.count("untrusted: the input letter") == 2
+    assert "makes reply@1 (untrusted: the input letter) for go_on" in logged
+    assert json.loads(printed(tmp_path, "show", "one", "--json"))["artifacts"]["act"]["untrusted"] == LETTER
+    assert "untrusted" not in printed(tmp_path, "show", "two")
+    assert "anew, since what it reads is trusted otherwise" in " ".join(printed(tmp_path, "log", "two").split())
+
+
+def printed(folder: Path, *arguments: str) -> str:
+    """What the command prints."""
+    done = subprocess.run([Path(sys.executable).with_name("sop"), *arguments, "--workspace", str(folder / "w")],
+                          cwd=folder, capture_output=True, text=True, check=False, env={**os.environ, "COLUMNS": "200"})
+    assert done.returncode == 0, done.stderr
+    return done.stdout
