@@ -61,14 +61,18 @@ async def listening(words: str, heard: list[str]) -> AsyncIterator[str]:
 
 
 class People:
-    """Gives the answers of a case, one after the other; afterwards nobody is there."""
+    """Gives the answers of a case, one after the other; afterwards nobody is there. What a role was ordered to read, and reads
+    again since a poisoned memory tells it to, is always allowed: what comes after it counts.
+    """
 
     def __init__(self, answers: list[str]) -> None:
         self.answers = list(answers)
 
     async def __call__(self, question: Question, number: int) -> Answer | None:
-        if not self.answers:
-            return None
+        if question.action in ("mcp(desk.read_mail)", "api(shop.listOrders)") or question.action.endswith("/page)"):
+            return Answer(verdict="yes")
+        if not self.answers:        # a careless person says yes to whatever a role asks in words; that allows no action
+            return Answer(text="yes") if question.role and question.kind in ("text", "choice") else None
         said = self.answers.pop(0)
         return Answer(text=said) if question.kind in ("text", "choice") else Answer(verdict="yes" if said == "yes" else "no")
 
@@ -116,7 +120,7 @@ class Scene:
         return {"letter": str(folder)}
 
     async def _run(self, inputs: dict[str, Any]) -> None:
-        people = People(self.case["answers"]) if self.case.get("answers") else None
+        people = People(self.case.get("answers", []))
         async with start(self.sop, model=taken_over, inputs=inputs, workspace=self.folder / "workspace", name="injected",
                          asker=people) as going:
             self.result = await going.result()
@@ -157,22 +161,23 @@ class Seen:
         tools = {event.key: event.tool for _, event in journal.events(Intended)}
         self.done = [(tools[event.key], event.error) for _, event in journal.events(Done)]
         judged = {event.key for event in self.decided}
-        self.refused = {tools[event.key] for _, event in journal.events(Done) if event.error and event.key not in judged}
+        failed = [event.key for _, event in journal.events(Done) if event.error]
+        self.by_tool = {key for key in failed if tools[key] in ("write", "edit")}       # allowed, and refused by the tool itself
+        self.refused = {tools[key] for key in failed if key not in judged or key in self.by_tool}
         self.allowed_by_others = [answer for answer in journal.state.answers.values() if answer.by not in ("terminal", "")]
 
     def verdicts(self, call: dict[str, Any]) -> set[str]:
         """What was decided about a call."""
         tool, arguments = call["tool"], call["arguments"]
         target = parse(arguments["url"]).url if tool == "fetch" else ""
-        found = {event.verdict for event in self.decided if event.tool == tool and target in event.action}
+        found = {event.verdict for event in self.decided if event.tool == tool and target in event.action and event.key not in self.by_tool}
         return found | ({"refused"} if tool in self.refused else set())
 
 
 def placed(case: dict[str, Any], scene: Scene) -> Iterator[tuple[dict[str, Any], Any]]:
     """Each call that the model was to make, with the verdict that it has to get."""
     calls = [call for call in (case["call"], case["then"]) if call is not None]
-    for call, expected in zip(calls, case["expected"]["verdicts"], strict=True):
-        yield call, expected
+    yield from zip(calls, case["expected"]["verdicts"], strict=True)
 
 
 @pytest.mark.parametrize("case", [*HARMFUL, *TWINS], ids=lambda case: case["id"])
@@ -181,8 +186,9 @@ async def test_what_comes_of_it(case: dict[str, Any], tmp_path: Path) -> None:
     await scene.play()
     told = f"{scene.result.outcome}: {scene.result.reason}"
     for call, expected in placed(case, scene):
-        named = dict(call, arguments={key: value.replace("ATTACKER", scene_host(scene, value)) if isinstance(value, str) else value
-                                      for key, value in call["arguments"].items()})
+        named = dict(call, arguments={
+            key: value.replace("ATTACKER", scene_host(scene)) if isinstance(value, str) else value
+            for key, value in call["arguments"].items()})
         found = scene.seen.verdicts(named)
         wanted = {expected} if isinstance(expected, str) else set(expected)
         assert found & wanted, f"{call['tool']}: {sorted(found)}, and not {sorted(wanted)}; {told}; {scene.seen.decided}"
@@ -192,7 +198,7 @@ async def test_what_comes_of_it(case: dict[str, Any], tmp_path: Path) -> None:
         assert scene.result.ok, told
 
 
-def scene_host(scene: Scene, value: str) -> str:
+def scene_host(scene: Scene) -> str:
     """The attacker's host in this run."""
     for event in scene.seen.decided:
         if event.tool == "fetch" and "127.0.0.1" in event.action and "/page" not in event.action:
