@@ -195,6 +195,8 @@ def schema_refused() -> str:
 def fixed_results() -> str:
     """The fixed schemas, as shorthand."""
     told = (("`run:`", results.RUN_RESULT), ("`run:` with `parse: junit`", results.JUNIT_RESULT),
+            ("`human: text`", results.HUMAN_TEXT), ("`human: approve`", results.HUMAN_APPROVE),
+            ("`human: {choice: [warm, cold]}`", results.human_choice(["warm", "cold"])),
             ("`on_fail: {makes: …}`", results.FAILURE))
     return table(["made by", "schema"], [[by, f"`{shorthand(schema)}`"] for by, schema in told])
 
@@ -354,6 +356,7 @@ _OUTCOMES = {
     "interrupted": "it was cancelled",
     "until": "the step named by `until` is done",
     "budget": "a cap was met",
+    "waiting": "nothing is left to do before a person has answered: `sop inbox`, `sop answer`, `sop resume`",
     "endpoint": "no model answers: a key is refused, a name unknown, a prompt not recorded",
 }
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from metaflow_agents.errors import MetaflowError, Problem
-    from metaflow_agents.models.port import ModelRequest, Reply
+    from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
     from metaflow_agents.opening import check
     from metaflow_agents.runs import Run, RunResult, fork, go_on, resume, run, run_sync, start
     from metaflow_agents.sop.check import CheckReport
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "MetaflowError": "errors", "Problem": "errors",
-    "ModelRequest": "models.port", "Reply": "models.port",
+    "ModelRequest": "models.port", "Reply": "models.port", "ToolCall": "models.port",
     "Run": "runs", "RunResult": "runs", "fork": "runs", "go_on": "runs", "resume": "runs", "run": "runs", "run_sync": "runs",
     "start": "runs",
     "CheckReport": "sop.check", "check": "opening",
@@ -29,7 +29,7 @@ _HOMES = {
 }
 
 __all__ = [
-    "CheckReport", "LoadedSOP", "MetaflowError", "ModelRequest", "Problem", "Reply", "Run", "RunResult",
+    "CheckReport", "LoadedSOP", "MetaflowError", "ModelRequest", "Problem", "Reply", "Run", "RunResult", "ToolCall",
     "check", "fork", "go_on", "load_sop", "resume", "run", "run_sync", "start",
 ]
 

@@ -7,20 +7,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from metaflow_agents.agent.acting import Surroundings
 from metaflow_agents.agent.agent import RoleAgent
+from metaflow_agents.agent.equipment import Equipment
 from metaflow_agents.bus import Bus
 from metaflow_agents.doers.acceptance import Acceptance
 from metaflow_agents.doers.command import Commands
+from metaflow_agents.doers.effects import Effects
 from metaflow_agents.doers.expression import Expressions
 from metaflow_agents.doers.function import Functions
+from metaflow_agents.doers.human import Humans
 from metaflow_agents.doers.observed import Observations
 from metaflow_agents.doers.parts import Parts
 from metaflow_agents.engine.clock import TimeCaps
 from metaflow_agents.engine.fanout import Fanout
+from metaflow_agents.engine.parking import Parking
 from metaflow_agents.engine.scheduler import Scheduler
 from metaflow_agents.engine.scope import Scopes
 from metaflow_agents.engine.work import Earlier
 from metaflow_agents.folder import Folder
+from metaflow_agents.journal.audit import Heads, keep_head
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.tree import Tree
@@ -32,6 +38,8 @@ from metaflow_agents.models.limits import Limiters
 from metaflow_agents.models.patience import Patience
 from metaflow_agents.models.python import load_function
 from metaflow_agents.models.registry import Models
+from metaflow_agents.people.desk import Asker, Desk
+from metaflow_agents.people.mailbox import Mailbox
 from metaflow_agents.runner import Doers
 from metaflow_agents.sandbox.choice import Unchosen
 from metaflow_agents.sandbox.port import Sandbox
@@ -39,6 +47,8 @@ from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import Budget
 from metaflow_agents.settings import Settings
 from metaflow_agents.sop.graph import SOPGraph
+from metaflow_agents.tooling import secrets_of, toolbox
+from metaflow_agents.tools.toolbox import Toolbox
 from metaflow_agents.workspace import Workspace
 
 
@@ -55,6 +65,9 @@ class Options:
     limiters: Limiters | None = None
     patience: Patience | None = None
     watch: Watch | None = None
+    asker: Asker | None = None                 # asks who is there; None: nobody is
+    yes: bool = False                          # allows actions and approves, without asking
+    home: Path = Path()                        # the SOP's folder
     settings: Settings = field(default_factory=Settings)
 
 
@@ -68,6 +81,8 @@ class Assembly:
     scheduler: Scheduler
     graph: SOPGraph
     folder: Folder | None
+    parking: Parking
+    tools: Toolbox
 
 
 def assemble(program: Program, journal: Journal, options: Options, *, folder: Path | None) -> Assembly:
@@ -84,19 +99,35 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
 
     acceptance = Acceptance(program, values, load)
     observations = Observations(bus, state, values)
-    functions = Functions(sop, acceptance, observations, load)
+    desk = Desk(bus, state, journal.blob, asker=options.asker, yes=options.yes, run=told_name(journal),
+                mailbox=Mailbox(journal.path) if journal.path.suffix else None)
+    keep_head(journal, Heads(options.settings.heads))
+    functions = Functions(sop, acceptance, observations, Effects(bus, state, observations, desk), load)
     commands = Commands(sop, acceptance, tree, values, observations, options.sandbox)
     memory = RoleMemory(state, values, {step: graph.rank(step) for step in graph.steps})
     caller = Caller(bus, journal, budgets(program, journal), options.limiters, patience=options.patience, reask=options.reask,
                     watch=options.watch)
-    agent = RoleAgent(program, options.models, caller, acceptance, commands, functions, memory, observations, state,
-                      values)
-    doers = Doers(sop, agent, commands, functions, Expressions(sop, acceptance), acceptance, Parts(program, state, memory),
-                  dry=options.models.dry, given=options.given)
-    fanout = Fanout(program, bus, state, values, scopes, doers, earlier=options.earlier, caps=time_caps(program, state))
+    secrets = secrets_of(sop, options.settings)
+    tools = toolbox(program, options.home, options.sandbox, options.settings, secrets, load, dry=options.models.dry)
+    staged = state.opened is not None and state.opened.staged
+    equipment = Equipment(sop, Surroundings(bus, state, values, desk, secrets, staged=staged), tools, observations,
+                          commands.files, dry=options.models.dry)
+    agent = RoleAgent(program, options.models, caller, acceptance, commands, functions, memory, observations, state, values,
+                      equipment)
+    doers = Doers(sop, agent, commands, functions, Expressions(sop, acceptance), Humans(program, acceptance, desk), acceptance,
+                  Parts(program, state, memory), dry=options.models.dry, given=options.given)
+    parking = Parking(desk)
+    desk.idle = parking.seconds_idle
+    fanout = Fanout(program, bus, state, values, scopes, doers, earlier=options.earlier, caps=time_caps(program, state),
+                    parking=parking, recalled=doers.recalled)
     scheduler = Scheduler(program, graph, bus, state, values, scopes, fanout, until=state.until)
     kept = None if folder is None else Folder(bus, state, tree, Workspace(folder), journal.path)
-    return Assembly(journal, bus, values, scheduler, graph, kept)
+    return Assembly(journal, bus, values, scheduler, graph, kept, parking, tools)
+
+
+def told_name(journal: Journal) -> str:
+    """What the run is called in commands; a run in memory has no name to resume it by."""
+    return journal.path.stem if journal.path.suffix else "RUN"
 
 
 def run_budget(program: Program, over: Mapping[str, float]) -> Budget:
@@ -122,9 +153,8 @@ def time_caps(program: Program, state: RunState) -> TimeCaps:
 def budgets(program: Program, journal: Journal) -> Budgets:
     """The caps on calls, tokens and money, with what the journal says was spent."""
     sop, state = program.sop, journal.state
-    told = journal.path.stem if journal.path.suffix else "RUN"          # a run in memory has no name to resume it by
     found = Budgets(run_budget(program, state.budget), {name: role.budget for name, role in sop.roles.items()},
-                    {name: step.budget for name, step in sop.steps.items()}, name=told)
+                    {name: step.budget for name, step in sop.steps.items()}, name=told_name(journal))
     for (role, step), spending in state.spent.items():
         found.charge(role, step, spending.tokens, spending.calls, spending.cost)
     return found

@@ -27,6 +27,7 @@ from metaflow_agents.schema.keys import parse_firing
 from metaflow_agents.schema.message import Message
 from metaflow_agents.schema.model import Value, digest
 from metaflow_agents.schema.payload import Data, pack
+from metaflow_agents.schema.trust import joined
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Value)
@@ -204,13 +205,16 @@ class Bus:
         """Returns when all that was published and posted before is on disk. Raises JournalError."""
         await self.journal.sync()
 
-    async def send(self, sender: str, to: str, payload: Any) -> int:
-        """A direct message from one role (or program) to a role's inbox. `payload` is any JSON value. Returns its number."""
-        return await self._say(sender, to, payload)
+    async def send(self, sender: str, to: str, payload: Any, *, untrusted: str = "") -> int:
+        """A direct message from one role (or program) to a role's inbox. `payload` is any JSON value. Returns its number.
 
-    async def broadcast(self, sender: str, payload: Any) -> int:
-        """A message to the inboxes of all other roles. `payload` is any JSON value. Returns its number."""
-        return await self._say(sender, None, payload)
+        `untrusted` says where its words came from, if from outside the user: a mail, a page.
+        """
+        return await self._say(sender, to, payload, untrusted)
+
+    async def broadcast(self, sender: str, payload: Any, *, untrusted: str = "") -> int:
+        """A message to the inboxes of all other roles. `payload` and `untrusted` are as for `send`. Returns its number."""
+        return await self._say(sender, None, payload, untrusted)
 
     def subscribe(self, *artifacts: str, after: int | None = None, maxsize: int = _QUEUE) -> Subscription[Message]:
         """A message for each new version of these artifacts (of every artifact, where none is named).
@@ -275,9 +279,10 @@ class Bus:
         self._subscriptions.drop(subscription)
         self._early.drop(subscription)
 
-    async def _say(self, sender: str, to: str | None, payload: Any) -> int:
+    async def _say(self, sender: str, to: str | None, payload: Any, untrusted: str) -> int:
         data = pack(Data(value=payload))
-        (seq,) = await self.publish(Sent(sender=sender, to=to, payload=digest(data)), blobs={digest(data): data})
+        sent = Sent(sender=sender, to=to, payload=digest(data), untrusted=joined(untrusted))
+        (seq,) = await self.publish(sent, blobs={digest(data): data})
         return seq
 
     def _versions(self, seq: int, event: Committed, artifacts: Sequence[str]) -> Iterable[Message]:
@@ -287,6 +292,7 @@ class Bus:
             Message(
                 kind="artifact", seq=seq, topic=version.artifact, sender=sender, version=version.number,
                 firing=event.firing, made_from=made_from, payload=self._plain(version.payload),
+                untrusted=version.untrusted,
             )
             for version in event.versions if not artifacts or version.artifact in artifacts
         ]
@@ -294,7 +300,7 @@ class Bus:
     def _word(self, seq: int, event: Sent) -> Message:
         return Message(
             kind="broadcast" if event.to is None else "direct", seq=seq, topic=event.to or EVERYBODY,
-            sender=event.sender, to=event.to, payload=self._plain(event.payload),
+            sender=event.sender, to=event.to, payload=self._plain(event.payload), untrusted=event.untrusted,
         )
 
 

@@ -97,7 +97,9 @@ class RunBusy(SOPError):
 
 
 class RunError(MetaflowError):
-    """The run could not go on."""
+    """The run could not go on. `untrusted`: what of its words came from outside the user, as `schema/trust.py` says it."""
+
+    untrusted: str = ""
 
 
 class StepFailed(RunError):

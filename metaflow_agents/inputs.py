@@ -12,6 +12,8 @@ from metaflow_agents.schema import paths
 from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.payload import Data, Files, pack
 from metaflow_agents.schema.program import Program
+from metaflow_agents.schema.sop import Input
+from metaflow_agents.schema.trust import of_input
 from metaflow_agents.schema.validation import validator
 
 MAX_BYTES = 64 * 1024 * 1024
@@ -44,6 +46,19 @@ def read_inputs(program: Program, given: Mapping[str, Any],
     if faults:
         raise UsageError("\n".join(faults))
     return found, blobs
+
+
+def labels(program: Program, given: Mapping[str, str]) -> dict[str, str]:
+    """Input → what of it came from outside the user (`schema/trust.py`), for those of `given` that the user does not vouch for.
+
+    Files and folders are untrusted unless the SOP says `trusted: true`, all else is trusted unless it says `trusted: false`.
+    """
+    return {name: of_input(name) for name in given if not vouched_for(program.sop.inputs[name])}
+
+
+def vouched_for(spec: Input) -> bool:
+    """Whether an input's words may decide about actions."""
+    return spec.type not in ("file", "folder") if spec.trusted is None else spec.trusted
 
 
 def parse_option(program: Program, name: str, text: str) -> Any:

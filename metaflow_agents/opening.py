@@ -39,6 +39,7 @@ from metaflow_agents.sop.library import shipped_recording
 from metaflow_agents.sop.load import LoadedSOP, Reading, read_sop
 from metaflow_agents.sop.strategies import KnownStrategy
 from metaflow_agents.sop.targets import Signature
+from metaflow_agents.tooling import CONFINED, used
 
 
 def check(source: str | Path | Reading, *, start: Path | None = None, settings: Settings | None = None) -> CheckReport:
@@ -143,9 +144,11 @@ def sandbox_for(sop: SOP, asked: str | None, settings: Settings, *, dry: bool) -
     """
     refuse_unknown(asked)
     commands = [name for name, step in sop.steps.items() if step.run is not None or (step.check and step.check.run)]
-    if not commands or dry:
-        return Unchosen(asked or "" if commands else "")
-    return choose(asked, settings.command_environment, what_for=f"steps run commands ({', '.join(commands)})")
+    tools = [name for name in used(sop) if name in CONFINED]
+    if not (commands or tools) or dry:
+        return Unchosen(asked or "" if commands or tools else "")
+    what_for = f"steps run commands ({', '.join(commands)})" if commands else f"roles run commands (tools: {', '.join(tools)})"
+    return choose(asked, settings.command_environment, what_for=what_for)
 
 
 def refuse_unknown_step(sop: SOP, until: str | None) -> None:

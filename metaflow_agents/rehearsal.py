@@ -45,5 +45,5 @@ def _sent(journal: Journal, step: str) -> list[ModelRequest]:
         if at.step == step and at.round == 1:
             asked = json.loads(journal.blob(event.request))
             found.setdefault(at.slot, ModelRequest(key=event.key, role=event.role, step=step, messages=tuple(asked["messages"]),
-                                                   model=event.model, schema=asked.get("schema")))
+                                                   model=event.model, schema=asked.get("schema"), tools=tuple(asked["tools"])))
     return list(found.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from metaflow_agents.agent.agent import RoleAgent
@@ -10,32 +11,33 @@ from metaflow_agents.doers.acceptance import Acceptance
 from metaflow_agents.doers.command import Commands
 from metaflow_agents.doers.expression import Expressions
 from metaflow_agents.doers.function import Functions
+from metaflow_agents.doers.human import Humans
 from metaflow_agents.doers.parts import Parts
 from metaflow_agents.engine.work import Activation, Work
-from metaflow_agents.errors import AttemptFailed
 from metaflow_agents.models.dry import example_path
 from metaflow_agents.models.port import identity
 from metaflow_agents.schema.model import fingerprint
 from metaflow_agents.schema.payload import Data
-from metaflow_agents.schema.results import JUNIT_RESULT, RUN_RESULT
+from metaflow_agents.schema.results import JUNIT_RESULT, RUN_RESULT, human_result
 from metaflow_agents.schema.smallest import smallest
 from metaflow_agents.schema.sop import SOP, Step
 
 
 class Doers:
-    """Fits the engine's `StepRunner`. `dry`: commands and functions are not executed. `given`: stands in for work."""
+    """Fits the engine's `StepRunner`. `dry`: nothing is executed, nobody asked. `given`: stands in for work."""
 
     def __init__(self, sop: SOP, agent: RoleAgent, commands: Commands, functions: Functions, expressions: Expressions,
-                 acceptance: Acceptance, parts: Parts, *, dry: bool = False, given: Mapping[str, Any] | None = None) -> None:
+                 humans: Humans, acceptance: Acceptance, parts: Parts, *, dry: bool = False,
+                 given: Mapping[str, Any] | None = None) -> None:
         self._sop, self._agent, self._commands, self._functions = sop, agent, commands, functions
-        self._expressions, self._acceptance, self._parts = expressions, acceptance, parts
+        self._expressions, self._humans, self._acceptance, self._parts = expressions, humans, acceptance, parts
         self._dry, self._given = dry, dict(given or {})
 
     async def work(self, activation: Activation) -> Work:
         """Does the work. Raises what its doer raises."""
         step = self._sop.steps[activation.key.step]
         if step.makes.artifact in self._given:
-            return self._stand_in(step, activation)
+            return replace(self._stand_in(step, activation), untrusted="")      # the user's own words
         match step.doer:
             case "role":
                 return await self._agent.work(activation)
@@ -48,7 +50,14 @@ class Doers:
             case "call":
                 return await self._functions.work(activation)
             case "human":
-                raise AttemptFailed("people are not asked yet")
+                return await self._humans.work(activation)
+
+    def recalled(self, activation: Activation) -> str:
+        """The label of what the role remembers that does the work; empty for other doers."""
+        step = self._sop.steps[activation.key.step]
+        if step.doer != "role" or step.makes.artifact in self._given:
+            return ""
+        return self._agent.recalled(activation)
 
     def parts(self, activation: Activation) -> dict[str, str]:
         """What the result depends on besides what the step reads."""
@@ -58,12 +67,12 @@ class Doers:
         parts = self._parts.of(activation, role, model, activation.scope["run"])
         if step.makes.artifact in self._given:
             parts["given"] = fingerprint(self._given[step.makes.artifact])
-        elif self._dry and step.doer in ("run", "call"):
+        elif self._dry and step.doer in ("run", "call", "human"):
             parts["dry"] = "not executed"
         return parts
 
     def _walked(self, step: Step, activation: Activation) -> Work:
-        """What a dry run takes a command or a function to have made."""
+        """What a dry run takes a command, a function or a person to have made."""
         if self._sop.artifacts[step.makes.artifact].files:
             made = {example_path(pattern): "made by the dry model\n" for pattern in activation.patterns}
             return self._acceptance.files(activation, made, (), ruled=False)
@@ -75,7 +84,8 @@ class Doers:
             return self._acceptance.accept(activation, given)
         if isinstance(given, dict):
             given = merged(self._smallest(step), given)
-        return Work(Data(value=given)) if step.doer == "run" else self._acceptance.accept(activation, given)
+        fixed = step.doer == "run" or (step.doer == "human" and self._acceptance.schema(step.makes.artifact) is None)
+        return Work(Data(value=given)) if fixed else self._acceptance.accept(activation, given)
 
     def _smallest(self, step: Step) -> Any:
         schema = self._acceptance.schema(step.makes.artifact)
@@ -83,6 +93,8 @@ class Doers:
             schema = {"type": "string"}
             if step.doer == "run":
                 schema = RUN_RESULT if step.parse is None else JUNIT_RESULT
+            elif step.human is not None:
+                schema = human_result(step.human.kind, step.human.choices)
         return smallest(schema, step.makes.artifact)
 
 

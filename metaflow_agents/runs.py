@@ -37,7 +37,7 @@ from metaflow_agents.errors import (
     UsageError,
     did_you_mean,
 )
-from metaflow_agents.inputs import read_inputs
+from metaflow_agents.inputs import labels, read_inputs
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.values import Values
 from metaflow_agents.models.caller import Watch
@@ -69,6 +69,7 @@ from metaflow_agents.opening import (
     sources,
     sources_of,
 )
+from metaflow_agents.people.desk import Asker
 from metaflow_agents.prompts import MISSING
 from metaflow_agents.schema.event import Committed, Event, Fired, Outcome, Resumed, RunEnded, RunOpened, Version
 from metaflow_agents.schema.keys import firing_key, parse_firing
@@ -76,6 +77,7 @@ from metaflow_agents.schema.program import Program
 from metaflow_agents.settings import Settings
 from metaflow_agents.sop.library import python_folders
 from metaflow_agents.threads import to_the_end
+from metaflow_agents.tooling import refuse_unset_secrets
 
 T = TypeVar("T")
 _STATUS: dict[Outcome, int] = {
@@ -87,7 +89,8 @@ class RunResult:
     """How a run ended and what it made. `outputs`: name → plain value; files are path → text.
 
     `tokens_cached` of the tokens were in an endpoint's cache. `cost` is in US dollars, exact; where it is `estimated`, it
-    cost no more than that. It leaves out the `unpriced` calls: they cost money, and nobody knows how much.
+    cost no more than that. It leaves out the `unpriced` calls: they cost money, and nobody knows how much. `untrusted` says
+    of the outputs that hold words from outside the user where these came from.
     """
 
     name: str
@@ -104,6 +107,7 @@ class RunResult:
     cost: Decimal = Decimal(0)
     estimated: bool = False
     unpriced: int = 0
+    untrusted: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -164,6 +168,15 @@ class Run:
         """How many calls wait at the moment for what their endpoint allows (`limits`)."""
         return 0 if self._options.limiters is None else self._options.limiters.waiting
 
+    def attend(self, asker: Asker) -> None:
+        """Questions go to whoever `asker` asks, and park the run only where that gives no answer.
+
+        To be called before the run is entered. Raises UsageError.
+        """
+        if self._joined is not None:
+            raise UsageError("the run has begun: say who is asked before you enter it")
+        self._options = replace(self._options, asker=asker)
+
     def watch(self, hear: Watch) -> None:
         """From its beginning the run streams answers where their models can; `hear` gets a call's key and each piece of text.
 
@@ -197,7 +210,8 @@ class Run:
         outputs = {name: values.plain(state.payload(name) or "") for name, value in found.items() if value is not MISSING}
         return RunResult(self.name, ended.outcome, ended.reason, outputs, self.folder, spent.calls, spent.tokens,
                          state.elapsed, state.activations, ended.never, spent.cached, Decimal(spent.cost) / PICO,
-                         spent.held + spent.estimated > 0, spent.unpriced)
+                         spent.held + spent.estimated > 0, spent.unpriced,
+                         {name: label for name in outputs if (label := state.untrusted(name))})
 
     async def __aenter__(self) -> Self:
         journal = self._open()
@@ -208,6 +222,7 @@ class Run:
             await journal.append(*self._first(journal), blobs=self._blobs)
             self._joined = assemble(self.program, journal, self._options, folder=self.folder)
             await self._opened.enter_async_context(self._options.models.open())
+            await self._opened.enter_async_context(self._joined.tools.opened())
         except BaseException:
             await journal.close()
             self._leave_earlier()
@@ -273,6 +288,7 @@ class Run:
             if folder is not None:
                 await folder.settle()
             async with asyncio.timeout(left) as limit:
+                self._assembly.parking.clock = limit            # it stands still while nothing but answers is waited for
                 follower = None if folder is None else asyncio.create_task(folder.follow(), name="folder")
                 try:
                     ended = await self._beside(follower)
@@ -356,6 +372,9 @@ def start(
     sandbox: str | None = None,
     budget: Mapping[str, float | str] | None = None,
     given: Mapping[str, Any] | None = None,
+    staged: bool = False,
+    yes: bool = False,
+    asker: Asker | None = None,
     settings: Settings | None = None,
     **more_inputs: Any,
 ) -> Run:
@@ -366,7 +385,9 @@ def start(
     files in memory. `until` is a step after which the run rests, `from_run` a run whose unchanged activations are taken
     over, `sandbox` is where commands run: `"bubblewrap"` (the default), or `"none"`, which does not confine them; `budget`
     caps `usd`, `tokens`, `calls` and `time` (seconds), `given` maps artifacts to values that stand in for the work of their
-    steps.
+    steps. `staged`: acting tools only tell what they would do. `asker` asks a person a question that the run has (an async function: the question and its number → an answer, or
+    None for "not now"); without one the run waits for `sop answer`. `yes` approves and allows what would be asked about, never
+    what is denied.
     Raises SOPInvalid, SOPNotFound, UsageError, ModelMissing; nothing has been made then.
     """
     settings = settings or Settings.read()
@@ -379,18 +400,22 @@ def start(
     refuse_unknown_step(program.sop, until)
     refuse_unknown_models(program.sop, models or {})
     refuse_unpriced(program.sop, resolved.models, run_budget(program, caps(budget)))
+    refuse_unset_secrets(program.sop, settings, dry=resolved.models.dry)
     load = partial(load_function, folders=folders)
     payloads, blobs = read_inputs(program, {**(inputs or {}), **more_inputs}, load)
     label = free_name(home, program.sop.sop) if name is None else fine_name(name)
     blobs.update(sources_of(loaded))
     opened = RunOpened(
         run=label, **identity(loaded), **answering(resolved), sandbox=confining.name, until=until, budget=caps(budget),
-        given=given_payloads(program.sop, given, blobs), reused_from=from_run, package=installed("metaflow-agents"))
+        given=given_payloads(program.sop, given, blobs), reused_from=from_run, package=installed("metaflow-agents"),
+        staged=staged)
     versions = {**payloads, **initial_versions(program, blobs, load)}
-    first = Committed(versions=tuple(Version(artifact=a, number=1, payload=p) for a, p in versions.items()))
+    untrusted = labels(program, payloads)
+    first = Committed(versions=tuple(
+        Version(artifact=a, number=1, payload=p, untrusted=untrusted.get(a, "")) for a, p in versions.items()))
     options = Options(models=resolved.models, sandbox=confining, folders=folders, given=dict(given or {}),
                       earlier=_earlier(home, from_run), limiters=Limiters(limits(program.sop, settings, resolved.models)),
-                      settings=settings)
+                      asker=asker, yes=yes, home=loaded.folder, settings=settings)
 
     def journal() -> Journal:
         return Journal.in_memory() if home is None else _created(home, label, chosen=name is not None)
@@ -418,12 +443,15 @@ def go_on(
     until: str | None = None,
     accept_changes: bool = False,
     reask: bool = False,
+    yes: bool = False,
+    asker: Asker | None = None,
     settings: Settings | None = None,
 ) -> Run:
     """A run gone on with, to be entered with `async with`: after a crash, a cap, a failure, or an `until`.
 
     Models and sandbox are those that it had unless others are given. Where the SOP's file means something else now, what
-    changed is told, and only `accept_changes` goes on with it. `reask` pays again for calls whose prompt changed.
+    changed is told, and only `accept_changes` goes on with it. `reask` pays again for calls whose prompt changed. `yes` and
+    `asker` are as for `start`.
     Raises UsageError, RunBusy, SOPInvalid, ModelMissing; nothing is changed then.
     """
     settings = settings or Settings.read()
@@ -450,6 +478,7 @@ def go_on(
         refuse_unknown_step(program.sop, until)
         refuse_unknown_models(program.sop, models or {})
         refuse_lost_steps(program.sop, state.active)
+        refuse_unset_secrets(program.sop, settings, dry=resolved.models.dry)
         refuse_unpriced(program.sop, resolved.models, run_budget(program, {**state.budget, **caps(budget)}))
         values = Values(journal.blob, state)
         given = {artifact: values.plain(payload) for artifact, payload in opened.given.items()}
@@ -459,7 +488,7 @@ def go_on(
         left = opened.reused_from if opened.reused_from in run_names(home) else None        # or it was removed since
         options = Options(models=resolved.models, sandbox=confining, folders=folders, given=given, earlier=_earlier(home, left),
                           reask=reask, limiters=Limiters(limits(program.sop, settings, resolved.models)),
-                          settings=settings)
+                          asker=asker, yes=yes, home=Path(opened.location).parent, settings=settings)
     except BaseException:
         journal.__exit__()
         raise

@@ -18,8 +18,8 @@ class Settings:
     """What the environment says.
 
     `sop_model` is SOP_MODEL; `command_environment` is what commands of `run:` get of the user's environment;
-    `no_color` follows https://no-color.org: set and not empty. `configuration` is the user's own file, there or not
-    (https://specifications.freedesktop.org/basedir-spec/latest/). Keys of endpoints are left out of `repr` and comparisons.
+    `no_color` follows https://no-color.org: set and not empty. `configuration` is the user's own file, there or not, and `state` the folder of what is kept
+    between runs outside of workspaces (https://specifications.freedesktop.org/basedir-spec/latest/). Keys of endpoints are left out of `repr` and comparisons.
     """
 
     sop_model: str | None = None
@@ -28,7 +28,13 @@ class Settings:
     no_color: bool = False
     command_environment: Mapping[str, str] = field(default_factory=dict)
     configuration: Path | None = None
+    state: Path | None = None
     _variables: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def heads(self) -> Path | None:
+        """The folder of the heads of audits; None where there is no home."""
+        return None if self.state is None else self.state / "audit"
 
     def variable(self, name: str) -> str | None:
         """A variable that a SOP names as the one that holds a key; None where it is not set, or empty."""
@@ -44,17 +50,18 @@ class Settings:
             openai_base_url=env.get("OPENAI_BASE_URL") or None,
             no_color=bool(env.get("NO_COLOR")),
             command_environment={name: env[name] for name in _PASSED_ON if env.get(name)},
-            configuration=_configuration(env),
+            configuration=_below(env, "XDG_CONFIG_HOME", ".config", "config.yaml"),
+            state=_below(env, "XDG_STATE_HOME", ".local/state"),
             _variables=dict(env),
         )
 
 
-def _configuration(env: Mapping[str, str]) -> Path | None:
-    """`$XDG_CONFIG_HOME/sop/config.yaml`, else `~/.config/sop/config.yaml`; a relative folder counts as not set."""
-    folder = env.get("XDG_CONFIG_HOME") or ""
+def _below(env: Mapping[str, str], variable: str, usual: str, *rest: str) -> Path | None:
+    """The `sop` folder (or a file in it) below a base folder, such as `~/.config`; a relative folder counts as not set."""
+    folder = env.get(variable) or ""
     if not folder.startswith("/"):
         home = env.get("HOME") or ""
         if not home.startswith("/"):
             return None
-        folder = f"{home}/.config"
-    return Path(folder) / "sop" / "config.yaml"
+        folder = f"{home}/{usual}"
+    return Path(folder, "sop", *rest)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from metaflow_agents.errors import AttemptFailed, raised
 
 T = TypeVar("T")
 
@@ -54,3 +57,32 @@ class Threads:
         if self._pool is None or self._process != os.getpid():      # the threads of a pool do not survive a fork
             self._pool, self._process = ThreadPoolExecutor(self._size, thread_name_prefix=self._name), os.getpid()
         return self._pool
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Whether calling it gives a coroutine: an async function, or an object whose `__call__` is one."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+
+
+async def called(what: str, threads: Threads, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
+    """What somebody else's function gives, async or not; one that is not runs in a thread.
+
+    What it raises goes on, but for what would end more than this one call: `sys.exit()`, a StopIteration (which no future
+    can carry), a cancellation that nobody asked for. These come as AttemptFailed, told with `what`.
+    """
+    def contained() -> Any:
+        try:
+            return function(*arguments, **named)
+        except StopIteration as error:
+            raise AttemptFailed(f"{what} raised {raised(error)}") from error
+
+    try:
+        given = await (function(*arguments, **named) if is_async(function) else threads.run(contained))
+        return await given if inspect.isawaitable(given) else given         # a plain function that hands out a coroutine
+    except SystemExit as error:
+        raise AttemptFailed(f"{what} raised {raised(error)}") from error
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise AttemptFailed(f"{what} raised {raised(error)}, though nobody cancelled it") from error

@@ -65,7 +65,7 @@ async def _try(path: Path, program: Program, name: str, case: Case, folder: Path
             fine, why, met = _expected(program.sop, case, values, going.journal.state)
     except MetaflowError as error:
         return Verdict(name, False, str(error))
-    if not fine and result.outcome in ("stopped", "budget"):
+    if not fine and result.outcome in ("stopped", "budget", "waiting"):
         why = f"{why}; the run was stopped: {result.reason}"
     return Verdict(name, fine, why, met, result.activations, result.calls, result.seconds)
 

@@ -3,8 +3,20 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
+
+import pytest
 
 for name in ("SOP_MODEL", "OPENAI_API_KEY", "OPENAI_BASE_URL"):
     os.environ.pop(name, None)
 os.environ["XDG_CONFIG_HOME"] = tempfile.mkdtemp(prefix="sop-no-configuration-")
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="sop-no-state-")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_learned() -> None:
+    """What was found out about an endpoint goes with its test: the next server may get the same port."""
+    known = sys.modules.get("metaflow_agents.models.endpoint.learned")
+    if known is not None:
+        known._KNOWN.clear()

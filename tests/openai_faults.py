@@ -26,6 +26,7 @@ class Bill:
     told: bool = False
     fault: str = ""
     status: int = 200
+    calls: list[dict[str, Any]] = field(default_factory=list, repr=False)
     request: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -87,10 +88,11 @@ def error(message: str, kind: str, code: str | None = None) -> dict[str, Any]:
 
 
 def bytes_in(asked: dict[str, Any]) -> int:
-    """The tokens of a request: the bytes of its messages and of the form that it asks for."""
+    """The tokens of a request: the bytes of its messages, of its tools, and of the form that it asks for."""
     told = json.dumps(asked["messages"], ensure_ascii=False, separators=(",", ":"))
     form = json.dumps(asked["response_format"], ensure_ascii=False, separators=(",", ":")) if "response_format" in asked else ""
-    return len(told.encode()) + len(form.encode())
+    tools = json.dumps(asked["tools"], ensure_ascii=False, separators=(",", ":")) if "tools" in asked else ""
+    return len(told.encode()) + len(form.encode()) + len(tools.encode())
 
 
 def bounded(asked: dict[str, Any], text: str) -> tuple[str, str]:

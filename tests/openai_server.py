@@ -6,18 +6,20 @@
     with OpenAIServer(...).in_thread() as server: ...               # in a thread of its own
     with ServerProcess(answer="my_module:function", **options) as server: server.url; server.bills()      # in a process
 
-`answer(asked)` is given the request's JSON and returns the answer's text (or a coroutine of it); by default the smallest
-value of the asked schema, else `ok`. An answer longer than the request's bound is cut there, with `finish_reason: length`:
-one byte is one token, of messages and response format going in, and of text coming out.
+`answer(asked)` is given the request's JSON and returns the answer's text, or a `Calling` with calls of tools (or a coroutine of
+either); by default the smallest value of the asked schema, else `ok`. A text longer than the request's bound is cut there, with
+`finish_reason: length`: one byte is one token, of messages, tools and response format going in, and of text coming out.
 
 `bills` has one `Bill` for each chat request in order: what it cost, whether a usage block told so, and which fault it met.
 What was cut is billed for all that went in and for the text that was sent; refusals (429, 4xx, 500, 503) cost nothing.
 
-Faults: `plan` maps the number of a chat request (from 1) to the name of a fault in `openai_faults.FAULTS` (`{3: "cut"}`), or
-is a function of that number, or a `Chances` (probabilities by name, drawn from a seed). What the endpoint takes: `formats` of
-`response_format` ("strict", "schema", "json"), `length_names`, `stream_options`, `key`, `models`. Limits that it enforces
-itself, in any `window` seconds: `rpm` and `tpm`; and `concurrency`. `latency`: seconds before it answers. `usage`: how it
-tells its counts ("plain", "none", "every", "groq", "choice").
+Faults: `plan` maps the number of a chat request (from 1) to the name of a fault in `openai_faults.FAULTS` (`{3: "cut"}`) or of a
+way to tell calls in `openai_tool_faults.SHAPES`, or is a function of that number, or a `Chances` (probabilities by name, drawn
+from a seed). What the endpoint takes: `formats` of `response_format` ("strict", "schema", "json"), `length_names`,
+`stream_options`, `key`, `models`, `tools` ("any"; "alone": not with a `response_format`; else the words in which all are
+refused), `parallel` (it knows `parallel_tool_calls`). Limits that it enforces itself, in any `window` seconds: `rpm` and `tpm`;
+and `concurrency`. `latency`: seconds before it answers. `usage`: how it tells its counts ("plain", "none", "every", "groq",
+"choice").
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from openai_faults import FAULTS, Bill, Out, bounded, bytes_in, error
+from openai_tool_faults import SHAPES, Calling, unfit
 
 from metaflow_agents.schema.smallest import smallest
 
@@ -75,11 +78,13 @@ class OpenAIServer:
     def __init__(self, answer: Answer | None = None, *, plan: Plan | None = None,
                  formats: tuple[str, ...] = ("strict", "schema", "json"),
                  length_names: tuple[str, ...] = ("max_completion_tokens", "max_tokens"), stream_options: bool = True,
-                 key: str | None = None, models: tuple[str, ...] = (), rpm: int | None = None, tpm: int | None = None,
+                 key: str | None = None, models: tuple[str, ...] = (), tools: str = "any", parallel: bool = True,
+                 rpm: int | None = None, tpm: int | None = None,
                  concurrency: int | None = None, window: float = 60.0, latency: float = 0.0, usage: str = "plain",
                  chunk: int = 7) -> None:
         self.answer, self.formats = answer or default_answer, formats
         self.length_names, self.stream_options = length_names, stream_options
+        self.tools, self.parallel = tools, parallel
         self.plan: Plan = {} if plan is None else plan
         self.key, self.models, self.usage, self.chunk = key, models, usage, chunk
         self.rpm, self.tpm, self.concurrency, self.window, self.latency = rpm, tpm, concurrency, window, latency
@@ -207,17 +212,18 @@ class OpenAIServer:
     async def _answered(self, asked: dict[str, Any], bill: Bill, out: Out) -> None:
         if self.latency:
             await asyncio.sleep(self.latency)
-        if bill.fault and FAULTS[bill.fault].early:
+        if bill.fault in FAULTS and FAULTS[bill.fault].early:
             await FAULTS[bill.fault].make(self, asked, bill, out, "")
             return
         said = self.answer(asked)
-        text = str(await said) if inspect.isawaitable(said) else str(said)
+        said = await said if inspect.isawaitable(said) else said
+        text, bill.calls = (said.text, said.calls) if isinstance(said, Calling) else (str(said), [])
         bill.tokens_in = bytes_in(asked)
-        if bill.fault:
+        if bill.fault in FAULTS:
             await FAULTS[bill.fault].make(self, asked, bill, out, text)
             return
         text, finish = bounded(asked, text)
-        bill.tokens_out = len(text.encode())
+        bill.tokens_out = len(text.encode()) + (len(json.dumps(bill.calls).encode()) if bill.calls else 0)
         bill.told = self.usage != "none"
         if asked.get("stream"):
             bill.told = bill.told and bool(asked.get("stream_options", {}).get("include_usage"))
@@ -241,7 +247,18 @@ class OpenAIServer:
         if "stream_options" in asked and not self.stream_options:
             return 422, {"detail": [{"type": "extra_forbidden", "loc": ["body", "stream_options"],
                                      "msg": "Extra inputs are not permitted"}]}, {}
-        return self._unformed(asked.get("response_format")) or self._too_much(asked)
+        return self._untooled(asked) or self._unformed(asked.get("response_format")) or self._too_much(asked)
+
+    def _untooled(self, asked: dict[str, Any]) -> tuple[int, Any, dict[str, str]] | None:
+        told = ""
+        if asked.get("tools") and self.tools == "alone" and "response_format" in asked:
+            told = "json mode cannot be combined with tool/function calling"
+        elif asked.get("tools") and self.tools not in ("any", "alone"):
+            told = self.tools
+        elif "parallel_tool_calls" in asked and not self.parallel:
+            told = "Unsupported parameter: 'parallel_tool_calls' is not supported with this model."
+        told = told or next(unfit(asked), "")
+        return (400, error(told, "invalid_request_error"), {}) if told else None
 
     def _unformed(self, wanted: Any) -> tuple[int, Any, dict[str, str]] | None:
         if not wanted:
@@ -277,7 +294,11 @@ class OpenAIServer:
         """An answer in one piece."""
         told = {"plain": {"usage": self.counts(bill)}, "every": {"usage": self.counts(bill)},
                 "groq": {"x_groq": {"usage": self.counts(bill)}}}.get(self.usage, {})
-        choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": finish}
+        message: dict[str, Any] = {"role": "assistant", "content": text}
+        if bill.calls:
+            shape = SHAPES[bill.fault or "plain"]
+            message, finish = {"role": "assistant", "content": text or None, **shape.message(bill.calls)}, shape.finish
+        choice = {"index": 0, "message": message, "finish_reason": finish}
         if self.usage == "choice":
             choice["usage"] = self.counts(bill)
         return {"id": f"c{bill.number}", "object": "chat.completion", "created": 1, "model": asked["model"], "choices": [choice],
@@ -294,6 +315,10 @@ class OpenAIServer:
         yield chunk({"role": "assistant", "content": ""}, **(told if self.usage == "every" else {}))
         for at in range(0, len(text), self.chunk):
             yield chunk({"content": text[at:at + self.chunk]}, **(told if self.usage == "every" else {}))
+        if bill.calls:
+            finish = SHAPES[bill.fault or "plain"].finish
+            for delta in SHAPES[bill.fault or "plain"].deltas(bill.calls):
+                yield chunk(delta, **(told if self.usage == "every" else {}))
         if self.usage == "groq":
             yield chunk({}, finish, **({"x_groq": told} if told else {}))
         elif self.usage == "every":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from reference import Activation as Ran
@@ -17,7 +18,7 @@ from metaflow_agents.errors import AttemptFailed, StepFailed
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.values import Values
 from metaflow_agents.prompts import MISSING, CollectionView, FilesView
-from metaflow_agents.schema.event import Committed, Fired, RunEnded, RunOpened, Version
+from metaflow_agents.schema.event import Committed, Event, Fired, Resumed, RunEnded, RunOpened, Version
 from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.payload import Data, Patch, pack
 from metaflow_agents.schema.program import Program
@@ -85,35 +86,47 @@ class Held:
 
 
 class Machine:
-    """The real scheduler on a journal in memory, to be driven beside `Reference`."""
+    """The real scheduler on a journal in memory, to be driven beside `Reference`.
 
-    def __init__(self, procedure: Procedure) -> None:
+    `program` stands in for that of the procedure, `held` is the class of the runner, `untrusted` labels what is given.
+    """
+
+    def __init__(self, procedure: Procedure, program: Program | None = None, held: type[Held] = Held,
+                 untrusted: Mapping[str, str] | None = None, begun: Sequence[Event] = (),
+                 blobs: Mapping[str, bytes] | None = None) -> None:
         self.procedure = procedure
-        self.sop = SOP.model_validate(to_sop(procedure))
+        self._untrusted, self._begun, self._blobs = untrusted or {}, begun, blobs or {}
+        program = program or Program(sop=SOP.model_validate(to_sop(procedure)))
+        self.sop = program.sop
         self.journal = Journal.in_memory()
         state = self.journal.state
         self.values = Values(self.journal.blob, state)
         self.bus = Bus(self.journal)
-        program = Program(sop=self.sop)
         scopes = Scopes(program, self.values, "test")
-        self.runner = Held(procedure, self.sop, self.values)
+        self.runner = held(procedure, self.sop, self.values)
         fanout = Fanout(program, self.bus, state, self.values, scopes, self.runner)
         self.scheduler = Scheduler(program, SOPGraph(self.sop), self.bus, state, self.values, scopes, fanout)
         self.task: asyncio.Task[RunEnded] | None = None
 
     async def __aenter__(self) -> Machine:
-        blobs: dict[str, bytes] = {}
-        versions = []
-        for name, value in {**self.procedure.given, **self.procedure.initial}.items():
-            packed = pack(Data(value=value))
-            blobs[digest(packed)] = packed
-            versions.append(Version(artifact=name, number=1, payload=digest(packed)))
         await self.journal.__aenter__()
-        await self.journal.append(RunOpened(run="test", sop="", compiled="", sources={}, entry=""),
-                                  Committed(versions=tuple(versions)), blobs=blobs)
+        if self._begun:
+            await self.journal.append(*self._begun, Resumed(sop="", compiled="", sources={}), blobs=self._blobs)
+        else:
+            await self._give()
         self.task = asyncio.create_task(self.scheduler.run())
         await self.settle()
         return self
+
+    async def _give(self) -> None:
+        blobs: dict[str, bytes] = {}
+        versions: list[Version] = []
+        for name, value in {**self.procedure.given, **self.procedure.initial}.items():
+            packed = pack(Data(value=value))
+            blobs[digest(packed)] = packed
+            versions.append(Version(artifact=name, number=1, payload=digest(packed), untrusted=self._untrusted.get(name, "")))
+        await self.journal.append(RunOpened(run="test", sop="", compiled="", sources={}, entry=""),
+                                  Committed(versions=tuple(versions)), blobs=blobs)
 
     async def __aexit__(self, *_: object) -> None:
         if self.task is not None and not self.task.done():

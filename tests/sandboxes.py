@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+
+from metaflow_agents.sandbox.bubblewrap import OUTSIDER
+from metaflow_agents.sandbox.interpreter import interpreter_places
 
 _TRIAL = ("--unshare-user", "--unshare-pid", "--unshare-net", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "true")
 
@@ -76,3 +82,39 @@ def temporary_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     made.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(made))
     return made
+
+
+_ORDINARY = """
+set -e
+mkdir "$HOME/stage"
+for closed in $CLOSED; do
+    mkdir "$HOME/stage/$(basename "$closed")"
+    mount --rbind "$closed" "$HOME/stage/$(basename "$closed")"
+    mount -t tmpfs -o mode=755 shown "$closed"
+done
+for place in $PLACES; do
+    for closed in $CLOSED; do
+        case "$place" in "$closed"/*)
+            hidden="$HOME/stage/$(basename "$closed")${place#"$closed"}"
+            if [ -d "$hidden" ]; then mkdir -p "$place"; else mkdir -p "$(dirname "$place")"; touch "$place"; fi
+            mount --rbind "$hidden" "$place" ;;
+        esac
+    done
+done
+cd /
+exec setpriv --reuid="$ID" --regid="$ID" --clear-groups --inh-caps=-all --bounding-set=-all -- "$@"
+"""
+
+
+def by_an_ordinary_user(arguments: Sequence[str], home: Path) -> subprocess.CompletedProcess[str]:
+    """This Python with arguments, as root starts it for a user who is let through to it, its packages and this repository,
+    is nobody else, and has `home` for all that is temporary.
+    """
+    places = [os.path.realpath(place) for place in (*interpreter_places(), Path(__file__).parent.parent)]
+    closed = {next((str(folder) for folder in reversed(Path(place).parents) if not folder.stat().st_mode & 1), "")
+              for place in places}
+    os.chown(home, OUTSIDER, OUTSIDER)
+    return subprocess.run(
+        ["unshare", "--mount", "--propagation", "slave", "sh", "-c", _ORDINARY, "sh", sys.executable, *arguments],
+        env={"PATH": os.defpath, "TMPDIR": str(home), "HOME": str(home), "PYTHONDONTWRITEBYTECODE": "1", "ID": str(OUTSIDER),
+             "CLOSED": shlex.join(closed - {""}), "PLACES": shlex.join(places)}, capture_output=True, text=True, check=False)

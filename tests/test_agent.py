@@ -253,7 +253,7 @@ async def test_ones_own_strategy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             messages = compose(output_format)
             await ask("turn.0/first", messages)
             messages = (*messages, {"role": "user", "content": self.again})
-            return messages, await ask("turn.0", messages)
+            return await ask("turn.0", messages)
 
     monkeypatch.setattr(strategies, "_REGISTRY", dict(strategies.known()))
     strategies.register("twice", Twice)

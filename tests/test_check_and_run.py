@@ -159,7 +159,7 @@ class Twice:
         for time in range(self.times):
             await ask(f"turn.0/first.{time}", messages)
         messages = (*messages, {"role": "user", "content": self.again})
-        return messages, await ask("turn.0", messages)
+        return await ask("turn.0", messages)
 
 
 class Silent(Strategy):
@@ -167,7 +167,7 @@ class Silent(Strategy):
 
     async def answer(self, ask: Any, compose: Any, output_format: str) -> Any:
         messages = compose(output_format)
-        return messages, await ask("turn.0", messages)
+        return await ask("turn.0", messages)
 
 
 LETTER = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ READ: dict[str, Any] = {
 }
 
 
-async def served(name: str, pieces: int, *, streamed: bool) -> Reply | CallFailed:
+async def served(name: str, pieces: int, *, streamed: bool, tools: tuple[dict[str, Any], ...] = ()) -> Reply | CallFailed:
     """What the adapter reads of a recording that comes in pieces of so many bytes."""
     head, _, body = (WIRE / f"{name}.http").read_bytes().partition(b"\n\n")
     if b"content-encoding: gzip" in head:
@@ -64,7 +65,7 @@ async def served(name: str, pieces: int, *, streamed: bool) -> Reply | CallFaile
     try:
         model = model_at(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1")
         request = request_for(model, "Say something. " * 400, watch=(lambda text: None) if streamed else None)
-        return await called(model, request)
+        return await called(model, replace(request, tools=tools))
     finally:
         server.close()
         await server.wait_closed()
@@ -81,6 +82,16 @@ async def test_a_recording_is_read_as_it_came(name: str, pieces: int) -> None:
     else:
         assert (read.text, read.tokens_in, read.tokens_out, read.tokens_cached) == READ[name]
         assert not read.estimated and not read.cut
+
+
+@pytest.mark.parametrize(("name", "calls"), [
+    ("gemini-tool", [("function-call-2900024254458648715", "get_current_time", {})]),
+    ("groq-stream-tool", [("fc_299e8414-9e94-4d9c-bd06-c096f8919768", "final_result", {"response": "no"})])])
+async def test_calls_of_tools_are_read_where_some_were_offered(name: str, calls: list[Any]) -> None:
+    tools = tuple({"name": tool, "parameters": {"type": "object"}} for _, tool, _ in calls)
+    read = await served(name, 61, streamed="stream" in name, tools=tools)
+    assert isinstance(read, Reply) and read.text == ""
+    assert [(call.id, call.name, call.arguments) for call in read.calls] == calls
 
 
 async def test_who_streams_unasked_is_read_too() -> None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shlex
 import shutil
 import socket
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -16,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sandboxes import BWRAP, facts_of, left_in, needs_bubblewrap, running, temporary_in
+from sandboxes import BWRAP, by_an_ordinary_user, facts_of, left_in, needs_bubblewrap, running, temporary_in
 
 from metaflow_agents.errors import AnswerInvalid, RunError
 from metaflow_agents.sandbox import bubblewrap
@@ -305,42 +303,13 @@ async def test_bubblewrap_that_is_gone_or_broken_is_a_run_error(temporary: Path,
     assert left_in(temporary) == []
 
 
-ORDINARY = """
-set -e
-mkdir "$HOME/stage"
-for closed in $CLOSED; do
-    mkdir "$HOME/stage/$(basename "$closed")"
-    mount --rbind "$closed" "$HOME/stage/$(basename "$closed")"
-    mount -t tmpfs -o mode=755 shown "$closed"
-done
-for place in $PLACES; do
-    for closed in $CLOSED; do
-        case "$place" in "$closed"/*)
-            hidden="$HOME/stage/$(basename "$closed")${place#"$closed"}"
-            if [ -d "$hidden" ]; then mkdir -p "$place"; else mkdir -p "$(dirname "$place")"; touch "$place"; fi
-            mount --rbind "$hidden" "$place" ;;
-        esac
-    done
-done
-cd /
-exec setpriv --reuid="$ID" --regid="$ID" --clear-groups --inh-caps=-all --bounding-set=-all -- "$@"
-"""
-
-
 @pytest.mark.skipif(not AS_ROOT, reason="this is an ordinary user already")
 def test_all_of_it_holds_for_an_ordinary_user() -> None:
     """These tests once more, by a user who is let through to this Python and its packages, and is nobody else."""
     here = Path(__file__).parent
-    places = [os.path.realpath(place) for place in (*interpreter_places(), here.parent)]
-    closed = {next((str(folder) for folder in reversed(Path(place).parents) if not folder.stat().st_mode & 1), "")
-              for place in places}
+    tests = [str(here / f"test_sandbox_{name}.py") for name in ("bubblewrap", "collecting", "endings", "limits", "session")]
     with tempfile.TemporaryDirectory(prefix="sop-ordinary-") as home:
-        os.chown(home, OUTSIDER, OUTSIDER)
-        tests = [str(here / f"test_sandbox_{name}.py") for name in ("bubblewrap", "endings", "limits")]
-        done = subprocess.run(
-            ["unshare", "--mount", "--propagation", "slave", "sh", "-c", ORDINARY, "sh", sys.executable, "-m", "pytest", "-q",
-             "-x", "-rs", "-p", "no:cacheprovider", f"--rootdir={here.parent}", f"--basetemp={home}/pytest", *tests],
-            env={"PATH": os.defpath, "TMPDIR": home, "HOME": home, "PYTHONDONTWRITEBYTECODE": "1", "ID": str(OUTSIDER),
-                 "CLOSED": shlex.join(closed - {""}), "PLACES": shlex.join(places)}, capture_output=True, text=True, check=False)
+        done = by_an_ordinary_user(["-m", "pytest", "-q", "-x", "-rs", "-p", "no:cacheprovider", f"--rootdir={here.parent}",
+                                    f"--basetemp={home}/pytest", *tests], Path(home))
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     assert done.stdout.count("SKIPPED") == 1, done.stdout         # this one, there

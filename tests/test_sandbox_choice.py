@@ -6,8 +6,9 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sandboxes import BWRAP, left_in, needs_bubblewrap
@@ -17,9 +18,10 @@ from metaflow_agents.cli import command
 from metaflow_agents.errors import RunError, UsageError
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.runs import go_on
-from metaflow_agents.sandbox import bubblewrap, choice, probe
+from metaflow_agents.sandbox import bubblewrap, choice, limits, probe, seccomp
 from metaflow_agents.sandbox.bubblewrap import Bubblewrap
 from metaflow_agents.sandbox.choice import Unchosen, choose
+from metaflow_agents.sandbox.limits import Watchdog
 from metaflow_agents.sandbox.mends import install_line, unlock_line
 from metaflow_agents.sandbox.probe import Holding, bubblewrap_holds
 from metaflow_agents.sandbox.unconfined import Unconfined
@@ -67,6 +69,12 @@ def test_it_is_bubblewrap_unless_another_is_named() -> None:
         choose("bublewrap", HERE, what_for="")
 
 
+@pytest.mark.parametrize("name", ["sandlock", "landlock", "docker", "podman", "gvisor", "seatbelt"])
+def test_what_is_not_built_is_refused_by_name(name: str) -> None:
+    with pytest.raises(UsageError, match=f"the sandbox `{name}` is not built: .*; choices: bubblewrap, none"):
+        choose(name, HERE, what_for="")
+
+
 async def test_a_run_without_commands_has_none() -> None:
     with pytest.raises(RunError, match="would run without a sandbox"):
         await Unchosen().run(["true"], files={})
@@ -93,6 +101,60 @@ def test_a_bubblewrap_that_confines_nothing_is_not_used(tmp_path: Path, monkeypa
 def test_a_bubblewrap_that_keeps_the_network_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bubblewrap, "_APART", tuple(option for option in bubblewrap._APART if option != "--unshare-net"))
     assert "reaches the network of this machine" in bubblewrap_holds(None).why
+
+
+@needs_bubblewrap
+@pytest.mark.usefixtures("holding")
+def test_a_bubblewrap_without_the_filter_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    begin = Bubblewrap._begin
+
+    def unfiltered(self: Bubblewrap, laid_out: list[str], filtering: int) -> list[str]:
+        options = begin(self, laid_out, filtering)
+        at = options.index("--seccomp")
+        return options[:at] + options[at + 2:]
+
+    monkeypatch.setattr(Bubblewrap, "_begin", unfiltered)
+    assert "its system calls are not filtered" in bubblewrap_holds(None).why
+
+
+@needs_bubblewrap
+@pytest.mark.usefixtures("holding")
+def test_a_bubblewrap_in_which_user_namespaces_can_be_made_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seccomp, "_instructions", lambda _: [seccomp._pass()])
+    known = bubblewrap.features(BWRAP) - {"--disable-userns"}
+    monkeypatch.setattr(bubblewrap, "features", lambda _: known)
+    assert "it makes user namespaces of its own" in bubblewrap_holds(None).why
+
+
+@needs_bubblewrap
+@pytest.mark.usefixtures("holding")
+def test_a_bubblewrap_with_the_environment_of_who_started_it_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    begin = Bubblewrap.__init__
+
+    def unscrubbed(self: Bubblewrap, program: str, environment: Mapping[str, str], **more: Any) -> None:
+        begin(self, program, environment, **more)
+        self._environment = dict(environment)
+
+    monkeypatch.setattr(Bubblewrap, "__init__", unscrubbed)
+    assert "it reads the environment of who started it" in bubblewrap_holds(None).why
+
+
+@needs_bubblewrap
+@pytest.mark.usefixtures("holding")
+def test_a_bubblewrap_that_lets_processes_multiply_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as watched:
+        watched.setattr(limits, "_kernel", lambda: (4, 18))         # which counts all that the user runs, so does not count
+        assert bubblewrap_holds(None).program == BWRAP, "the watchdog holds them"
+        probe._holds.cache_clear()
+        watched.setattr(Watchdog, "look", lambda _: "")
+        assert "it starts more processes than it may" in bubblewrap_holds(None).why
+
+
+@pytest.mark.usefixtures("holding")
+def test_on_a_machine_without_a_table_of_system_calls_none_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seccomp, "_MACHINES", {})
+    found = bubblewrap_holds(None)
+    assert found.program is None and (not BWRAP or "can't be filtered" in found.why)
 
 
 @needs_bubblewrap

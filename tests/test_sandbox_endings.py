@@ -14,8 +14,10 @@ import pytest
 from sandboxes import BWRAP, facts_of, gone, left_in, needs_bubblewrap, running, temporary_in
 
 from metaflow_agents.errors import RunError
+from metaflow_agents.sandbox import bubblewrap, probe
 from metaflow_agents.sandbox.bubblewrap import Bubblewrap
 from metaflow_agents.sandbox.confined import Confined
+from metaflow_agents.sandbox.probe import bubblewrap_holds
 
 pytestmark = needs_bubblewrap
 
@@ -97,3 +99,14 @@ def test_nothing_outlives_the_orchestrator(tmp_path: Path) -> None:
             process.kill()
     for marker in markers:
         assert asyncio.run(gone(marker)), [facts_of(pid) for pid in running(marker)]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root's first process is root's, and commands are not")
+def test_a_first_process_that_the_command_may_change_is_noticed(monkeypatch: pytest.MonkeyPatch, temporary: Path) -> None:
+    """It would have to end everything when the orchestrator is gone. In one stage it is the command's own user."""
+    monkeypatch.setattr(bubblewrap, "_has_setuid", lambda _: True)
+    probe._holds.cache_clear()
+    try:
+        assert "it may change the process that ends it" in bubblewrap_holds(os.defpath).why
+    finally:
+        probe._holds.cache_clear()

@@ -68,6 +68,11 @@ class Blocks(tuple[Block, ...]):
     remarks: str = ""
 
 
+def holds_block(text: str) -> bool:
+    """Whether an answer holds a line that opens a block."""
+    return any(_header(line) is not None for line in text.replace("\r\n", "\n").split("\n"))
+
+
 def parse_blocks(text: str) -> Blocks:
     """The blocks of an answer. Raises AnswerInvalid with all faults of form, each with its line."""
     reader = _Reader(text.replace("\r\n", "\n").split("\n"))

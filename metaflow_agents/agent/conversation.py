@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from metaflow_agents.agent.strategies.port import Messages
@@ -107,6 +107,11 @@ class Conversations:
             self._formats[name, revises] = self._format(name, activation)
         return self._formats[name, revises]
 
+    def writing(self, tools: Sequence[Mapping[str, Any]]) -> str:
+        """What a role is told that makes files and has tools that write them; empty where it has none."""
+        names = [told["name"] for told in tools if told["name"] in ("write", "edit", "run")]
+        return render(package_template("files_by_tools"), {"tools": names}) if names else ""
+
     def _format(self, name: str, activation: Activation) -> str:
         spec = self._sop.artifacts[name]
         schema = self._acceptance.schema(name)
@@ -121,7 +126,7 @@ class Conversations:
 
     def opening(self, system: str, remembered: list[Turn], user: str) -> Messages:
         """System prompt, memory, and the activation's own message."""
-        messages: list[Mapping[str, str]] = [{"role": "system", "content": system}]
+        messages: list[Mapping[str, Any]] = [{"role": "system", "content": system}]
         for turn in remembered:
             messages.append({"role": "user", "content": turn.asked})
             if turn.answered is not None:

@@ -125,6 +125,7 @@ def _keys(settings: Settings) -> Finding:
 
 
 def _sandbox() -> Finding:
+    from metaflow_agents.sandbox.cgroup import group_parent
     from metaflow_agents.sandbox.probe import bubblewrap_holds
     from metaflow_agents.settings import Settings
 
@@ -132,4 +133,6 @@ def _sandbox() -> Finding:
     if found.program is None:
         return Finding("sandbox", "note", f"none holds ({found.why}); to have one: {found.mend}; "
                                           "without one, commands run with `--sandbox none` only")
-    return Finding("sandbox", "ok", f"bubblewrap ({found.program}) holds")
+    parent = group_parent()
+    limits = f"control groups in {parent}" if parent else "a watchdog (no control group, version 2, may be made here)"
+    return Finding("sandbox", "ok", f"bubblewrap ({found.program}) holds; memory and processes of a command's tree: {limits}")

@@ -5,18 +5,21 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
 from metaflow_agents.assembly import run_budget
+from metaflow_agents.cli.asking import TerminalAsker, at_terminal
 from metaflow_agents.cli.faces import Face, PlainFace, SilentFace, live_face, shows_board
 from metaflow_agents.cli.output import page, say, say_json
 from metaflow_agents.cli.told import telling
 from metaflow_agents.runs import Run, RunResult
 from metaflow_agents.sandbox.process import end_all
 from metaflow_agents.sop.graph import SOPGraph
+from metaflow_agents.terminal import standard_input
 from metaflow_agents.views.board import Board
 from metaflow_agents.views.cast import cast_lines
 from metaflow_agents.views.graph import readers
@@ -43,6 +46,9 @@ async def _driven(run: Run, json: bool) -> RunResult:
     writing, board = Writing(), shows_board(json=json, spoken=run.at_terminal)
     if board:
         run.watch(writing.hear)                                # answers are streamed where somebody looks, and only there
+    asker = None if json or not at_terminal() else TerminalAsker(standard_input(sys.stdin.fileno()))
+    if asker is not None:
+        run.attend(asker)
     async with run as going:
         graph, state = SOPGraph(going.program.sop), going.journal.state
         if not json:
@@ -51,6 +57,8 @@ async def _driven(run: Run, json: bool) -> RunResult:
         if board:
             budget = run_budget(going.program, state.budget)
             face = live_face(Board(going.program, graph, state, budget, lambda: going.waiting, writing))
+        if asker is not None:
+            asker.stage = face
         try:
             with _stopping(going, face):
                 return await _shown(going, face)

@@ -42,6 +42,14 @@ class Face(Protocol):
         """A word to the person, now."""
         ...
 
+    def pause(self) -> None:
+        """Nothing is shown from here on: a person is being asked something."""
+        ...
+
+    def go_on(self) -> None:
+        """Shown again, with what happened since."""
+        ...
+
     def close(self) -> None:
         """Leaves the terminal as it was. May be called again."""
         ...
@@ -60,6 +68,12 @@ class SilentFace:
         """On stderr."""
         say([f"sop: {text}"], sys.stderr)
 
+    def pause(self) -> None:
+        """Nothing."""
+
+    def go_on(self) -> None:
+        """Nothing."""
+
     def close(self) -> None:
         """Nothing."""
 
@@ -69,19 +83,38 @@ class PlainFace(SilentFace):
 
     def __init__(self, read_by: dict[str, list[str]]) -> None:
         self._read_by = read_by
+        self._held: list[str] | None = None
 
     def hear(self, event: Event) -> None:
-        """Its line, at once."""
+        """Its line, at once; while it is paused, later."""
         if matters(event):
-            say([minute(event.model_dump(mode="json", by_alias=True), self._read_by).line(Page())])
-            flush()
+            line = minute(event.model_dump(mode="json", by_alias=True), self._read_by).line(Page())
+            if self._held is not None:
+                self._held.append(line)
+            else:
+                say([line])
+                flush()
+
+    def pause(self) -> None:
+        """Lines are held back."""
+        self._held = self._held or []
+
+    def go_on(self) -> None:
+        """They are told now."""
+        held, self._held = self._held, None
+        say(held or [])
+        flush()
+
+    def close(self) -> None:
+        """What was held back."""
+        self.go_on()
 
 
 class LiveFace:
     """The board, drawn over itself until the run rests, then gone."""
 
     def __init__(self, board: Board, live: Live) -> None:
-        self._board, self._live, self._said = board, live, ""
+        self._board, self._live, self._said, self._paused = board, live, "", False
         self._live.start()
 
     def hear(self, event: Event) -> None:
@@ -92,6 +125,8 @@ class LiveFace:
         """The board as it stands, as large as the terminal is now."""
         from rich.text import Text
 
+        if self._paused:
+            return
         console = self._live.console
         seen = Page(width=console.width, colour=page().colour)
         lines = self._board.lines(seen, time.time(), console.height - (2 if self._said else 0))
@@ -102,6 +137,17 @@ class LiveFace:
     def note(self, text: str) -> None:
         """Under the board."""
         self._said = text
+        self.draw()
+
+    def pause(self) -> None:
+        """The board goes."""
+        self._paused = True
+        self._live.stop()
+
+    def go_on(self) -> None:
+        """It is drawn anew."""
+        self._paused = False
+        self._live.start()
         self.draw()
 
     def close(self) -> None:

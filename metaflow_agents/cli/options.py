@@ -25,6 +25,8 @@ Budget = Annotated[list[str] | None, typer.Option(
     "--budget", metavar="CAP=N", help="Caps, like usd=5,tokens=2M,calls=100,time=30m. May be repeated.")]
 Sandbox = Annotated[str | None, typer.Option(
     "--sandbox", metavar="NAME", help="Where commands run: `bubblewrap` confines them (the default), `none` does not.")]
+Yes = Annotated[bool, typer.Option(
+    "--yes", help="Allow and approve without asking; what is denied stays denied, and other questions are asked.")]
 Until = Annotated[str | None, typer.Option("--until", metavar="STEP", help="Rest after this step.")]
 
 _NAMED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.+)", re.DOTALL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -70,6 +71,8 @@ def log(name: RunName,
         step: Annotated[str | None, typer.Option("--step", metavar="STEP", help="Only this step.")] = None,
         kind: Annotated[str | None, typer.Option("--kind", metavar="KIND", help="Only events of this kind, like failed.")] = None,
         full: Annotated[bool, typer.Option("--full", help="With prompts, answers and values, word for word.")] = False,
+        audit: Annotated[bool, typer.Option(
+            "--audit", help="What was decided, asked and answered, and whether the records are as they were written.")] = False,
         workspace: Workspace = WORKSPACE,
         json: Json = False) -> int:
     """The minutes of a run: who said what to whom."""
@@ -79,6 +82,10 @@ def log(name: RunName,
     from metaflow_agents.journal.places import journal_path
     from metaflow_agents.views import minutes
 
+    if audit:
+        if step is not None or kind is not None or full:
+            raise UsageError("`--audit` looks at all records of decisions: leave out `--step`, `--kind` and `--full`")
+        return _audit(name, workspace, json=json)
     if kind is not None and kind not in minutes.KINDS:
         raise UsageError(f"no event is of kind `{kind}`: {did_you_mean(kind, minutes.KINDS)}")
     with RawJournal(journal_path(workspace, name)) as journal:
@@ -107,6 +114,34 @@ def log(name: RunName,
 
         say(lines())
     return 0
+
+
+def _audit(name: str, workspace: Path, *, json: bool) -> int:
+    """Status 1 where a record was altered, removed, or cut off the end."""
+    import json as js
+
+    from metaflow_agents.journal.audit import RECORDS, Heads, verified
+    from metaflow_agents.journal.journal import Journal
+    from metaflow_agents.journal.places import journal_path
+    from metaflow_agents.settings import Settings
+    from metaflow_agents.views.audit import audit_lines
+
+    with Journal.read(journal_path(workspace, name)) as journal:
+        heads = Heads(Settings.read().heads)
+        opened = journal.state.opened
+        head = None if opened is None else heads.read(opened, journal.path)
+        records = [(seq, event) for seq, event in journal.events() if isinstance(event, RECORDS)]
+        found = verified(records, head)
+        told = ((seq, event.model_dump(mode="json", exclude_defaults=True) | {"kind": event.kind}) for seq, event in records)
+        if json:
+            say_json({"run": name, "records": [{"event": seq, **record} for seq, record in told],
+                      "faults": list(found.faults), "head": head is not None})
+        else:
+            say(audit_lines(told, lambda digest: js.loads(journal.blob(digest)), page()))
+            say([f"{found.records} records; " + ("; ".join(found.faults) if found.faults else "they are as they were written")
+                 + ("" if head is not None or not found.records
+                    else "; whether some are cut off the end can't be told: there is no head of this audit on this machine")])
+    return 1 if found.faults else 0
 
 
 def diff(one: Annotated[str, typer.Argument(metavar="RUN1", help="A run.")],

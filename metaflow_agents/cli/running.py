@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from metaflow_agents.cli import options
-from metaflow_agents.cli.options import WORKSPACE, Budget, Json, Model, RunName, Sandbox, Until, Workspace
+from metaflow_agents.cli.options import WORKSPACE, Budget, Json, Model, RunName, Sandbox, Until, Workspace, Yes
 from metaflow_agents.cli.output import page, say, say_json
 from metaflow_agents.errors import SOPInvalid, UsageError
 
@@ -35,6 +35,9 @@ def run(context: typer.Context,
             "--from", metavar="RUN", help="Take over every activation of that run whose inputs are unchanged.")] = None,
         sandbox: Sandbox = None,
         budget: Budget = None,
+        yes: Yes = False,
+        staged: Annotated[bool, typer.Option(
+            "--staged", help="Acting tools (network, MCP, services, functions) only tell what they would do.")] = False,
         demo: Annotated[bool, typer.Option("--demo", help="Answer from the recording that travels with the SOP.")] = False,
         pairs: Pairs = None,
         json: Json = False,
@@ -66,7 +69,7 @@ def run(context: typer.Context,
     from metaflow_agents.runs import start
 
     return drive(start(found.file, model=everybody, models=named, inputs=inputs, name=name, workspace=workspace, until=until,
-                       from_run=from_run, sandbox=sandbox, budget=options.budget(budget)), workspace, json=json)
+                       from_run=from_run, staged=staged, sandbox=sandbox, budget=options.budget(budget), yes=yes), workspace, json=json)
 
 
 def resume(name: RunName,
@@ -77,16 +80,17 @@ def resume(name: RunName,
                "--accept-changes", help="Go on with the SOP as it is now, where it changed since.")] = False,
            reask: Annotated[bool, typer.Option("--reask", help="Ask (and pay) again where a recorded prompt changed.")] = False,
            until: Until = None,
+           yes: Yes = False,
            workspace: Workspace = WORKSPACE,
            json: Json = False) -> int:
-    """Goes on with a run: after a crash, a cap, a failure, Ctrl-C."""
+    """Goes on with a run: after a crash, a cap, a failure, a question, Ctrl-C."""
     everybody, named = options.models(model)
 
     from metaflow_agents.cli.drive import drive
     from metaflow_agents.runs import go_on
 
     return drive(go_on(name, workspace=workspace, model=everybody, models=named, sandbox=sandbox, budget=options.budget(budget),
-                       until=until, accept_changes=accept_changes, reask=reask), workspace, json=json)
+                       until=until, accept_changes=accept_changes, reask=reask, yes=yes), workspace, json=json)
 
 
 def fork(name: RunName,
@@ -128,7 +132,8 @@ def prompt(context: typer.Context,
     given.refuse_missing(program, inputs)
     sent = asyncio.run(rehearse(file, step, inputs=inputs, given=given.read_values(program, values or ())))
     if json:
-        say_json([{"key": request.key, "role": request.role, "messages": list(request.messages), "schema": request.schema}
+        say_json([{"key": request.key, "role": request.role, "messages": list(request.messages), "schema": request.schema,
+                   "tools": list(request.tools)}
                   for request in sent])
     else:
         say([line for request in sent for line in (f"===== {request.key} =====", "", *conversation(request).splitlines(), "")])

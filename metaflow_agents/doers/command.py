@@ -53,7 +53,7 @@ class Commands:
         kind, file = (None, None) if step.parse is None else parse_parse(step.parse)
         if kind == "junit" and file is None and is_pytest(argv):
             argv, file = with_junit_file(argv, _REPORT), _REPORT
-        done = await self._sandbox.run(argv, files=self._files(activation), timeout=_patience(step),
+        done = await self._sandbox.run(argv, files=self.files(activation), timeout=_patience(step),
                                        collect=(file,) if file else ())
         if kind == "json":
             return _json(done, file or "")
@@ -63,7 +63,7 @@ class Commands:
 
     def _with_answer(self, activation: Activation, work: Work) -> dict[str, bytes]:
         """The files that the step reads, and over them those of the answer: its own, or the one that it is rendered into."""
-        tree, answer = self._files(activation), work.payload
+        tree, answer = self.files(activation), work.payload
         if isinstance(answer, Patch):
             for path in answer.deleted:
                 tree.pop(path, None)
@@ -85,7 +85,8 @@ class Commands:
     def _argv(self, command: str | tuple[str, ...], activation: Activation) -> tuple[str, ...]:
         return tuple(render(argument, activation.scope) for argument in parse_argv(command))
 
-    def _files(self, activation: Activation) -> dict[str, bytes]:
+    def files(self, activation: Activation) -> dict[str, bytes]:
+        """The tree of an activation: exactly the versions that its step reads, and what the items before it made."""
         tree = self._tree.files(activation.read)
         for patch in activation.patches():
             for path in patch.deleted:

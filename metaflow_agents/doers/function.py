@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, get_args, get_origin
 
@@ -12,22 +13,25 @@ from pydantic.errors import PydanticUserError
 from pydantic_core import to_jsonable_python
 
 from metaflow_agents.doers.acceptance import Acceptance
+from metaflow_agents.doers.effects import Effects
 from metaflow_agents.doers.observed import Observations
 from metaflow_agents.engine.work import Activation, Work
 from metaflow_agents.errors import AttemptFailed, raised
-from metaflow_agents.models.python import THREADS, called
+from metaflow_agents.models.python import THREADS
 from metaflow_agents.prompts import MISSING, CollectionView, FilesView, render_args
 from metaflow_agents.schema.model import canonical
 from metaflow_agents.schema.sop import SOP
-from metaflow_agents.threads import Threads
+from metaflow_agents.schema.trust import joined
+from metaflow_agents.threads import Threads, called
 
 
 class Functions:
     """Calls the functions that a SOP names."""
 
-    def __init__(self, sop: SOP, acceptance: Acceptance, observations: Observations,
+    def __init__(self, sop: SOP, acceptance: Acceptance, observations: Observations, effects: Effects,
                  load: Callable[[str], Callable[..., Any]]) -> None:
         self._sop, self._acceptance, self._observations, self._load = sop, acceptance, observations, load
+        self._effects = effects
         self._threads = Threads(THREADS, "python-function")
 
     async def work(self, activation: Activation) -> Work:
@@ -35,9 +39,24 @@ class Functions:
         step = self._sop.steps[activation.key.step]
         spec = step.call or ""
         args = {} if step.args is None else render_args(step.args, activation.scope)
-        value = await self._observations.once(
-            f"{activation.key}/call", lambda: self._result(spec, {**activation.scope, **args}))
-        return self._acceptance.accept(activation, value)
+        key, scope = f"{activation.key}/call", {**activation.scope, **args}
+        if step.effect == "once":
+            value = await self._effects.once(key, f"call({spec})", lambda: self._result(spec, scope))
+        else:
+            value = await self._observations.once(key, lambda: self._result(spec, scope))
+        work = self._acceptance.accept(activation, value)
+        return replace(work, untrusted=joined(activation.untrusted, self.hears(spec, activation)))
+
+    def hears(self, spec: str, activation: Activation) -> str:
+        """The label of what a function is given besides what its step reads: one that asks for `run` sees all inputs."""
+        if not activation.inputs:
+            return ""
+        try:
+            parameters = inspect.signature(_function(self._load(spec))).parameters.values()
+        except ValueError:                      # of a built-in function nobody knows what it asks for
+            return activation.inputs
+        sees_run = any(parameter.name == "run" or parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+        return activation.inputs if sees_run else ""
 
     async def check(self, spec: str, activation: Activation, made: Any, key: str) -> str | None:
         """What a `check` function says against what was made; None where it is content."""

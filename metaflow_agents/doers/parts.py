@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
 from functools import cached_property, lru_cache
 from typing import Any
 
 from metaflow_agents.engine.work import Activation
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.memory.window import RoleMemory
-from metaflow_agents.prompts import includes
 from metaflow_agents.prompts.names import free_names, histories
 from metaflow_agents.schema.model import fingerprint
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import Step
 from metaflow_agents.sop.graph import reads
+from metaflow_agents.sop.naming import texts_of, with_includes
 
 PACKAGE_PROMPTS = 1
 """Counted up when a template that the package owns changes what a model is told."""
 # Keys that say when and how often, not what: changing them changes no result.
-_NOT_MEANING = {"when", "rounds", "priority", "timeout", "retries", "on_fail", "budget", "foreach", "role", "model"}
+_NOT_MEANING = {"when", "rounds", "priority", "timeout", "retries", "on_fail", "budget", "foreach", "role", "model",
+                "on_no_answer"}
 
 _KEPT = 64                          # firings whose parts are at hand: about as many as run side by side
 
 
 class Parts:
-    """Fingerprints by name: `step`, `role`, `model`, `memory`, and where a text of the step names them `round`, `run`."""
+    """Fingerprints by name: `step`, `role`, `model`, `memory`, `tools` where there are some, and where a text of the step names them `round`, `run`."""
 
     def __init__(self, program: Program, state: RunState, memory: RoleMemory) -> None:
         self._program, self._sop, self._state, self._memory = program, program.sop, state, memory
@@ -55,6 +55,9 @@ class Parts:
             names, past = names | told, past | recalled
             parts["role"] = self._roles[role]
             parts["model"] = _of_name(model or "")
+            tools = self._tools(self._sop.steps[name], role)
+            if tools:
+                parts["tools"] = tools
             parts["memory"] = self._memory.fingerprint(role, self._sop.roles[role], activation.key.firing)
         if "round" in names:
             parts["round"] = str(activation.key.round)
@@ -65,10 +68,22 @@ class Parts:
             parts[f"history:{artifact}"] = fingerprint([version.payload for version in made])
         return parts
 
+    def _tools(self, step: Step, role: str) -> str:
+        """What a role may use and do in a step; empty where it has no tools."""
+        names = self._sop.roles[role].tools if step.tools is None else step.tools
+        if not names:
+            return ""
+        declared = {name.partition(".")[0] for name in names}
+        specs = [{name: spec.model_dump(mode="json") for name, spec in kind.items() if name in declared}
+                 for kind in (self._sop.tools, self._sop.mcp_servers, self._sop.openapi)]
+        policies = [None if one is None else one.model_dump(mode="json") for one in (self._sop.policy, self._sop.roles[role].policy)]
+        return fingerprint([list(names), specs, policies,
+                            {name: self._program.documents[name] for name in sorted(declared & set(self._program.documents))}])
+
     def _of_step(self, name: str) -> tuple[str, frozenset[str], frozenset[str]]:
         if name not in self._steps:
             step = self._sop.steps[name]
-            texts = list(_texts(step))
+            texts = list(texts_of(step))
             used = frozenset().union(*(free_names(text, template=template) for text, template in texts))
             past = frozenset().union(*(histories(text, template=template) for text, template in texts))
             self._steps[name] = fingerprint(self._meaning(step)), used, past
@@ -78,7 +93,7 @@ class Parts:
         """The names and the histories that a role's own template uses."""
         if role not in self._prompts:
             prompt = self._sop.roles[role].prompt
-            texts = [] if prompt is None else list(self._with_includes(prompt).values())
+            texts = [] if prompt is None else list(with_includes(self._program, prompt).values())
             self._prompts[role] = (frozenset().union(*(free_names(text, template=True) for text in texts)),
                                    frozenset().union(*(histories(text, template=True) for text in texts)))
         return self._prompts[role]
@@ -97,7 +112,7 @@ class Parts:
         if step.run is None and (step.check is None or step.check.run is None):
             return {}
         specs = {name: self._sop.artifacts.get(name) for name in (*reads(step), step.makes.artifact)}
-        return {name: [spec.file, {} if spec.render is None else self._with_includes(spec.render)]
+        return {name: [spec.file, {} if spec.render is None else with_includes(self._program, spec.render)]
                 for name, spec in specs.items() if spec is not None and spec.file is not None}
 
     @cached_property
@@ -105,42 +120,11 @@ class Parts:
         """Role → fingerprint of what it is and of its templates, includes included."""
         found = {}
         for name, role in self._sop.roles.items():
-            texts = {} if role.prompt is None else self._with_includes(role.prompt)
+            texts = {} if role.prompt is None else with_includes(self._program, role.prompt)
             found[name] = fingerprint([role.model_dump(mode="json", exclude={"budget", "model"}), texts, PACKAGE_PROMPTS])
-        return found
-
-    def _with_includes(self, template: str) -> dict[str, str]:
-        found: dict[str, str] = {}
-        open_ends = [template]
-        while open_ends:
-            name = open_ends.pop()
-            if name not in found:
-                found[name] = self._program.templates[name]
-                open_ends.extend(includes(found[name]))
         return found
 
 
 @lru_cache(maxsize=256)
 def _of_name(name: str) -> str:
     return fingerprint(name)
-
-
-def _texts(step: Step) -> Iterator[tuple[str, bool]]:
-    """(text, whether it is a template) of all that decides a result."""
-    if step.task:
-        yield step.task, True
-    if step.value:
-        yield step.value, False
-    yield from ((pattern, True) for pattern in step.makes.patterns)
-    for command in (step.run, step.check.run if step.check else None):
-        if command is not None:
-            yield from ((part, True) for part in ([command] if isinstance(command, str) else command))
-    yield from ((text, True) for text in _strings(step.args))
-
-
-def _strings(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from _strings(inner)

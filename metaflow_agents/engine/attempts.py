@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import time
 from typing import Any
 
 from metaflow_agents.bus import Bus
 from metaflow_agents.engine.clock import TimeCaps
+from metaflow_agents.engine.labels import Labels
+from metaflow_agents.engine.parking import Parking
 from metaflow_agents.engine.scope import Scopes, part
-from metaflow_agents.engine.work import Activation, Earlier, Item, StepRunner, Taken, Work
+from metaflow_agents.engine.work import Activation, Earlier, Item, Recalled, StepRunner, Taken, Work
 from metaflow_agents.errors import AnswerInvalid, AttemptFailed, ExpressionError, StepFailed
 from metaflow_agents.journal.state import Firing, RunState
 from metaflow_agents.journal.values import Values
@@ -25,6 +27,7 @@ from metaflow_agents.schema.keys import ActivationKey
 from metaflow_agents.schema.model import digest, fingerprint
 from metaflow_agents.schema.payload import Collection, Data, Files, Patch, pack, unpack
 from metaflow_agents.schema.sop import SOP, Step
+from metaflow_agents.schema.trust import joined
 from metaflow_agents.sop.graph import artifact_of, reads
 
 _ATTEMPT_ERRORS = (AnswerInvalid, AttemptFailed, ExpressionError)
@@ -45,6 +48,9 @@ class Means:
     runner: StepRunner
     earlier: Earlier | None
     caps: TimeCaps
+    parking: Parking
+    labels: Labels
+    recalled: Recalled
 
 
 class Prior(Mapping[str, Any]):
@@ -67,7 +73,7 @@ class Attempts:
     """The activations of one firing. `scope`, `base` and `bounds` are the same for all of them.
 
     `base` is the digest of the latest version of the artifact that the step makes, `bounds` are its rendered path
-    patterns, `revises` says whether the step reads what it makes.
+    patterns, `revises` says whether the step reads what it makes, `label` what of that came from outside the user.
     """
 
     def __init__(self, means: Means, step: Step, firing: Firing) -> None:
@@ -76,26 +82,31 @@ class Attempts:
         self.base = means.state.payload(step.makes.artifact)
         self.bounds = tuple(render_pattern(pattern, self.scope) for pattern in means.sop.artifacts[step.makes.artifact].files)
         self.revises = step.makes.artifact in reads(step)
+        self.label = means.labels.of(firing.step, firing.read)
         self._reads = self._read_parts()
 
-    async def until_done(self, item: Item | None,
-                        prior: dict[str, str]) -> Outcome | None:
-        """Tries until it works or the attempts are used up: None where the item is lost."""
+    async def until_done(self, item: Item | None, prior: dict[str, str], heard: str = "") -> Outcome | None:
+        """Tries until it works or the attempts are used up: None where the item is lost. `heard`: the label of `prior`.
+
+        Raises Waiting where the attempt under way needs an answer first: it is the same attempt when this is called again.
+        """
         key = None if item is None else item.key
         slot = self._firing.slot(key)
         loop = asyncio.get_running_loop()
         while True:
             attempt = ActivationKey(self._firing.step, self._firing.round, key, slot.attempts)
             started = loop.time()
+            untrusted = joined(self.label.lifted, heard)
             try:
-                activation = self._activation(attempt, item, prior)
-                parts = {**self._parts(item, prior), **self._means.runner.parts(activation)}
+                activation = self._labelled(self._activation(attempt, item, prior), heard)
+                untrusted = activation.untrusted
+                parts = {**self._parts(item, prior), **self._means.runner.parts(activation), **_trust(activation)}
                 found = self._means.earlier.find(attempt, parts) if self._means.earlier and not slot.attempts else ()
                 if isinstance(found, Taken):
                     return self._taken(activation, parts, found, self.digest(item, prior))
                 work = await self._work(activation)
             except _ATTEMPT_ERRORS as error:
-                await self._failed(attempt, str(error), loop.time() - started)
+                await self._failed(attempt, str(error), loop.time() - started, joined(untrusted, error.untrusted))
                 if key in self._firing.lost:
                     return None
                 continue
@@ -104,7 +115,20 @@ class Attempts:
             name = digest(packed)
             blobs[name] = packed
             return Finished(at=time(), activation=str(attempt), payload=name, digest=self.digest(item, prior), parts=parts,
-                            memory=work.memory, why=found, seconds=loop.time() - started), blobs, work.payload
+                            memory=work.memory, why=found, seconds=loop.time() - started,
+                            untrusted=self._of_work(activation, work), assumed=work.assumed), blobs, work.payload
+
+    def _labelled(self, activation: Activation, heard: str) -> Activation:
+        if not (self._means.state.outside or heard):
+            return activation
+        heard = joined(heard, self._means.recalled(activation))
+        return replace(activation, untrusted=joined(self.label.lifted, heard), unlifted=joined(self.label.whole, heard),
+                       inputs=self.label.inputs)
+
+    def _of_work(self, activation: Activation, work: Work) -> str:
+        if self._means.labels.lifts(self._firing.step):
+            return ""
+        return activation.untrusted if work.untrusted is None else joined(work.untrusted)
 
     async def _work(self, activation: Activation) -> Work:
         if not self._means.caps.any:
@@ -127,11 +151,12 @@ class Attempts:
                 raise
             raise AttemptFailed(f"timed out after {timeout:g} s") from None
 
-    async def _failed(self, key: ActivationKey, error: str, seconds: float) -> None:
+    async def _failed(self, key: ActivationKey, error: str, seconds: float, untrusted: str) -> None:
         slot = self._firing.slot(key.item)
         final = slot.series >= self._step.retries
         stops = final and self._step.on_fail.action == "stop"
-        await self._means.bus.publish(Failed(activation=str(key), error=error, final=final, stops=stops, seconds=seconds))
+        await self._means.bus.publish(Failed(
+            activation=str(key), error=error, final=final, stops=stops, seconds=seconds, untrusted=untrusted))
         if stops:
             raise StepFailed(str(key), error)
 
@@ -139,7 +164,7 @@ class Attempts:
                own: str) -> Outcome:
         blobs = dict(taken.blobs)
         return Finished(activation=str(activation.key), payload=taken.payload, digest=own, parts=parts, memory=taken.memory,
-                        reused_from=taken.source), blobs, unpack(blobs[taken.payload])
+                        reused_from=taken.source, untrusted=taken.untrusted), blobs, unpack(blobs[taken.payload])
 
     def _activation(self, key: ActivationKey, item: Item | None, prior: dict[str, str]) -> Activation:
         scope: dict[str, Any] = {**self.scope, "prior": Prior(prior, self._means.values.view)}
@@ -191,3 +216,9 @@ class Attempts:
         if item is None:
             return ""
         return fingerprint([item.value, self._reads, dict(prior)])
+
+
+def _trust(activation: Activation) -> dict[str, str]:
+    """What an activation may do depends on whom it heard: a result is taken over from one that heard the same."""
+    heard = {"untrusted": activation.untrusted, "unlifted": activation.unlifted}
+    return {name: fingerprint(label) for name, label in heard.items() if label}

@@ -20,6 +20,8 @@ class EarlierRun:
         self._equal: dict[tuple[str, str], list[Finished]] = {}
         self._slots: dict[str, Finished] = {}
         for _, event in journal.events(Finished):
+            if event.assumed:                                  # what nobody answered then is asked now
+                continue
             step = parse_activation(event.activation).step
             self._equal.setdefault((step, fingerprint(event.parts)), []).append(event)
             self._slots[parse_activation(event.activation).slot] = event
@@ -52,4 +54,4 @@ class EarlierRun:
         if event.memory is not None:
             names += [event.memory.asked, event.memory.answered]
         blobs = {name: self._journal.blob(name) for name in names}
-        return Taken(event.payload, f"{self._name}:{event.activation}", blobs, event.memory)
+        return Taken(event.payload, f"{self._name}:{event.activation}", blobs, event.memory, event.untrusted)

@@ -9,12 +9,15 @@ from dataclasses import dataclass, field
 from time import time
 
 from metaflow_agents.bus import Bus
-from metaflow_agents.engine.attempts import Attempts, Means
+from metaflow_agents.engine.attempts import Attempts, Means, Outcome
 from metaflow_agents.engine.clock import TimeCaps
 from metaflow_agents.engine.items import before, walk
+from metaflow_agents.engine.labels import Labels
 from metaflow_agents.engine.merge import gathered, overlaid, still_missing
+from metaflow_agents.engine.parking import Parking
 from metaflow_agents.engine.scope import Scopes
-from metaflow_agents.engine.work import Earlier, Item, StepRunner
+from metaflow_agents.engine.work import Earlier, Item, Recalled, StepRunner
+from metaflow_agents.errors import Waiting
 from metaflow_agents.journal.state import Firing, Result, RunState
 from metaflow_agents.journal.values import Values
 from metaflow_agents.schema.event import Committed, Finished, Version
@@ -22,6 +25,10 @@ from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.payload import Collection, Data, Files, Patch, pack
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import Foreach, Step
+from metaflow_agents.schema.trust import joined
+
+News = tuple[Item, Result | Waiting | dict[str, str] | None]
+"""Of an item: its result, None where it failed, why it is parked; or (what it comes after gave) that it may go on."""
 
 
 @dataclass(slots=True)
@@ -39,8 +46,11 @@ class Fanout:
     """Carries out firings: asks the step runner, journals what came, and commits."""
 
     def __init__(self, program: Program, bus: Bus, state: RunState, values: Values, scopes: Scopes, runner: StepRunner,
-                 *, earlier: Earlier | None = None, caps: TimeCaps | None = None) -> None:
-        self._means = Means(program.sop, bus, state, values, scopes, runner, earlier, caps or TimeCaps({}))
+                 *, earlier: Earlier | None = None, caps: TimeCaps | None = None, parking: Parking | None = None,
+                 recalled: Recalled = lambda _: "") -> None:
+        self.parking = parking or Parking()
+        self._means = Means(program.sop, bus, state, values, scopes, runner, earlier, caps or TimeCaps({}), self.parking,
+                            Labels(program, state), recalled)
 
     def items(self, step: Step, read: Mapping[str, int], round_: int) -> list[Item] | None:
         """The items of a firing that reads these versions; None without `foreach`."""
@@ -62,26 +72,38 @@ class _Job:
     def __init__(self, means: Means, step: Step, firing: Firing) -> None:
         self._means, self._step, self._firing = means, step, firing
         self._attempts = Attempts(means, step, firing)
-        self._base = self._attempts.base
+        self._base, self._base_label = self._attempts.base, means.state.untrusted(step.makes.artifact)
         self._files = bool(means.sop.artifacts[step.makes.artifact].files)
 
     async def whole(self) -> None:
         """A firing without `foreach`: its result and its commit are one transaction."""
-        found = None if None in self._firing.lost else await self._attempts.until_done(None, {})
+        found = None if None in self._firing.lost else await self._answered()
         if found is None:
             self._commit_whole(None, None, {})
         else:
             finished, blobs, payload = found
             self._commit_whole(finished, payload, blobs)
 
+    async def _answered(self) -> Outcome | None:
+        """What the attempts come to, each of which may have to wait for answers in between."""
+        parking = self._means.parking
+        while True:
+            try:
+                return await self._attempts.until_done(None, {})
+            except Waiting as waiting:
+                with parking.rest(self._firing.key):
+                    await parking.closed(self._firing.key, waiting.keys)
+                await asyncio.sleep(0)                         # the others get their turn, whatever the doer says next
+
     def _commit_whole(self, finished: Finished | None, payload: Data | Files | Patch | Collection | None,
                             blobs: dict[str, bytes]) -> None:
         versions: list[Version] = []
         if isinstance(payload, Patch):
             files = overlaid(self._files_base(), [payload], patterns=self._attempts.bounds)
-            versions.append(self._version(self._step.makes.artifact, pack(files), blobs))
+            untrusted = joined(self._base_label, finished.untrusted if finished is not None else "")
+            versions.append(self._version(self._step.makes.artifact, pack(files), blobs, untrusted))
         elif finished is not None:
-            versions.append(self._numbered(self._step.makes.artifact, finished.payload))
+            versions.append(self._numbered(self._step.makes.artifact, finished.payload, finished.untrusted))
         versions += self._failure_version(blobs)
         committed = Committed(at=time(), firing=self._firing.key, versions=tuple(versions))
         self._means.bus.post(*([finished] if finished is not None else []), committed, blobs=blobs)
@@ -93,13 +115,10 @@ class _Job:
         place = {item.key: index for index, item in enumerate(items)}
         direct = {item.key: item.after for item in items}
         waiting = {item.key: len(item.after) for item in items}     # how many of its `after` are not done
-        dependents: dict[str, list[str]] = {}
-        for item in items:
-            for key in item.after:
-                dependents.setdefault(key, []).append(item.key)
+        dependents = _dependents(items)
         ready: list[tuple[int, dict[str, str]]] = []           # heap: (place in the list, what it comes after gave)
-        running = 0
-        finished: asyncio.Queue[tuple[Item, Result | None]] = asyncio.Queue()
+        running = parked = 0
+        news: asyncio.Queue[News] = asyncio.Queue()
 
         def free(keys: Iterable[str]) -> None:
             """Takes up items that wait for nothing any more: what stands already is done, the rest may start."""
@@ -118,24 +137,46 @@ class _Job:
             return [dependent for dependent in dependents.get(key, ()) if not waiting[dependent]]
 
         async def one(item: Item, prior: dict[str, str]) -> None:
-            finished.put_nowait((item, await self._publish_item(item, prior)))
+            try:
+                news.put_nowait((item, await self._publish_item(item, prior, progress)))
+            except Waiting as waiting:                         # its place among `parallel` is free meanwhile
+                news.put_nowait((item, waiting))
+                await self._means.parking.closed(self._firing.key, waiting.keys)
+                news.put_nowait((item, prior))
 
         free(item.key for item in items if not item.after)
         async with asyncio.TaskGroup() as group:
-            while ready or running:
+            while ready or running or parked:
                 while ready and (limit is None or running < limit):
                     index, prior = heapq.heappop(ready)
                     running += 1
                     group.create_task(one(items[index], prior), name=f"{self._firing.key}[{items[index].key}]")
-                item, result = await finished.get()
+                item, told = await self._next(news, running)
+                if isinstance(told, dict):
+                    parked -= 1
+                    heapq.heappush(ready, (place[item.key], told))
+                    continue
                 running -= 1
-                progress.ran = True
-                if result is None:
-                    progress.lost[item.key] = self._firing.lost[item.key]
-                else:
-                    progress.results[item.key] = result
+                if isinstance(told, Waiting):
+                    parked += 1
+                    continue
+                self._over(item, told, progress)
                 free(over(item.key))
         self._commit_each(progress)
+
+    async def _next(self, news: asyncio.Queue[News], running: int) -> News:
+        """What is heard next of an item. Where none is under way, the firing rests until then."""
+        if running or not news.empty():
+            return await news.get()
+        with self._means.parking.rest(self._firing.key):
+            return await news.get()
+
+    def _over(self, item: Item, result: Result | None, progress: Progress) -> None:
+        progress.ran = True
+        if result is None:
+            progress.lost[item.key] = self._firing.lost[item.key]
+        else:
+            progress.results[item.key] = result
 
     def _prior(self, item: Item, direct: Mapping[str, tuple[str, ...]], progress: Progress) -> dict[str, str] | None:
         """Key → payload of the items that it comes after; None where one of them failed, and so does this."""
@@ -161,13 +202,14 @@ class _Job:
             progress.reused.add(item.key)
         return True
 
-    async def _publish_item(self, item: Item, prior: dict[str, str]) -> Result | None:
-        found = await self._attempts.until_done(item, prior)
+    async def _publish_item(self, item: Item, prior: dict[str, str], progress: Progress) -> Result | None:
+        heard = joined(*(progress.results[key].untrusted for key in prior))
+        found = await self._attempts.until_done(item, prior, heard)
         if found is None:
             return None
         finished, blobs, _ = found
         self._means.bus.post(finished, blobs=blobs)
-        return Result(finished.payload, finished.digest)
+        return Result(finished.payload, finished.digest, (), finished.untrusted, finished.assumed)
 
     def _commit_each(self, progress: Progress) -> None:
         last = self._means.state.last.get(self._firing.step, {})
@@ -177,7 +219,10 @@ class _Job:
         versions: list[Version] = []
         blobs: dict[str, bytes] = {}
         if progress.ran or dropped or self._base is None:
-            versions.append(self._version(self._step.makes.artifact, pack(self._merged(progress, dropped, last)), blobs))
+            untrusted = joined(self._base_label, self._attempts.label.listed,
+                               *(result.untrusted for result in progress.results.values()))
+            packed = pack(self._merged(progress, dropped, last))
+            versions.append(self._version(self._step.makes.artifact, packed, blobs, untrusted))
         versions += self._failure_version(blobs)
         reused = tuple(item.key for item in progress.items if item.key in progress.reused)
         self._means.bus.post(
@@ -220,12 +265,22 @@ class _Job:
         order = [key for key in (self._firing.items or (None,)) if key in lost]
         items = [{"key": key, "error": lost[key]} for key in order if key is not None]
         value = {"step": self._firing.step, "key": order[0] or "", "error": lost[order[0]], "items": items}
-        return [self._version(self._step.on_fail.artifact, pack(Data(value=value)), blobs)]
+        untrusted = joined(self._attempts.label.listed, *self._firing.doubted.values())
+        return [self._version(self._step.on_fail.artifact, pack(Data(value=value)), blobs, untrusted)]
 
-    def _version(self, artifact: str, packed: bytes, blobs: dict[str, bytes]) -> Version:
+    def _version(self, artifact: str, packed: bytes, blobs: dict[str, bytes], untrusted: str) -> Version:
         name = digest(packed)
         blobs[name] = packed
-        return self._numbered(artifact, name)
+        return self._numbered(artifact, name, untrusted)
 
-    def _numbered(self, artifact: str, payload: str) -> Version:
-        return Version(artifact=artifact, number=self._means.state.version(artifact) + 1, payload=payload)
+    def _numbered(self, artifact: str, payload: str, untrusted: str) -> Version:
+        return Version(artifact=artifact, number=self._means.state.version(artifact) + 1, payload=payload, untrusted=untrusted)
+
+
+def _dependents(items: Iterable[Item]) -> dict[str, list[str]]:
+    """Key → the items whose `after` names it."""
+    found: dict[str, list[str]] = {}
+    for item in items:
+        for key in item.after:
+            found.setdefault(key, []).append(item.key)
+    return found

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from time import time
 from typing import Any
 
-from metaflow_agents.bus import Bus
+from metaflow_agents.bus import Bus, Subscription
 from metaflow_agents.engine.fanout import Fanout
+from metaflow_agents.engine.parking import Lot
 from metaflow_agents.engine.scope import Scopes
 from metaflow_agents.errors import AnswerInvalid, ExpressionError
 from metaflow_agents.journal.state import Firing, RunState
@@ -33,6 +34,8 @@ class Scheduler:
         self._sop, self._graph, self._bus, self._state = program.sop, graph, bus, state
         self._values, self._scopes, self._fanout, self._until = values, scopes, fanout, until
         self._running: dict[str, str] = {}                     # step → its firing, from the decision to the commit
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._parking = fanout.parking
         self._ready: set[str] = set()
         # What a step's readiness hangs on, looked up at every commit: whether it is ready changes with these alone.
         self._triggers = {name: triggers(step) for name, step in graph.steps.items()}
@@ -50,28 +53,46 @@ class Scheduler:
         async with self._bus.handed(Committed) as commits:
             try:
                 async with asyncio.TaskGroup() as group:
+                    lot = Lot(self._parking, group, lambda: self._all_rest(commits), commits.close)
                     for firing in list(self._state.active.values()):
                         self._start(group, firing)
-                    reached = False
-                    touched = set(self._graph.steps)
-                    while True:
-                        if not reached:
-                            self._fire(group, touched)
-                        if not self._running:
-                            break
-                        _, event = await commits.get()
-                        touched = self._touched(event)
-                        if event.firing is not None:
-                            step, _ = parse_firing(event.firing)
-                            self._running.pop(step, None)
-                            reached = reached or step == self._until
+                    reached = await self._until_rest(group, commits, lot)
+                    lot.leave()
+                    for task in self._tasks.values():          # what is left is parked: it is entered again by a resume
+                        task.cancel()
             except BaseExceptionGroup as failures:
                 raise _first(failures) from None
+        if self._running and not reached:
+            return RunEnded(outcome="waiting", reason=self._parking.answers.waiting())
         return self._end(reached)
+
+    async def _until_rest(self, group: asyncio.TaskGroup, commits: Subscription[tuple[int, Committed]], lot: Lot) -> bool:
+        """Fires what may fire after each commit, until nothing runs or all that does is parked. Whether `until` was reached."""
+        reached = False
+        touched = set(self._graph.steps)
+        while True:
+            if not reached:
+                self._fire(group, touched)
+            if not self._running:
+                return reached
+            lot.look()
+            try:
+                _, event = await commits.get()
+            except StopAsyncIteration:
+                return reached
+            touched = self._touched(event)
+            if event.firing is not None:
+                step, _ = parse_firing(event.firing)
+                self._running.pop(step, None)
+                self._tasks.pop(step, None)
+                reached = reached or step == self._until
+
+    def _all_rest(self, commits: Subscription[tuple[int, Committed]]) -> bool:
+        return not commits.queued and self._parking.rest_all(self._running.values())
 
     def _start(self, group: asyncio.TaskGroup, firing: Firing) -> None:
         self._running[firing.step] = firing.key
-        group.create_task(self._fanout.run(firing), name=firing.key)
+        self._tasks[firing.step] = group.create_task(self._fanout.run(firing), name=firing.key)
 
     def _touched(self, event: Committed) -> set[str]:
         """The steps that a commit may have made ready, or no longer ready: its own, and those that read what it made."""

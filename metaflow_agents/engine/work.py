@@ -28,6 +28,11 @@ class Activation:
     `after` items made. `patches` gives the same as files, for the tree that a command runs on. `patterns` are the
     rendered path patterns to which the files made are confined, `bounds` those of the whole artifact; `base` is the
     digest of the artifact's latest version (None: none yet), on which edits apply.
+
+    `untrusted`: what of all that it starts with came from outside the user, in words (`schema/trust.py`), and may not decide
+    about actions; empty: nothing. What the step `trusts` by name is left out of it, and stands in `unlifted`: elsewhere, as
+    in what a role remembers, it is as untrusted as before. `inputs` is the label of all that `run.inputs` holds, for a
+    function that asks for `run`.
     """
 
     key: ActivationKey
@@ -38,22 +43,34 @@ class Activation:
     patterns: tuple[str, ...] = ()
     bounds: tuple[str, ...] = ()
     base: str | None = None
+    untrusted: str = ""
+    unlifted: str = ""
+    inputs: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a doer gave: a payload, the blobs that it names by digest, and what its role remembers of it."""
+    """What a doer gave: a payload, the blobs that it names by digest, and what its role remembers of it.
+
+    `assumed` says in words what was taken for granted, since nobody answered.
+    `untrusted` is the label of the payload in place of the activation's own, where the doer took in more (results of tools)
+    or nothing of it (a person's own words: the empty text). None: the activation's.
+    """
 
     payload: Data | Patch
     blobs: Mapping[str, bytes] = field(default_factory=dict)
     memory: Entry | None = None
+    assumed: tuple[str, ...] = ()
+    untrusted: str | None = None
 
 
 class StepRunner(Protocol):
     """Does the work of one activation. The engine is tested with a plain function behind this port."""
 
     async def work(self, activation: Activation) -> Work:
-        """Does it. Raises RunError where the attempt failed; other MetaflowErrors stop the run."""
+        """Does it. Raises RunError where the attempt failed, Waiting where somebody has to answer first, and then it is asked
+        again for the same; other MetaflowErrors stop the run.
+        """
         ...
 
     def parts(self, activation: Activation) -> dict[str, str]:
@@ -69,6 +86,11 @@ class Taken:
     source: str
     blobs: Mapping[str, bytes]
     memory: Entry | None
+    untrusted: str = ""
+
+
+Recalled = Callable[[Activation], str]
+"""The label of what an activation starts with besides what its step reads: what its role remembers."""
 
 
 class Earlier(Protocol):

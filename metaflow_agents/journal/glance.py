@@ -36,9 +36,10 @@ FROM asked LEFT JOIN answered USING (key, try)
 """                         # reserved and not settled is charged at its worst case, as everywhere
 
 _SECONDS = """
-WITH times(kind, at, before) AS (
-  SELECT kind, json_extract(data, '$.at'), lag(json_extract(data, '$.at')) OVER (ORDER BY seq) FROM events)
-SELECT coalesce(sum(max(at - before, 0.0)), 0.0) FROM times WHERE kind NOT IN ('run_opened', 'resumed')
+WITH times(kind, at, before, rested) AS (
+  SELECT kind, json_extract(data, '$.at'), lag(json_extract(data, '$.at')) OVER (ORDER BY seq),
+         CASE WHEN kind = 'answered' THEN coalesce(json_extract(data, '$.rested'), 0.0) ELSE 0.0 END FROM events)
+SELECT coalesce(sum(max(at - before - rested, 0.0)), 0.0) FROM times WHERE kind NOT IN ('run_opened', 'resumed')
 """
 
 

@@ -8,7 +8,7 @@ so that a long run does not grow it by what was said in it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 from metaflow_agents.schema.event import (
     Answered,
@@ -41,7 +41,7 @@ class Made:
     number: int
     payload: str
     firing: str | None
-    untrusted: str = ""
+    untrusted: str = ""                                           # `schema/trust.py`; empty: nothing of it is from outside
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +68,12 @@ class Firing:
     items: tuple[str, ...] | None
     began: float = 0.0                                            # in seconds of the run's own time
     past: int = 0                                                 # the firings that it descends from, by `RunState.order`
+    questions: int = 0                                            # of it that nobody answered yet
+    since: float = 0.0                                            # in the run's own time: when the first of them was asked
+    waited: float = 0.0                                           # seconds of that time in which one was open
     done: dict[str | None, Result] = field(default_factory=dict)
     lost: dict[str | None, str] = field(default_factory=dict)     # item → error, failed for good
+    doubted: dict[str | None, str] = field(default_factory=dict)  # item → the label of that error's words
     memory: list[Entry] = field(default_factory=list)
     slots: dict[str | None, Slot] = field(default_factory=dict)
     key: str = field(init=False)                                  # `step@round`
@@ -94,12 +98,14 @@ class Slot:
     calls: dict[str, Call] = field(default_factory=dict)
     observed: dict[str, str] = field(default_factory=dict)        # key → digest of what a command or a function gave
     acts: dict[str, Act] = field(default_factory=dict)            # key → a tool call
+    decided: dict[str, Decided] = field(default_factory=dict)     # key of a tool call → what the policy said of it last
 
     def forget(self) -> None:
         """Drops the replies of an attempt that is over: a resume will not ask for them again."""
         self.calls.clear()
         self.observed.clear()
         self.acts.clear()
+        self.decided.clear()
 
 
 @dataclass(slots=True)
@@ -149,6 +155,7 @@ class RunState:
     compiled: str = ""                                             # digest of the program in force
     versions: dict[str, list[Made]] = field(default_factory=dict)
     maker: dict[str, str | None] = field(default_factory=dict)     # artifact → step of its latest version
+    outside: bool = False                                          # whether any version or message is untrusted
     fired: dict[str, int] = field(default_factory=dict)            # step → firings so far
     cursor: dict[str, dict[str, int]] = field(default_factory=dict)
     active: dict[str, Firing] = field(default_factory=dict)        # by firing key, in order of firing
@@ -171,6 +178,8 @@ class RunState:
     sent: list[Sent] = field(default_factory=list)
     questions: dict[str, Asked] = field(default_factory=dict)      # key → a question that nobody answered yet
     answers: dict[str, Answered] = field(default_factory=dict)     # key → the answer
+    put: dict[str, str] = field(default_factory=dict)              # key → digest of the question that was asked last
+    asked: dict[str, int] = field(default_factory=dict)            # key → its number: how many were asked up to it
     chain: str = ""                                                # of the audit: digest of its last record
     records: int = 0                                               # of the audit
     ended: RunEnded | None = None
@@ -181,7 +190,8 @@ class RunState:
     def apply(self, seq: int, event: Event) -> None:
         """Folds one durable event in. Events come in the order of their numbers."""
         if event.kind not in ("run_opened", "resumed") and event.at > self.latest:
-            self.elapsed += event.at - self.latest
+            rested = event.rested if event.kind == "answered" else 0.0
+            self.elapsed += max(event.at - self.latest - rested, 0.0)
         self.seq, self.latest = seq, event.at
         getattr(self, f"_{event.kind}")(event)             # one method for each kind; a kind without one is a bug that shows
 
@@ -199,6 +209,12 @@ class RunState:
         number = len(made) if version is None else version
         return made[number - 1].payload if 0 < number <= len(made) else None
 
+    def untrusted(self, artifact: str, version: int | None = None) -> str:
+        """The label of a version (by default the latest); empty where it is trusted, or where there is none."""
+        made = self.versions.get(artifact, [])
+        number = len(made) if version is None else version
+        return made[number - 1].untrusted if 0 < number <= len(made) else ""
+
     def total(self) -> Spending:
         """Calls, tokens and money of the whole run."""
         return sum(self.spent.values(), Spending())
@@ -214,21 +230,46 @@ class RunState:
 
     def _sent(self, event: Sent) -> None:
         self.sent.append(event)
+        self.outside = self.outside or bool(event.untrusted)
 
     def _observed(self, event: Observed) -> None:
         self._slot(event.key).observed[event.key] = event.payload
 
     def _decided(self, event: Decided) -> None:
+        self._slot(event.key).decided[event.key] = event
         self._record(event.chain)
 
     def _asked(self, event: Asked) -> None:
+        if event.key not in self.questions:
+            self._wait(event.key, 1)
         self.questions[event.key] = event
+        self.answers.pop(event.key, None)                          # it was one to another question
+        self.put[event.key] = event.question
+        self.asked.setdefault(event.key, len(self.asked) + 1)
         self._record(event.chain)
 
     def _answered(self, event: Answered) -> None:
-        self.questions.pop(event.key, None)
+        if self.questions.pop(event.key, None) is not None:
+            self._wait(event.key, -1)
         self.answers[event.key] = event
         self._record(event.chain)
+
+    def _wait(self, key: str, more: int) -> None:
+        """A question of a firing is open, or no longer: as long as one is, its step's clock stands still."""
+        firing = self.active.get(parse_activation(key).firing)
+        if firing is None:
+            return
+        if not firing.questions:
+            firing.since = self.elapsed
+        firing.questions += more
+        if not firing.questions:
+            firing.waited += self.elapsed - firing.since
+
+    def _close(self, activation: str) -> None:
+        """What an activation that is over asked and nobody answered: nobody has to any more."""
+        for key in [key for key in self.questions if key == activation or key.startswith(f"{activation}/")]:
+            del self.questions[key]
+            self._wait(key, -1)
 
     def _record(self, chain: str) -> None:
         self.chain, self.records = chain, self.records + 1
@@ -290,7 +331,8 @@ class RunState:
     def _finished(self, event: Finished) -> None:
         activation = parse_activation(event.activation)
         firing = self.active[activation.firing]
-        firing.done[activation.item] = Result(event.payload, event.digest)
+        firing.done[activation.item] = Result(event.payload, event.digest, (), event.untrusted, event.assumed)
+        self._close(event.activation)
         self.activations += 1
         if event.memory is not None:
             firing.memory.append(event.memory)
@@ -301,10 +343,12 @@ class RunState:
         firing = self.active[activation.firing]
         slot = firing.slot(activation.item)
         slot.forget()
+        self._close(event.activation)
         slot.attempts = activation.attempt + 1
         slot.series = -1 if event.stops else slot.series + 1
         if event.final and not event.stops:
             firing.lost[activation.item] = event.error
+            firing.doubted[activation.item] = event.untrusted
 
     def _slot(self, key: str) -> Slot:
         activation = parse_activation(key)
@@ -316,22 +360,25 @@ class RunState:
         descent = 0 if firing is None else firing.past | 1 << self.order[firing.key]
         for version in event.versions:
             self.descent[version.artifact] = descent
-            self.versions.setdefault(version.artifact, []).append(Made(version.number, version.payload, event.firing))
+            self.versions.setdefault(version.artifact, []).append(
+                Made(version.number, version.payload, event.firing, version.untrusted))
+            self.outside = self.outside or bool(version.untrusted)
             self.maker[version.artifact] = step
         if firing is None:
             return
-        self.busy[firing.step] = self.busy.get(firing.step, 0.0) + self.elapsed - firing.began
+        self.busy[firing.step] = self.busy.get(firing.step, 0.0) + self.elapsed - firing.began - firing.waited
         before = self.last.get(firing.step, {})
         results = {}
         for key, result in firing.done.items():
             if key is not None:
                 old = before.get(key)
                 earlier = () if old is None else (*old.before, old.payload)
-                results[key] = Result(result.payload, result.digest, tuple(dict.fromkeys(earlier)))
+                results[key] = replace(result, before=tuple(dict.fromkeys(earlier)))
         results.update((key, before[key]) for key in event.reused)
         self.last[firing.step] = results
         self.walked[firing.step] = firing.items or ()
         if firing.memory:
+            self.outside = self.outside or any(entry.untrusted for entry in firing.memory)
             order = {key: place for place, key in enumerate(firing.items or ())}
             firing.memory.sort(key=lambda entry: order.get(parse_activation(entry.activation).item or "", 0))
             self.memory[firing.key] = firing.memory

@@ -5,13 +5,14 @@ from __future__ import annotations
 from bisect import insort
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.values import Values
 from metaflow_agents.schema.keys import parse_firing
 from metaflow_agents.schema.model import canonical, fingerprint
 from metaflow_agents.schema.sop import Role
+from metaflow_agents.schema.trust import joined
 
 _BYTES_A_TOKEN = 4                  # of English text and code, on average; the window bounds a prompt, it does not bill it
 
@@ -21,14 +22,20 @@ _LAST = (10**6, 0)                  # the rank of a step that the program has no
 
 Said = tuple[str, str | None]
 """A turn by its digests: asked, answered. Of a watched message: artifact and payload as `name:digest`, None."""
+Labelled = tuple[Said, str]
+"""A turn by its digests, and what of it came from outside the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Something a role was asked, and what it answered; `answered` is None for a message that it watched."""
+    """Something a role was asked, and what it answered; `answered` is None for a message that it watched.
+
+    `untrusted` says what of it came from outside the user, in words; empty: nothing.
+    """
 
     asked: str
     answered: str | None
+    untrusted: str = ""
 
     @property
     def tokens(self) -> int:
@@ -42,7 +49,7 @@ class _Shelf:
 
     firings: list[tuple[tuple[int, int], int, str]] = field(default_factory=list)
     known: set[str] = field(default_factory=set)
-    watched: dict[str, list[Said]] = field(default_factory=dict)         # firing → messages
+    watched: dict[str, list[Labelled]] = field(default_factory=dict)     # firing → messages
     own_seen: int = 0
     watched_seen: dict[str, int] = field(default_factory=dict)           # artifact → versions
 
@@ -67,23 +74,29 @@ class RoleMemory:
         """What stands in the prompts of a firing that is under way: the latest turns that fit into the window, oldest first."""
         return [turn for _, turn in self._window(name, role, firing)]
 
+    def untrusted(self, name: str, role: Role, firing: str) -> str:
+        """The label of what stands in the prompts of a firing that is under way; empty: nothing of it is from outside."""
+        return joined(*(turn.untrusted for _, turn in self._window(name, role, firing)))
+
     def _window(self, name: str, role: Role, firing: str) -> list[tuple[Said, Turn]]:
         # What led to a firing has committed and changes no more, so that it is looked up once for all of its items.
         key = (name, firing)
         if key not in self._recent:
             number, unit = role.memory.window
-            newest = ((said, self._turn(said)) for said in self._backwards(name, role, self._state.active[firing].past))
+            newest = ((said, self._labelled(said, label))
+                      for said, label in self._backwards(name, role, self._state.active[firing].past))
             self._recent[key] = _fitting(newest, number, unit)[::-1]
             if len(self._recent) > _KEPT:
                 self._recent.popitem(last=False)
         return self._recent[key]
 
-    def _backwards(self, name: str, role: Role, past: int) -> Iterator[Said]:
+    def _backwards(self, name: str, role: Role, past: int) -> Iterator[Labelled]:
         """What a role was asked and told in a causal past, newest first."""
         shelf = self._shelf(name, role)
         for _, _, firing in reversed(shelf.firings):
             if past >> self._state.order[firing] & 1:
-                mine = [(entry.asked, entry.answered) for entry in self._state.memory.get(firing, ()) if entry.role == name]
+                mine: list[Labelled] = [((entry.asked, entry.answered), entry.untrusted)
+                                        for entry in self._state.memory.get(firing, ()) if entry.role == name]
                 yield from reversed(mine or shelf.watched.get(firing, []))
 
     def _shelf(self, name: str, role: Role) -> _Shelf:
@@ -95,7 +108,8 @@ class RoleMemory:
             versions = self._state.versions.get(artifact, [])
             for made in versions[shelf.watched_seen.get(artifact, 0):]:
                 if made.firing is not None:
-                    shelf.watched.setdefault(made.firing, []).append((f"{artifact}:{made.payload}", None))
+                    shelf.watched.setdefault(made.firing, []).append(
+                        ((f"{artifact}:{made.payload}", None), made.untrusted))
                     fresh.append(made.firing)
             shelf.watched_seen[artifact] = len(versions)
         for firing in fresh:
@@ -104,6 +118,10 @@ class RoleMemory:
                 step, round_ = parse_firing(firing)
                 insort(shelf.firings, (self._rank.get(step, _LAST), round_, firing))
         return shelf
+
+    def _labelled(self, said: Said, untrusted: str) -> Turn:
+        turn = self._turn(said)
+        return replace(turn, untrusted=untrusted) if untrusted else turn
 
     def _turn(self, said: Said) -> Turn:
         if said not in self._texts:

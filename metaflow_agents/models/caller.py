@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from time import time
@@ -16,7 +16,8 @@ from metaflow_agents.models.budget import Budgets, Reservation
 from metaflow_agents.models.faults import CallFailed
 from metaflow_agents.models.limits import Admission, Limiters
 from metaflow_agents.models.patience import Patience
-from metaflow_agents.models.port import Model, ModelRequest, Reply, Traits, answering, traits, worst_tokens
+from metaflow_agents.models.port import Model, ModelRequest, Reply, ToolCall, Traits, answering, traits, worst_tokens
+from metaflow_agents.models.text_form import called, forms, in_text
 from metaflow_agents.schema.event import Reserved, Settled
 from metaflow_agents.schema.keys import parse_activation
 from metaflow_agents.schema.model import canonical, digest
@@ -55,22 +56,24 @@ class Caller:
         """What the journal has for this call, if it has it."""
         if recorded is None:
             return None
+        same = any(recorded.digest == form.digest for form in forms(request))       # whoever answered took it in one of them
         if recorded.reply is not None:
-            if recorded.digest == request.digest:
-                return Reply(**json.loads(self._journal.blob(recorded.reply)))
+            if same:
+                return Reply.read(json.loads(self._journal.blob(recorded.reply)))
             if not self._reask:
                 raise PromptChanged(f"{request.key}: this prompt changed since it was answered; `--reask` asks (and pays) again")
-        if recorded.failure is not None and recorded.digest == request.digest:
+        if recorded.failure is not None and same:
             raise AttemptFailed(recorded.failure)       # the run died before it could say that the attempt failed
         return None
 
     async def _tried(self, model: Model, request: ModelRequest, number: int, *, last: bool) -> Reply | CallFailed:
         """One try over the wire: a reply, or the fault after which another try may help."""
         its = traits(model)
-        tokens_in, tokens_out = worst_tokens(model, request)
+        sent = request if its.native_tools else in_text(request)
+        tokens_in, tokens_out = worst_tokens(model, sent)
         worst = tokens_in + tokens_out
         cost = 0 if its.tariff is None else its.tariff.worst(tokens_in, tokens_out)
-        stored = request.stored()
+        stored = sent.stored()
         name = digest(stored)
         async with self._budgets.reserve(request.role, request.step, worst, cost=cost) as reservation, AsyncExitStack() as way:
             try:
@@ -79,11 +82,11 @@ class Caller:
                 reservation.settle(0, calls=0)          # it never went out
                 raise
             await self._bus.publish(
-                Reserved(at=time(), key=request.key, role=request.role, try_=number, digest=request.digest, request=name,
+                Reserved(at=time(), key=request.key, role=request.role, try_=number, digest=sent.digest, request=name,
                          model=model.name, tokens=worst, cost=cost, unpriced=its.unpriced), blobs={name: stored})
             one = _Try(self, model, its, request, number, worst, cost, reservation, admission)
             try:
-                reply = await model.ask(request)
+                reply = await model.ask(sent)
             except CallFailed as failure:
                 if failure.after is not None and failure.after > self._patience.asked:
                     failure = CallFailed(f"{failure.told}; that is longer than a run waits: `sop resume` later", then="stop",
@@ -96,6 +99,8 @@ class Caller:
                 told = f"the model {model.name} raised {raised(error)}"
                 await one.lost(told)
                 raise AttemptFailed(told) from error
+            if sent is not request and isinstance(reply, Reply):
+                reply = called(reply, request)
             return await one.settled(reply)         # which tells by itself what is wrong with a reply
 
 
@@ -116,7 +121,7 @@ class _Try:
     async def settled(self, reply: Reply) -> Reply:
         """The reply, in the journal. Raises AttemptFailed for one that is not what the port says."""
         try:
-            stored = _stored(self.model, reply)
+            stored = _stored(self.model, reply, self.request)
         except AttemptFailed as error:
             await self.lost(str(error))
             raise
@@ -174,17 +179,35 @@ class _Try:
         self.admission.settle(tokens)
 
 
-def _stored(model: Model, reply: Reply) -> bytes:
+def _stored(model: Model, reply: Reply, request: ModelRequest) -> bytes:
     """A reply as the journal keeps it. Raises AttemptFailed for one that is not what the port says."""
     if not isinstance(reply, Reply):
         raise AttemptFailed(f"the model {model.name} gave {type(reply).__name__}, and no Reply")
     counts = {"tokens_in": reply.tokens_in, "tokens_out": reply.tokens_out, "tokens_cached": reply.tokens_cached}
     if not isinstance(reply.text, str | None) or not all(type(count) is int and count >= 0 for count in counts.values()):
         raise AttemptFailed(f"the model {model.name} gave a Reply whose `text` is no text, or whose tokens are no counts")
+    if reply.calls and (fault := _fault_of_calls(reply, request)):
+        raise AttemptFailed(f"the model {model.name} {fault}")
     told = {name: value for name, value in (("tokens_cached", reply.tokens_cached), ("estimated", reply.estimated),
                                             ("cut", reply.cut)) if value}
     try:
+        calls = {"calls": [call.told() for call in reply.calls]} if reply.calls else {}
         return canonical({"text": reply.text, "value": reply.value, "tokens_in": reply.tokens_in,
-                          "tokens_out": reply.tokens_out, **told})
+                          "tokens_out": reply.tokens_out, **told, **calls})
     except (TypeError, ValueError, RecursionError) as error:
         raise AttemptFailed(f"the model {model.name} gave what is not JSON: {error}") from error
+
+
+def _fault_of_calls(reply: Reply, request: ModelRequest) -> str:
+    """What is wrong with the calls of a reply; "" where nothing is."""
+    if not request.tools:
+        return "called a tool, and it was offered none"
+    if reply.text is None or reply.value is not None:
+        return "gave tool calls beside a value: a reply with calls has a text, which may be empty, and no value"
+    if not all(isinstance(call, ToolCall) and isinstance(call.id, str) and isinstance(call.name, str)
+               and isinstance(call.arguments, Mapping | str) for call in reply.calls):
+        return "gave tool calls that are no ToolCall(id, name, arguments)"
+    ids = [call.id for call in reply.calls]
+    if all(ids) and len(set(ids)) == len(ids):
+        return ""
+    return f"gave tool calls whose ids do not tell them apart: {', '.join(map(repr, ids))}"

@@ -11,14 +11,16 @@ import re
 import signal
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from metaflow_agents.errors import AttemptFailed, UsageError
 from metaflow_agents.models.faults import CallFailed
-from metaflow_agents.models.port import Model, ModelRequest, Reply, estimated
+from metaflow_agents.models.port import Model, ModelRequest, Reply, Traits, estimated
+from metaflow_agents.terminal import Terminal, standard_input
 
 END = "."                                # on a line of its own: the answer is over, as in mail(1)
 LONGEST_LINE = 4095                      # bytes: what comes after, a terminal drops without a word (tty_ioctl(4), N_TTY)
@@ -45,20 +47,18 @@ class TerminalModel:
 
     name = "manual"
     at_terminal = True
+    traits = Traits(native_tools=False)     # a person calls a tool in the text form
 
     def __init__(self, read: int | None = None, write: Callable[[str], object] | None = None) -> None:
-        self._read = sys.stdin.fileno() if read is None else read
+        self._terminal = standard_input(sys.stdin.fileno()) if read is None else Terminal(read)
         self._write = self._stderr if write is None else write
-        self._turn: asyncio.Lock | None = None
         self._waiting = 0
-        self._rest = b""                # what was pasted behind the end of an answer belongs to the next one
 
     async def ask(self, request: ModelRequest) -> Reply:
         """The answer as it was typed. Waits until those before it are answered."""
-        self._turn = self._turn or asyncio.Lock()
         self._waiting += 1
         try:
-            async with self._turn:
+            async with self._terminal.turn:
                 return estimated(request, Reply(text=await self._answer(request), estimated=True))
         finally:
             self._waiting -= 1
@@ -89,29 +89,11 @@ class TerminalModel:
         lines: list[str] = []
         cut = False
         while True:
-            line = await self._line()
+            line = await self._terminal.line()
             if line.rstrip(b"\r\n") == END.encode() or not line:
                 return lines, cut
             cut = cut or len(line) > LONGEST_LINE
             lines.append(line.decode("utf-8", "replace").replace("\r\n", "\n"))
-
-    async def _line(self) -> bytes:
-        """One line as it comes; empty at Ctrl-D. It waits for the terminal and not in a thread, so that it can be stopped."""
-        loop = asyncio.get_running_loop()
-        while b"\n" not in self._rest:
-            ready = loop.create_future()
-            loop.add_reader(self._read, _once(ready))
-            try:
-                await ready
-            finally:
-                loop.remove_reader(self._read)
-            data = os.read(self._read, 65536)
-            if not data:
-                line, self._rest = self._rest, b""
-                return line
-            self._rest += data
-        line, _, self._rest = self._rest.partition(b"\n")
-        return line + b"\n"
 
     @staticmethod
     def _stderr(text: str) -> None:
@@ -125,19 +107,14 @@ def _shown(text: str) -> str:
         letter if letter.isprintable() or letter in "\n\t" else "�" for letter in text)
 
 
-def _once(ready: asyncio.Future[None]) -> Callable[[], None]:
-    def tell() -> None:
-        if not ready.done():
-            ready.set_result(None)
-    return tell
-
-
 class FolderModel:
     """Writes each prompt as `FOLDER/KEY.prompt.md` and waits for `FOLDER/KEY.answer.md`; several at once.
 
     An answer is taken when it is not empty, stands as it stood at the look before, and (where the system can tell) no
     process has it open for writing. One that lies there already, to exactly this prompt, is taken.
     """
+
+    traits = Traits(native_tools=False)
 
     def __init__(self, name: str, folder: Path, poll: float = POLL) -> None:
         self._name, self._folder, self._poll = name, folder, poll
@@ -245,15 +222,25 @@ It is read once it has that name, is not empty and nobody writes to it any more.
 
 
 def conversation(request: ModelRequest) -> str:
-    """What a language model would be sent, for people: messages under their roles, then the schema of the answer."""
+    """What a language model would be sent, for people: messages under their roles, its tools, then the schema of the answer."""
     count = len(request.messages)
-    parts = [f"----- message {number} of {count}: {message['role']} -----\n\n{message['content'].rstrip()}\n"
+    parts = [f"----- message {number} of {count}: {message['role']} -----\n\n{_told(message).rstrip()}\n"
              for number, message in enumerate(request.messages, 1)]
+    for tool in request.tools:
+        takes = json.dumps(tool.get("parameters") or {}, ensure_ascii=False)
+        told = tool.get("description") or ""
+        parts.append(f"----- tool: {tool['name']} -----\n\n{told}\nIts arguments, as JSON Schema: {takes}\n")
     if request.schema is not None and request.schema != {"type": "string"}:
         schema = json.dumps(request.schema, ensure_ascii=False, indent=2)
         if not any(schema in message["content"] for message in request.messages):       # mostly the last one ends with it
             parts.append(f"----- the answer is one JSON value that fits this JSON Schema -----\n\n{schema}\n")
     return "\n".join(parts)
+
+
+def _told(message: Mapping[str, Any]) -> str:
+    """A message with the calls in it."""
+    calls = [json.dumps(call, ensure_ascii=False) for call in message.get("calls", ())]
+    return "\n".join(part for part in (message["content"], *calls) if part)
 
 
 def _written(path: Path, text: str) -> None:

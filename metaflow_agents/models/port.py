@@ -20,13 +20,15 @@ class Traits:
     """What a model is besides its name.
 
     `endpoint`: the base URL that its limits hold for; None where it needs none. `max_tokens` bounds an answer.
-    `parameters` go with every request (`temperature`). `tariff`: what it costs; None where nobody knows.
+    `parameters` go with every request (`temperature`). `tariff`: what it costs; None where nobody knows. `native_tools`:
+    it takes tools and gives tool calls itself; who does not is asked in the text form (`models/text_form.py`).
     """
 
     endpoint: str | None = None
     max_tokens: int = MAX_TOKENS
     parameters: Mapping[str, Any] = field(default_factory=dict)
     tariff: Tariff | None = None
+    native_tools: bool = True
 
     @property
     def unpriced(self) -> bool:
@@ -34,12 +36,39 @@ class Traits:
         return self.endpoint is not None and self.tariff is None
 
 
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call of a tool that a model asks for.
+
+    `id` tells it from the other calls of its conversation. `name` is as the request spelt it; one that was not offered is
+    as the model wrote it, and "" where it wrote none. `arguments`: a JSON object, or where what came is none, its text.
+    `extra`: what the endpoint wants back with the call, as it stands (a signature of hidden reasoning).
+    """
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any] | str
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def told(self) -> dict[str, Any]:
+        """As JSON: in messages, in the journal and in recordings."""
+        given = self.arguments
+        extra = {"extra": dict(self.extra)} if self.extra else {}
+        return {"id": self.id, "name": self.name, "arguments": given if isinstance(given, str) else dict(given), **extra}
+
+    def answered(self, content: str) -> dict[str, Any]:
+        """The message that tells the call's result."""
+        return {"role": "tool", "id": self.id, "name": self.name, "content": content}
+
+
 @dataclass(frozen=True, kw_only=True)       # no slots: what is computed of a request is kept in it
 class ModelRequest:
     """What one model call sends. It is not changed once it is made, its messages and schema neither.
 
     `key` is the call's identity in the journal (`write@1~0/turn.0`), `role` and `step` who asks for what.
-    `messages`: chat messages, each `{"role": "system" | "user" | "assistant", "content": text}`.
+    `messages`: chat messages, each `{"role": "system" | "user" | "assistant", "content": text}`; one of the assistant that
+    calls tools has `"calls": [{"id", "name", "arguments"}]` too, and each result is `{"role": "tool", "id", "name", "content"}`.
+    `tools` that it may call, each `{"name", "description", "parameters": JSON Schema of the arguments}`.
     `schema`: the JSON Schema that the answer must fit, or None for text and files. `patterns`: the path patterns to which
     the files asked for are confined; empty where no files are asked for. `max_tokens` bounds the answer, `parameters` are
     the model's. `watch`, which is no part of what is asked, is given each piece of text as it comes, where somebody looks.
@@ -48,7 +77,7 @@ class ModelRequest:
     key: str
     role: str
     step: str
-    messages: tuple[Mapping[str, str], ...]
+    messages: tuple[Mapping[str, Any], ...]
     model: str
     schema: Mapping[str, Any] | None = None
     patterns: tuple[str, ...] = ()
@@ -98,6 +127,8 @@ class ModelRequest:
 class Reply:
     """What came back: text, or a JSON value in `value` where the model gives typed answers; and what it cost.
 
+    One with `calls` asks for tools: it has a text, which may be empty, and no value. Its last call is the one that was cut
+    where it is `cut`, and then `arguments` is the text that came.
     A `python:` function may leave both counts at 0: they are then estimated. `tokens_cached` are those of `tokens_in` that
     the endpoint had cached; `estimated`: it told no counts. `cut`: the answer ended at its longest length, not of itself.
     """
@@ -109,6 +140,20 @@ class Reply:
     tokens_cached: int = 0
     estimated: bool = False
     cut: bool = False
+    calls: tuple[ToolCall, ...] = ()
+
+    @classmethod
+    def read(cls, told: Mapping[str, Any]) -> Reply:
+        """A reply from the JSON of a journal or a recording. Raises TypeError for what is none."""
+        if "calls" not in told:
+            return cls(**told)
+        return cls(**{**told, "calls": tuple(ToolCall(**call) for call in told["calls"])})
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """The reply as a message of the conversation that goes on from it."""
+        calls = {"calls": [call.told() for call in self.calls]} if self.calls else {}
+        return {"role": "assistant", "content": self.said, **calls}
 
     @property
     def said(self) -> str:
@@ -153,6 +198,7 @@ def identity(model: Model) -> str:
 def estimated(request: ModelRequest, reply: Reply) -> Reply:
     """A reply with its tokens estimated as bytes / 4, of a model that counts none."""
     sent, said = request.worst_tokens - request.max_tokens, len(reply.said.encode())
+    said += len(canonical(reply.message["calls"])) if reply.calls else 0
     return replace(reply, tokens_in=-(-sent // _BYTES_PER_TOKEN), tokens_out=-(-said // _BYTES_PER_TOKEN))
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import importlib
 import importlib.util
-import inspect
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
@@ -18,10 +17,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from metaflow_agents.errors import AttemptFailed, UsageError, did_you_mean, raised
-from metaflow_agents.models.port import ModelRequest, Reply, estimated
+from metaflow_agents.errors import AttemptFailed, UsageError, did_you_mean
+from metaflow_agents.models.calls import arguments_of, numbered
+from metaflow_agents.models.port import ModelRequest, Reply, ToolCall, estimated
 from metaflow_agents.schema.model import canonical
-from metaflow_agents.threads import Threads
+from metaflow_agents.threads import Threads, called
 
 THREADS = 64
 _IMPORTING = threading.RLock()      # `sys.path` and `sys.modules` belong to the whole process
@@ -31,8 +31,10 @@ class PythonModel:
     """A function as a model.
 
     It is given the `ModelRequest` and returns text, a value of the schema (dict, list, number or boolean, or a
-    pydantic model), or a `Reply`. A function that is not async runs in a thread, 64 at once; when its call is
-    cancelled the await ends after the thread has. Tokens are estimated as bytes / 4 unless a `Reply` tells them.
+    pydantic model), tool calls, or a `Reply`. Tool calls are a `ToolCall`, a list of them and of texts, or, where the request
+    has tools, `{"calls": [{"name": …, "arguments": {…}}], "text": …}`; an id that is left empty is made. A function that is not
+    async runs in a thread, 64 at once; when its call is cancelled the await ends after the thread has. Tokens are estimated as
+    bytes / 4 unless a `Reply` tells them.
     """
 
     def __init__(self, name: str, function: Callable[[ModelRequest], Any]) -> None:
@@ -46,14 +48,17 @@ class PythonModel:
 
     async def ask(self, request: ModelRequest) -> Reply:
         """The function's answer. What the function raises goes on; AttemptFailed for an answer of another type."""
-        reply = self._reply(await called(f"the model {self._name}", self._threads, self._function, request))
+        reply = self._reply(await called(f"the model {self._name}", self._threads, self._function, request), request)
         return reply if reply.tokens else estimated(request, reply)
 
-    def _reply(self, answer: Any) -> Reply:
+    def _reply(self, answer: Any, request: ModelRequest) -> Reply:
         if isinstance(answer, Reply):
             if answer.text is None and answer.value is None:
                 raise AttemptFailed(f"the model `{self._name}` returned a Reply with neither text nor value")
-            return answer
+            return replace(answer, calls=numbered(answer.calls, request.messages)) if answer.calls else answer
+        calling = _calling(answer, request)
+        if calling is not None:
+            return self._calls(*calling, request)
         if isinstance(answer, str):
             return Reply(text=answer)
         if isinstance(answer, BaseModel):
@@ -65,36 +70,36 @@ class PythonModel:
                 raise AttemptFailed(f"the model `{self._name}` returned what is not JSON: {error}") from error
             return Reply(value=answer)
         raise AttemptFailed(f"the model `{self._name}` returned {type(answer).__name__}: return text, a JSON value, "
-                       "a pydantic model, or a Reply")
+                       "a pydantic model, tool calls, or a Reply")
+
+    def _calls(self, text: str, calls: Sequence[Any], request: ModelRequest) -> Reply:
+        """The reply that calls tools. Raises AttemptFailed for what is no call."""
+        found: list[ToolCall] = []
+        for call in calls:
+            if isinstance(call, Mapping) and isinstance(call.get("name"), str) and set(call) <= {"id", "name", "arguments"}:
+                call = ToolCall(call.get("id", ""), call["name"], call.get("arguments", {}))
+            if not isinstance(call, ToolCall) or not isinstance(call.id, str) or not isinstance(call.arguments, Mapping | str):
+                raise AttemptFailed(f"the model `{self._name}` returned a call that is none: {call!r:.200}; write ToolCall(id, "
+                                    'name, arguments), or {"name": …, "arguments": {…}}')
+            found.append(replace(call, arguments=arguments_of(call.arguments) if call.arguments != "" else ""))
+        return Reply(text=text, calls=numbered(found, request.messages))
 
 
-def is_async(function: Callable[..., Any]) -> bool:
-    """Whether calling it gives a coroutine: an async function, or an object whose `__call__` is one."""
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+def _calling(answer: Any, request: ModelRequest) -> tuple[str, Sequence[Any]] | None:
+    """The text and the calls of an answer that calls tools; None for one that does not.
 
-
-async def called(what: str, threads: Threads, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
-    """What somebody else's function gives, async or not; one that is not runs in a thread.
-
-    What it raises goes on, but for what would end more than this one call: `sys.exit()`, a StopIteration (which no future
-    can carry), a cancellation that nobody asked for. These come as AttemptFailed, told with `what`.
+    A mapping does so only where tools were offered, and where the schema asks for no `calls` itself.
     """
-    def contained() -> Any:
-        try:
-            return function(*arguments, **named)
-        except StopIteration as error:
-            raise AttemptFailed(f"{what} raised {raised(error)}") from error
-
-    try:
-        given = await (function(*arguments, **named) if is_async(function) else threads.run(contained))
-        return await given if inspect.isawaitable(given) else given         # a plain function that hands out a coroutine
-    except SystemExit as error:
-        raise AttemptFailed(f"{what} raised {raised(error)}") from error
-    except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
-            raise
-        raise AttemptFailed(f"{what} raised {raised(error)}, though nobody cancelled it") from error
+    if isinstance(answer, ToolCall):
+        return "", [answer]
+    if isinstance(answer, list | tuple) and any(isinstance(part, ToolCall) for part in answer):
+        texts = [part for part in answer if isinstance(part, str)]
+        return "\n\n".join(texts), [part for part in answer if not isinstance(part, str)]
+    asked = (request.schema or {}).get("properties", {})
+    if isinstance(answer, dict) and request.tools and "calls" not in asked and isinstance(answer.get("calls"), list) \
+            and set(answer) <= {"calls", "text"} and answer["calls"]:
+        return str(answer.get("text") or ""), answer["calls"]
+    return None
 
 
 def load_function(spec: str, folders: Sequence[Path]) -> Callable[..., Any]:

@@ -106,7 +106,7 @@ def _settle(journal: RawJournal, event: Mapping[str, Any], found: dict[tuple[str
     at = event["key"], event.get("try", 0)
     call = found[at]
     if event.get("reply"):
-        reply = Reply(**json.loads(journal.blob(event["reply"])))
+        reply = Reply.read(json.loads(journal.blob(event["reply"])))
         found[at] = Recorded(call.key, call.prompt, call.model, call.asked, reply, max_tokens=call.max_tokens)
     elif not event.get("again") and not event.get("stops"):
         tried = f" (after {at[1] + 1} tries)" if at[1] else ""              # as the attempt was told of it
@@ -204,7 +204,8 @@ def _plain(reply: Reply) -> dict[str, Any]:
     said = {"value": reply.value} if reply.text is None else {"text": reply.text}
     counts = {"tokens_in": reply.tokens_in, "tokens_out": reply.tokens_out, "tokens_cached": reply.tokens_cached}
     marks = {"estimated": reply.estimated, "cut": reply.cut}
-    return {**said, **{name: told for name, told in {**counts, **marks}.items() if told}}
+    calls = [call.told() for call in reply.calls]
+    return {**said, **{name: told for name, told in {**counts, **marks, "calls": calls}.items() if told}}
 
 
 def _parsed(path: Path) -> Recording:
@@ -231,6 +232,6 @@ def _call(line: Mapping[str, Any]) -> Recorded:
     asked = _asked(line)
     if _fingerprint(asked) != line["prompt"]:
         raise ValueError(f"the prompt of {line['key']} is not the one that was answered")
-    reply = Reply(**line["reply"]) if "reply" in line else None
+    reply = Reply.read(line["reply"]) if "reply" in line else None
     bound = line.get("max_tokens", MAX_TOKENS)
     return Recorded(line["key"], line["prompt"], line["model"], asked, reply, line.get("failed"), bound)

@@ -16,6 +16,7 @@ from metaflow_agents.journal.places import WORKSPACE, journal_path, run_names
 from metaflow_agents.models.faults import CallFailed
 from metaflow_agents.models.port import Model, ModelRequest, Reply, Traits, traits
 from metaflow_agents.models.recording import ENDING, Recorded, Recording, read_recording
+from metaflow_agents.models.text_form import forms, in_text
 
 _MOST_LINES, _WIDEST = 16, 160           # of a difference that is told
 
@@ -62,32 +63,38 @@ class ReplayModel:
 
     def knows(self, request: ModelRequest) -> bool:
         """Whether exactly this prompt was recorded for this call."""
-        return request.prompt in self._recording.calls.get(request.key, {})
+        return self._recorded(request) is not None
+
+    def _recorded(self, request: ModelRequest) -> Recorded | None:
+        """The call as it was recorded; a model without tool calls of its own was asked in the text form."""
+        calls = self._recording.calls.get(request.key, {})
+        return next((calls[form.prompt] for form in forms(request) if form.prompt in calls), None) if calls else None
 
     def worst(self, request: ModelRequest) -> tuple[int, int]:
         """Tokens in and out that the call can cost at most."""
         sent, bound = request.worst_tokens - request.max_tokens, request.max_tokens
-        call = self._recording.calls.get(request.key, {}).get(request.prompt)
+        call = self._recorded(request)
         if call is None or call.reply is None:
             return sent, bound
         return max(sent, call.reply.tokens_in), max(call.max_tokens, call.reply.tokens_out)
 
     async def ask(self, request: ModelRequest) -> Reply:
         """The recorded reply. Raises AttemptFailed where the recorded call failed, CallFailed where it is not recorded."""
-        calls = self._recording.calls.get(request.key, {})
-        call = calls.get(request.prompt)
+        call = self._recorded(request)
         if call is None:
-            raise CallFailed(self._unknown(request, calls), then="stop", charged=0, refused=True)
+            raise CallFailed(self._unknown(request), then="stop", charged=0, refused=True)
         if call.reply is None:
             raise AttemptFailed(call.failed or "it failed when it was recorded")
         return call.reply
 
-    def _unknown(self, request: ModelRequest, calls: Mapping[str, Recorded]) -> str:
+    def _unknown(self, request: ModelRequest) -> str:
+        calls = self._recording.calls.get(request.key, {})
         mend = f"`--model {self._name},MODEL` asks MODEL for what is not recorded"
         if not calls:
             return (f"not recorded: {request.key} is no call of {self._recording.name}"
                     f"{self._nearest(request)}; {mend}")
-        changed = "\n".join(difference(list(calls.values())[-1].asked, request))
+        before = list(calls.values())[-1].asked
+        changed = "\n".join(difference(before, request if before.get("tools") else in_text(request)))
         return (f"stale: this prompt changed: {request.key} was recorded in {self._recording.name} with another one; {mend}, or "
                 f"record it anew (`sop export RUN --recording FILE`). What changed:\n{changed}")
 
@@ -156,6 +163,8 @@ def _lines(asked: Mapping[str, Any]) -> Iterator[str]:
     for message in asked["messages"]:
         yield f"[{message['role']}]"
         yield from message["content"].splitlines()
+        for call in message.get("calls", ()):
+            yield json.dumps(call, ensure_ascii=False, sort_keys=True)
     for name in ("schema", "tools"):
         if asked.get(name):
             yield f"[{name}]"

@@ -154,7 +154,7 @@ def die_with_parent() -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """See the module. Exits with 2 on a wrong use."""
+    """See the module. Exits with 1 and a line on how it is used where that is wrong."""
     if len(arguments) not in (2, 3) or not all(each.isdigit() for each in arguments[1:]):
         sys.exit("usage: python bridge.py SOCKET PORT [READY_FD]")
     die_with_parent()

@@ -89,7 +89,7 @@ async def exchanged(
             yield response
     except (aiohttp.ClientError, OSError, ssl.SSLError) as error:
         # Without its cause: what the transport raises holds the request, and so the key.
-        raise FetchFailed(mask.over_text(_told(error, place))) from None
+        raise FetchFailed(mask.over_text(_told(error, place))[:500]) from None
 
 
 class _Resolver:
@@ -117,7 +117,7 @@ def _family(address: str) -> int:
 def _told(error: Exception, place: Place) -> str:
     import aiohttp
 
-    said = " ".join(str(error).split())[:300]
+    said = " ".join(str(error).split())
     if isinstance(error, aiohttp.ClientConnectorCertificateError | ssl.SSLCertVerificationError):
         return f"the certificate of {place.origin} is not trusted: {said}"
     if isinstance(error, aiohttp.ClientSSLError | ssl.SSLError):
@@ -129,5 +129,5 @@ def _told(error: Exception, place: Place) -> str:
     if isinstance(error, aiohttp.ClientPayloadError):
         return f"{place.origin} closed the connection in the middle of its answer"
     if isinstance(error, aiohttp.ClientResponseError):
-        return f"{place.origin} answered with what can't be taken as HTTP: {' '.join(error.message.split())[:300]}"
+        return f"{place.origin} answered with what can't be taken as HTTP: {error.message.partition(':')[0]}"
     return f"the connection to {place.origin} broke: {said}"

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from metaflow_agents.schema.model import Value
+from metaflow_agents.schema.model import Value, canonical, digest
 from metaflow_agents.schema.sop import Effect
 
 
@@ -21,6 +21,7 @@ class Question(Value):
     role: str = Field("", description="the role that asks or acts; empty for a step's own question")
     step: str = ""
     choices: tuple[str, ...] = ()
+    answer_schema: dict[str, Any] | None = Field(None, description="of text: what the answer has to fit; None: any text will do")
     tool: str = Field("", description="of an action: the tool")
     action: str = Field("", description="of an action: as rules spell it")
     arguments: dict[str, Any] = Field(default_factory=dict, description="of an action: what the tool would be called with")
@@ -29,6 +30,16 @@ class Question(Value):
     untrusted: str = Field("", description="what whoever asks has read from outside the user; empty: nothing")
     assumption: str = Field("", description="what the role will go on with where nobody answers (`on_no_answer: assume`)")
     on_no_answer: Literal["wait", "assume", "fail"] = "wait"
+
+    @property
+    def packed(self) -> bytes:
+        """As the journal stores it."""
+        return _packed(self)
+
+    @property
+    def digest(self) -> str:
+        """What tells whether an answer was given to this question, or to another one under its key."""
+        return digest(self.packed)
 
 
 class Answer(Value):
@@ -40,3 +51,12 @@ class Answer(Value):
         "once", description="of an allowed action: this one; every equal one in this run; all that the asking rule covers")
     arguments: dict[str, Any] | None = Field(None, description="of an action: what the tool is called with instead")
     assumed: bool = Field(False, description="nobody answered: it is an assumption")
+
+    @property
+    def packed(self) -> bytes:
+        """As the journal stores it."""
+        return _packed(self)
+
+
+def _packed(value: Value) -> bytes:
+    return canonical(value.model_dump(mode="json", exclude_defaults=True))

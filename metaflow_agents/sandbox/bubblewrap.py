@@ -4,8 +4,10 @@ Inside there is no network but an own loopback, no process but the command's, no
 the disk: the system's programs and libraries and this Python, read-only, and the copy. Everything has the same place on
 every machine, so that what a command prints is the same too.
 
-An ordinary user's bubblewrap does it all in a user namespace. Root's lays out the same with its own rights, since the Python
-of root may lie where nobody else may walk; then it becomes a user without any, and only that one gets a user namespace.
+It is done in two stages. The first bubblewrap lays everything out, for an ordinary user in a user namespace; for root with
+root's own rights, since the Python of root may lie where nobody else may walk, and then it becomes a user without any. The second
+one, inside, has a user namespace of its own and the filter of system calls. So the first process inside, which ends
+everything when we are gone, belongs to another user namespace: the command can't look into it, nor change it.
 """
 
 from __future__ import annotations
@@ -15,13 +17,15 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 from metaflow_agents.errors import RunError
-from metaflow_agents.sandbox.carrier import SAME_EVERYWHERE, Carrier
+from metaflow_agents.sandbox import bridging, seccomp
+from metaflow_agents.sandbox.carrier import SAME_EVERYWHERE, Carrier, Order
+from metaflow_agents.sandbox.cgroup import group_parent
 from metaflow_agents.sandbox.confined import MEND, Confined, gated
 from metaflow_agents.sandbox.copies import Copy
 from metaflow_agents.sandbox.interpreter import interpreter_places, user_base
@@ -31,6 +35,7 @@ from metaflow_agents.sandbox.shown import Shown
 
 INSIDE = "/sop"
 """Where the copy lies inside: its files in `/sop/work`."""
+_PROXY, _BRIDGE = f"{INSIDE}/proxy", f"{INSIDE}/bridge.py"
 OUTSIDER = 65533
 """As root: the user and group id of commands. No account and no service has it, unlike that of `nobody`."""
 
@@ -63,34 +68,47 @@ class Bubblewrap(Carrier):
         self.program, self.limits = program, limits or Limits()
         self._environment = {"TERM": environment["TERM"]} if "TERM" in environment else {}
         self.owner = OUTSIDER if os.geteuid() == 0 else None
+        self.room = 2 * self.limits.memory
+        self._filter = seccomp.program()
 
-    def group(self, copy: Copy, argv: Sequence[str], timeout: float | None) -> ProcessGroup:
+    def group(self, copy: Copy, order: Order) -> ProcessGroup:
         """A process inside, on the copy."""
-        seconds = self.limits.seconds if timeout is None else timeout
-        known = features(self.program)
-        own = [*_USER, *(["--disable-userns"] if "--disable-userns" in known else [])]
-        if self.owner is None:
-            begin = [self.program, *own, *_APART, *self._laid_out(copy, known), "--"]
-        else:
-            begin = [self.program, *_APART, *_SWITCH, *self._laid_out(copy, known), "--", _setpriv(), *_SWITCHED, "--",
-                     self.program, *own, "--cap-drop", "ALL", "--dev-bind", "/", "/", "--chdir", f"{INSIDE}/work", "--"]
-        return Confined((*begin, *gated(argv, self.limits.in_shell(timeout))), argv, environment=self._variables(),
-                        limits=self.limits, timeout=seconds, folders=(copy.work, copy.home, copy.tmp))
+        talks = order.channel is not None
+        seconds = self.limits.seconds if order.timeout is None and not talks else order.timeout
+        before = "" if order.proxy is None else bridging.started_before(_BRIDGE, _PROXY)
+        laid_out = self._laid_out(copy, order)
+        environment = self._variables(order)
+        filtering = _filled(self._filter)
+        begin = self._begin(laid_out, filtering)
+        return Confined((*begin, *gated(order.argv, self.limits.in_shell(order.timeout), before)), order.argv,
+                        environment=environment, limits=self.limits, timeout=seconds, descriptors=(filtering,),
+                        folders=(copy.work, copy.home, copy.tmp), parent=group_parent(), channel=order.channel)
+
+    def _begin(self, laid_out: list[str], filtering: int) -> list[str]:
+        """Both bubblewraps and their options. One with the setuid bit works once: it gives up its rights for good."""
+        closed = ["--disable-userns"] if "--disable-userns" in features(self.program) else []
+        own = [*_USER, *closed, "--seccomp", str(filtering)]
+        if self.owner is None and _has_setuid(self.program):
+            return [self.program, *own, *_APART, *laid_out, "--"]
+        first, switch = (list(_USER), []) if self.owner is None else (list(_SWITCH), [_setpriv(), *_SWITCHED, "--"])
+        return [self.program, *_APART, *first, *laid_out, "--", *switch,
+                self.program, *own, "--cap-drop", "ALL", "--dev-bind", "/", "/", "--chdir", f"{INSIDE}/work", "--"]
 
     def shown(self, copy: Copy) -> Shown:
         """As `Unconfined` shows it."""
         return Shown(((f"{INSIDE}/work", "."), (INSIDE, "..")))
 
-    def _variables(self) -> dict[str, str]:
+    def _variables(self, order: Order) -> dict[str, str]:
         """Of the command, and of bubblewrap itself: what bubblewrap had could be read in `/proc/1/environ`."""
         beside = str(Path(sys.executable).parent)
-        return self._environment | SAME_EVERYWHERE | user_base() | {
+        proxied = {} if order.proxy is None else bridging.variables(bridging.PORT)
+        return self._environment | SAME_EVERYWHERE | user_base() | proxied | {
             "PATH": os.pathsep.join(dict.fromkeys((beside, *_PATH))), "HOME": f"{INSIDE}/home", "TMPDIR": f"{INSIDE}/tmp",
             "PWD": f"{INSIDE}/work"}
 
-    def _laid_out(self, copy: Copy, known: frozenset[str]) -> list[str]:
+    def _laid_out(self, copy: Copy, order: Order) -> list[str]:
         """What bubblewrap is told to lay out, in the order in which it does."""
-        etc = _etc(copy)
+        etc, known = _etc(copy), features(self.program)
         options = ["--ro-bind", "/usr", "/usr"]
         for name in _SYSTEM:
             path = Path("/", name)
@@ -111,13 +129,28 @@ class Bubblewrap(Carrier):
         options += ["--dir", INSIDE]
         for folder in (copy.work, copy.home, copy.tmp):
             options += ["--bind", str(folder), f"{INSIDE}/{folder.name}"]
+        if order.proxy is not None:
+            options += self._bridged(copy, order.proxy)
         return [*options, "--chdir", f"{INSIDE}/work", "--remount-ro", "/"]
 
+    def _bridged(self, copy: Copy, proxy: Path) -> list[str]:
+        """The proxy's socket and what joins it with the command's own loopback. Root's commands are somebody else: the folder
+        around the socket keeps others from it, not its mode.
+        """
+        script = copy.base / "bridge.py"
+        _written(script, bridging.source())
+        if self.owner is not None:
+            try:
+                proxy.chmod(0o666)
+            except OSError as error:
+                raise RunError(f"the proxy's socket {proxy} can't be used: {error.strerror}; try again: `sop resume`") from error
+        return ["--ro-bind", str(script), _BRIDGE, "--ro-bind", str(proxy), _PROXY]
+
     def _places(self) -> Iterator[str]:
-        """What is shown where it lies: this Python; for root's second bubblewrap, that program."""
+        """What is shown where it lies: this Python; for the second bubblewrap, that program."""
         there = ("/usr", *(f"/{name}" for name in _SYSTEM))
         yield from interpreter_places(there)
-        if self.owner is not None and not self.program.startswith(tuple(f"{place}/" for place in there)):
+        if not self.program.startswith(tuple(f"{place}/" for place in there)):
             yield self.program
 
 
@@ -138,6 +171,8 @@ def _parents(place: str) -> Iterator[str]:
 def _etc(copy: Copy) -> Path:
     """A folder with what programs look for in `/etc`, in place of this machine's; what is taken from there is empty in it."""
     folder = copy.base / "etc"
+    if folder.exists():                                 # of a process on the same copy before this one
+        return folder
     try:
         folder.mkdir()
         folder.chmod(0o755)                             # whatever the umask is: root's commands are somebody else
@@ -146,13 +181,33 @@ def _etc(copy: Copy) -> Path:
                 (folder / name).mkdir()
             elif Path("/etc", name).is_file():
                 (folder / name).touch()
-        for name, text in _WRITTEN.items():
-            (folder / name).write_text(text, encoding="ascii")
-            (folder / name).chmod(0o644)
     except OSError as error:
-        raise RunError(f"can't write to the folder for temporary files: {error.strerror}; make room there, then "
-                       "`sop resume`") from error
+        raise _no_room(error) from error
+    for name, text in _WRITTEN.items():
+        _written(folder / name, text.encode("ascii"))
     return folder
+
+
+def _written(file: Path, data: bytes) -> None:
+    try:
+        file.write_bytes(data)
+        file.chmod(0o644)
+    except OSError as error:
+        raise _no_room(error) from error
+
+
+def _no_room(error: OSError) -> RunError:
+    return RunError(f"can't write to the folder for temporary files: {error.strerror}; make room there, then `sop resume`")
+
+
+def _filled(data: bytes) -> int:
+    """A descriptor to read these few bytes from."""
+    reading, writing = os.pipe()
+    try:
+        os.write(writing, data)
+    finally:
+        os.close(writing)
+    return reading
 
 
 def _setpriv() -> str:
@@ -163,11 +218,17 @@ def _setpriv() -> str:
     return found
 
 
+def _has_setuid(program: str) -> bool:
+    with suppress(OSError):                             # that it is gone is told when it is started
+        return bool(os.stat(program).st_mode & stat.S_ISUID)
+    return False
+
+
 @cache
 def features(program: str) -> frozenset[str]:
     """The options that this bubblewrap knows and takes; none where it can't be asked."""
     with suppress(OSError, subprocess.SubprocessError):
-        refused = {"--size"} if os.stat(program).st_mode & stat.S_ISUID else set()
+        refused = {"--size"} if _has_setuid(program) else set()
         said = subprocess.run([program, "--help"], env={}, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=10,
                               check=False)
         words = {word for line in said.stdout.splitlines() for word in line.split()[:1] if word.startswith("--")}

@@ -5,16 +5,33 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
 
+from metaflow_agents.sandbox.channel import Channel
 from metaflow_agents.sandbox.copies import Copy, refuse
-from metaflow_agents.sandbox.port import Completed
+from metaflow_agents.sandbox.port import Completed, Interpreter
 from metaflow_agents.sandbox.process import Ended, ProcessGroup
+from metaflow_agents.sandbox.session import session
 from metaflow_agents.sandbox.shown import Shown
 from metaflow_agents.threads import Threads
 
 SAME_EVERYWHERE = {"LANG": "C.UTF-8", "TZ": "UTC", "USER": "sop", "LOGNAME": "sop", "PYTHONDONTWRITEBYTECODE": "1",
                    "PYTHONHASHSEED": "0"}
 """Variables that make a command do the same on every machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be started on a copy. `timeout` in seconds; None: as long as the sandbox allows; of a command with a `channel`,
+    which may have to wait for its next words, for ever.
+    """
+
+    argv: tuple[str, ...]
+    timeout: float | None = None
+    proxy: Path | None = None
+    channel: Channel | None = None
 
 
 class Carrier(ABC):
@@ -24,6 +41,7 @@ class Carrier(ABC):
     """
 
     owner: int | None = None
+    room = 0                                # of copies: see `Copy`
 
     def __init__(self, *, parallel: int = 32) -> None:
         self._threads = Threads(parallel, "command")
@@ -35,22 +53,35 @@ class Carrier(ABC):
         files: Mapping[str, bytes],
         timeout: float | None = None,  # noqa: ASYNC109  the command's own time, that it is told about
         collect: Sequence[str] = (),
+        changes: bool = False,
+        proxy: Path | None = None,
     ) -> Completed:
         """See `Sandbox.run`. `python` and `python3` are the interpreter that runs this.
 
         In outputs and collected files the copy stands as `.`, what lies around it as `..`, and this Python as `~python`,
-        so that they are the same in every run and on every machine.
+        so that they are the same in every run and on every machine. Changes are what they are.
         """
         refuse(files, collect)
-        command = _Command(self, argv, files, timeout, collect)
+        command = _Command(self, _order(argv, timeout, proxy), files, collect, changes)
         return await self._threads.run(command.run, command.stop)
+
+    def interpreter(
+        self, *, files: Mapping[str, bytes], timeout: float | None = None
+    ) -> AbstractAsyncContextManager[Interpreter]:
+        """See `Sandbox.interpreter`."""
+        refuse(files, ())
+
+        def start(copy: Copy, argv: tuple[str, ...], channel: Channel) -> ProcessGroup:
+            return self.group(copy, Order(argv, timeout, channel=channel))
+
+        return session(Copy(files, self.owner, self.room), start, self.shown)
 
     def carry_out(self, argv: Sequence[str], *, files: Mapping[str, bytes], timeout: float) -> Completed:
         """The same from a thread that may block."""
-        return _Command(self, argv, files, timeout, ()).run()
+        return _Command(self, _order(argv, timeout), files, (), False).run()
 
     @abstractmethod
-    def group(self, copy: Copy, argv: Sequence[str], timeout: float | None) -> ProcessGroup:
+    def group(self, copy: Copy, order: Order) -> ProcessGroup:
         """A command that is about to start on a copy."""
 
     @abstractmethod
@@ -58,15 +89,19 @@ class Carrier(ABC):
         """How its outputs are shown."""
 
 
+def _order(argv: Sequence[str], timeout: float | None, proxy: Path | None = None) -> Order:
+    program = sys.executable if argv[0] in ("python", "python3") else argv[0]
+    return Order((program, *argv[1:]), timeout, proxy)
+
+
 class _Command:
     """One command from its folder's making to its removal; `run` blocks, `stop` may come from another thread."""
 
-    def __init__(self, carrier: Carrier, argv: Sequence[str], files: Mapping[str, bytes], timeout: float | None,
-                 collect: Sequence[str]) -> None:
-        self._carrier, self._files = carrier, dict(files)
-        program = sys.executable if argv[0] in ("python", "python3") else argv[0]
-        self._argv, self._timeout, self._collect = (program, *argv[1:]), timeout, tuple(collect)
+    def __init__(self, carrier: Carrier, order: Order, files: Mapping[str, bytes], collect: Sequence[str], changes: bool) -> None:
+        self._carrier, self._order, self._files = carrier, order, dict(files)
+        self._collect, self._changes = tuple(collect), changes
         self._group: ProcessGroup | None = None
+        self._begun = 0
         self._stopped = False
 
     def stop(self) -> None:
@@ -75,25 +110,26 @@ class _Command:
             self._group.stop()
 
     def run(self) -> Completed:
-        with Copy(self._files, self._carrier.owner) as copy:
+        with Copy(self._files, self._carrier.owner, self._carrier.room) as copy:
             return self._completed(copy, self._ended(copy))
 
     def _ended(self, copy: Copy) -> Ended:
-        self._group = self._carrier.group(copy, self._argv, self._timeout)
+        self._group = self._carrier.group(copy, self._order)
         try:
             if self._stopped:               # cancelled while the files were written
                 self._group.stop()
             return self._group.run()
         finally:
             group, self._group = self._group, None
+            self._begun = group.begun
             group.close()
 
     def _completed(self, copy: Copy, ended: Ended) -> Completed:
         shown = self._carrier.shown(copy)
         stdout, cut_out = shown.output(ended.stdout)
         stderr, cut_err = shown.output(ended.stderr)
-        if ended.why:
-            stderr = f"{stderr}{'' if stderr.endswith(chr(10)) or not stderr else chr(10)}ended by the sandbox: {ended.why}\n"
+        stderr = ended.said_at_the_end_of(stderr)
         found = {} if self._stopped else copy.collected(self._collect)
         files = {name: shown.of(data) for name, data in found.items()}
-        return Completed(ended.exit_code, stdout, stderr, ended.seconds, ended.timed_out, files, cut_out or cut_err)
+        changes = copy.changes(self._begun) if self._changes and not self._stopped else None
+        return Completed(ended.exit_code, stdout, stderr, ended.seconds, ended.timed_out, files, cut_out or cut_err, changes)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 
 from metaflow_agents.errors import RunError, UsageError, did_you_mean
 from metaflow_agents.sandbox.bubblewrap import Bubblewrap
-from metaflow_agents.sandbox.port import Completed, Sandbox
+from metaflow_agents.sandbox.port import Completed, Interpreter, Sandbox
 from metaflow_agents.sandbox.probe import bubblewrap_holds
 from metaflow_agents.sandbox.unconfined import Unconfined
 
 NAMES = ("bubblewrap", "none")
+NOT_BUILT = ("sandlock", "landlock", "docker", "podman", "gvisor", "seatbelt")
+"""What people ask for elsewhere. None is taken for another: what can't be put to this package's own tests is refused by name."""
 
 
 class Unchosen:
@@ -26,13 +30,24 @@ class Unchosen:
         files: Mapping[str, bytes],
         timeout: float | None = None,  # noqa: ASYNC109
         collect: Sequence[str] = (),
+        changes: bool = False,
+        proxy: Path | None = None,
     ) -> Completed:
         """Raises RunError."""
         raise RunError(f"`{argv[0]}` would run without a sandbox: none was chosen for this run")
 
+    def interpreter(
+        self, *, files: Mapping[str, bytes], timeout: float | None = None
+    ) -> AbstractAsyncContextManager[Interpreter]:
+        """Raises RunError."""
+        raise RunError("Python would run without a sandbox: none was chosen for this run")
+
 
 def refuse_unknown(name: str | None) -> None:
-    """Raises UsageError for a name that no sandbox has."""
+    """Raises UsageError for a name that no sandbox has, or one that is not built."""
+    if name in NOT_BUILT:
+        raise UsageError(f"the sandbox `{name}` is not built: what confines commands is put to the same tests of escape first; "
+                         f"choices: {', '.join(NAMES)}")
     if name not in (None, "", *NAMES):
         raise UsageError(f"there is no sandbox `{name}` in this version: {did_you_mean(str(name), NAMES)}")
 

@@ -13,11 +13,14 @@ import select
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from metaflow_agents.errors import RunError
+from metaflow_agents.sandbox.cgroup import ControlGroup
+from metaflow_agents.sandbox.channel import Channel
 from metaflow_agents.sandbox.limits import Limits, Watchdog, is_first, tree
 from metaflow_agents.sandbox.port import NOT_EXECUTABLE
 from metaflow_agents.sandbox.process import Ended, ProcessGroup, pidfd_of
@@ -25,6 +28,7 @@ from metaflow_agents.sandbox.process import Ended, ProcessGroup, pidfd_of
 _GATE = """echo ready >&0
 read -r go || exit 125
 LIMITS
+BEFORE
 echo started >&0
 case "$1" in
 */*)
@@ -43,15 +47,19 @@ class Confined(ProcessGroup):
 
     Bubblewrap is not asked for the process (`--info-fd`): where we died while it answered, it would leave one behind.
 
-    `folders`: what the command writes to.
+    `folders`: what the command writes to. `descriptors`: what bubblewrap is handed, and released here. `parent`: where the
+    command gets a control group of its own; None: the watchdog adds up what it takes.
     """
 
     def __init__(
         self, argv: Sequence[str], command: Sequence[str], *, environment: Mapping[str, str], limits: Limits,
-        timeout: float, folders: Sequence[Path],
+        timeout: float | None, folders: Sequence[Path], descriptors: Sequence[int] = (), parent: Path | None = None,
+        channel: Channel | None = None,
     ) -> None:
-        super().__init__(argv, folder=Path("/"), environment=environment, timeout=timeout)
+        super().__init__(argv, folder=Path("/"), environment=environment, timeout=timeout, channel=channel)
         self._program, self._limits, self._folders = command[0], limits, folders
+        self._descriptors, self._parent = list(descriptors), parent
+        self._control: ControlGroup | None = None
         self._ours, self._theirs = socket.socketpair()
         self._heard = b""
         self._first: int | None = None              # the pid of the first process inside
@@ -63,16 +71,22 @@ class Confined(ProcessGroup):
     def close(self) -> None:
         """Release the socket too."""
         super().close()
+        self._release()
         self._ours.close()
         self._theirs.close()
         if self._pidfd is not None:
             os.close(self._pidfd)
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _release(self) -> None:
+        while self._descriptors:
+            os.close(self._descriptors.pop())
+
+    def _start(self, descriptors: tuple[int, ...]) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
             self._argv, cwd=self._folder, env=self._environment, stdin=self._theirs.fileno(), stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, start_new_session=True)
+            stderr=subprocess.PIPE, start_new_session=True, pass_fds=(*descriptors, *self._descriptors))
         self._theirs.close()
+        self._release()
         return process
 
     def _not_started(self, error: OSError | ValueError) -> tuple[int, str]:
@@ -85,7 +99,7 @@ class Confined(ProcessGroup):
         raise RunError(f"can't start bubblewrap ({self._argv[0]}): {error.strerror}: {MEND}") from error
 
     def _ears(self) -> dict[int, Callable[[], bool]]:
-        return {self._ours.fileno(): self._hear}
+        return {**super()._ears(), self._ours.fileno(): self._hear}
 
     def _hear(self) -> bool:
         try:
@@ -108,8 +122,14 @@ class Confined(ProcessGroup):
             if self._ending:
                 self._kill()
                 return
-            self._watchdog = Watchdog(self._limits, self._first, self._folders)
+            if self._parent is not None:
+                self._control = ControlGroup(self._parent, self._limits)
+                self._control.take(tree(self._first))
+            self._watchdog = Watchdog(self._limits, self._first, self._folders, counted=self._control is not None)
+            self.begun = time.time_ns()
             self._ours.sendall(b"go\n")
+        except RunError as error:
+            self._missing = str(error)
         except OSError:                                 # it ended meanwhile
             return
 
@@ -140,10 +160,14 @@ class Confined(ProcessGroup):
     def _ended(self, ended: Ended) -> Ended:
         """Raises RunError where bubblewrap failed, and where something can't be ended."""
         self._wait_for_all()
+        passed = ""
+        if self._control is not None:
+            passed = self._control.passed()
+            self._control.remove()
         if not self._heard.endswith(b"started\n") and not self._stopped and not ended.timed_out:
             said = self._missing or bytes(ended.stderr.kept[:500]).decode(errors="replace").strip() or f"exit {ended.exit_code}"
             raise RunError(f"bubblewrap can't confine `{self._program}` any more ({said}), so it was not run: {MEND}")
-        why = f"it ran longer than {self._timeout:g} seconds" if ended.timed_out else ended.why
+        why = f"it ran longer than {self._timeout:g} seconds" if ended.timed_out else ended.why or passed
         return Ended(_exit_code(ended.exit_code), ended.stdout, ended.stderr, ended.seconds, ended.timed_out, why)
 
     def _wait_for_all(self) -> None:
@@ -156,11 +180,11 @@ class Confined(ProcessGroup):
             raise RunError(f"the processes of `{self._program}` can't be ended: the kernel does not let go of them")
 
 
-def gated(command: Sequence[str], limits: str) -> tuple[str, ...]:
-    """The command behind a shell that waits for a line on its standard input, takes its limits, says `started`, and becomes
-    the command.
+def gated(command: Sequence[str], limits: str, before: str = "") -> tuple[str, ...]:
+    """The command behind a shell that waits for a line on its standard input, takes its limits, does what comes before, says
+    `started`, and becomes the command. `limits`, `before`: lines of a POSIX shell; they end it with 125 where they fail.
     """
-    return ("/bin/sh", "-c", _GATE.replace("LIMITS", limits), "sh", *command)
+    return ("/bin/sh", "-c", _GATE.replace("LIMITS", limits).replace("BEFORE", before), "sh", *command)
 
 
 def _exit_code(code: int) -> int:

@@ -5,19 +5,22 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
 from metaflow_agents.errors import AnswerInvalid, RunError
+from metaflow_agents.sandbox import places
+from metaflow_agents.sandbox.collecting import Collection, Mark, mark
+from metaflow_agents.sandbox.port import Changes
 from metaflow_agents.schema import paths
 
 COLLECTED_BYTES = 64 * 1024 * 1024  # of each collected file
 _FOLDERS = ("work", "home", "tmp")
 _WALK = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK         # a pipe must not keep us waiting
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
 
 
 def refuse(files: Mapping[str, bytes], collect: Sequence[str]) -> None:
@@ -33,43 +36,67 @@ def refuse(files: Mapping[str, bytes], collect: Sequence[str]) -> None:
 class Copy:
     """A context manager: `base` with the folders `work` (the files), `home` and `tmp`; gone when it is left.
 
-    `owner`: the user and group id that all of it belongs to; None: who runs this. Raises RunError where there is no room.
+    `owner`: the user and group id that all of it belongs to; None: who runs this. `room`: see `places.made`. Raises RunError
+    where there is no room.
     """
 
-    def __init__(self, files: Mapping[str, bytes], owner: int | None = None) -> None:
-        self._files, self._owner = files, owner
+    def __init__(self, files: Mapping[str, bytes], owner: int | None = None, room: int = 0) -> None:
+        self._files, self._owner, self._room = files, owner, room
+        self._hold: int | None = None
         self.base = self.work = self.home = self.tmp = Path()
+        self._marks: dict[str, Mark] = {}
 
     def __enter__(self) -> Self:
         with _room():
-            self.base = Path(os.path.realpath(tempfile.mkdtemp(prefix="sop-")))
+            self.base, self._hold = places.made(self._room)
         self.work, self.home, self.tmp = (self.base / name for name in _FOLDERS)
         try:
             with _room():
                 self._lay_out()
         except BaseException:
-            removed(self.base)
+            self.__exit__()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        removed(self.base)
+        try:
+            removed(self.base)
+        finally:
+            if self._hold is not None:
+                os.close(self._hold)
+                self._hold = None
 
     def _lay_out(self) -> None:
-        made = [self.base]
         for folder in (self.work, self.home, self.tmp):
             folder.mkdir()
             folder.chmod(0o755)                 # whatever the umask is
-            made.append(folder)
+        work, made = str(self.work), {""}
         for path, data in self._files.items():
-            target = self.work / path
-            made += _folders(target.parent)
-            target.write_bytes(data)
-            target.chmod(0o644)
-            made.append(target)
+            for folder_inside in _missing(path, made):
+                target = f"{work}/{folder_inside}"
+                with suppress(FileExistsError):         # where upper and lower case are one
+                    os.mkdir(target)
+                os.chmod(target, 0o755)
+                self._give(target)
+            file = os.open(f"{work}/{path}", _WRITE, 0o644)
+            try:
+                _write(file, data)
+                os.fchmod(file, 0o644)
+                if self._owner is not None:
+                    os.fchown(file, self._owner, self._owner)
+                self._marks[path] = mark(os.fstat(file))
+            finally:
+                os.close(file)
+        for folder in (self.base, self.work, self.home, self.tmp):
+            self._give(str(folder))
+
+    def _give(self, place: str) -> None:
         if self._owner is not None:
-            for path_made in made:
-                os.chown(path_made, self._owner, self._owner)
+            os.chown(place, self._owner, self._owner)
+
+    def changes(self, begun: int) -> Changes:
+        """What a command that was let go at `begun` (nanoseconds since 1970) changed in the files."""
+        return Collection(self._files, self._marks, begun).look(self.work)
 
     def collected(self, names: Sequence[str]) -> dict[str, bytes]:
         """Bytes of the named files that exist. Raises AnswerInvalid for links, folders and what is too large."""
@@ -112,16 +139,20 @@ def _refuse_link(name: str, part: str, here: int) -> None:
         raise AnswerInvalid([f"`{name}`, which the command made, is not a regular file: `{part}` is a link"])
 
 
-def _folders(folder: Path) -> list[Path]:
-    """Makes a folder and those around it; which of them were not there."""
-    missing: list[Path] = []
-    while not folder.exists():
+def _missing(path: str, made: set[str]) -> list[str]:
+    """The folders around a path that are not made yet, the outermost first; they are, from now on."""
+    missing, folder = [], path.rpartition("/")[0]
+    while folder not in made:
+        made.add(folder)
         missing.append(folder)
-        folder = folder.parent
-    for one in reversed(missing):
-        one.mkdir()
-        one.chmod(0o755)
-    return missing
+        folder = folder.rpartition("/")[0]
+    return missing[::-1]
+
+
+def _write(file: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[os.write(file, left):]
 
 
 @contextmanager

@@ -8,7 +8,10 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+
+from metaflow_agents.sandbox.places import in_memory
 
 _ENDING = 16                # processes and threads that may be about to end at once
 _PAUSE = 0.05               # seconds between two looks at the processes
@@ -60,10 +63,15 @@ class Limits:
 
 
 class Watchdog:
-    """Looks after the tree below a process, and the folders that it writes to."""
+    """Looks after the tree below a process, and the folders that it writes to.
 
-    def __init__(self, limits: Limits, pid: int, folders: Sequence[Path]) -> None:
-        self._limits, self._pid, self._folders = limits, pid, folders
+    `counted`: the kernel holds the tree's memory and processes already; then only files are looked at.
+    """
+
+    def __init__(self, limits: Limits, pid: int, folders: Sequence[Path], *, counted: bool = False) -> None:
+        self._limits, self._pid, self._folders, self._counted = limits, pid, folders, counted
+        self._in_memory = any(map(in_memory, {folder.parent for folder in folders}))
+        self._taken = 0                     # of memory by its processes, at the last look
         self._due = time.monotonic() + _PAUSE
         self._disk_due = self._due
 
@@ -76,8 +84,8 @@ class Watchdog:
         now = time.monotonic()
         if now < self._due:
             return ""
-        self._due = now + _PAUSE
-        found = self._tree()
+        self._due = now + (_DISK_PAUSE if self._counted else _PAUSE)
+        found = "" if self._counted else self._tree()
         if not found and now >= self._disk_due:
             found = self._disk()
             spent = time.monotonic() - now
@@ -94,19 +102,27 @@ class Watchdog:
         # are just ending still show here.
         if tasks > self._limits.processes + (_ENDING if _kernel() >= (5, 14) else 1):
             return f"it had more than {self._limits.processes:,} processes and threads at once"
+        self._taken = memory
         if memory > self._limits.memory and sum(map(_share, pids)) > self._limits.memory:
-            return f"it took more than {self._limits.memory // _MB:,} MB of memory"
+            return taking(self._limits.memory)
         return ""
 
     def _disk(self) -> str:
         size = count = 0
-        for taken in _sizes(self._folders):
+        for taken in chain(_sizes(self._folders), _deleted(self._pid, self._folders)):
             size, count = size + taken, count + 1
             if count > self._limits.entries:
                 return f"it made more than {self._limits.entries:,} files and folders"
             if size > self._limits.disk:
                 return f"it wrote more than {self._limits.disk // _MB:,} MB of files"
+        if self._in_memory and not self._counted and size + self._taken > self._limits.memory:
+            return taking(self._limits.memory)
         return ""
+
+
+def taking(memory: int) -> str:
+    """What is said where a command took more than so many bytes."""
+    return f"it took more than {memory // _MB:,} MB of memory"
 
 
 def tree(pid: int) -> Iterator[int]:
@@ -166,6 +182,23 @@ def _sizes(folders: Sequence[Path]) -> Iterator[int]:
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)
                     yield entry.stat(follow_symlinks=False).st_blocks * 512
+
+
+def _deleted(pid: int, folders: Sequence[Path]) -> Iterator[int]:
+    """Bytes on the disk of every file that the tree below a process has deleted and keeps open."""
+    disks = set()
+    for folder in folders:
+        with suppress(OSError):
+            disks.add(os.stat(folder).st_dev)
+    seen: set[tuple[int, int]] = set()
+    for one in tree(pid):
+        with suppress(OSError), os.scandir(f"/proc/{one}/fd") as entries:
+            for entry in entries:
+                with suppress(OSError):
+                    file = entry.stat()
+                    if not file.st_nlink and file.st_dev in disks and (file.st_dev, file.st_ino) not in seen:
+                        seen.add((file.st_dev, file.st_ino))
+                        yield file.st_blocks * 512
 
 
 def _kernel() -> tuple[int, ...]:

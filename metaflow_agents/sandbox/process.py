@@ -15,29 +15,17 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from metaflow_agents.errors import RunError
+from metaflow_agents.sandbox.channel import Channel
+from metaflow_agents.sandbox.output import Output
 from metaflow_agents.sandbox.port import NOT_EXECUTABLE, NOT_FOUND
 
-KEPT_BYTES = 1_000_000              # of each output; more is read and dropped, so that the command never waits
 _DRAIN_SECONDS = 1.0                # how long output is read once the group is dead
 _LIVE: set[ProcessGroup] = set()
 _POLL_SECONDS = 0.02                # how often to look where the system can't tell of an ended process
-
-
-@dataclass(slots=True)
-class Output:
-    """The beginning of what was written to one pipe, and how much there was in all, in bytes."""
-
-    kept: bytearray = field(default_factory=bytearray)
-    total: int = 0
-
-    def add(self, data: bytes) -> None:
-        """One more piece."""
-        self.total += len(data)
-        self.kept += data[:max(0, KEPT_BYTES - len(self.kept))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +39,27 @@ class Ended:
     timed_out: bool = False
     why: str = ""
 
+    def said_at_the_end_of(self, text: str) -> str:
+        """A text and, where it had to be ended, a last line that says why."""
+        if not self.why:
+            return text
+        return f"{text}{'' if text.endswith(chr(10)) or not text else chr(10)}ended by the sandbox: {self.why}\n"
+
 
 class ProcessGroup:
     """A command and all that it starts. `marker`: a variable (`NAME=value`) of its environment that nothing else has.
+    `channel`: what it talks over with us, where it does. `begun`: when it could first do anything, in nanoseconds since 1970.
 
     What confines commands inherits from it, and says how it starts one, looks after it, and ends it.
     """
 
     def __init__(
-        self, argv: Sequence[str], *, folder: Path, environment: Mapping[str, str], marker: str = "", timeout: float | None
+        self, argv: Sequence[str], *, folder: Path, environment: Mapping[str, str], marker: str = "", timeout: float | None,
+        channel: Channel | None = None,
     ) -> None:
         self._argv, self._folder, self._environment = list(argv), folder, dict(environment)
-        self._marker, self._timeout = marker, timeout
+        self._marker, self._timeout, self._channel = marker, timeout, channel
+        self.begun = time.time_ns()
         self._why = ""
         self._wake_read, self._wake_write = os.pipe()
         self._stdout, self._stderr = Output(), Output()
@@ -84,13 +81,16 @@ class ProcessGroup:
     def run(self) -> Ended:
         """Start, watch and end it. Raises RunError where the machine can't start processes now."""
         started = time.monotonic()
+        self.begun = time.time_ns()
         try:
-            process = self._start()
+            process = self._start(() if self._channel is None else (self._channel.theirs.fileno(),))
         except (OSError, ValueError) as error:
             code, why = self._not_started(error)
             self._stderr.add(why.encode())
             return Ended(code, self._stdout, self._stderr, time.monotonic() - started)
         self._process = process
+        if self._channel is not None:
+            self._channel.theirs.close()
         _LIVE.add(self)
         try:
             timed_out = self._watch(process, None if self._timeout is None else started + self._timeout)
@@ -98,11 +98,11 @@ class ProcessGroup:
             _LIVE.discard(self)
         return self._ended(Ended(process.wait(), self._stdout, self._stderr, time.monotonic() - started, timed_out, self._why))
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        """The process. Raises OSError and ValueError where it can't be started."""
+    def _start(self, descriptors: tuple[int, ...]) -> subprocess.Popen[bytes]:
+        """The process, with further descriptors. Raises OSError and ValueError where it can't be started."""
         return subprocess.Popen(
             self._argv, cwd=self._folder, env=self._environment, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, pass_fds=descriptors,
         )
 
     def _not_started(self, error: OSError | ValueError) -> tuple[int, str]:
@@ -118,7 +118,19 @@ class ProcessGroup:
 
     def _ears(self) -> dict[int, Callable[[], bool]]:
         """Further descriptors: each with what is called when it can be read, which says whether to go on listening."""
-        return {}
+        return {} if self._channel is None else {self._channel.ours.fileno(): self._hear_answers}
+
+    def _hear_answers(self) -> bool:
+        """What came over the channel; each answer takes along what was written before it."""
+        if self._channel is None or self._process is None:
+            return False
+        more, answers = self._channel.heard()
+        for answer in answers:
+            for pipe, output in ((self._process.stdout, self._stdout), (self._process.stderr, self._stderr)):
+                if pipe is not None:
+                    output.drain(pipe.fileno())
+            self._channel.answered(answer, self._stdout.taken(), self._stderr.taken())
+        return more
 
     def _every(self) -> float | None:
         """In how many seconds `_look` is due again; None: never."""
@@ -175,9 +187,7 @@ class ProcessGroup:
         stop = ended = False
         for key, _ in selector.select(wait):
             if isinstance(key.data, Output):
-                data = os.read(key.fd, 1 << 16)
-                key.data.add(data)
-                more = bool(data)
+                more = key.data.read(key.fd)
             elif callable(key.data):
                 more = key.data()
             else:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from metaflow_agents.sandbox.process import Output
+from metaflow_agents.sandbox.output import Output
 
 SHOWN_CHARACTERS = 200_000          # of each output
 PYTHON = "~python"

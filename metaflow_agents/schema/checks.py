@@ -75,8 +75,11 @@ def choice(values: Sequence[Any]) -> Callable[[Any], Any]:
 
 
 def text(pattern: str | None) -> Callable[[str], str]:
-    """A text with bytes, in which the pattern is found anywhere, as JSON Schema has it; Python's `re` reads it."""
-    found = None if pattern is None else re.compile(pattern)
+    """A text with bytes, in which the pattern is found anywhere, as JSON Schema has it; Python's `re` reads it.
+
+    `$` is the end of the text and nothing else, as in JSON Schema: no line break may follow.
+    """
+    found = None if pattern is None else re.compile(_to_the_end(pattern))
 
     def check(value: str) -> str:
         if not _encodable(value):
@@ -85,6 +88,20 @@ def text(pattern: str | None) -> Callable[[str], str]:
             raise PydanticCustomError("pattern", "does not match")
         return value
     return check
+
+
+_PART = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\$", re.DOTALL)
+_FLAGS = re.compile(r"\(\?[a-zA-Z-]*[mx]")
+
+
+def _to_the_end(pattern: str) -> str:
+    r"""The pattern with `\Z` for each `$` that is an anchor: Python's own `$` lets a line break follow.
+
+    Under the flags of Python's own that speak of lines and layout, `$` means what they say.
+    """
+    if "$" not in pattern or _FLAGS.search(pattern):
+        return pattern
+    return _PART.sub(lambda part: r"\Z" if part[0] == "$" else part[0], pattern)
 
 
 def keys_encodable(value: dict[str, Any]) -> dict[str, Any]:

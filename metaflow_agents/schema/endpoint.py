@@ -23,10 +23,10 @@ OWN: dict[str, str] = {
     "response_format": "the form of the answer follows from the artifact",
     "stream": "answers are streamed where somebody looks",
     "stream_options": "answers are streamed where somebody looks",
-    "tools": "tools come with acting tools",
-    "tool_choice": "tools come with acting tools",
-    "functions": "tools come with acting tools",
-    "function_call": "tools come with acting tools",
+    "tools": "the tools are those of the role",
+    "tool_choice": "a role calls its tools when it wants to",
+    "functions": "the tools are those of the role",
+    "function_call": "a role calls its tools when it wants to",
     "n": "a call has one answer",
 }
 """Parameters of the protocol that this package sets itself, and what to do instead."""

@@ -44,6 +44,7 @@ class RunOpened(_Event):
         default_factory=dict, description="artifact → digest of the value that stands in for its steps' work")
     reused_from: str | None = Field(None, description="`--from`: the run whose unchanged activations are taken over")
     package: str = Field("", description="version of this package")
+    staged: bool = Field(False, description="acting tools only tell what they would do")
 
 
 class Resumed(_Event):
@@ -162,6 +163,7 @@ class Failed(_Event):
     seconds: float = 0.0
     final: bool = False
     stops: bool = Field(False, description="the run ends with it (`on_fail: stop`); a resume grants fresh attempts")
+    untrusted: str = Field("", description="where the error's words may have come from, if from outside the user; empty: nowhere")
 
 
 class Committed(_Event):
@@ -226,6 +228,7 @@ class Asked(_Event):
     kind: Literal["asked"] = "asked"
     key: str = Field(description="of what waits for it: an activation, or a tool call")
     question: str = Field(description="digest of the question (`people.Question`)")
+    why: str = Field("", description="why it is asked anew, where it was asked before")
     chain: str = ""
 
 
@@ -235,7 +238,9 @@ class Answered(_Event):
     kind: Literal["answered"] = "answered"
     key: str
     answer: str = Field(description="digest of the answer (`people.Answer`)")
-    by: str = Field("", description="`terminal`, `answer` (the command), `--yes`, `assumed`, or a program's name")
+    by: str = Field("", description="`terminal`, `answer` (the command), `--yes`, `assumed`, `earlier answer KEY`, or a "
+                                    "program's name")
+    rested: float = Field(0.0, description="seconds before it in which nothing ran: they count against no budget")
     chain: str = ""
 
 

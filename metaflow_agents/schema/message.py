@@ -13,7 +13,8 @@ class Message(Value):
     """One version of one artifact, or a word between roles.
 
     `made_from` are the versions that its firing read (artifact → number); `payload` is plain data: a JSON value,
-    for files path → text, for a collection key → value.
+    for files path → text, for a collection key → value. `untrusted` says what of it came from outside the user, in words;
+    empty: nothing.
     """
 
     kind: Literal["artifact", "direct", "broadcast"]
@@ -25,3 +26,4 @@ class Message(Value):
     firing: str | None = None
     made_from: dict[str, int] = Field(default_factory=dict)
     payload: Any = None
+    untrusted: str = ""

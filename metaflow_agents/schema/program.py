@@ -17,12 +17,14 @@ class Program(Value):
     `schemas`: artifact name → normalised JSON Schema of its data (of one item, for a collection); absent for text
     without a schema, for files, and for results of commands. `input:NAME` → schema of an input (absent for `file`
     and `folder`). A pydantic schema stands as `{"$python": "package.module:Model"}`.
-    `templates`: file name → text, for role prompts, `render` and what they include.
+    `templates`: file name → text, for role prompts, `render` and what they include. `documents`: name of an OpenAPI service →
+    its description.
     """
 
     sop: SOP
     schemas: dict[str, dict[str, Any]] = Field(default_factory=dict)
     templates: dict[str, str] = Field(default_factory=dict)
+    documents: dict[str, Any] = Field(default_factory=dict)
 
     def stored(self) -> bytes:
         """The bytes that the journal stores; the order of steps is kept, since rank depends on it."""

@@ -17,6 +17,8 @@ from metaflow_agents.schema import quantity
 from metaflow_agents.schema.model import Value
 
 LANGUAGE_VERSIONS = (1,)
+TOOL_TURNS = 30
+"""How often a role may call tools, one turn after the other, on its way to one answer; then it has to answer."""
 ANSWER_REPAIRS = 2
 """How often a role is asked to mend an answer that does not fit its artifact, before the attempt has failed."""
 NAME_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*$"
@@ -102,6 +104,8 @@ class EndpointModel(Value):
     max_tokens: Count | None = Field(None, description="longest answer, in tokens; always sent; by default 8192")
     timeout: Seconds | None = Field(None, description="longest silence of the endpoint; by default 10m")
     price: Price | None = Field(None, description="US dollars for a million tokens; by default as published")
+    tools: Literal["native", "text"] = Field(
+        "native", description="how it is told of tools and calls them: by the protocol, or in the text of prompts and answers")
     parameters: dict[str, Any] = Field(default_factory=dict, description="sent with every request as they stand: `seed`, `top_p`")
 
 
@@ -197,6 +201,10 @@ class Role(Value):
     policy: PolicySpec | None = Field(None, description="narrows what the SOP allows; it never widens it")
 
 
+INPUT_KEYS = ("type", "description", "default", "trusted")
+"""A mapping of these is an input; any other one is the schema of an input."""
+
+
 class Input(Value):
     """What a run is given: a command-line option of the same name."""
 
@@ -281,7 +289,7 @@ class OnFail(Value):
 def _input(written: object) -> object:
     """`{type, description, default}`, or a schema alone."""
     if isinstance(written, Input) or (isinstance(written, dict) and "type" in written
-                                      and set(written) <= {"type", "description", "default", "trusted"}):
+                                      and set(written) <= set(INPUT_KEYS)):
         return written
     return {"type": written}
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.shape import Shape
-from metaflow_agents.schema.sop import ANSWER_REPAIRS, Budget, Step
+from metaflow_agents.schema.sop import ANSWER_REPAIRS, SOP, TOOL_TURNS, Budget, Step
 from metaflow_agents.sop.graph import SOPGraph
 from metaflow_agents.sop.strategies import STRATEGIES, KnownStrategy
 
@@ -49,7 +49,7 @@ def bounds_of(program: Program, graph: SOPGraph, items: Mapping[str, Shape],
               strategies: Mapping[str, KnownStrategy] = STRATEGIES) -> Bounds:
     """The bounds of a program without unbounded cycles. `items`: step → the shape of the list that its `foreach` walks."""
     firings = graph.firing_bounds()
-    steps = {name: _step(step, firings[name], items.get(name), _calls(step, strategies))
+    steps = {name: _step(step, firings[name], items.get(name), _calls(program.sop, step, strategies))
              for name, step in program.sop.steps.items()}
     totals = [bound.total_calls for bound in steps.values()]
     known = [total for total in totals if total is not None]
@@ -72,8 +72,11 @@ def _step(step: Step, firings: int, walked: Shape | None, calls: int | None) -> 
     return StepBounds(firings, activations, calls, total)
 
 
-def _calls(step: Step, strategies: Mapping[str, KnownStrategy]) -> int | None:
-    """Of one activation: each attempt is an answer and its repairs, then an answer and its repairs for each mended check."""
+def _calls(sop: SOP, step: Step, strategies: Mapping[str, KnownStrategy]) -> int | None:
+    """Of one activation: each attempt is an answer and its repairs, then an answer and its repairs for each mended check.
+
+    With tools each of these may take `TOOL_TURNS` turns before it. A role that starts others has no bound but its budget.
+    """
     if step.role is None:
         return 0
     strategy = next(iter(step.strategy)) if step.strategy else "single"
@@ -81,4 +84,17 @@ def _calls(step: Step, strategies: Mapping[str, KnownStrategy]) -> int | None:
     if answer is None:
         return None
     checks = step.check.repairs if step.check else 0
-    return (1 + step.retries) * (answer + ANSWER_REPAIRS + checks * (1 + ANSWER_REPAIRS))
+    tools = _tools(sop, step)
+    if "start_role" in tools:
+        return None
+    turns = 1 + TOOL_TURNS if tools else 1
+    return (1 + step.retries) * (answer + ANSWER_REPAIRS + checks * (1 + ANSWER_REPAIRS)) * turns
+
+
+def _tools(sop: SOP, step: Step) -> set[str]:
+    """What the step's role may use; where an expression names the role, what any of them may."""
+    if step.tools is not None:
+        return set(step.tools)
+    if step.role in sop.roles:
+        return set(sop.roles[step.role].tools)
+    return {tool for role in sop.roles.values() for tool in role.tools}

@@ -129,14 +129,14 @@ def name_refusal(name: str) -> str | None:
     return None
 
 
-def read_bytes(file: Path) -> bytes:
+def read_bytes(file: Path, most: int = MAX_BYTES) -> bytes:
     """At most one byte more than a file may have, so that a reader can tell that it is too large.
 
     Raises SOPNotFound where it can't be read.
     """
     try:
         with file.open("rb") as stream:
-            return stream.read(MAX_BYTES + 1)
+            return stream.read(most + 1)
     except OSError as error:
         raise SOPNotFound(f"can't read {file}: {(error.strerror or str(error)).lower()}") from None
 

@@ -92,6 +92,7 @@ class _Loading:
             return self._ended(None)
         merged = self._merged(self.document.data)
         schemas = attached.schemas(merged, self.document, self.files, self.overlays, self.sop_folders)
+        documents = attached.documents(merged, self.document, self.files, self.sop_folders)
         places = Places(self.document, tuple(self.overlays))
         templates = attached.Templates(self.files, places)
         self._templates(merged, templates)
@@ -100,7 +101,7 @@ class _Loading:
         sop = self._validated(merged, places)
         if sop is None:
             return self._ended(None)
-        program = Program(sop=sop, schemas=schemas, templates=templates.texts)
+        program = Program(sop=sop, schemas=schemas, templates=templates.texts, **({"documents": documents} if documents else {}))
         return self._ended(LoadedSOP(program, dict(self.files.sources), self.entry, self.folder, places))
 
     def _ended(self, loaded: LoadedSOP | None) -> Reading:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from metaflow_agents.policy.action import Action
 from metaflow_agents.schema.sop import Effect
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,18 @@ class Situation(Protocol):
         """What the activation has read from outside the user so far; empty: nothing."""
         ...
 
+    async def kept(self, name: str, make: Callable[[], AbstractAsyncContextManager[T]]) -> T:
+        """What the activation keeps under a name until it ends: opened at the first asking, left with the activation."""
+        ...
+
+    def earlier(self, tool: str) -> tuple[Mapping[str, Any], ...]:
+        """The arguments of the calls of a tool in this activation that ended before the run was gone on with, in order."""
+        ...
+
+    async def granted(self, action: Action) -> None:
+        """Asks the policy about a further action that the call turns out to take. Raises AnswerInvalid: refused."""
+        ...
+
 
 class Tool(Protocol):
     """Something that a role may call."""
@@ -85,10 +99,6 @@ class Tool(Protocol):
         ...
 
 
-Granted = Callable[[Action], Awaitable[None]]
-"""Asks the policy about a further action that a call turns out to take (a redirect). Raises AnswerInvalid: refused."""
-
-
 class Source(Protocol):
     """Where tools come from: a server, a service, a set of functions. Opened once for a run, and closed with it."""
 
@@ -111,8 +121,10 @@ class Setting:
     """What sources are made with. `secret(NAME)` gives a declared secret's value; raises UsageError where it is not set.
 
     `folder`: the SOP's. `environment`: what programs may get of the user's environment: PATH and the like, no secrets.
+    `masked`: blots the secrets out of a text that is told to a role or a person.
     """
 
     folder: Path
     secret: Callable[[str], str]
     environment: Mapping[str, str]
+    masked: Callable[[str], str] = str

@@ -157,6 +157,7 @@ class Board:
     def _running(self, firing: Firing, now: float) -> str:
         since = duration(max(now - self._began.get(firing.key, now), 0.0))
         round_ = f"round {firing.round}, " if firing.round > 1 else ""
+        since += ", a person is asked" if firing.questions else ""
         if firing.items is None:
             slot = firing.slots.get(None)
             attempt = f", attempt {slot.attempts + 1}" if slot is not None and slot.attempts else ""

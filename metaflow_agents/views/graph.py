@@ -92,7 +92,7 @@ def _mark(step: Step, artifact: str) -> str:
 def _who(step: Step) -> str:
     if step.doer == "role":
         return f"role {step.role}"
-    return {"run": "command", "call": f"call {step.call}", "value": "expression"}[step.doer]
+    return {"run": "command", "call": f"call {step.call}", "value": "expression", "human": "a person"}[step.doer]
 
 
 def _edges(graph: SOPGraph) -> list[tuple[str, str, str, str]]:

@@ -15,9 +15,9 @@ from metaflow_agents.views.wording import amount, clock, duration, listed, money
 Raw = Mapping[str, Any]
 """An event as it stands in the journal: JSON, without the fields that are at their defaults."""
 
-KINDS = ("run_opened", "resumed", "fired", "reserved", "settled", "observed", "finished", "failed", "committed", "sent",
-         "run_ended")
-_STYLES = {"failed": "red", "committed": "green", "run_ended": "bold", "run_opened": "bold", "resumed": "bold",
+KINDS = ("run_opened", "resumed", "fired", "reserved", "settled", "observed", "asked", "answered", "finished", "failed",
+         "committed", "sent", "run_ended")
+_STYLES = {"failed": "red", "committed": "green", "run_ended": "bold", "run_opened": "bold", "resumed": "bold", "asked": "yellow",
            "reserved": "dim", "settled": "dim", "observed": "dim"}
 
 
@@ -119,15 +119,47 @@ def _observed(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
     return _spoken(event["key"]), f"ran{seconds}"
 
 
+def _decided(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
+    words = {"allow": "may", "ask": "may, if a person allows it,", "deny": "may not"}[event["verdict"]]
+    return _spoken(event["key"]), f"{words} {event['action']}: {event['rule']}"
+
+
+def _intended(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
+    return _spoken(event["key"]), f"calls {event['tool']}"
+
+
+def _done(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
+    how = "staged" if event.get("staged") else "an error" if event.get("error") else "done"
+    source = f"; {event['untrusted']}" if event.get("untrusted") else ""
+    return _spoken(event["key"]), f"{how}{source}"
+
+
+def _asked(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
+    why = f" anew: {event['why']}" if event.get("why") else ""
+    return _spoken(event["key"]), f"asks a person{why}"
+
+
+_BY = {"terminal": "at the terminal", "answer": "with `sop answer`", "--yes": "by `--yes`"}
+
+
+def _answered(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
+    by = event.get("by", "")
+    if by == "assumed":
+        return _spoken(event["key"]), "nobody answers: goes on with an assumption"
+    return _spoken(event["key"]), f"is answered {_BY.get(by, f'by {by}' if by else '')}".rstrip()
+
+
 def _finished(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
     if event.get("reused_from"):
         return _spoken(event["activation"]), f"taken over from {event['reused_from']}"
     why = f"; anew, since {listed([_reason(part) for part in event['why']])}" if event.get("why") else ""
-    return _spoken(event["activation"]), f"is done in {duration(event.get('seconds', 0.0))}{why}"
+    assumed = f"; assumed: {listed(list(event['assumed']))}" if event.get("assumed") else ""
+    return _spoken(event["activation"]), f"is done in {duration(event.get('seconds', 0.0))}{assumed}{why}"
 
 
 _PARTS = {"step": "its step changed", "role": "its role changed", "model": "its model is another", "memory": "its role remembers "
           "something else", "item": "its item changed", "round": "its round is another", "run": "the run's name or inputs differ",
+          "untrusted": "what it reads is trusted otherwise", "unlifted": "what it remembers is trusted otherwise",
           "given": "the value given for it differs", "dry": "one of the two runs was dry"}
 
 
@@ -148,7 +180,7 @@ def _committed(event: Raw, read_by: Mapping[str, list[str]]) -> tuple[str, str]:
     told = []
     for version in event.get("versions", ()):
         names = read_by.get(version["artifact"], [])
-        told.append(f"{version['artifact']}@{version['number']}{' for ' + listed(names) if names else ''}")
+        told.append(f"{version['artifact']}@{version['number']}{_untrusted(version)}{' for ' + listed(names) if names else ''}")
     reused = event.get("reused", ())
     kept = f" ({amount(len(reused), 'item')} unchanged)" if reused else ""
     if event.get("firing") is None:
@@ -156,8 +188,13 @@ def _committed(event: Raw, read_by: Mapping[str, list[str]]) -> tuple[str, str]:
     return event["firing"], (f"makes {'; '.join(told)}" if told else "makes nothing new") + kept
 
 
+def _untrusted(said: Raw) -> str:
+    """What of a version or a message came from outside the user."""
+    return f" (untrusted: {said['untrusted']})" if said.get("untrusted") else ""
+
+
 def _sent(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
-    return event["sender"], f"writes to {event.get('to') or 'all'}"
+    return event["sender"], f"writes to {event.get('to') or 'all'}{_untrusted(event)}"
 
 
 def _ended(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
@@ -165,13 +202,14 @@ def _ended(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
 
 
 OUTCOMES = {"success": "success", "failure": "no success", "stopped": "stopped", "interrupted": "interrupted",
-            "until": "at the step asked for", "waiting": "a person has to answer", "budget": "a cap is reached", "endpoint": "no model answers",
-            "running": "running", "killed": "killed", "damaged": "damaged"}
+            "until": "at the step asked for", "waiting": "a person has to answer", "budget": "a cap is reached",
+            "endpoint": "no model answers", "running": "running", "killed": "killed", "damaged": "damaged"}
 """How a run stands → in words."""
 
 _WORDS: dict[str, Callable[[Raw, Mapping[str, list[str]]], tuple[str, str]]] = {
     "run_opened": _opened, "resumed": _resumed, "fired": _fired, "reserved": _reserved, "settled": _settled,
-    "observed": _observed, "finished": _finished, "failed": _failed, "committed": _committed, "sent": _sent,
+    "observed": _observed, "decided": _decided, "intended": _intended, "done": _done, "asked": _asked, "answered": _answered,
+    "finished": _finished, "failed": _failed, "committed": _committed, "sent": _sent,
     "run_ended": _ended,
 }
 
@@ -201,10 +239,15 @@ def _said(event: Raw, blob: Callable[[str], Any]) -> Iterator[tuple[str, str]]:
     match event["kind"]:
         case "reserved":
             for message in blob(event["request"])["messages"]:
-                yield message["role"], message["content"]
+                calls = _json(message["calls"]) if message.get("calls") else ""
+                yield message["role"], "\n".join(part for part in (message["content"], calls) if part)
         case "settled" if event.get("reply"):
             reply = blob(event["reply"])
-            yield "answer", reply["text"] if reply["text"] is not None else _json(reply["value"])
+            if reply["text"] or not reply.get("calls"):
+                yield "answer", reply["text"] if reply["text"] is not None else _json(reply["value"])
+            for call in reply.get("calls", ()):
+                given = call["arguments"]
+                yield f"call of {call['name']}", given if isinstance(given, str) else _json(given)
         case "observed" | "finished":
             yield "", _payload(blob(event["payload"]))
         case "committed":
@@ -212,6 +255,10 @@ def _said(event: Raw, blob: Callable[[str], Any]) -> Iterator[tuple[str, str]]:
                 yield f"{version['artifact']}@{version['number']}", _payload(blob(version["payload"]))
         case "sent":
             yield "", _payload(blob(event["payload"]))
+        case "asked":
+            yield "", blob(event["question"]).get("text", "")
+        case "answered":
+            yield "", _json(blob(event["answer"]))
         case "resumed" if event.get("changes"):
             yield "", "\n".join(event["changes"])
 

@@ -23,7 +23,7 @@ class ChainOfThought:
         """See `Strategy.answer`."""
         template = package_template("chain_of_thought")
         messages = compose(render(template, {"part": "reason", "output_format": output_format}))
-        reasoning = await ask("turn.0/reason", messages, structured=False)
+        _, reasoning = await ask("turn.0/reason", messages, structured=False)
         asked = render(template, {"part": "answer", "output_format": output_format})
         messages = (*messages, {"role": "assistant", "content": reasoning.said}, {"role": "user", "content": asked})
-        return messages, await ask("turn.0", messages)
+        return await ask("turn.0", messages)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from metaflow_agents.models.port import Reply
 
-Messages = tuple[Mapping[str, str], ...]
+Messages = tuple[Mapping[str, Any], ...]
 
 
 class Ask(Protocol):
     """Asks the role's model. `branch` is the call's path inside the activation, such as `turn.0/reason`."""
 
-    async def __call__(self, branch: str, messages: Messages, *, structured: bool = True) -> Reply:
-        """The reply; `structured`: in the form of the artifact, else free text."""
+    async def __call__(self, branch: str, messages: Messages, *, structured: bool = True) -> tuple[Messages, Reply]:
+        """The reply, and the conversation that led to it: the messages, and after them the tool calls on the way and their
+        results. `structured`: in the form of the artifact, and with the step's tools; else free text, without any.
+        """
         ...
 
 

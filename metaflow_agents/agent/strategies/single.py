@@ -16,5 +16,4 @@ class Single:
 
     async def answer(self, ask: Ask, compose: Callable[[str], Messages], output_format: str) -> tuple[Messages, Reply]:
         """See `Strategy.answer`."""
-        messages = compose(output_format)
-        return messages, await ask("turn.0", messages)
+        return await ask("turn.0", compose(output_format))

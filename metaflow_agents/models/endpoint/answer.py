@@ -11,11 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from metaflow_agents.models.endpoint.calling import Called, Pieces, called_in
 from metaflow_agents.models.endpoint.usage import Usage, usage_in
 
 _CUT = frozenset({"length", "max_tokens", "model_length", "max_output_tokens"})
 _FILTERED = frozenset({"content_filter", "safety", "recitation", "prohibited_content", "blocklist", "spii", "sensitive"})
-_BROKEN = frozenset({"error", "abort", "aborted", "insufficient_system_resource", "network_error", "malformed_response"})
+_BROKEN = frozenset({"error", "abort", "aborted", "insufficient_system_resource", "network_error", "malformed_response",
+                     "malformed_function_call"})
 _EVENTS = (b"data:", b"event:", b"id:", b"retry:", b":")
 _LINES = 64                         # of one event, at most
 _read_json = json.JSONDecoder(strict=False).decode     # some send line ends inside of texts
@@ -24,14 +26,14 @@ _DECIDED = 6                        # bytes, after which it is clear whether a b
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came, whole. `reasoned`: characters of reasoning, which are no part of the text. `called`: it called tools."""
+    """What came, whole. `reasoned`: characters of reasoning, which are no part of the text. `calls`: of tools, as they came."""
 
     text: str
     finish: str | None
     usage: Usage | None
     refusal: str = ""
     reasoned: int = 0
-    called: bool = False
+    calls: tuple[Called, ...] = ()
 
     @property
     def cut(self) -> bool:
@@ -97,17 +99,18 @@ def whole_answer(body: bytes) -> Answer:
     text, thought = _text(said.get("content"))
     thinking = said.get("reasoning_content") or said.get("reasoning")
     return _finished(text, _finish(choice), usage, _refusal(said), thought + (len(thinking) if isinstance(thinking, str) else 0),
-                     bool(said.get("tool_calls") or said.get("function_call")))
+                     called_in(said))
 
 
-def _finished(text: str, finish: str | None, usage: Usage | None, refusal: str, reasoned: int, called: bool) -> Answer:
+def _finished(text: str, finish: str | None, usage: Usage | None, refusal: str, reasoned: int,
+              calls: tuple[Called, ...]) -> Answer:
     bare = text.lstrip()
     if bare.startswith("<think>"):                  # a server that does not take the reasoning out of the text
         thought, closed, rest = bare.partition("</think>")
         text, reasoned = rest.lstrip() if closed else "", reasoned + len(thought)
     if not text.isascii():
         text = _paired(text)
-    return Answer(text, finish, usage, refusal, reasoned, called)
+    return Answer(text, finish, usage, refusal, reasoned, calls)
 
 
 def _paired(text: str) -> str:
@@ -186,7 +189,8 @@ class Transcript:
         self._refusals: list[str] = []
         self._finish: str | None = None
         self._usage: Usage | None = None
-        self._reasoned, self._called, self._begun, self._failed = 0, False, False, False
+        self._calls = Pieces()
+        self._reasoned, self._begun, self._failed = 0, False, False
         self.done = False                   # `[DONE]` came: nothing after it counts
 
     @property
@@ -255,7 +259,7 @@ class Transcript:
         text, thought = _text(said.get("content"))
         thinking = said.get("reasoning_content") or said.get("reasoning")
         self._reasoned += thought + (len(thinking) if isinstance(thinking, str) else 0)
-        self._called = self._called or bool(said.get("tool_calls") or said.get("function_call"))
+        self._calls.add(said)
         if refusal := _refusal(said):
             self._refusals.append(refusal)
         if text:
@@ -270,4 +274,5 @@ class Transcript:
                 raise Malformed("its stream ends in the middle of a line")
             so_far = sum(map(len, self._texts))
             raise Malformed(f"its stream ended before the answer did (after {so_far:,} characters of text)")
-        return _finished("".join(self._texts), self._finish, self._usage, "".join(self._refusals), self._reasoned, self._called)
+        return _finished("".join(self._texts), self._finish, self._usage, "".join(self._refusals), self._reasoned,
+                         self._calls.whole())

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from metaflow_agents.models.endpoint.learned import Form, Learned
+from metaflow_agents.models.endpoint.tools import names_in, offered, spoken, wire_names
 from metaflow_agents.models.port import ModelRequest
 from metaflow_agents.models.structured import rooted, strict_form
 from metaflow_agents.schema.model import fingerprint
@@ -22,7 +23,8 @@ _REMEMBERED = 256                   # schemas whose forms are kept
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """One request as it goes out. `form`: how its answer's form is asked for, `schema` its fingerprint; both for structured
-    answers only. `length`: the parameter that bounds the answer.
+    answers only. `length`: the parameter that bounds the answer. `names` of the tools on the wire, with those in the messages;
+    `offered`: it offers tools, and `parallel`: it says that several may be called at once.
     """
 
     body: bytes
@@ -31,6 +33,9 @@ class Prepared:
     usage: bool
     form: Form | None = None
     schema: str = ""
+    names: Mapping[str, str] = field(default_factory=dict)
+    offered: bool = False
+    parallel: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +59,18 @@ class Bodies:
         """The request as it would go out now."""
         asked = structured(request.schema)
         form: Form | None = None
-        parts = [f'{{"model":{self._name},"messages":{_encode([dict(message) for message in request.messages])}']
+        names = wire_names(names_in(request))
+        parts = [f'{{"model":{self._name},"messages":{_encode(spoken(request.messages, names))}']
+        parallel = bool(request.tools) and learned.parallel_calls and "parallel_tool_calls" not in request.parameters
+        if request.tools:
+            parts.append(f'"tools":{_encode(offered(request.tools, names))}')
+            if parallel:
+                parts.append('"parallel_tool_calls":true')
         forms = None
         if asked is not None:
             forms = self._of(asked)
-            form = learned.form_for(forms.fingerprint, forms.best)
+            alone = bool(request.tools) and not learned.tools_with_form
+            form = "none" if alone else learned.form_for(forms.fingerprint, forms.best)
             text = forms.texts[form]
             if text is not None:
                 parts.append(f'"response_format":{text}')
@@ -71,7 +83,8 @@ class Bodies:
         if request.parameters:
             parts.append(_encode(dict(request.parameters))[1:-1])
         body = (",".join(parts) + "}").encode()
-        return Prepared(body, learned.length, streamed, learned.usage, form, "" if forms is None else forms.fingerprint)
+        return Prepared(body, learned.length, streamed, learned.usage, form, "" if forms is None else forms.fingerprint, names,
+                        bool(request.tools), parallel)
 
     def _of(self, schema: Mapping[str, Any]) -> _Forms:
         known = self._forms.get(id(schema))

@@ -15,12 +15,17 @@ _TOLD: dict[Form, str] = {
 class Learned:
     """`form`: the best way to ask for structured answers that was not refused; `schemas` the same for single schemas.
 
-    `length` is the name of the parameter that bounds an answer; `usage` whether streams may be asked for their counts;
-    `answered` whether it ever answered at all; `unreached` how often in a row nobody was there; `refused` what it said.
+    `tools`: how it is told of tools; `tools_with_form`: it takes them together with a form of the answer; `parallel_calls`: it
+    knows `parallel_tool_calls`. `length` is the name of the parameter that bounds an answer; `usage` whether streams may be
+    asked for their counts; `answered` whether it ever answered at all; `unreached` how often in a row nobody was there;
+    `refused` what it said.
     """
 
     form: Form = "strict"
     schemas: dict[str, Form] = field(default_factory=dict)
+    tools: Literal["native", "text"] = "native"
+    tools_with_form: bool = True
+    parallel_calls: bool = True
     length: Literal["max_completion_tokens", "max_tokens"] = "max_completion_tokens"
     usage: bool = True
     answered: bool = False
@@ -33,7 +38,7 @@ class Learned:
 
     def told(self) -> str:
         """A line for people: `structured answers by JSON mode; max_tokens`."""
-        known = f"structured answers by {_TOLD[self.form]}"
+        known = f"structured answers by {_TOLD[self.form]}{'' if self.tools == 'native' else '; tools in the text form'}"
         return known if self.length == "max_completion_tokens" else f"{known}; longest answer as `max_tokens`"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import cached_property
 from types import TracebackType
 from typing import Self
@@ -16,6 +17,7 @@ from metaflow_agents.models.endpoint.clients import Client, joined, left, using
 from metaflow_agents.models.endpoint.exchange import Exchange
 from metaflow_agents.models.endpoint.listing import known_models
 from metaflow_agents.models.endpoint.refusals import Asker, UnknownModel
+from metaflow_agents.models.endpoint.tools import taken
 from metaflow_agents.models.endpoint.wording import line
 from metaflow_agents.models.faults import CallFailed
 from metaflow_agents.models.port import MAX_TOKENS, ModelRequest, Reply, Traits
@@ -62,13 +64,21 @@ class Endpoint:
         """`openai:NAME`."""
         return f"openai:{self._asker.model}"
 
-    @cached_property
+    @property
     def traits(self) -> Traits:
         """See `Traits`. Its price is looked up when it is first asked for: loading what is published takes a moment."""
+        return self._traits if self.learned.tools == "native" else self._traits_in_text
+
+    @cached_property
+    def _traits_in_text(self) -> Traits:
+        return replace(self._traits, native_tools=False)
+
+    @cached_property
+    def _traits(self) -> Traits:
         spec = self._spec
         parameters = {**({} if spec.temperature is None else {"temperature": spec.temperature}), **spec.parameters}
         return Traits(endpoint=self.url, max_tokens=spec.max_tokens or MAX_TOKENS, parameters=parameters,
-                      tariff=tariff_for(spec.name, self.url, spec.price, spec.parameters))
+                      tariff=tariff_for(spec.name, self.url, spec.price, spec.parameters), native_tools=spec.tools == "native")
 
     @property
     def learned(self) -> knowledge.Learned:
@@ -116,28 +126,30 @@ class Endpoint:
             raise CallFailed(f"the endpoint {self.url} does not keep to `max_completion_tokens`: {usage.tokens_out:,} tokens "
                              f"instead of {request.max_tokens:,}; asked with `max_tokens` from now on",
                              then="again", charged=None, after=0.0)
-        if answer.refusal and not answer.text.strip():
+        if answer.refusal and not answer.text.strip() and not answer.calls:
             raise CallFailed(f"{self.name} refused to answer: {line(answer.refusal)}", then="fail", charged=charged)
         if answer.filtered:
             raise CallFailed(f"the endpoint's content filter kept back the answer of {self.name}", then="fail", charged=charged)
         if answer.broken:
             raise CallFailed(f"{self.name} broke off its answer ({answer.finish})", then="again", charged=charged)
-        if not answer.text.strip():
+        calls = taken(answer.calls, request, prepared.names, cut=answer.cut) if request.tools else ()
+        if not answer.text.strip() and not calls:
             raise self._nothing(request, answer, charged)
-        text = answer.text if prepared.form in (None, "none") or request.schema is None or answer.cut \
+        text = answer.text if prepared.form in (None, "none") or request.schema is None or answer.cut or calls \
             else as_asked(request.schema, answer.text)
         if usage is None:
             # The worst case: hidden reasoning is billed, so that the length of what is seen bounds nothing.
-            return Reply(text, tokens_in=len(prepared.body), tokens_out=request.max_tokens, estimated=True, cut=answer.cut)
+            return Reply(text, tokens_in=len(prepared.body), tokens_out=request.max_tokens, estimated=True, cut=answer.cut,
+                         calls=calls)
         return Reply(text, tokens_in=usage.tokens_in, tokens_out=usage.tokens_out, tokens_cached=usage.tokens_cached,
-                     cut=answer.cut)
+                     cut=answer.cut, calls=calls)
 
     def _nothing(self, request: ModelRequest, answer: Answer, charged: int | None) -> CallFailed:
         if answer.cut:
             why = f" ({answer.reasoned:,} characters of reasoning)" if answer.reasoned else ""
             return CallFailed(f"{self.name} used all {request.max_tokens:,} tokens up before its answer began{why}: "
                               "raise `max_tokens` of the model", then="fail", charged=charged)
-        if answer.called:
+        if answer.calls:
             return CallFailed(f"{self.name} called a tool instead of answering, and it was offered none", then="again",
                               charged=charged)
         return CallFailed(f"{self.name} gave an empty answer", then="again", charged=charged)

@@ -11,14 +11,18 @@ from metaflow_agents.models.endpoint.body import Prepared
 from metaflow_agents.models.endpoint.learned import FORMS, Learned, named, weaker
 from metaflow_agents.models.endpoint.waits import asked_wait
 from metaflow_agents.models.endpoint.wording import (
+    BAD_CALL,
     FILTER,
     FORMAT,
+    FORMAT_WITH_TOOLS,
     LENGTH,
     NO_MONEY,
+    NO_TOOLS,
     NOT_TAKEN,
     STRICT,
     THIS_SCHEMA,
     TOO_LONG,
+    TOOLS,
     UNKNOWN_MODEL,
     told_in,
 )
@@ -88,7 +92,7 @@ class _Case:
 def refused(refusal: Refusal, asker: Asker, prepared: Prepared, learned: Learned, longest: int) -> CallFailed:
     """What a refusal means. `longest` is the bound of the answer that was asked for, in tokens."""
     case = _Case(refusal, asker, prepared, learned, longest, told_in(refusal.body, asker.key))
-    for judge in (_of_access, _of_rate, _of_form, _of_parameters, _of_request, _of_server):
+    for judge in (_of_access, _of_rate, _of_tools, _of_form, _of_parameters, _of_request, _of_server):
         found = judge(case)
         if found is not None:
             return found
@@ -151,6 +155,29 @@ def _of_rate(case: _Case) -> CallFailed | None:
     if case.status != 429:
         return None
     return _fault(f"{case.at} refused it for its rate (429): {case.said}", "again", after=case.wait, busy=True)
+
+
+def _of_tools(case: _Case) -> CallFailed | None:
+    """Tools that it does not take, alone or together with a form of the answer; or a call of the model's that it can't read."""
+    prepared, learned, model = case.prepared, case.learned, case.asker.model
+    if not prepared.offered or case.status not in (400, 404, 415, 422, 500, 501):
+        return None
+    if BAD_CALL.search(case.text):
+        return CallFailed(f"{case.at} could not read the tool call that {model} wrote ({case.status}): {case.said}", then="again",
+                          charged=None)
+    if prepared.parallel and "parallel_tool_calls" in case.text:
+        learned.parallel_calls = False
+        return _fault(f"{case.at} does not know `parallel_tool_calls` ({case.status}); asked without from now on", "again",
+                      after=0.0)
+    if prepared.form not in (None, "none") and TOOLS.search(case.text) and FORMAT_WITH_TOOLS.search(case.text):
+        learned.tools_with_form = False
+        return _fault(f"{case.at} does not take tools together with {named(prepared.form)} for {model} ({case.status}): "
+                      f"{case.said}; with tools asked by {named('none')} from now on", "again", after=0.0)
+    if NO_TOOLS.search(case.text):
+        learned.tools = "text"
+        return _fault(f"{case.at} takes no tools for {model} ({case.status}): {case.said}; told of them in the prompt from now "
+                      "on (`tools: text` of the model says so at once)", "again", after=0.0)
+    return None
 
 
 def _of_form(case: _Case) -> CallFailed | None:

@@ -32,6 +32,17 @@ NOT_TAKEN = _any(r"unsupported", r"not supported", r"unknown", r"unrecogni[sz]ed
                  r"not allowed", r"additional propert", r"invalid parameter", r"does not support", r"no such", r"isn't supported")
 FILTER = _any(r"content.?filter", r"content.?management", r"responsible.?ai", r"moderation", r"flagged", r"data_inspection",
               r"safety", r"content.?policy", r"inappropriate")
+TOOLS = _any(r"\btools?\b", r"function.?call", r"tool.?(?:call|use|choice)")
+FORMAT_WITH_TOOLS = _any(r"mime.?type", FORMAT.pattern)
+NO_TOOLS = _any(r"(?:does not|doesn't|do not|don't|cannot|can't|not) (?:currently )?support (?:the )?(?:use of )?"
+                r"(?:tools?\b|tool.?(?:call|use|choice)|function.?call)",
+                r"\b(?:tools?|(?:tool|function).?(?:calls?|calling|use|choice))\b[^.]{0,80}?(?:unsupported|disabled|"
+                r"isn't supported|aren't supported|not (?:be )?(?:supported|available|enabled|permitted|allowed|implemented))",
+                r"(?:unsupported|unknown|unrecogni[sz]ed|unexpected|invalid|extra) (?:request )?(?:param|parameter|field|"
+                r"argument|key|input)s?\b[^.]{0,30}?\btools?\b", r"enable-auto-tool-choice", r"requires --jinja",
+                r"no endpoints found that support tool", r'"tools"\s*\][^}]{0,120}(?:extra|not permitted)')
+BAD_CALL = _any(r"tool_use_failed", r"failed_generation", r"failed to call a function", r"malformed.{0,3}function",
+                r"(?:could not|couldn't|unable to|failed to) parse (?:the )?(?:tool|function)")
 LENGTH = _any(r"max_(?:completion_)?tokens")
 
 

@@ -1,0 +1,31 @@
+"""Who stands in for a language model here: it looks at what its tools said, and does the next thing.
+
+Any model with tool calls does the same from the prompt alone: `--model openai:NAME`.
+"""
+
+import json
+import re
+import time
+
+SECONDS = 1.0           # that it thinks over each answer, so that there is time to kill it
+
+
+def clerk(request):
+    time.sleep(SECONDS)
+    task = str(request.messages[-1]["content"]) if request.messages[-1]["role"] == "user" else ""
+    task = next((str(one["content"]) for one in request.messages if "Handle this order:" in str(one["content"])), task)
+    pieces, item, city = re.search(r"(\d+) x (\w+) to (\w+)", task).groups()
+    said = [str(message["content"]) for message in request.messages if message["role"] == "tool"]
+    match len(said):
+        case 0:
+            return {"calls": [{"name": "ledger.stock", "arguments": {"item": item}},
+                              {"name": "carrier.get_rate", "arguments": {"city": city, "pieces": int(pieces)}}]}
+        case 2:
+            return {"calls": [{"name": "ledger.reserve", "arguments": {"item": item, "quantity": int(pieces)}}]}
+        case 3:
+            number = re.search(r"R-\d+", said[2])[0]
+            body = {"city": city, "pieces": int(pieces), "reservation": number}
+            return {"calls": [{"name": "carrier.book_shipment", "arguments": {"body": body}}]}
+    booked = json.loads(re.search(r"\{.*\}", said[3], re.S)[0])
+    return {"item": item, "quantity": int(pieces), "to": city, "reservation": re.search(r"R-\d+", said[2])[0],
+            "shipment": booked["shipment"], "price": booked["price"]}

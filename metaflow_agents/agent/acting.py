@@ -1,0 +1,408 @@
+"""How a role acts: each call that a model asks for is checked, decided by the policy, journalled, carried out, and told.
+
+A call's events are `Decided`, `Intended` (before it may have any effect) and `Done`. On a resume a call that is done is
+not made again; one that was cut off is made again where that does no harm, and else a person is asked what became of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from time import time
+from typing import Any, TypeVar
+
+from metaflow_agents.agent.offered import Offered
+from metaflow_agents.bus import Bus
+from metaflow_agents.errors import AnswerInvalid, MetaflowError, Waiting, raised
+from metaflow_agents.journal.audit import chained
+from metaflow_agents.journal.state import Act, RunState, Slot
+from metaflow_agents.journal.values import Values
+from metaflow_agents.models.port import ToolCall
+from metaflow_agents.people.desk import Desk
+from metaflow_agents.people.question import Question
+from metaflow_agents.policy.action import Action, Decision
+from metaflow_agents.policy.policy import Policy
+from metaflow_agents.schema.event import Decided, Done, Intended
+from metaflow_agents.schema.model import digest
+from metaflow_agents.schema.payload import Data, Patch, pack
+from metaflow_agents.schema.sop import Effect, Step
+from metaflow_agents.schema.trust import joined
+from metaflow_agents.tools.arguments import faults_of
+from metaflow_agents.tools.builtin import BuiltIn
+from metaflow_agents.tools.port import Result, Tool
+from metaflow_agents.tools.secrets import Secrets
+from metaflow_agents.tools.showing import shown
+
+T = TypeVar("T")
+_IN_MEMORY = frozenset({"read", "write", "python"})     # verbs that touch nothing but the activation: done one after the other
+_STRICT = {"allow": 0, "ask": 1, "deny": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What acting takes; the same for all activations of a run. `staged`: acting tools only tell what they would do."""
+
+    bus: Bus
+    state: RunState
+    values: Values
+    desk: Desk
+    secrets: Secrets
+    staged: bool = False
+
+
+@dataclass(slots=True)
+class Tree:
+    """The files of an activation: those that it sees, and over them what it wrote."""
+
+    seen: Mapping[str, bytes]
+    patterns: tuple[str, ...] = ()
+    written: dict[str, bytes] = field(default_factory=dict)
+    deleted: set[str] = field(default_factory=set)
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """All of them: path → bytes."""
+        return {**{path: data for path, data in self.seen.items() if path not in self.deleted}, **self.written}
+
+    def take(self, result: Result) -> None:
+        """What a tool did becomes part of it."""
+        for path in result.deleted:
+            self.written.pop(path, None)
+            if path in self.seen:
+                self.deleted.add(path)
+        self.deleted -= set(result.written)
+        self.written.update(result.written)
+
+
+class Acting:
+    """The tool calls of one role in one activation; an async context manager: leaving it ends what its tools keep open.
+
+    `untrusted`: what the activation has read from outside the user so far; `heard`: what of it its tools said. `assumed`: what was assumed since nobody
+    answered. Results of tools that the step `trusts` by name do not count in `untrusted`. `above`: of a role that another one started, the
+    acting of that one: it may do nothing that the other one may not.
+    """
+
+    def __init__(self, around: Surroundings, step: Step, role: str, slot: Slot, policy: Policy, offered: Offered, tree: Tree,
+                 untrusted: str = "", *, above: Acting | None = None) -> None:
+        self._around, self._step, self.role, self._slot = around, step, role, slot
+        self._policy, self.offered, self.tree, self.above = policy, offered, tree, above
+        self.untrusted, self.heard = untrusted, ""
+        self.assumed: list[str] = []
+        self._open = AsyncExitStack()
+        self._kept: dict[str, Any] = {}
+        self._keeping = asyncio.Lock()
+        self._replayed: list[tuple[str, Mapping[str, Any]]] = []
+        self._readable: dict[str, bool] = {}
+
+    async def __aenter__(self) -> Acting:
+        await self._open.__aenter__()
+        return self
+
+    async def __aexit__(self, *raised_: Any) -> None:
+        await self._open.__aexit__(*raised_)
+
+    async def answered(self, prefix: str, calls: Sequence[ToolCall]) -> list[Mapping[str, Any]]:
+        """The messages with the results of one turn's calls, in their order. `prefix` is the turn's key.
+
+        Calls run side by side; those that touch the activation alone, one after the other. What they wrote counts from the
+        next turn on, in the order of the calls. Raises Waiting, once the others have ended, where a person has to answer.
+        """
+        results: dict[int, Result] = {}
+        turn = _Turn(self, results)
+        verbs = [await self.offered.verb(call.name) for call in calls]
+        group = [index for index, verb in enumerate(verbs) if verb in _IN_MEMORY]
+
+        async def one(index: int) -> None:
+            results[index] = await self._one(f"{prefix}/tool.{index}", calls[index], turn.scene(f"{prefix}/tool.{index}", index, group))
+
+        async def in_order() -> None:
+            for index in group:
+                await one(index)
+
+        ended = await asyncio.gather(in_order(), *(one(index) for index in range(len(calls)) if index not in group),
+                                     return_exceptions=True)
+        _raise_first([error for error in ended if error is not None])
+        for index in range(len(calls)):
+            self.tree.take(results[index])
+            self.heard = joined(self.heard, results[index].untrusted)
+            if not self.trusts(calls[index].name):
+                self.untrusted = joined(self.untrusted, results[index].untrusted)
+        return [{"role": "tool", "id": call.id, "name": call.name,
+                 "content": shown(results[index].text, f"{_short(prefix)}/tool.{index}")} for index, call in enumerate(calls)]
+
+    async def _one(self, key: str, call: ToolCall, scene: Scene) -> Result:
+        result = await self._made(key, call, scene)
+        answer = self._around.desk.known(key)
+        if answer is not None and answer.assumed and isinstance(call.arguments, Mapping):
+            self.assumed.append(f"{call.arguments.get('question')}: {call.arguments.get('assumption')}")
+        return result
+
+    async def _made(self, key: str, call: ToolCall, scene: Scene) -> Result:
+        act = self._slot.acts.get(key)
+        if act is not None and act.done is not None:
+            return self._again(call, act, key)
+        tool, why = await self.offered.found(call.name)
+        arguments = call.arguments
+        faults = [why] if tool is None else faults_of(tool.parameters, arguments)
+        action: Action | None = None
+        if tool is not None and not faults and isinstance(arguments, Mapping):
+            try:
+                action = tool.action(arguments)
+            except AnswerInvalid as error:
+                faults = list(error.faults)
+        if tool is None or action is None or not isinstance(arguments, Mapping):
+            told = f"`{call.name}` was not called: " + "; ".join(faults)
+            return await self._done(key, call.name, arguments, "none", Result(told, error=True), act)
+        return await self._decided(key, tool, action, arguments, scene, act)
+
+    async def _decided(self, key: str, tool: Tool, action: Action, arguments: Mapping[str, Any], scene: Scene,
+                       act: Act | None) -> Result:
+        """The result of a call that makes sense, as far as the policy lets it."""
+        if isinstance(tool, BuiltIn) and tool.free:
+            return await self._carried_out(key, tool, arguments, scene, act)
+        decision = self.decide(key, tool.name, action)
+        if decision.verdict == "deny":
+            told = f"`{action}` is not allowed ({decision.rule}), and nothing was done; go on without it"
+            return await self._done(key, tool.name, arguments, "none", Result(told, error=True), act)
+        if self._around.staged and action.acting:
+            return await self._staged(key, tool, action, arguments, decision, act)
+        if decision.verdict == "ask":
+            asked = await self._permission(key, tool, action, arguments, decision)
+            if isinstance(asked, Result):
+                return await self._done(key, tool.name, arguments, "none", asked, act)
+            arguments = asked
+            if action.verb == "read":
+                self._readable[action.target] = True
+        return await self._carried_out(key, tool, arguments, scene, act)
+
+    def readable(self, path: str) -> bool:
+        """Whether the role may read a path without being asked about: others are not there for its tools."""
+        if path not in self._readable:
+            self._readable[path] = self.judged(Action("read", path)).verdict == "allow"
+        return self._readable[path]
+
+    def judged(self, action: Action) -> Decision:
+        """What the policy says: that of the role, and of the roles that it works for, whichever is strictest."""
+        own = self._policy.decide(action, untrusted=self.untrusted)
+        if self.above is None:
+            return own
+        theirs = self.above.judged(action)
+        return theirs if _STRICT[theirs.verdict] > _STRICT[own.verdict] else own
+
+    def decide(self, key: str, tool: str, action: Action) -> Decision:
+        """What the policy says, in the journal; said once of one action."""
+        decision = self.judged(action)
+        record = Decided(at=time(), key=key, role=self.role, tool=tool, action=self._around.secrets.masked(str(action)),
+                         verdict=decision.verdict, rule=decision.rule, untrusted=self.untrusted if action.acting else "")
+        before = self._slot.decided.get(key)
+        same = before is not None and (before.action, before.verdict, before.rule) == (record.action, record.verdict, record.rule)
+        if not same:
+            self._around.bus.post(chained(self._around.state, record))
+        return decision
+
+    async def _permission(self, key: str, tool: Tool, action: Action, arguments: Mapping[str, Any],
+                          decision: Decision) -> Mapping[str, Any] | Result:
+        """The arguments with which a person lets it be called; or what the role is told. Raises Waiting."""
+        masked = self._around.secrets.masked
+        answer = await self._around.desk.ask(Question(
+            key=key, kind="action", text=f"May `{self.role}` do `{masked(str(action))}`?", role=self.role, step=_step_of(key), tool=tool.name,
+            action=masked(str(action)), arguments=json.loads(masked(json.dumps(dict(arguments)))), rule=decision.rule, effect=tool.effect(arguments),
+            untrusted=self.untrusted, on_no_answer=self._step.on_no_answer))
+        if answer.verdict != "yes":
+            why = f": {answer.text}" if answer.text else ""
+            return Result(f"a person did not allow `{action}`{why}; nothing was done", error=True)
+        if answer.arguments is None:
+            return arguments
+        faults = faults_of(tool.parameters, answer.arguments)
+        if faults:
+            return Result("a person changed the arguments, and they do not fit: " + "; ".join(faults), error=True)
+        changed = tool.action(answer.arguments)
+        if self.decide(key, tool.name, changed).verdict == "deny":
+            return Result(f"a person changed it to `{changed}`, which is not allowed; nothing was done", error=True)
+        return answer.arguments
+
+    async def _staged(self, key: str, tool: Tool, action: Action, arguments: Mapping[str, Any], decision: Decision,
+                      act: Act | None) -> Result:
+        asks = f", once a person has allowed it ({decision.rule})" if decision.verdict == "ask" else ""
+        told = f"staged: nothing was done. `{action}` would have been done{asks}; go on as if it had been, as far as you can"
+        return await self._done(key, tool.name, arguments, "none", Result(told), act, staged=True)
+
+    async def _carried_out(self, key: str, tool: Tool, arguments: Mapping[str, Any], scene: Scene, act: Act | None) -> Result:
+        effect = tool.effect(arguments)
+        if act is not None and act.intended.effect == "once":
+            happened = await self._happened(key, tool, act)
+            if happened:
+                told = "the run was cut off while this was done; a person says that it happened. What it gave back is lost"
+                return await self._done(key, tool.name, arguments, effect, Result(told), act)
+        if effect != "none":
+            blobs, intended = self._intention(key, tool.name, arguments, effect)
+            if act is None:
+                await self._around.bus.publish(intended, blobs=blobs)
+                act = Act(intended)
+        started = time()
+        try:
+            result = await tool.call(arguments, scene)
+        except MetaflowError as error:
+            if not isinstance(error, AnswerInvalid):
+                raise
+            result = Result("; ".join(error.faults), error=True)
+        except Exception as error:      # a tool is somebody else's code: whatever it raises is told to the role
+            result = Result(f"`{tool.name}` failed: {raised(error)}", error=True)
+        return await self._done(key, tool.name, arguments, effect, result, act, seconds=time() - started)
+
+    async def _happened(self, key: str, tool: Tool, act: Act) -> bool:
+        """Whether an effect that a crash cut off has happened: a person has to say. Raises Waiting."""
+        arguments = self._around.values.plain(act.intended.arguments)
+        answer = await self._around.desk.ask(Question(
+            key=f"{key}/happened", kind="effect", role=self.role, step=_step_of(key), tool=tool.name,
+            action=self._around.secrets.masked(str(tool.action(arguments))), arguments=arguments, effect=act.intended.effect,
+            text="The run was cut off while this was done. Has it happened? (yes: it is not done again; no: it is done now)"))
+        return answer.verdict == "yes"
+
+    def _intention(self, key: str, tool: str, arguments: Any, effect: Effect) -> tuple[dict[str, bytes], Intended]:
+        packed = pack(Data(value=dict(arguments) if isinstance(arguments, Mapping) else arguments))
+        name = digest(packed)
+        return {name: packed}, Intended(at=time(), key=key, tool=tool, arguments=name, effect=effect)
+
+    async def _done(self, key: str, tool: str, arguments: Any, effect: Effect, result: Result, act: Act | None, *,
+                    staged: bool = False, seconds: float = 0.0) -> Result:
+        """Journals how a call ended, and gives the result as everybody sees it: secrets blotted out."""
+        masks = self._around.secrets
+        source = masks.masked(result.untrusted)
+        result = replace(result, text=masks.masked(result.text), untrusted=source,
+                         written={path: masks.masked_bytes(data) for path, data in result.written.items()})
+        packed = pack(Data(value=result.text))
+        blobs = {digest(packed): packed}
+        patch = None
+        if result.written or result.deleted:
+            names = {path: digest(data) for path, data in result.written.items()}
+            whole = pack(Patch(written=names, deleted=result.deleted))
+            patch = digest(whole)
+            blobs |= {patch: whole, **{names[path]: data for path, data in result.written.items()}}
+        events: list[Any] = []
+        if act is None:
+            more, intended = self._intention(key, tool, arguments, effect)
+            blobs |= more
+            events.append(intended)
+        events.append(Done(at=time(), key=key, payload=digest(packed), patch=patch, error=result.error, untrusted=source,
+                           staged=staged, seconds=seconds))
+        if effect == "none":
+            self._around.bus.post(*events, blobs=blobs)
+        else:
+            await self._around.bus.publish(*events, blobs=blobs)
+        self.offered.said(f"{_short(key)}", result.text)
+        return result
+
+    def _again(self, call: ToolCall, act: Act, key: str) -> Result:
+        """What a call gave before the run was gone on with."""
+        done = act.done
+        if done is None:
+            raise RuntimeError("a call that is not done has no result")
+        values = self._around.values
+        written: dict[str, bytes] = {}
+        deleted: tuple[str, ...] = ()
+        patch = None if done.patch is None else values.payload(done.patch)
+        if isinstance(patch, Patch):
+            written, deleted = {path: values.data(blob) for path, blob in patch.written.items()}, patch.deleted
+        if isinstance(call.arguments, Mapping):
+            self._replayed.append((call.name, call.arguments))
+            self.offered.replayed(call.name, call.arguments)
+        text = values.plain(done.payload)
+        self.offered.said(_short(key), text)
+        return Result(text, done.error, done.untrusted, written, deleted)
+
+    def trusts(self, tool: str) -> bool:
+        """Whether the step trusts what a tool says: by its name, by a pattern of it, or by the name of its server."""
+        return any(name == tool.partition(".")[0] or fnmatchcase(tool, name) for name in self._step.trusts)
+
+    def replays(self, tool: str) -> tuple[Mapping[str, Any], ...]:
+        """See `Situation.earlier`."""
+        return tuple(arguments for name, arguments in self._replayed if name == tool)
+
+    async def keep(self, name: str, make: Callable[[], AbstractAsyncContextManager[T]]) -> T:
+        """See `Situation.kept`."""
+        async with self._keeping:
+            if name not in self._kept:
+                self._kept[name] = await self._open.enter_async_context(make())
+            found: T = self._kept[name]
+            return found
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What a tool is given of the activation: fits `Situation`."""
+
+    acting: Acting
+    key: str
+    look: Callable[[], Mapping[str, bytes]]
+
+    @property
+    def files(self) -> Mapping[str, bytes]:
+        """See `Situation`."""
+        return self.look()
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """See `Situation`."""
+        return self.acting.tree.patterns
+
+    @property
+    def untrusted(self) -> str:
+        """See `Situation`."""
+        return self.acting.untrusted
+
+    async def kept(self, name: str, make: Callable[[], AbstractAsyncContextManager[T]]) -> T:
+        """See `Situation`."""
+        return await self.acting.keep(name, make)
+
+    def earlier(self, tool: str) -> tuple[Mapping[str, Any], ...]:
+        """See `Situation`."""
+        return self.acting.replays(tool)
+
+    async def granted(self, action: Action) -> None:
+        """See `Situation`. A person is not asked in the middle of a call: what they would be asked about is refused."""
+        decision = self.acting.decide(f"{self.key}/{action.verb}.{digest(action.target.encode())[:8]}", action.verb, action)
+        if decision.verdict != "allow":
+            raise AnswerInvalid([f"`{action}` is not allowed ({decision.rule})"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """The calls of one turn: each sees the files as they were at its beginning, and what those before it in its row wrote."""
+
+    acting: Acting
+    results: dict[int, Result]
+
+    def scene(self, key: str, index: int, row: Sequence[int]) -> Scene:
+        def look() -> Mapping[str, bytes]:
+            tree = self.acting.tree
+            seen = Tree(tree.seen, tree.patterns, dict(tree.written), set(tree.deleted))
+            for before in row:
+                if index in row and before < index and before in self.results:
+                    seen.take(self.results[before])
+            return {path: data for path, data in seen.files.items() if self.acting.readable(path)}
+        return Scene(self.acting, key, look)
+
+
+def _raise_first(errors: Iterable[BaseException]) -> None:
+    """What went wrong with a turn: the first fault; else, all questions that it waits for."""
+    listed = list(errors)
+    for error in listed:
+        if not isinstance(error, Waiting):
+            raise error
+    if listed:
+        raise Waiting(key for error in listed if isinstance(error, Waiting) for key in error.keys)
+
+
+def _short(key: str) -> str:
+    """A call's key inside of its activation: `turn.0/tool.1`."""
+    return key.partition("~")[2].partition("/")[2]
+
+
+def _step_of(key: str) -> str:
+    return key.partition("@")[0]
+

@@ -1,0 +1,80 @@
+"""What a role has at hand in one activation: its tools, its policy, the files that it sees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from metaflow_agents.agent.acting import Acting, Scene, Surroundings, Tree
+from metaflow_agents.agent.offered import Offered
+from metaflow_agents.agent.talking import AskPerson, Delegate, StartRole
+from metaflow_agents.doers.observed import Observations
+from metaflow_agents.engine.work import Activation
+from metaflow_agents.policy.policy import Policy
+from metaflow_agents.schema.sop import SOP
+from metaflow_agents.tools.port import Tool
+from metaflow_agents.tools.toolbox import Toolbox
+
+
+class Equipment:
+    """Equips activations. `files` gives the tree that a step's command would see. `dry`: no server is
+    started, since nobody calls its tools.
+    """
+
+    def __init__(self, sop: SOP, around: Surroundings, toolbox: Toolbox, observations: Observations,
+                 files: Callable[[Activation], Mapping[str, bytes]], *, dry: bool = False) -> None:
+        self._sop, self._around, self._toolbox, self._observations = sop, around, toolbox, observations
+        self._files, self._dry = files, dry
+
+    def names(self, activation: Activation, role: str) -> tuple[str, ...]:
+        """The tools of a role in a step, as they are written."""
+        own = self._sop.steps[activation.key.step].tools
+        return self._sop.roles[role].tools if own is None else own
+
+    async def acting(self, activation: Activation, role: str, delegate: Delegate, untrusted: str = "") -> Acting:
+        """The tool calls of an activation, not yet entered. Raises RunError where a server can't be asked for its tools."""
+        names = self.names(activation, role)
+        offered = await self._offered(activation, role, names, delegate, str(activation.key))
+        tree = Tree(self._files(activation) if names else {}, activation.patterns if self._makes_files(activation) else ())
+        return self._acting(activation, role, offered, tree, untrusted, None)
+
+    async def below(self, activation: Activation, role: str, delegate: Delegate, scene: Scene) -> Acting:
+        """That of a role which another one started in a call: its own tools, on the files of the other one."""
+        offered = await self._offered(activation, role, self._sop.roles[role].tools, delegate, scene.key)
+        tree = Tree(dict(scene.files), scene.patterns)
+        return self._acting(activation, role, offered, tree, scene.untrusted, scene.acting)
+
+    def _acting(self, activation: Activation, role: str, offered: Offered, tree: Tree, untrusted: str,
+                above: Acting | None) -> Acting:
+        step = self._sop.steps[activation.key.step]
+        policy = Policy(self._sop.policy, self._sop.roles[role].policy, role_name=role)
+        slot = self._around.state.active[activation.key.firing].slot(activation.key.item)
+        return Acting(self._around, step, role, slot, policy, offered, tree, untrusted, above=above)
+
+    async def _offered(self, activation: Activation, role: str, names: tuple[str, ...], delegate: Delegate, key: str) -> Offered:
+        step = self._sop.steps[activation.key.step]
+        own = self._toolbox.own(names)
+        if "ask_person" in names:
+            own.append(AskPerson(self._around.desk, role, step.on_no_answer))
+        if "start_role" in names:
+            own.append(StartRole({name: each.profile for name, each in self._sop.roles.items() if name != role}, delegate))
+        return Offered(self._toolbox, own, await self._listed(names, key))
+
+    async def _listed(self, names: tuple[str, ...], key: str) -> list[Mapping[str, Any]]:
+        """What servers and services offer, as it was when the activation began: it is not determined, so it is journalled."""
+        written = [] if self._dry else [name for name in names if self._toolbox.elsewhere(name)]
+        if not written:
+            return []
+
+        async def look() -> Any:
+            return [_told(tool) for tool in await self._toolbox.offered(written)]
+
+        listed: list[Mapping[str, Any]] = await self._observations.once(f"{key}/tools", look)
+        return listed
+
+    def _makes_files(self, activation: Activation) -> bool:
+        return bool(self._sop.artifacts[self._sop.steps[activation.key.step].makes.artifact].files)
+
+
+def _told(tool: Tool) -> Mapping[str, Any]:
+    return {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}

@@ -1,0 +1,61 @@
+"""Effects of functions that must not happen twice: `call:` steps with `effect: once`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from time import time
+from typing import Any
+
+from metaflow_agents.bus import Bus
+from metaflow_agents.doers.observed import Observations
+from metaflow_agents.errors import AttemptFailed
+from metaflow_agents.journal.state import RunState
+from metaflow_agents.people.desk import Desk
+from metaflow_agents.people.question import Question
+from metaflow_agents.schema.event import Intended
+from metaflow_agents.schema.keys import parse_activation
+from metaflow_agents.schema.model import digest
+from metaflow_agents.schema.payload import Data, pack
+
+
+class Effects:
+    """Does something at most once: where a crash cut it off, a person says whether it has happened."""
+
+    def __init__(self, bus: Bus, state: RunState, observations: Observations, desk: Desk) -> None:
+        self._bus, self._state, self._observations, self._desk = bus, state, observations, desk
+
+    async def once(self, key: str, what: str, do: Callable[[], Awaitable[Any]]) -> Any:
+        """The JSON value that `do` gave, now or before a crash. `what` names it for people.
+
+        Raises Waiting where a person has to say, AttemptFailed where it has happened and nobody knows what it gave.
+        """
+        activation = parse_activation(key)
+        slot = self._state.active[activation.firing].slot(activation.item)
+        if key not in slot.observed and key in slot.acts:
+            given = await self._cut_off(key, what)
+            if given is not None:
+                return await self._observations.once(key, given)
+        elif key not in slot.acts:
+            packed = pack(Data(value={}))
+            name = digest(packed)
+            await self._bus.publish(Intended(at=time(), key=key, tool=what, arguments=name, effect="once"), blobs={name: packed})
+        return await self._observations.once(key, do)
+
+    async def _cut_off(self, key: str, what: str) -> Callable[[], Awaitable[Any]] | None:
+        """What it gave, as a person knows it; None where it has not happened."""
+        answer = await self._desk.ask(Question(
+            key=f"{key}/happened", kind="effect", step=parse_activation(key).step, action=what, effect="once",
+            text=f"The run was cut off while `{what}` was under way. Has it happened? (yes: with what it gave, as JSON, for a "
+                 "reason; no: it is done now)"))
+        if answer.verdict != "yes":
+            return None
+        try:
+            value = json.loads(answer.text)
+        except ValueError:
+            raise AttemptFailed(f"`{what}` has happened, and what it gave is lost: answer with it as JSON, or let another step "
+                                "go on from here") from None
+
+        async def told() -> Any:
+            return value
+        return told

@@ -1,0 +1,94 @@
+"""What of a firing came from outside the user: the labels of the versions that it reads, joined, and what lifts them.
+
+A label is lifted by name (`trusts:`), or since the schema of what is made leaves no room for an instruction
+(`schema/narrow.py`). A person's own words lift it too: that is said by who does the work (`Work.untrusted`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from metaflow_agents.journal.state import RunState
+from metaflow_agents.prompts.names import free_names, histories
+from metaflow_agents.schema.narrow import narrow
+from metaflow_agents.schema.program import Program
+from metaflow_agents.schema.sop import Step
+from metaflow_agents.schema.trust import joined
+from metaflow_agents.sop.graph import reads
+from metaflow_agents.sop.naming import Named, named
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """`whole`: of all that is read. `lifted`: without what the step trusts by name. `listed`: of that, the list it walks.
+
+    `inputs`: of all the inputs that the step does not trust by name, read or not.
+    """
+
+    whole: str = ""
+    lifted: str = ""
+    listed: str = ""
+    inputs: str = ""
+
+
+class Labels:
+    """Reads labels out of a run's state for the steps of its program. Nothing is looked at in a run without any."""
+
+    def __init__(self, program: Program, state: RunState) -> None:
+        self._program, self._state = program, state
+        self._named = cache(self._names)
+        self._narrow = cache(self._is_narrow)
+
+    def of(self, name: str, versions: Mapping[str, int]) -> Label:
+        """The label of a firing of a step that reads these versions (artifact → number, 0: missing)."""
+        if not self._state.outside:
+            return Label()
+        step = self._program.sop.steps[name]
+        found = self._found(name, step, versions)
+        lifted = {source: label for source, label in found.items() if source not in step.trusts}
+        return Label(joined(*found.values()), joined(*lifted.values()),
+                     joined(*(lifted.get(source, "") for source in self._walked(name, step, found))),
+                     joined(*(self._state.untrusted(given) for given in self._program.sop.inputs if given not in step.trusts)))
+
+    def lifts(self, name: str) -> bool:
+        """Whether what the step makes is trusted whatever it reads: it has no tools, and its artifact's schema is narrow."""
+        return self._narrow(name)
+
+    def _found(self, name: str, step: Step, versions: Mapping[str, int]) -> dict[str, str]:
+        """Artifact or input → its label, for all that the step reads or names."""
+        besides = self._named(name)
+        found = {}
+        for artifact in reads(step):
+            last = versions.get(artifact, 0)
+            first = 1 if artifact in besides.histories else max(last, 1)
+            found[artifact] = joined(*(self._state.untrusted(artifact, number) for number in range(first, last + 1)))
+        for given in besides.inputs:
+            found[given] = joined(found.get(given, ""), self._state.untrusted(given))
+        return found
+
+    def _walked(self, name: str, step: Step, found: Mapping[str, str]) -> set[str]:
+        """Of what is read, that from which the list of a `foreach`, its keys and its order are made."""
+        if step.foreach is None:
+            return set()
+        walk = step.foreach
+        texts = [text for text in (walk.in_, walk.key, walk.after, walk.where) if text]
+        names: set[str] = set().union(*(free_names(text) for text in texts))
+        return set(found) if "run" in names or any(histories(text) for text in texts) else names & set(found)
+
+    def _names(self, name: str) -> Named:
+        return named(self._program, self._program.sop.steps[name])
+
+    def _is_narrow(self, name: str) -> bool:
+        sop, step = self._program.sop, self._program.sop.steps[name]
+        held = step.doer in ("role", "call", "value") or (step.run is not None and (step.parse or "").startswith("json"))
+        if not held or sop.artifacts[step.makes.artifact].files or self._has_tools(step):
+            return False
+        return narrow(self._program.schemas.get(step.makes.artifact))
+
+    def _has_tools(self, step: Step) -> bool:
+        if step.doer != "role" or step.tools is not None:
+            return bool(step.tools)
+        roles = self._program.sop.roles
+        return any(roles[name].tools for name in ([step.role] if step.role in roles else roles))

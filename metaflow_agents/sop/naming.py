@@ -1,0 +1,106 @@
+"""What the texts of a step name besides the artifacts that it reads: the run's inputs, earlier versions, its round.
+
+An expression or a template takes these from its scope without a word in `needs`, `wants` or `sees`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from metaflow_agents.prompts import analyse_expression, analyse_template, includes
+from metaflow_agents.prompts.names import histories
+from metaflow_agents.schema.program import Program
+from metaflow_agents.schema.shape import Shape
+from metaflow_agents.schema.sop import Step
+from metaflow_agents.sop.graph import reads
+
+Text = tuple[str, bool]
+"""A text, and whether it is a template; else it is an expression."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """The inputs that are reached through `run.inputs`, and the artifacts whose earlier versions `history` gives."""
+
+    inputs: frozenset[str] = frozenset()
+    histories: frozenset[str] = frozenset()
+
+
+def named(program: Program, step: Step) -> Named:
+    """What is named by anything that decides what a step makes: its own texts, and the templates of those who work in it."""
+    texts = [*texts_of(step), *_walk(step), *((pattern, True) for pattern in program.sop.artifacts[step.makes.artifact].files),
+             *((text, True) for text in _templates(program, step))]
+    inputs: set[str] = set()
+    for text, template in texts:
+        inputs |= _inputs(text, template, frozenset(program.sop.inputs))
+    past = frozenset().union(*(histories(text, template=template) for text, template in texts))
+    return Named(frozenset(inputs), past)
+
+
+def texts_of(step: Step) -> Iterator[Text]:
+    """The step's own texts that decide a result."""
+    if step.task:
+        yield step.task, True
+    if step.value:
+        yield step.value, False
+    yield from ((pattern, True) for pattern in step.makes.patterns)
+    for command in (step.run, step.check.run if step.check else None):
+        if command is not None:
+            yield from ((part, True) for part in ([command] if isinstance(command, str) else command))
+    yield from ((text, True) for text in _strings(step.args))
+
+
+def with_includes(program: Program, template: str) -> dict[str, str]:
+    """A template file and all that it includes: name → text."""
+    found: dict[str, str] = {}
+    open_ends = [template]
+    while open_ends:
+        name = open_ends.pop()
+        if name not in found:
+            found[name] = program.templates[name]
+            open_ends.extend(includes(found[name]))
+    return found
+
+
+def _walk(step: Step) -> Iterator[Text]:
+    """What decides the items: their values come from there. And who works on them."""
+    if step.foreach is not None:
+        for expression in (step.foreach.in_, step.foreach.key, step.foreach.after, step.foreach.where):
+            if expression is not None:
+                yield expression, False
+    if step.role is not None:
+        yield step.role, False
+
+
+def _templates(program: Program, step: Step) -> Iterator[str]:
+    """Prompts of the roles that may work in it, and what the files in the tree of its commands are rendered with."""
+    roles = [] if step.role is None else [step.role] if step.role in program.sop.roles else list(program.sop.roles)
+    for prompt in (program.sop.roles[name].prompt for name in roles):
+        if prompt is not None:
+            yield from with_includes(program, prompt).values()
+    if step.run is not None or (step.check is not None and step.check.run is not None):
+        for name in (*reads(step), step.makes.artifact):
+            spec = program.sop.artifacts.get(name)
+            if spec is not None and spec.file is not None and spec.render is not None:
+                yield from with_includes(program, spec.render).values()
+
+
+def _inputs(text: str, template: bool, declared: frozenset[str]) -> frozenset[str]:
+    if "run" not in text:
+        return frozenset()
+    scope = {"run": Shape.any()}
+    paths = (analyse_template(text, scope) if template else analyse_expression(text, scope)).paths
+    found: set[str] = set()
+    for path in paths:
+        if path == ("run",) or path[:2] == ("run", "inputs"):
+            found |= {path[2]} if len(path) > 2 else declared
+    return frozenset(found & declared)
+
+
+def _strings(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _strings(inner)

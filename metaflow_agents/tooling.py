@@ -1,0 +1,121 @@
+"""The tools of a run: built-in ones that its roles name, functions, servers and services that the SOP declares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from metaflow_agents.errors import FetchRefused, UsageError
+from metaflow_agents.network.hosts import parse, parse_authority
+from metaflow_agents.sandbox.port import Sandbox
+from metaflow_agents.schema.program import Program
+from metaflow_agents.schema.sop import SOP
+from metaflow_agents.settings import Settings
+from metaflow_agents.tools.commands import Python, Run
+from metaflow_agents.tools.files import file_tools
+from metaflow_agents.tools.port import Setting, Source, Tool
+from metaflow_agents.tools.secrets import Secrets
+from metaflow_agents.tools.toolbox import Toolbox
+from metaflow_agents.tools.web import Fetch, Web
+
+CONFINED = ("run", "python")
+"""Tools that carry something out in the sandbox."""
+
+
+def used(sop: SOP) -> tuple[str, ...]:
+    """The tools that roles have, as they are written, in the order of the file."""
+    found: dict[str, None] = {}
+    for step in sop.steps.values():
+        if step.role is not None and step.tools is not None:
+            found.update(dict.fromkeys(step.tools))
+    roles = {step.role for step in sop.steps.values() if step.role is not None and step.tools is None}
+    named_in_expression = bool(roles - set(sop.roles))
+    for name, role in sop.roles.items():
+        if name in roles or named_in_expression or "start_role" in found:
+            found.update(dict.fromkeys(role.tools))
+    if "start_role" in found:
+        found.update(dict.fromkeys(name for role in sop.roles.values() for name in role.tools))
+    return tuple(found)
+
+
+def secrets_of(sop: SOP, settings: Settings) -> Secrets:
+    """The secrets of a SOP, in the environment of this process."""
+    return Secrets(sop.secrets, settings.variable)
+
+
+def refuse_unset_secrets(sop: SOP, settings: Settings, *, dry: bool) -> None:
+    """Raises UsageError, naming them all, where a declared secret is not set."""
+    missing = [] if dry else secrets_of(sop, settings).missing()
+    if missing:
+        listed = ", ".join(f"`{name}`" for name in missing)
+        raise UsageError(f"{listed}: {'these secrets are' if missing[1:] else 'this secret is'} not set; "
+                         f"`export {missing[0]}=…` before the run")
+
+
+def toolbox(program: Program, folder: Path, sandbox: Sandbox, settings: Settings, secrets: Secrets,
+            load: Callable[[str], Callable[..., Any]], *, dry: bool = False) -> Toolbox:
+    """The tools that the roles of a SOP may use. `folder` is the SOP's; `dry`: those of this package alone, which nobody calls:
+    nothing of the user's is imported or started. Raises UsageError for what can't be made.
+    """
+    sop = program.sop
+    names = used(sop)
+    if not names:
+        return Toolbox()
+    setting = Setting(folder=folder, secret=secrets.value, environment=settings.command_environment, masked=secrets.masked)
+    web = Web({} if dry else _filled_headers(sop, secrets), granted_literally(sop), owner=getattr(sandbox, "owner", None))
+    own: list[Tool] = [tool for tool in (*file_tools(), Python(sandbox), Fetch(web)) if tool.name in names]
+    if "run" in names:
+        own.append(Run(sandbox, web if _has_way(sop) else None))
+    if dry:
+        return Toolbox(own)
+    own += _functions(sop, names, setting, load)
+    return Toolbox(own, _sources(program, names, setting))
+
+
+def _functions(sop: SOP, names: Iterable[str], setting: Setting, load: Callable[[str], Callable[..., Any]]) -> Iterator[Tool]:
+    declared = {name: spec for name, spec in sop.tools.items() if spec.python is not None and name in names}
+    if declared:
+        from metaflow_agents.tools.functions import FunctionTool
+        for name, spec in declared.items():
+            yield FunctionTool(name, spec, setting, load)
+
+
+def _sources(program: Program, names: Iterable[str], setting: Setting) -> Iterator[Source]:
+    wanted = {name.partition(".")[0] for name in names}
+    for name, server in program.sop.mcp_servers.items():
+        if name in wanted:
+            from metaflow_agents.tools.mcp import McpServer
+            yield McpServer(name, server, setting)
+    for name, service in program.sop.openapi.items():
+        if name in wanted:
+            from metaflow_agents.tools.openapi import OpenApiService
+            yield OpenApiService(name, service, program.documents[name], setting)
+
+
+def _filled_headers(sop: SOP, secrets: Secrets) -> Mapping[str, Mapping[str, str]]:
+    written = sop.tools["fetch"].headers if "fetch" in sop.tools else {}
+    return {origin: {header: secrets.filled(value) for header, value in headers.items()} for origin, headers in written.items()}
+
+
+def granted_literally(sop: SOP) -> frozenset[str]:
+    """`host:port` of the places that an `allow` or `ask` rule of the SOP names by address, or as `localhost`: these may be private."""
+    found: set[str] = set()
+    rules = () if sop.policy is None else (*sop.policy.allow, *sop.policy.ask)
+    for rule in rules:
+        verb, _, pattern = rule.removesuffix(")").partition("(")
+        try:
+            place = parse(pattern.partition("*")[0] or pattern) if verb == "fetch" else parse_authority(pattern)
+        except FetchRefused:
+            continue                    # a pattern with a wildcard in its host, or of another verb: it names no place literally
+        if verb in ("fetch", "connect") and (place.address is not None or place.host == "localhost"):
+            found.add(place.authority)
+    return frozenset(found)
+
+
+def _has_way(sop: SOP) -> bool:
+    """Whether any rule lets commands reach hosts."""
+    policy = sop.policy
+    if policy is None:
+        return False
+    return policy.preset == "danger-full-access" or any(rule.startswith("connect") for rule in (*policy.allow, *policy.ask))

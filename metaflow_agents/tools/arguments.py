@@ -1,0 +1,101 @@
+"""What a model gives as a tool's arguments, against the tool's schema: every fault names the argument and what was expected.
+
+The schemas of tools come from anywhere (a server, a service, a function's signature), so that it is JSON Schema as it stands
+(https://json-schema.org/draft/2020-12) that decides, read by the `jsonschema` package. Nothing is fetched for a `$ref`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from metaflow_agents.errors import nearest
+
+if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError
+
+_SHOWN = 120                        # characters of a value that a message shows
+_FAULTS = 8
+
+
+def faults_of(schema: Mapping[str, Any], arguments: Any) -> list[str]:
+    """What is wrong with the arguments of a call, each fault with its mend; nothing where they fit."""
+    if isinstance(arguments, str):
+        return [f"the arguments are no JSON object: {_why(arguments)}; give one that fits the tool's schema"]
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import SchemaError
+    from referencing.exceptions import Unresolvable
+    try:
+        found = sorted(Draft202012Validator(schema).iter_errors(arguments), key=lambda error: [str(part) for part in error.path])
+    except (SchemaError, Unresolvable, RecursionError, ValueError, TypeError) as error:
+        return [f"the tool's own schema can't be used ({' '.join(str(error).split())[:_SHOWN]}): use another tool"]
+    told = list(dict.fromkeys(fault for error in found for fault in _told(error)))
+    more = [f"… and {len(told) - _FAULTS} more"] if len(told) > _FAULTS else []
+    return [*told[:_FAULTS], *more]
+
+
+def _told(error: ValidationError) -> Iterator[str]:
+    instance: Any = error.instance
+    where = _place(error)
+    schema = error.schema if isinstance(error.schema, Mapping) else {}
+    match error.validator:
+        case "required":
+            wanted: Any = error.validator_value
+            for name in [name for name in wanted if name not in instance]:
+                yield f"`{_under(where, name)}` is missing; expected {_expected(schema.get('properties', {}).get(name, {}))}"
+        case "additionalProperties" | "unevaluatedProperties":
+            known = list(schema.get("properties", {}))
+            for name in [name for name in instance if name not in known]:
+                close = nearest(name, known)
+                there = ", ".join(f"`{one}`" for one in known) or "none"
+                hint = f"did you mean `{close}`? " if close else ""
+                yield f"`{_under(where, name)}` is no argument of this tool: {hint}there is: {there}"
+        case "anyOf" | "oneOf" | "type" | "enum" | "const":
+            yield f"`{where}` is {_shown(instance)}; expected {_expected(schema)}"
+        case _:
+            yield f"`{where}`: {' '.join(error.message.split())[:2 * _SHOWN]}"
+
+
+def _place(error: ValidationError) -> str:
+    path = ""
+    for part in error.absolute_path:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
+    return path or "arguments"
+
+
+def _under(where: str, name: str) -> str:
+    return name if where == "arguments" else f"{where}.{name}"
+
+
+def _expected(schema: Any) -> str:
+    if not isinstance(schema, Mapping):
+        return "a value"
+    if "const" in schema:
+        return json.dumps(schema["const"], ensure_ascii=False)
+    if "enum" in schema:
+        return "one of " + ", ".join(json.dumps(one, ensure_ascii=False) for one in schema["enum"][:20])
+    for word in ("anyOf", "oneOf"):
+        if word in schema:
+            return " or ".join(dict.fromkeys(_expected(one) for one in schema[word]))
+    kind = schema.get("type")
+    names = {"object": "an object", "array": "a list", "string": "a text", "integer": "a whole number", "number": "a number",
+             "boolean": "true or false", "null": "null"}
+    if isinstance(kind, list):
+        return " or ".join(names.get(one, str(one)) for one in kind)
+    return names.get(str(kind), "a value")
+
+
+def _shown(value: Any) -> str:
+    written = json.dumps(value, ensure_ascii=False)
+    return written if len(written) <= _SHOWN else f"{written[:_SHOWN]}… ({len(written):,} characters)"
+
+
+def _why(written: str) -> str:
+    try:
+        value = json.loads(written)
+    except json.JSONDecodeError as error:
+        return f"{error.msg} at line {error.lineno}, column {error.colno}"
+    except (ValueError, RecursionError):
+        return "they can't be read"
+    return f"they are {_shown(value)}"

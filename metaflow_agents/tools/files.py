@@ -1,0 +1,199 @@
+"""Tools for the files that an activation sees: what its step reads, and what it wrote itself. They touch no disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
+
+from pydantic import Field
+
+from metaflow_agents.errors import did_you_mean
+from metaflow_agents.policy.action import Action
+from metaflow_agents.schema import paths
+from metaflow_agents.tools.builtin import Arguments, BuiltIn
+from metaflow_agents.tools.port import Result, Situation
+from metaflow_agents.tools.searching import Found, search
+
+LINES = 2000                        # that `read` gives at once, unless it is asked for fewer
+_HITS = 200
+_LISTED = 500
+
+
+class _Reading(Arguments):
+    path: str = Field(description="of the file, relative to the run's repository")
+    first: int = Field(1, ge=1, description="number of the first line")
+    lines: int = Field(LINES, ge=1, le=LINES, description="how many lines at most")
+
+
+class Read(BuiltIn[_Reading]):
+    """Read a text file of the repository, whole or in part."""
+
+    name: ClassVar[str] = "read"
+    takes = _Reading
+
+    def would(self, given: _Reading) -> Action:
+        """`read(PATH)`."""
+        return Action("read", given.path)
+
+    async def do(self, given: _Reading, situation: Situation) -> Result:
+        """The lines; where some are left out, which."""
+        text = text_of(situation.files, given.path)
+        if isinstance(text, Result):
+            return text
+        lines = text.splitlines(keepends=True)
+        shown = lines[given.first - 1:given.first - 1 + given.lines]
+        if not shown and lines:
+            return Result(f"`{given.path}` has {len(lines)} lines: there is no line {given.first}", error=True)
+        whole = len(shown) == len(lines)
+        last = given.first + len(shown) - 1
+        head = "" if whole else f"[lines {given.first} to {last} of {len(lines)}]\n"
+        return Result(head + "".join(shown) if lines else f"[`{given.path}` is empty]")
+
+
+class _Writing(Arguments):
+    path: str = Field(description="of the file, relative to the run's repository")
+    text: str = Field(description="the whole text of the file")
+
+
+class Write(BuiltIn[_Writing]):
+    """Write a file of what you make, whole: a new one, or in place of what stands there."""
+
+    name: ClassVar[str] = "write"
+    takes = _Writing
+
+    def would(self, given: _Writing) -> Action:
+        """`write(PATH)`."""
+        return Action("write", given.path)
+
+    async def do(self, given: _Writing, situation: Situation) -> Result:
+        """Whether it was new."""
+        why = not_writable(given.path, situation)
+        if why:
+            return Result(why, error=True)
+        there = given.path in situation.files
+        data = given.text.encode()
+        done = "written anew" if there else "written"
+        return Result(f"`{given.path}` is {done}: {len(given.text.splitlines())} lines", written={given.path: data})
+
+
+class _Editing(Arguments):
+    path: str = Field(description="of the file, relative to the run's repository")
+    search: str = Field(min_length=1, description="text that stands in the file exactly once, spaces and line ends included")
+    replace: str = Field(description="what stands there instead; empty deletes it")
+
+
+class Edit(BuiltIn[_Editing]):
+    """Change a file of what you make: a text that stands in it exactly once is replaced by another."""
+
+    name: ClassVar[str] = "edit"
+    takes = _Editing
+
+    def would(self, given: _Editing) -> Action:
+        """`write(PATH)`."""
+        return Action("write", given.path)
+
+    async def do(self, given: _Editing, situation: Situation) -> Result:
+        """Where it was changed; or how often the text stands there, and what is like it."""
+        why = not_writable(given.path, situation)
+        text = text_of(situation.files, given.path)
+        if why or isinstance(text, Result):
+            return Result(why, error=True) if why else text  # type: ignore[return-value]
+        count = text.count(given.search)
+        if count != 1:
+            told = "does not stand in" if not count else f"stands {count} times in"
+            mend = "read the file and repeat its lines exactly" if not count else "add lines around it until it stands there once"
+            return Result(f"`search` {told} `{given.path}`: {mend}", error=True)
+        line = text[:text.index(given.search)].count("\n") + 1
+        changed = text.replace(given.search, given.replace, 1)
+        return Result(f"`{given.path}` is changed at line {line}", written={given.path: changed.encode()})
+
+
+class _Listing(Arguments):
+    pattern: str = Field("**", description="of paths: `src/**`, `**/*.py`")
+
+
+class List(BuiltIn[_Listing]):
+    """List the files of the repository that you can see, with their sizes in bytes."""
+
+    name: ClassVar[str] = "list"
+    free = True
+    takes = _Listing
+
+    def would(self, given: _Listing) -> Action:
+        """`read(PATTERN)`."""
+        return Action("read", given.pattern)
+
+    async def do(self, given: _Listing, situation: Situation) -> Result:
+        """A line each; how many more there are."""
+        why = paths.pattern_refusal(given.pattern)
+        if why:
+            return Result(f"`{given.pattern}` is no path pattern: {why}", error=True)
+        found = sorted(path for path in situation.files if paths.matches((given.pattern,), path))
+        if not found:
+            return Result(f"no file matches `{given.pattern}`; there are {len(situation.files)} files in all")
+        more = f"… and {len(found) - _LISTED} more: give a narrower pattern\n" if len(found) > _LISTED else ""
+        return Result("".join(f"{path} ({len(situation.files[path]):,})\n" for path in found[:_LISTED]) + more)
+
+
+class _Searching(Arguments):
+    expression: str = Field(min_length=1, max_length=1000, description="a regular expression (Python's), looked for line by line")
+    pattern: str = Field("**", description="of the paths to look in")
+    ignore_case: bool = Field(False, description="whether `a` finds `A`")
+
+
+class Search(BuiltIn[_Searching]):
+    """Search the files of the repository for a regular expression, line by line."""
+
+    name: ClassVar[str] = "search"
+    free = True
+    takes = _Searching
+
+    def would(self, given: _Searching) -> Action:
+        """`read(PATTERN)`."""
+        return Action("read", given.pattern)
+
+    async def do(self, given: _Searching, situation: Situation) -> Result:
+        """`path:line: text`, a line each; how many more there are."""
+        why = paths.pattern_refusal(given.pattern)
+        if why:
+            return Result(f"`{given.pattern}` is no path pattern: {why}", error=True)
+        chosen = {path: data for path, data in sorted(situation.files.items()) if paths.matches((given.pattern,), path)}
+        found = await search(given.expression, chosen, ignore_case=given.ignore_case, most=_HITS)
+        if isinstance(found, str):
+            return Result(found, error=True)
+        return Result(_shown(found, given.expression))
+
+
+def _shown(found: Found, expression: str) -> str:
+    if not found.lines:
+        return f"`{expression}` stands in none of {found.files} files"
+    more = f"… and {found.total - len(found.lines)} more lines: search for less\n" if found.total > len(found.lines) else ""
+    return "".join(f"{path}:{number}: {text}\n" for path, number, text in found.lines) + more
+
+
+def text_of(files: Mapping[str, bytes], path: str) -> str | Result:
+    """The text of a file, or why there is none."""
+    if path not in files:
+        return Result(f"there is no file `{path}`: {did_you_mean(path, sorted(files))}", error=True)
+    try:
+        return files[path].decode()
+    except UnicodeDecodeError:
+        return Result(f"`{path}` is no text (UTF-8): {len(files[path]):,} bytes", error=True)
+
+
+def not_writable(path: str, situation: Situation) -> str:
+    """Why the activation may not write a path; empty where it may."""
+    if not situation.patterns:
+        return "this step makes no files: what you make goes into your answer"
+    why = paths.refusal(path)
+    if why:
+        return f"the path {path!r} is refused: {why}"
+    if not paths.matches(situation.patterns, path):
+        return f"`{path}` is outside of what this step makes: {', '.join(paths.told(situation.patterns))}"
+    pair = paths.clash([*(one for one in situation.files if one != path), path])
+    return f"`{pair[0]}` can't be a file and the folder of `{pair[1]}`" if pair else ""
+
+
+def file_tools() -> Iterator[Read | Write | Edit | List | Search]:
+    """All of them."""
+    yield from (Read(), Write(), Edit(), List(), Search())

@@ -1,0 +1,55 @@
+"""Searching texts for a regular expression that a model wrote: it may backtrack for ever, and is given up after a while."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from metaflow_agents.threads import Threads
+
+_SECONDS = 10.0
+_LONGEST = 400                      # characters of a line that are shown
+_THREADS = Threads(4, "search")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Lines that match: (path, number, text), of `total` in all, in `files` files."""
+
+    lines: list[tuple[str, int, str]]
+    total: int
+    files: int
+
+
+async def search(expression: str, files: Mapping[str, bytes], *, ignore_case: bool, most: int) -> Found | str:
+    """What matches in the files that are text; or in words why there is no answer: bad syntax, or it took too long."""
+    import regex                                        # which can be stopped, and lets other threads go on
+    try:
+        wanted = regex.compile(expression, regex.IGNORECASE if ignore_case else 0)
+    except (regex.error, RecursionError, OverflowError) as error:
+        return f"`{expression}` is no regular expression: {error}"
+    return await _THREADS.run(partial(_searched, wanted, dict(files), most))
+
+
+def _searched(wanted: Any, files: Mapping[str, bytes], most: int) -> Found | str:
+    until, total, texts = time.monotonic() + _SECONDS, 0, 0
+    found: list[tuple[str, int, str]] = []
+    for path, data in files.items():
+        try:
+            lines = data.decode().splitlines()
+        except UnicodeDecodeError:
+            continue                                    # no text: nothing to search
+        texts += 1
+        for number, line in enumerate(lines, 1):
+            try:
+                hit = wanted.search(line, concurrent=True, timeout=max(0.001, until - time.monotonic()))
+            except TimeoutError:
+                return f"the search took longer than {_SECONDS:g} seconds: the expression backtracks; write a simpler one"
+            if hit:
+                total += 1
+                if len(found) < most:
+                    found.append((path, number, line[:_LONGEST]))
+    return Found(found, total, texts)

@@ -1,0 +1,85 @@
+"""Secrets: named by the SOP, read from the environment, filled in where a tool is called, and blotted out of all that it says."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable, Iterable
+from urllib.parse import quote
+
+from metaflow_agents.errors import UsageError
+
+_NAMED = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_SHORTEST = 4                       # characters: to blot out shorter ones would blot out words
+
+
+def named(text: str) -> list[str]:
+    """The secrets that a text names as `${NAME}`."""
+    return _NAMED.findall(text)
+
+
+def filled(text: str, value: Callable[[str], str]) -> str:
+    """The text with each `${NAME}` replaced by what `value` gives for it."""
+    return _NAMED.sub(lambda found: value(found[1]), text)
+
+
+class Secrets:
+    """The secrets that a SOP declares. `lookup` reads an environment variable; None where it is not set."""
+
+    def __init__(self, names: Iterable[str], lookup: Callable[[str], str | None]) -> None:
+        self._names, self._lookup = tuple(names), lookup
+        self._pattern: re.Pattern[str] | None = None
+
+    def value(self, name: str) -> str:
+        """A secret. Raises UsageError where it is not declared or not set."""
+        if name not in self._names:
+            raise UsageError(f"`{name}` is no secret of this SOP: declare it under `secrets`")
+        found = self._lookup(name)
+        if not found:
+            raise UsageError(f"the secret `{name}` is not set: `export {name}=…` before the run")
+        return found
+
+    def filled(self, text: str) -> str:
+        """The text with `${NAME}` replaced. Raises UsageError."""
+        return filled(text, self.value)
+
+    def missing(self) -> list[str]:
+        """The declared ones that are not set."""
+        return [name for name in self._names if not self._lookup(name)]
+
+    def masked(self, text: str) -> str:
+        """The text with each secret blotted out, also where it is percent-encoded or in Base64."""
+        pattern = self._blots()
+        return text if pattern is None else pattern.sub("[secret]", text)
+
+    def masked_bytes(self, data: bytes) -> bytes:
+        """The same of a file."""
+        pattern = self._blots()
+        if pattern is None:
+            return data
+        text = data.decode("utf-8", "surrogateescape")
+        return pattern.sub("[secret]", text).encode("utf-8", "surrogateescape")
+
+    def _blots(self) -> re.Pattern[str] | None:
+        if self._pattern is None:
+            values = [value for name in self._names if (value := self._lookup(name)) and len(value) >= _SHORTEST]
+            spellings = {spelled for value in values for spelled in _spellings(value)}
+            if not spellings:
+                return None
+            longest_first = sorted(spellings, key=len, reverse=True)
+            self._pattern = re.compile("|".join(map(re.escape, longest_first)))
+        return self._pattern
+
+
+def _spellings(value: str) -> Iterable[str]:
+    yield value
+    yield quote(value, safe="")
+    data = value.encode()
+    for start in range(3):                              # inside of a longer Base64 text it may begin at any of three places
+        coded = base64.b64encode(b"\0" * start + data).decode()
+        whole = coded[-(-start * 8 // 6):] if start else coded
+        kept = whole.rstrip("=")
+        kept = kept[:len(kept) - (1 if (start + len(data)) % 3 else 0)]
+        if len(kept) >= 8:
+            yield kept
+            yield kept.replace("+", "-").replace("/", "_")

@@ -1,0 +1,37 @@
+"""The audit of a run, a line a record: what was decided, by which rule; what a person was asked, and what they said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from metaflow_agents.views.page import Page, safe
+from metaflow_agents.views.wording import clock
+
+_SIGNS = {"allow": "+", "ask": "?", "deny": "-"}
+
+
+def audit_lines(records: Iterator[tuple[int, Mapping[str, Any]]], blob: Callable[[str], Any], page: Page) -> Iterator[str]:
+    """(event number, record) → lines. `blob` gives a question or an answer by its digest."""
+    for seq, record in records:
+        when = clock(record.get("at", 0.0))
+        yield safe(f"{seq:>6} {when}  {_told(record, blob)}")
+
+
+def _told(record: Mapping[str, Any], blob: Callable[[str], Any]) -> str:
+    key = record["key"]
+    match record["kind"]:
+        case "decided":
+            seen = f"; it had read: {record['untrusted']}" if record.get("untrusted") else ""
+            return (f"{_SIGNS[record['verdict']]} {record['verdict']:<5} {record['action']}  by {record['role']} ({key}): "
+                    f"{record['rule']}{seen}")
+        case "asked":
+            question = blob(record["question"])
+            what = question.get("action") or question["text"]
+            return f"? asks  {what} ({key})"
+        case _:
+            answer = blob(record["answer"])
+            said = " ".join(part for part in (answer.get("verdict", ""), answer.get("text", "")) if part) or "(nothing)"
+            extent = f", for this {answer['scope']}" if answer.get("scope", "once") != "once" else ""
+            assumed = ", assumed" if answer.get("assumed") else ""
+            return f"= says  {said}{extent}{assumed}  by {record.get('by') or 'somebody'} ({key})"

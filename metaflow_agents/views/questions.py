@@ -1,0 +1,84 @@
+"""Questions to people, as they are read: who asks, what, what it has read from outside, and what to type."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from metaflow_agents.people.answering import wanted
+from metaflow_agents.people.inbox import Open
+from metaflow_agents.people.question import Question
+from metaflow_agents.views.page import Page, safe
+from metaflow_agents.views.wording import amount, moment
+
+LONGEST = 600                       # characters of one value that are shown
+_MOST_LINES = 60                    # of a question's text
+
+
+def question_lines(question: Question, page: Page) -> list[str]:
+    """One question in full. What somebody else wrote can't command the terminal: control characters show, and do nothing."""
+    lines = [page.paint(safe(f"{_who(question)} {_ASKS[question.kind]}"), "bold")]
+    if question.text:
+        lines += [line for line in _bounded(question.text) for line in page.wrapped(line, "  ")]
+    if question.action:
+        lines += page.wrapped(page.paint(safe(shortened(question.action)), "cyan"), "  ")
+    lines += [line for name, value in question.arguments.items() for line in _argument(name, value, page)]
+    if question.rule:
+        lines += page.wrapped(safe(question.rule), "  asked because: ")
+    if question.untrusted:
+        lines += page.wrapped(page.paint(f"it has read from outside: {safe(question.untrusted)}", "yellow"), "  ")
+    if question.choices:
+        lines += page.wrapped(safe(", ".join(question.choices)), "  choices: ")
+    if question.answer_schema is not None:
+        lines += page.wrapped(safe(wanted(question)), "  wanted: ")
+    return lines
+
+
+def inbox_lines(questions: Sequence[Open], page: Page, where: str = "") -> list[str]:
+    """`sop inbox`: every open question, and what to type. `where` is the option that names the workspace."""
+    lines: list[str] = []
+    for one in questions:
+        head = f"{one.run} {one.number}, since {moment(one.at)}: "
+        first, *rest = question_lines(one.question, page)
+        lines += [*([""] if lines else []), page.paint(head, "dim") + first, *rest]
+        if one.why:
+            lines += page.wrapped(safe(f"asked anew: {one.why}"), "  ")
+        if one.given:
+            lines += page.wrapped(f"it is answered: the run takes that in when it goes on (`sop resume {one.run}{where}`)", "  ")
+        else:
+            lines += [f"  {page.paint(way, 'cyan')}" for way in _ways(one, where)]
+    return lines
+
+
+def shortened(text: str, most: int = LONGEST) -> str:
+    """A text whose end is cut off where it is long, with how much that was."""
+    return text if len(text) <= most else f"{text[:most]}… ({amount(len(text) - most, 'character')} more)"
+
+
+_ASKS = {"text": "asks", "approve": "asks for approval", "choice": "asks for a choice", "action": "wants to act",
+         "effect": "asks whether this has happened"}
+
+
+def _who(question: Question) -> str:
+    return f"{question.role} in {question.step}" if question.role else question.step
+
+
+def _bounded(text: str) -> list[str]:
+    lines = safe(text, lines=True).splitlines()
+    shown = [shortened(line) for line in lines[:_MOST_LINES]]
+    return shown + ([f"… ({amount(len(lines) - _MOST_LINES, 'line')} more)"] if len(lines) > _MOST_LINES else [])
+
+
+def _argument(name: str, value: Any, page: Page) -> list[str]:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    visible = "".join("⏎" if letter in "\n\r" else "⇥" if letter == "\t" else letter for letter in shortened(text))
+    return page.wrapped(safe(visible), f"    {safe(name)}: ")
+
+
+def _ways(one: Open, where: str) -> list[str]:
+    """The commands that answer."""
+    command = f"sop answer {one.run} {one.number}"
+    ways = {"text": ["'…'"], "choice": ["--choice …"], "approve": ["--yes", "--no --reason '…'"],
+            "action": ["--yes", "--yes --for run|rule", "--no --reason '…'"], "effect": ["--yes", "--no"]}[one.question.kind]
+    return [f"{command} {way}{where}" for way in ways]
