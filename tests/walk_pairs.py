@@ -413,6 +413,68 @@ STEP_KEYS = [
     Pair("steps.write.check.repairs", 1, LETTER, also={**IN_A_FILE, "steps.write.check.run": "false"}),
 ]
 
+GUARDED = """
+sop: walk
+roles: {writer: {profile: You write., tools: [write]}}
+artifacts: {letter: {}}
+steps: {write: {role: writer, makes: letter}}
+"""
+
+SERVED = """
+sop: walk
+secrets: [KEY]
+mcpServers: {github: {command: github-server}}
+roles: {writer: {profile: You write., tools: ["github.*"]}}
+artifacts: {letter: {}}
+steps: {write: {role: writer, makes: letter}}
+"""
+
+ELSEWHERE = SERVED.replace("command: github-server", 'url: "https://mcp.example.com"')
+SHOP = SERVED.replace("mcpServers: {github: {command: github-server}}", "openapi: {github: {spec: shop.json}}")
+EQUIPPED = SERVED.replace("mcpServers: {github: {command: github-server}}", 'tools: {convert: {python: "desk:count"}}').replace(
+    '"github.*"', "convert")
+FETCHING = EQUIPPED.replace('{convert: {python: "desk:count"}}', "{fetch: {}}").replace("[convert]", "[fetch]")
+A_SHOP = {"shop.json": "{}"}
+READ_ONLY = {"policy.preset": "read-only"}
+KEPT_BACK = {"roles.writer.policy.preset": "read-only"}
+FILLED = "${KEY}"
+
+POLICY_KEYS = [                     # what `sop check` knows of them; what they do in a run is beside it
+    Pair("policy", {"preset": "read-only"}, GUARDED, "check"),
+    Pair("policy.preset", "read-only", GUARDED, "check", also={"policy.allow": []}),
+    Pair("policy.allow", ["write(docs/**)"], GUARDED, "check", also=READ_ONLY),
+    Pair("policy.ask", ["write(docs/**)"], GUARDED, "check", also=READ_ONLY),
+    Pair("policy.deny", ["write"], GUARDED, "check"),
+    Pair("roles.writer.tools", ["write"], GUARDED, "check", also=READ_ONLY),
+    Pair("roles.writer.policy", {"deny": ["write"]}, GUARDED, "check"),
+    Pair("roles.writer.policy.preset", "read-only", GUARDED, "check", also={"roles.writer.policy.allow": []}),
+    Pair("roles.writer.policy.allow", ["write(docs/**)"], GUARDED, "check", also=KEPT_BACK),
+    Pair("roles.writer.policy.ask", ["write(docs/**)"], GUARDED, "check", also=KEPT_BACK),
+    Pair("roles.writer.policy.deny", ["write"], GUARDED, "check"),
+    Pair("steps.write.tools", ["run"], GUARDED, "check", also={"policy.deny": ["run"]}),
+    Pair("steps.write.on_no_answer", "fail", LETTER, "check"),
+    Pair("secrets", ["KEY"], GUARDED, "check"),
+    Pair("tools", {"convert": {"python": "desk:count"}}, GUARDED, "check", files=ITS_FILES),
+    Pair("tools.convert", {"python": "desk:count"}, EQUIPPED, "check", files=ITS_FILES),
+    Pair("tools.convert.python", "desk:count", EQUIPPED, "check", files=ITS_FILES),
+    Pair("tools.convert.secrets", {"words": "KEY"}, EQUIPPED, "check", files=ITS_FILES),
+    Pair("tools.fetch.headers", {"https://a.example": {"X-Key": FILLED}}, FETCHING, "check"),
+    Pair("mcpServers", {"github": {"command": "github-server"}}, GUARDED, "check"),
+    Pair("mcpServers.github", {"command": "github-server"}, SERVED, "check"),
+    Pair("mcpServers.github.type", "http", SERVED, "check"),
+    Pair("mcpServers.github.command", "github-server", SERVED, "check"),
+    Pair("mcpServers.github.args", [FILLED], SERVED, "check"),
+    Pair("mcpServers.github.env", {"TOKEN": FILLED}, SERVED, "check"),
+    Pair("mcpServers.github.cwd", "${KEY}", SERVED, "check"),
+    Pair("mcpServers.github.url", "https://mcp.example.com", ELSEWHERE, "check"),
+    Pair("mcpServers.github.headers", {"Authorization": FILLED}, ELSEWHERE, "check"),
+    Pair("openapi", {"shop": {"spec": "shop.json"}}, GUARDED, "check", files=A_SHOP),
+    Pair("openapi.github", {"spec": "shop.json"}, SHOP, "check", files=A_SHOP),
+    Pair("openapi.github.spec", "shop.json", SHOP, "check", instead="another.json", files=A_SHOP),
+    Pair("openapi.github.server", "https://user:word@a.example", SHOP, "check", files=A_SHOP),
+    Pair("openapi.github.headers", {"Authorization": FILLED}, SHOP, "check", files=A_SHOP),
+]
+
 FOREACH_KEYS = [
     Pair("steps.write.foreach", {"in": "names"}, NOTES, also={"artifacts.notes": {"files": "*.txt"}}),
     Pair("steps.write.foreach.in", "names", NOTES, "check"),
@@ -456,4 +518,4 @@ MODEL_KEYS = [
     Pair("models.default.parameters", {"seed": 7}, AT_AN_ENDPOINT, model=None),
 ]
 
-PAIRS = [*SOP_KEYS, *MODEL_KEYS, *ROLE_KEYS, *ARTIFACT_KEYS, *DOER_KEYS, *STEP_KEYS, *FOREACH_KEYS, *TEST_KEYS]
+PAIRS = [*SOP_KEYS, *MODEL_KEYS, *ROLE_KEYS, *ARTIFACT_KEYS, *DOER_KEYS, *STEP_KEYS, *POLICY_KEYS, *FOREACH_KEYS, *TEST_KEYS]
