@@ -28,6 +28,7 @@ from metaflow_agents.people.question import Answer, Question
 from metaflow_agents.runs import go_on, resume, run, start
 from metaflow_agents.schema.event import Answered, Asked, Failed, RunEnded
 from metaflow_agents.schema.program import Program
+from metaflow_agents.settings import Settings
 from metaflow_agents.sop.graph import SOPGraph
 
 # -- random procedures, of which some activations wait
@@ -206,7 +207,7 @@ def answers(workspace: Path, name: str, *given: tuple[str, Answer]) -> None:
     path = workspace / ".journals" / f"{name}.db"
     for words, answer in given:
         (found,) = [one for one in open_questions(path) if words in one.question.text]
-        assert asyncio.run(give(path, found.question, answer)) == ""
+        assert asyncio.run(give(path, found.question, answer, Settings.read())) == ""
 
 
 YES, NO = Answer(verdict="yes"), Answer(verdict="no", text="too plain")
@@ -240,9 +241,9 @@ def test_a_whole_run_mends_a_lost_place(tmp_path: Path, monkeypatch: pytest.Monk
     """Mutation: a waiting item that keeps its place lets only one be asked."""
     original = fanout._Job._publish_item
 
-    async def kept(self: Any, item: Any, prior: Any) -> Any:
+    async def kept(self: Any, *args: Any) -> Any:
         try:
-            return await original(self, item, prior)
+            return await original(self, *args)
         except Waiting as waiting:
             with self._means.parking.rest(self._firing.key):
                 await self._means.parking.closed(self._firing.key, waiting.keys)
@@ -329,7 +330,7 @@ def test_days_between_question_and_answer_are_no_time_of_the_run(tmp_path: Path,
     path = home / ".journals" / "one.db"
     days = 3 * 86_400.0
     monkeypatch.setattr("metaflow_agents.people.answering.time", lambda: __import__("time").time() + days)
-    asyncio.run(give(path, open_questions(path)[0].question, Answer(text="noon")))
+    asyncio.run(give(path, open_questions(path)[0].question, Answer(text="noon"), Settings.read()))
     monkeypatch.undo()
     monkeypatch.setattr("metaflow_agents.runs.Resumed", _in(days))
     from metaflow_agents.journal.glance import RawJournal

@@ -20,7 +20,10 @@ from metaflow_agents.schema.sop import Human, Step
 
 
 class Humans:
-    """Asks what steps ask people. An artifact without a schema of its own gets the fixed one of the kind of question."""
+    """Asks what steps ask people. An artifact without a schema of its own gets the fixed one of the kind of question.
+
+    What a person said is trusted, whatever the person was shown.
+    """
 
     def __init__(self, program: Program, acceptance: Acceptance, desk: Desk) -> None:
         self._program, self._acceptance, self._desk = program, acceptance, desk
@@ -40,7 +43,7 @@ class Humans:
             answer = await self._desk.ask(question)
             assumed = (f"{key}: {_words(answer)}",) if answer.assumed else ()
             try:
-                return Work(self._payload(step, activation, question, answer), assumed=assumed, untrusted="")
+                return Work(self._payload(step, activation, question, answer), untrusted="", assumed=assumed)
             except AnswerInvalid as error:
                 if answer.assumed or question.kind != "text":
                     raise AttemptFailed(f"the answer {_words(answer)!r} does not fit: {error}") from None

@@ -59,7 +59,7 @@ class Desk:
         if found is not None:
             return await self._settle(question, *found, asked=asked and question.key in self._state.questions)
         if question.on_no_answer == "fail" and self._gone(question.key):
-            raise AttemptFailed(f"nobody answers {_who(question)}: {question.text}")
+            raise AttemptFailed(f"nobody answers {_who(question)}: {_words(question)}")
         if not asked:
             self._put_off.discard(question.key)
             await self._publish(Asked(key=question.key, question=question.digest, why=self._why(question)), question.packed)
@@ -101,7 +101,7 @@ class Desk:
 
     def waiting(self) -> str:
         """What is open, and the commands that go on."""
-        told = [f"{self._state.asked[key]}: {_short(self.question(key).text)}" for key in self._state.questions]
+        told = [f"{self._state.asked[key]}: {_short(_words(self.question(key)))}" for key in self._state.questions]
         listed = "; ".join(told[:3]) + (f"; … ({len(told)} in all)" if len(told) > 3 else "")
         return (f"{listed} (`sop inbox {self._run}` shows it, `sop answer {self._run} …` answers, `sop resume {self._run}` "
                 "goes on)")
@@ -247,6 +247,10 @@ def _covers(earlier: Question, answer: Answer, question: Question) -> bool:
 
 def _who(question: Question) -> str:
     return f"{question.role} in {question.step}" if question.role else f"step {question.step}"
+
+
+def _words(question: Question) -> str:
+    return question.text or question.action
 
 
 def _short(text: str, most: int = 60) -> str:
