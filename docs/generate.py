@@ -163,6 +163,8 @@ def schema_refused() -> str:
 def fixed_results() -> str:
     """The fixed schemas, as shorthand."""
     told = (("`run:`", results.RUN_RESULT), ("`run:` with `parse: junit`", results.JUNIT_RESULT),
+            ("`human: text`", results.HUMAN_TEXT), ("`human: approve`", results.HUMAN_APPROVE),
+            ("`human: {choice: [warm, cold]}`", results.human_choice(["warm", "cold"])),
             ("`on_fail: {makes: …}`", results.FAILURE))
     return table(["made by", "schema"], [[by, f"`{shorthand(schema)}`"] for by, schema in told])
 
@@ -259,7 +261,13 @@ def command_tree() -> dict[str, Any]:
 
     from metaflow_agents.cli.app import app
 
-    return dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+    def below(found: dict[str, Any], before: str = "") -> dict[str, Any]:
+        flat: dict[str, Any] = {}
+        for name, one in found.items():
+            flat |= below(one.commands, f"{before}{name} ") if hasattr(one, "commands") else {f"{before}{name}": one}
+        return flat
+
+    return below(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
 
 
 @_named("commands")
@@ -316,6 +324,7 @@ _OUTCOMES = {
     "interrupted": "it was cancelled",
     "until": "the step named by `until` is done",
     "budget": "a cap was met",
+    "waiting": "nothing is left to do before a person has answered: `sop inbox`, `sop answer`, `sop resume`",
     "endpoint": "no model answers: a key is refused, a name unknown, a prompt not recorded",
 }
 

@@ -89,7 +89,8 @@ class RunResult:
     """How a run ended and what it made. `outputs`: name → plain value; files are path → text.
 
     `tokens_cached` of the tokens were in an endpoint's cache. `cost` is in US dollars, exact; where it is `estimated`, it
-    cost no more than that. It leaves out the `unpriced` calls: they cost money, and nobody knows how much.
+    cost no more than that. It leaves out the `unpriced` calls: they cost money, and nobody knows how much. `untrusted` says
+    of the outputs that hold words from outside the user where these came from.
     """
 
     name: str
@@ -106,6 +107,7 @@ class RunResult:
     cost: Decimal = Decimal(0)
     estimated: bool = False
     unpriced: int = 0
+    untrusted: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -208,7 +210,8 @@ class Run:
         outputs = {name: values.plain(state.payload(name) or "") for name, value in found.items() if value is not MISSING}
         return RunResult(self.name, ended.outcome, ended.reason, outputs, self.folder, spent.calls, spent.tokens,
                          state.elapsed, state.activations, ended.never, spent.cached, Decimal(spent.cost) / PICO,
-                         spent.held + spent.estimated > 0, spent.unpriced)
+                         spent.held + spent.estimated > 0, spent.unpriced,
+                         {name: label for name in outputs if (label := state.untrusted(name))})
 
     async def __aenter__(self) -> Self:
         journal = self._open()

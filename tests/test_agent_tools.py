@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from metaflow_agents import run, start
+from metaflow_agents.journal.glance import RawJournal
+from metaflow_agents.journal.outline import outline
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
 from metaflow_agents.schema.event import Decided, Done, Intended
 from metaflow_agents.schema.sop import TOOL_TURNS
@@ -244,3 +246,19 @@ async def test_the_scratch_interpreter_remembers(tmp_path: Path) -> None:
 
 def arguments_of(request: Mapping[str, Any]) -> Any:
     return request
+
+
+async def test_staged_tools_only_tell(tmp_path: Path) -> None:
+    (tmp_path / "funcs.py").write_text(f'def send(to: str) -> str:\n    """Send."""\n    with open({str(tmp_path / "sent")!r}, "a") as file:\n        file.write(to)\n    return "sent"\n')
+    path = sop(tmp_path, TEXT, "send, list", tools="{send: {python: 'funcs:send'}}")
+    script = (calls(("send", {"to": "ann"}), ("list", {})), "done")
+    model = Script(*script)
+    assert (await run(path, topic="x", model=model, workspace=tmp_path / "w", name="real")).ok
+    assert (tmp_path / "sent").read_text() == "ann" and model.results(1)[0] == "sent"
+    model = Script(*script)
+    assert (await run(path, topic="x", model=model, workspace=tmp_path / "w", name="staged", staged=True)).ok
+    assert (tmp_path / "sent").read_text() == "ann"
+    assert model.results(1)[0].startswith("staged: nothing was done. `call(send)`") and model.results(1)[1].startswith("no file")
+    with RawJournal(tmp_path / "w" / ".journals" / "staged.db") as journal:
+        found = outline(journal).staged
+    assert found is not None and [(one.action, one.key) for one in found] == [("call(send)", "work@1~0/turn.0/tool.0")]

@@ -185,7 +185,12 @@ REVIEWED = """
     artifacts: {pages: {each: string}, ok: {each: boolean}, aside: {}, note: {}, book: {}}
     steps:
       write: {role: writer, needs: [names], foreach: {in: names}, makes: pages}
-      judge: {human: approve, needs: [pages, names], foreach: {in: names, as: name}, makes: ok, task: "Is {{ pages[name] }} good?"}
+      judge:
+        human: approve
+        needs: [pages, names]
+        foreach: {in: names, as: name}
+        makes: ok
+        task: "Is {{ pages[name] }} good?"
       look: {role: writer, needs: [names], makes: aside}
       more: {role: writer, needs: [aside], makes: note}
       bind: {value: "(ok | list | length) ~ note", needs: [ok, note], makes: book}

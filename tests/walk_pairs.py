@@ -258,6 +258,13 @@ tests: {walks: {}}
 """
 
 
+ASKED = """
+sop: walk
+inputs: {topic: {type: string, default: rain}}
+artifacts: {word: {}}
+steps: {ask: {human: text, needs: [topic], makes: word, task: "What of {{ topic }}?"}}
+"""
+
 NO_TOPIC_NEEDED = {"steps.write.needs": LEFT_OUT}
 IN_A_FILE = {"artifacts.letter.file": "letter.txt"}
 AT_THE_DESK = {"models.default": "python:desk.py:answer"}
@@ -280,6 +287,7 @@ SOP_KEYS = [
          also={"inputs.topic.default": LEFT_OUT}, given={"topic": "rain"}),
     Pair("inputs.topic.description", "what the letter is about", LETTER),
     Pair("inputs.topic.default", "rain", FACT),
+    Pair("inputs.topic.trusted", False, FACT),
     Pair("defaults", {"steps": {"retries": 1}}, NUMBER, model=wrong_at_first),
     Pair("defaults.steps", {"retries": 1}, NUMBER, model=wrong_at_first),
     Pair("defaults.roles", {"goal": "Short sentences."}, LETTER),
@@ -359,6 +367,14 @@ DOER_KEYS = [
     Pair("steps.measure.call", "desk:count", CALLED, "check", files=ITS_FILES),
     Pair("steps.measure.call", "desk:count", CALLED, instead="desk:letters", files=ITS_FILES),
     Pair("steps.measure.args", {"step_size": 3}, CALLED, files=ITS_FILES),
+    Pair("steps.ask.human", "text", ASKED, "check", form="text"),
+    Pair("steps.ask.human", "text", ASKED, form="text", instead="approve"),
+    Pair("steps.ask.human", "approve", ASKED, form="approve", instead="text"),
+    Pair("steps.ask.human", {"choice": ["warm", "cold"]}, ASKED, form="choice", instead={"choice": ["warm", "hot"]}),
+    Pair("steps.ask.task", "What of {{ topic }}, then?", ASKED, instead="What of {{ topic }}?"),
+    Pair("steps.ask.on_no_answer", "assume", ASKED),
+    Pair("steps.ask.on_no_answer", "assume", ASKED, instead="fail", also={"steps.ask.human": "approve"}),
+    Pair("steps.ask.on_no_answer", "fail", ASKED, also={"steps.ask.on_fail": "skip"}),
     Pair("steps.look.value", "topic", FACT, "check"),
     Pair("steps.look.value", "topic", FACT, instead="topic | upper"),
 ]
@@ -379,6 +395,7 @@ STEP_KEYS = [
     Pair("steps.write.priority", 5, TWO_ROLES),
     Pair("steps.write.timeout", 0.05, LETTER, model=slow),
     Pair("steps.write.retries", 1, NUMBER, model=wrong_at_first),
+    Pair("steps.write.trusts", ["topic"], LETTER, also={"inputs.topic.trusted": False}),
     Pair("steps.write.on_fail", "skip", NOTES, form="skip", model=wrong_at_b),
     Pair("steps.write.on_fail", "stop", NOTES, form="stop", model=wrong_at_b, also={"defaults.steps.on_fail": "skip"}),
     Pair("steps.write.on_fail", {"makes": "lost"}, LOST, form="makes", instead="skip", model=wrong_at_b),

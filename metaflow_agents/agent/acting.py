@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from time import time
 from typing import Any, TypeVar
 
@@ -315,8 +316,8 @@ class Acting:
         return Result(text, done.error, done.untrusted, written, deleted)
 
     def trusts(self, tool: str) -> bool:
-        """Whether the step trusts what a tool says, by its name or that of its server."""
-        return any(name in (tool, tool.partition(".")[0]) for name in self._step.trusts)
+        """Whether the step trusts what a tool says: by its name, by a pattern of it, or by the name of its server."""
+        return any(name == tool.partition(".")[0] or fnmatchcase(tool, name) for name in self._step.trusts)
 
     def replays(self, tool: str) -> tuple[Mapping[str, Any], ...]:
         """See `Situation.earlier`."""

@@ -6,7 +6,7 @@ so that a run of thousands of activations is told at once. A test holds that bot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -15,10 +15,11 @@ from metaflow_agents.schema.keys import parse_activation
 
 
 class Made(NamedTuple):
-    """A version of an artifact: its payload's digest, and the firing that made it (None: given)."""
+    """A version of an artifact: its payload's digest, the firing that made it (None: given), what of it is from outside."""
 
     payload: str
     firing: str | None
+    untrusted: str = ""
 
 
 @dataclass(slots=True)
@@ -30,12 +31,23 @@ class Active:
     done: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """An action that was not carried out (`--staged`): the call's key, the action in words, the digest of its arguments."""
+
+    key: str
+    action: str
+    verdict: str
+    arguments: str
+
+
 @dataclass(slots=True)
 class Outline:
     """What a run is, made and cost.
 
     `versions`: artifact → its versions; `fired`: step → firings; `walked`: step → how many items its last firing had;
-    `active`: by firing; `last`: the last firing of all; `assumed`: what nobody answered → digest of what was assumed.
+    `active`: by firing; `last`: the last firing of all; `assumed`: what nobody answered → digest of what was assumed;
+    `staged`: what acting tools would have done, None where they did it.
     """
 
     glance: Glance
@@ -49,6 +61,7 @@ class Outline:
     active: dict[str, Active] = field(default_factory=dict)
     never: dict[str, str] = field(default_factory=dict)
     assumed: dict[str, str] = field(default_factory=dict)
+    staged: list[Staged] | None = None
     last: str | None = None
 
     def version(self, artifact: str) -> int:
@@ -72,12 +85,28 @@ def outline(journal: RawJournal) -> Outline:
             firing = found.active.get(parse_activation(event["activation"]).firing)
             if firing is not None:
                 firing.done += 1
+    if found.staged is not None:
+        found.staged += _not_done(journal)
     return found
+
+
+def _not_done(journal: RawJournal) -> Iterator[Staged]:
+    decided: dict[str, Mapping[str, Any]] = {}
+    intended: dict[str, str] = {}
+    for _, event in journal.events("decided", "intended", "done"):
+        if event["kind"] == "decided":
+            decided[event["key"]] = event
+        elif event["kind"] == "intended":
+            intended[event["key"]] = event["arguments"]
+        elif event.get("staged"):
+            key = event["key"]
+            yield Staged(key, decided[key]["action"], decided[key]["verdict"], intended[key])
 
 
 def _opened(found: Outline, event: Mapping[str, Any]) -> None:
     found.location, found.compiled = event.get("location", ""), event["compiled"]
     found.models, found.sandbox = dict(event.get("models", {})), event.get("sandbox", "")
+    found.staged = [] if event.get("staged") else None
 
 
 def _resumed(found: Outline, event: Mapping[str, Any]) -> None:
@@ -97,7 +126,7 @@ def _fired(found: Outline, event: Mapping[str, Any]) -> None:
 def _committed(found: Outline, event: Mapping[str, Any]) -> None:
     firing = event.get("firing")
     for version in event.get("versions", ()):
-        found.versions.setdefault(version["artifact"], []).append(Made(version["payload"], firing))
+        found.versions.setdefault(version["artifact"], []).append(Made(version["payload"], firing, version.get("untrusted", "")))
     if firing is not None:
         ended = found.active.pop(firing)
         found.walked[ended.step] = len(ended.items or ())

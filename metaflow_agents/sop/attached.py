@@ -9,6 +9,7 @@ from metaflow_agents.errors import Problem, SOPNotFound, did_you_mean
 from metaflow_agents.prompts import includes
 from metaflow_agents.schema.faults import SchemaWritten
 from metaflow_agents.schema.shorthand import to_json_schema
+from metaflow_agents.schema.sop import INPUT_KEYS
 from metaflow_agents.sop import library
 from metaflow_agents.sop.description import DESCRIPTIONS, read_description
 from metaflow_agents.sop.document import Document
@@ -153,7 +154,7 @@ def schemas(merged: dict[str, Any], entry: Document, files: Files, overlays: lis
                 found[name] = reader.read(artifact[key], ("artifacts", name, key))
     for name, given in _items(merged.get("inputs")):
         whole = isinstance(given, dict) and "type" in given and (
-            set(given) <= {"type", "description", "default"} or bool(misspelt_input_keys(given)))
+            set(given) <= set(INPUT_KEYS) or bool(misspelt_input_keys(given)))
         written = given["type"] if whole else given
         if written not in ("file", "folder"):
             found[f"input:{name}"] = reader.read(written, ("inputs", name, "type") if whole else ("inputs", name))

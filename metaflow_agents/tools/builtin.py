@@ -27,7 +27,7 @@ class BuiltIn(ABC, Generic[A]):
     """A tool of this package. Its description is its class's docstring."""
 
     name: ClassVar[str]
-    takes: ClassVar[type[Arguments]]
+    takes: type[Arguments]
     free: ClassVar[bool] = False
     """Whether no policy is asked: it shows only what may be read anyway."""
 

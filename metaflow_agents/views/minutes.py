@@ -159,6 +159,7 @@ def _finished(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
 
 _PARTS = {"step": "its step changed", "role": "its role changed", "model": "its model is another", "memory": "its role remembers "
           "something else", "item": "its item changed", "round": "its round is another", "run": "the run's name or inputs differ",
+          "untrusted": "what it reads is trusted otherwise", "unlifted": "what it remembers is trusted otherwise",
           "given": "the value given for it differs", "dry": "one of the two runs was dry"}
 
 
@@ -179,7 +180,7 @@ def _committed(event: Raw, read_by: Mapping[str, list[str]]) -> tuple[str, str]:
     told = []
     for version in event.get("versions", ()):
         names = read_by.get(version["artifact"], [])
-        told.append(f"{version['artifact']}@{version['number']}{' for ' + listed(names) if names else ''}")
+        told.append(f"{version['artifact']}@{version['number']}{_untrusted(version)}{' for ' + listed(names) if names else ''}")
     reused = event.get("reused", ())
     kept = f" ({amount(len(reused), 'item')} unchanged)" if reused else ""
     if event.get("firing") is None:
@@ -187,8 +188,13 @@ def _committed(event: Raw, read_by: Mapping[str, list[str]]) -> tuple[str, str]:
     return event["firing"], (f"makes {'; '.join(told)}" if told else "makes nothing new") + kept
 
 
+def _untrusted(said: Raw) -> str:
+    """What of a version or a message came from outside the user."""
+    return f" (untrusted: {said['untrusted']})" if said.get("untrusted") else ""
+
+
 def _sent(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
-    return event["sender"], f"writes to {event.get('to') or 'all'}"
+    return event["sender"], f"writes to {event.get('to') or 'all'}{_untrusted(event)}"
 
 
 def _ended(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -71,10 +72,14 @@ class Told:
             "models": dict(run.models),
             "sandbox": run.sandbox,
             "roles": cast(self.program.sop, run.models),
-            "artifacts": {name: {"version": len(made), "made_by": made[-1].firing, **self._where(name, made[-1].payload)}
+            "artifacts": {name: {"version": len(made), "made_by": made[-1].firing, "untrusted": made[-1].untrusted,
+                                 **self._where(name, made[-1].payload)}
                           for name, made in run.versions.items() if name not in self.program.sop.inputs},
             "steps": {name: run.fired.get(name, 0) for name in self.program.sop.steps},
             "never": dict(run.never),
+            "staged": None if run.staged is None else [
+                {"key": one.key, "action": one.action, "verdict": one.verdict, "arguments": self.values.plain(one.arguments)}
+                for one in run.staged],
             "assumed": {key: self.answer(digest).model_dump(mode="json", exclude_defaults=True)
                         for key, digest in run.assumed.items()},
         }
@@ -99,7 +104,7 @@ def ending_lines(told: Told, page: Page) -> list[str]:
     word, colon, reason = _standing(told).partition(":")
     style = _STYLES.get(told.standing, "red")
     lines = [f"{page.paint(told.name, 'bold')}: {page.paint(word, style, 'bold')}{colon}{safe(reason, lines=True)}",
-             *_made(told, page), *_assumed(told, page)]
+             *_made(told, page), *_assumed(told, page), *_staged(told, page)]
     never = told.outline.never
     if never:
         lines += ["never fired:", *table([[name, why] for name, why in never.items()], page, indent="  ")]
@@ -125,7 +130,7 @@ def show_lines(told: Told, history: Standing, page: Page) -> list[str]:
     ]
     lines = [page.paint(told.name, "bold")]
     lines += [line for word, fact in facts for line in page.wrapped(safe(fact, lines=True), f"  {word:<9}")]
-    lines += ["", *(_made(told, page) or ["nothing was made"]), *_assumed(told, page)]
+    lines += ["", *(_made(told, page) or ["nothing was made"]), *_assumed(told, page), *_staged(told, page)]
     rows = [[name, amount(run.fired[name], "firing") if name in run.fired else "never",
              _items(told, name) if name in run.fired else run.never.get(name, "")] for name in told.program.sop.steps]
     lines += ["", *table(rows, page, headings=("step", "fired", ""), indent="  ")]
@@ -180,7 +185,9 @@ def _made(told: Told, page: Page) -> list[str]:
     rows = []
     for name, made in told.outline.versions.items():
         if name not in told.program.sop.inputs:
-            rows.append([f"{name}@{len(made)}", made[-1].firing or "given", _place(told, name, made[-1].payload)])
+            last = made[-1]
+            told_of = [_place(told, name, last.payload), f"untrusted: {safe(last.untrusted)}" if last.untrusted else ""]
+            rows.append([f"{name}@{len(made)}", last.firing or "given", ", ".join(filter(None, told_of))])
     return table(rows, page, headings=("made", "by", f"in {told.folder}/"), indent="  ") if rows else []
 
 
@@ -208,6 +215,20 @@ def _assumed(told: Told, page: Page) -> list[str]:
         return []
     rows = [[key, _taken(told.answer(answer))] for key, answer in told.outline.assumed.items()]
     return ["assumed, since nobody answered:", *table(rows, page, indent="  ")]
+
+
+def _staged(told: Told, page: Page) -> list[str]:
+    """What acting tools would have done."""
+    if told.outline.staged is None:
+        return []
+    if not told.outline.staged:
+        return ["staged: no acting tool was called"]
+    lines = ["staged: nothing of this was done:"]
+    for one in told.outline.staged:
+        asks = " (a person would be asked first)" if one.verdict == "ask" else ""
+        arguments = json.dumps(told.values.plain(one.arguments), ensure_ascii=False)
+        lines += [*page.wrapped(safe(f"{one.action}{asks}"), "  "), *page.wrapped(safe(arguments), "    ")]
+    return lines
 
 
 def _taken(answer: Answer) -> str:
