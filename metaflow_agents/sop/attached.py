@@ -172,8 +172,8 @@ def documents(merged: dict[str, Any], entry: Document, files: Files, folders: li
         refusal = library.name_refusal(written)
         file = None if refusal else library.find_beside(written, folders)
         if file is None:
-            why, mend = ((f"`{written[:60]}` is no file's name: {refusal}", "write the name of a file beside the SOP; a description "
-                          "that lies elsewhere is copied there, so that it can't change under the SOP") if refusal
+            why, mend = ((f"`{written[:60]}` is no file's name: {refusal}", "write the name of a file beside the SOP; a "
+                          "description that lies elsewhere is copied there, so that it can't change under the SOP") if refusal
                          else (f"no file `{written}` beside the SOP or in the project",
                                did_you_mean(written, library.file_names(folders, (".json", ".yaml", ".yml")))))
             files.problems.append(Problem("openapi-not-found", why, mend, *spot))
