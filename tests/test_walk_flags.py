@@ -242,7 +242,8 @@ class Caller(io.RawIOBase):
 
     def __init__(self) -> None:
         whom = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-        asked = [("initialize", whom), ("tools/list", {}), *(("tools/call", {"name": name}) for name in ("letters", "commands", "open"))]
+        calls = [("tools/call", {"name": name}) for name in ("letters", "commands", "open")]
+        asked = [("initialize", whom), ("tools/list", {}), *calls]
         lines = [json.dumps({"jsonrpc": "2.0", "id": id_, "method": method, "params": params})
                  for id_, (method, params) in enumerate(asked)]
         self._lines, self._wanted, self._answers = [f"{line}\n".encode() for line in lines], len(lines), sys.stdout.buffer

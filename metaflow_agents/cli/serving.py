@@ -36,12 +36,14 @@ async def _served(serving: Serving) -> None:
     import signal
 
     from metaflow_agents.sandbox.process import end_all
+    from metaflow_agents.tools.mcp_process import end_all_servers
 
     asked, loop = asyncio.Event(), asyncio.get_running_loop()
 
     def handle(*_: object) -> None:             # of the process, not of the loop, which somebody's function may keep from turning
         if asked.is_set():
             end_all()
+            end_all_servers()
             os._exit(_KILLED)
         loop.call_soon_threadsafe(asked.set)
 
@@ -51,7 +53,6 @@ async def _served(serving: Serving) -> None:
         await asyncio.wait([service, stopping], return_when=asyncio.FIRST_COMPLETED)
         if asked.is_set():
             await serving.stop()
-            end_all()
             os._exit(_KILLED)       # a thread waits for the client's next line, and nothing but that line ends it
         service.result()
     finally:
