@@ -26,6 +26,10 @@ class RuleWritten(ValueError):
         super().__init__(f"{message}; {mend}")
 
 
+class VerbUnknown(RuleWritten):
+    """A rule whose verb does not exist."""
+
+
 class Pattern(Protocol):
     """What a rule is matched by."""
 

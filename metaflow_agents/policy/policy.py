@@ -47,7 +47,10 @@ class Policy:
         """The verdict about an action and its rule in words. `untrusted`: what whoever acts has read from outside the user
         and the step does not trust; empty: nothing.
         """
-        return self.explain(action, untrusted=untrusted).decision
+        try:
+            return self._decision(action, read(action), untrusted)
+        except Refused as error:
+            return Decision("deny", f"deny always: {error}")
 
     def explain(self, action: Action, *, untrusted: str = "") -> Explanation:
         """The decision about an action, and every rule that has a say in it."""
@@ -55,15 +58,17 @@ class Policy:
             asked = read(action)
         except Refused as error:
             return Explanation(Decision("deny", f"deny always: {error}"))
-        decisions = [level.decide(action.verb, asked) for level in self._levels]
-        spoken = [one for one in decisions if one is not None]
+        matching = (words for level in self._levels for words in level.matching(action.verb, asked))
+        return Explanation(self._decision(action, asked, untrusted), tuple(dict.fromkeys(matching)))
+
+    def _decision(self, action: Action, asked: Asked, untrusted: str) -> Decision:
+        spoken = [one for level in self._levels if (one := level.decide(action.verb, asked)) is not None]
         decision = max(spoken, key=lambda one: _STRICTNESS[one.verdict])        # of equals the first, the SOP's
         if decision.verdict == "allow":
             decision = spoken[-1]                                               # the narrower one says more
             if untrusted and action.acting:
                 decision = Decision("ask", f"ask: what it has read is not trusted here ({untrusted}); else {decision.rule}")
-        matching = (words for level in self._levels for words in level.matching(action.verb, asked))
-        return Explanation(decision, tuple(dict.fromkeys(matching)))
+        return decision
 
     def rules_of(self, verb: Verb) -> tuple[str, ...]:
         """All that is said about a verb, by level, in the order in which it wins; what holds where none matches stands last."""

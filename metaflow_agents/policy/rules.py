@@ -10,7 +10,7 @@ from functools import lru_cache, partial
 from metaflow_agents.errors import did_you_mean, nearest
 from metaflow_agents.policy.action import VERBS, Verb
 from metaflow_agents.policy.command_patterns import CommandPattern
-from metaflow_agents.policy.patterns import Everything, NamePattern, PathPattern, Pattern, RuleWritten
+from metaflow_agents.policy.patterns import Everything, NamePattern, PathPattern, Pattern, RuleWritten, VerbUnknown
 from metaflow_agents.policy.place_patterns import HostPattern, PlacePattern
 
 EXAMPLES: dict[Verb, str] = {
@@ -49,7 +49,7 @@ class Rule:
 
 @lru_cache(maxsize=1024)
 def parse_rule(text: str) -> Rule:
-    """The rule. Raises RuleWritten: it has another form, its verb is unknown, its pattern can't be read."""
+    """The rule. Raises RuleWritten: it has another form, its pattern can't be read; VerbUnknown."""
     verb, pattern = split(text)
     if pattern is None or (pattern in ("**", "*") and verb in _READERS and verb not in ("read", "write")) or pattern == "**":
         if pattern is not None and verb not in _READERS:
@@ -71,9 +71,9 @@ def split(text: str) -> tuple[Verb, str | None]:
     if verb is None:
         known = _HABITS.get(name.casefold()) or nearest(name.casefold(), VERBS)
         if known in VERBS:
-            raise RuleWritten(f"there is no verb `{name}`", f"did you mean `{known}`, as in `{EXAMPLES[known]}`? "
+            raise VerbUnknown(f"there is no verb `{name}`", f"did you mean `{known}`, as in `{EXAMPLES[known]}`? "
                               f"there is: {', '.join(VERBS)}")
-        raise RuleWritten(f"there is no verb `{name}`", did_you_mean(name, VERBS))
+        raise VerbUnknown(f"there is no verb `{name}`", did_you_mean(name, VERBS))
     if inner is not None and not inner.strip():
         raise RuleWritten(f"the brackets of `{text.strip()}` are empty", f"write `{verb}` for all of it, or a pattern as in "
                           f"`{EXAMPLES[verb]}`" if verb in _READERS else f"write `{verb}`")

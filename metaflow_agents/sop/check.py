@@ -20,7 +20,11 @@ from metaflow_agents.sop.checks.foreach import check_makes
 from metaflow_agents.sop.checks.models import check_models
 from metaflow_agents.sop.checks.money import check_money
 from metaflow_agents.sop.checks.names import check_names, check_use
+from metaflow_agents.sop.checks.people import check_people
+from metaflow_agents.sop.checks.policy import check_policies
+from metaflow_agents.sop.checks.secrets import check_secrets
 from metaflow_agents.sop.checks.steps import check_expressions
+from metaflow_agents.sop.checks.tools import check_tools
 from metaflow_agents.sop.checks.values import check_values
 from metaflow_agents.sop.library import python_folders
 from metaflow_agents.sop.load import Reading, read_sop
@@ -95,6 +99,10 @@ def _checked(c: Context) -> Bounds | None:
     check_doers(c)
     check_models(c)
     check_money(c)
+    check_tools(c)
+    check_policies(c)
+    check_secrets(c)
+    check_people(c)
     check_expressions(c)
     check_files(c)
     check_calls(c)

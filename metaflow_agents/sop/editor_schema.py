@@ -39,6 +39,11 @@ _FIELDS: dict[tuple[type[Value], str], Node] = {
     (written.Step, "on_fail"): {"anyOf": [
         {"enum": ["stop", "skip"]},
         {"type": "object", "properties": {"makes": _NAME}, "required": ["makes"], "additionalProperties": False}]},
+    (written.Step, "human"): {"anyOf": [
+        {"enum": ["text", "approve"]},
+        {"type": "object",
+         "properties": {"choice": {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1}},
+         "required": ["choice"], "additionalProperties": False}]},
     (written.Step, "strategy"): {"anyOf": [
         {"type": "string"},
         {"type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": {"type": "object"}}]},

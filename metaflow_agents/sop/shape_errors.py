@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -17,13 +18,16 @@ MODELS: dict[str, type[BaseModel]] = {
     "sop": written.SOP, "role": written.Role, "memory": written.Memory, "budget": written.Budget, "step": written.Step,
     "foreach": written.Foreach, "check": written.Check, "artifact": written.Artifact, "rule": written.Rule,
     "input": written.Input, "case": written.Case, "defaults": written.Defaults, "model": written.EndpointModel,
+    "policy": written.PolicySpec, "tool": written.ToolSpec, "server": written.ServerSpec, "api": written.ApiSpec,
     "price": written.Price, "limits": written.Limits, "configuration": written.Configuration,
 }
 _CALLED = {"sop": "a SOP", "case": "a test", "rule": "a rule", "memory": "`memory`", "budget": "`budget`", "foreach": "`foreach`",
            "check": "`check`", "defaults": "`defaults`", "artifact": "an artifact", "input": "an input", "price": "`price`",
-           "limits": "`limits`", "configuration": "your configuration"}
-_NESTED = {"memory", "budget", "foreach", "check", "limits"}
-_TOP = {"roles": "role", "steps": "step", "artifacts": "artifact", "inputs": "input", "tests": "case", "models": "model"}
+           "limits": "`limits`", "policy": "`policy`", "server": "an MCP server", "api": "a service",
+           "configuration": "your configuration"}
+_NESTED = {"memory", "budget", "foreach", "check", "limits", "policy"}
+_TOP = {"roles": "role", "steps": "step", "artifacts": "artifact", "inputs": "input", "tests": "case", "models": "model",
+        "tools": "tool", "mcpServers": "server", "openapi": "api"}
 _WANTED = {
     "string_type": "a text", "int_type": "a whole number", "int_from_float": "a whole number", "int_parsing": "a whole number",
     "float_type": "a number", "bool_type": "true or false", "dict_type": "a mapping", "mapping_type": "a mapping",
@@ -32,6 +36,7 @@ _WANTED = {
 _CUSTOM = {
     "makes": ("bad-makes", "write `makes: NAME`, or `makes: {NAME: PATTERN}`"),
     "on_fail": ("bad-on-fail", "write `on_fail: skip`, or leave it out to stop"),
+    "human": ("bad-human", "write `human: text`, `human: approve`, or `human: {choice: [yes, no]}`"),
     "language": ("bad-language", "write `language: 1`, or leave it out"),
 }
 _TEXTS = {"needs", "wants", "sees", "files", "constraints"}
@@ -167,6 +172,10 @@ def _bounds(error: _Error, path: Path, name: str, wanted: list[str], places: Pla
     if error.kind == "too_long":
         return Problem("too-many", f"`{name}` holds {error.context.get('actual_length', 'several')} entries; "
                        f"at most {error.context.get('max_length')}", "keep one", *places.at(path))
+    if error.kind == "literal_error":
+        choices = re.findall(r"'([^']*)'", str(error.context.get("expected")))
+        return Problem("wrong-type", f"`{name}` can't be {described(error.value)}", did_you_mean(str(error.value), choices),
+                       *places.at(path))
     return _wrong_type(error, path, name, wanted, places)
 
 
@@ -174,7 +183,8 @@ def _missing(error: _Error, path: Path, places: Places) -> Problem:
     kind = kind_of(path) or "sop"
     what = {"name": "`name: NAME`, as the endpoint calls the model", "out": "`out: DOLLARS`", "makes": "`makes: ARTIFACT`",
             "sop": "`sop: NAME`", "steps": "`steps:` with at least one step",
-            "in": f"`in: {'DOLLARS' if kind == 'price' else 'EXPRESSION'}`", "assert": "`assert: EXPRESSION`"}
+            "in": f"`in: {'DOLLARS' if kind == 'price' else 'EXPRESSION'}`", "assert": "`assert: EXPRESSION`",
+            "spec": "`spec: FILE`, its OpenAPI description"}
     mend = what.get(str(error.extra), f"`{error.extra}: …`")
     owner = f"the step `{path[1]}`" if kind == "step" and len(path) == 2 else _CALLED.get(kind, f"a {kind}")
     return Problem("missing-key", f"{owner} needs the key `{error.extra}`", f"add {mend}", *places.at(path, key=True))

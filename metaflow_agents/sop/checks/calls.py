@@ -47,6 +47,11 @@ def check_python_model(c: Context, where: Place, written: str) -> None:
         _function(c, where, target, what="function", prefix="python:")
 
 
+def check_function(c: Context, where: Place, written: str) -> targets.Signature | None:
+    """A function that a tool calls; its parameters, where its file tells them."""
+    return _function(c, where, written)
+
+
 def _function(c: Context, where: Place, written: str, *, what: str = "function", prefix: str = "") -> targets.Signature | None:
     if not targets.FORM.fullmatch(written):
         c.say("call-form", where, f"`{prefix}{written}` names no {what}", f"write `{prefix}package.module:{what}`")

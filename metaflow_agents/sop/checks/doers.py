@@ -14,7 +14,8 @@ from metaflow_agents.sop.checks.context import Context, Place
 from metaflow_agents.sop.checks.expressions import step_scope, template
 
 FITS = {"task": ("role", "human"), "strategy": ("role",), "check": ("role",), "model": ("role",), "parse": ("run",),
-        "args": ("call",)}
+        "args": ("call",), "tools": ("role",), "trusts": ("role", "call", "run", "value"), "effect": ("call",),
+        "on_no_answer": ("role", "human")}
 LATER_STRATEGIES = ("self_consistency", "react", "reflexion", "tree_of_thoughts", "plan_and_execute", "task_queue", "route",
                     "debate", "solver", "hindsight")
 
@@ -39,7 +40,7 @@ def _doer(c: Context, name: str, step: Step) -> None:
     found = [key for key in DOERS if getattr(step, key) is not None]
     if not found:
         c.say("no-doer", ("steps", name), f"`{name}` says nobody who works",
-              "add one of `role: NAME`, `run: COMMAND`, `call: MODULE:FUNCTION`, `value: EXPRESSION`", key=True)
+              "add one of `role: NAME`, `run: COMMAND`, `call: MODULE:FUNCTION`, `value: EXPRESSION`, `human: text`", key=True)
     elif len(found) > 1:
         listed = " and ".join(f"`{key}`" for key in found)
         c.say("two-doers", ("steps", name, found[1]), f"`{name}` has {listed}: one step has one doer",
@@ -49,12 +50,16 @@ def _doer(c: Context, name: str, step: Step) -> None:
 def _fitting(c: Context, name: str, step: Step) -> None:
     doer = c.doers[name]
     for key, doers in FITS.items():
-        if getattr(step, key) is None or doer in doers or not c.own("steps", name, key):
+        if key not in step.model_fields_set or getattr(step, key) is None or doer in doers or not c.own("steps", name, key):
             continue
         mend = {"task": f"remove it; a `{doer}` step is told nothing",
                 "check": "remove it, or let a step check what this one makes",
-                "parse": "remove it", "args": "remove it"}.get(key, "remove it")
-        c.say("key-misplaced", ("steps", name, key), f"`{key}` is a key of `{doers[0]}` steps, and `{name}` is a `{doer}` step",
+                "tools": "remove it; only a role uses tools",
+                "trusts": "remove it; what a person says is trusted",
+                "effect": "remove it, or let the function do it: `call: MODULE:FUNCTION`",
+                "on_no_answer": f"remove it; nobody is asked by a `{doer}` step"}.get(key, "remove it")
+        kinds = " and ".join(f"`{one}`" for one in doers) if len(doers) < 3 else ", ".join(f"`{one}`" for one in doers)
+        c.say("key-misplaced", ("steps", name, key), f"`{key}` is a key of {kinds} steps, and `{name}` is a `{doer}` step",
               mend, key=True)
     cap = step.budget or Budget()
     if doer != "role" and (cap.usd or cap.tokens or cap.calls) and c.own("steps", name, "budget"):

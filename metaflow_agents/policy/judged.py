@@ -1,0 +1,59 @@
+"""By which verb of a policy each tool of a SOP is judged. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from metaflow_agents.policy.action import Verb
+from metaflow_agents.policy.presets import PLAIN
+from metaflow_agents.schema.sop import SOP, Step
+
+BUILT_IN: dict[str, Verb] = {
+    "read": "read", "write": "write", "edit": "write", "list": "read", "search": "read", "run": "run", "python": "python",
+    "fetch": "fetch", "ask_person": "ask_person", "start_role": "start_role"}
+"""Built-in tool → the verb of what it does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """How calls of a tool are judged. `name`: what rules are matched with, perhaps a glob; empty where the arguments say."""
+
+    tool: str
+    verb: Verb
+    name: str = ""
+
+    @property
+    def rule(self) -> str:
+        """The rule that is about all its calls."""
+        if self.verb in PLAIN:
+            return self.verb
+        return f"{self.verb}({self.name or '**'})"
+
+
+def judged(tool: str, sop: SOP) -> Judged | None:
+    """How a tool is judged, by its name as roles write it; None for what is no tool of the SOP."""
+    if tool in BUILT_IN:
+        return Judged(tool, BUILT_IN[tool])
+    if tool in sop.tools:
+        return Judged(tool, "call", tool)
+    source, _, pattern = tool.partition(".")
+    if source in sop.mcp_servers:
+        return Judged(tool, "mcp", f"{source}.{pattern or '*'}")
+    if source in sop.openapi:
+        return Judged(tool, "api", f"{source}.{pattern or '*'}")
+    return None
+
+
+def tool_names(sop: SOP) -> tuple[str, ...]:
+    """All that a role may write under `tools`."""
+    declared = (name for name in sop.tools if name not in BUILT_IN)
+    return (*BUILT_IN, *declared, *(f"{name}.*" for name in (*sop.mcp_servers, *sop.openapi)))
+
+
+def tools_in(sop: SOP, step: Step) -> tuple[str, ...]:
+    """The tools that a step's role may use there; of all roles where it is worked out at run time which one works."""
+    if step.tools is not None:
+        return step.tools
+    if step.role in sop.roles:
+        return sop.roles[step.role].tools
+    return tuple(dict.fromkeys(tool for role in sop.roles.values() for tool in role.tools)) if step.role is not None else ()

@@ -1,0 +1,60 @@
+"""Steps that ask people, and what a step trusts."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+from metaflow_agents.errors import did_you_mean
+from metaflow_agents.policy.judged import tools_in
+from metaflow_agents.schema.sop import Step
+from metaflow_agents.sop.checks.context import Context
+from metaflow_agents.sop.graph import reads
+
+
+def check_people(c: Context) -> None:
+    """`human`, `on_no_answer` and `trusts` of each step."""
+    for name, step in c.sop.steps.items():
+        _human(c, name, step)
+        _no_answer(c, name, step)
+        _trusts(c, name, step)
+
+
+def _human(c: Context, name: str, step: Step) -> None:
+    if step.human is None:
+        return
+    if step.task is None:
+        c.say("human-task", ("steps", name), f"`{name}` asks a person, and says no question",
+              "add `task: …`: it is what the person is shown", key=True)
+    choices = step.human.choices
+    twice = next((choice for at, choice in enumerate(choices) if choice in choices[:at]), None)
+    if twice is not None:
+        c.say("human-choices", ("steps", name, "human"), f"the choice `{twice}` stands twice", "keep one of them")
+    elif step.human.kind == "choice" and len(choices) < 2:
+        c.say("human-choices", ("steps", name, "human"), f"`{choices[0] if choices else ''}` alone is no choice",
+              "add another one, or write `human: approve`")
+
+
+def _no_answer(c: Context, name: str, step: Step) -> None:
+    if "on_no_answer" in step.model_fields_set and step.role is not None and not tools_in(c.sop, step):
+        if c.own("steps", name, "on_no_answer"):
+            c.say("nobody-asked", ("steps", name, "on_no_answer"),
+                  f"`{name}` asks nobody: its role has no tool that a person is asked about, nor `ask_person`",
+                  "add `ask_person` to the role's `tools`, or remove it", key=True)
+
+
+def _trusts(c: Context, name: str, step: Step) -> None:
+    if c.doers.get(name) == "human":
+        return                                            # told as misplaced
+    tools = tools_in(c.sop, step)
+    known = (*dict.fromkeys(reads(step)), *tools)
+    for index, trusted in enumerate(step.trusts):
+        if not (trusted in known or any(_of(trusted, tool) for tool in tools)):
+            what = "reads or uses" if tools else "reads"
+            c.say("trusts-nothing", c.entry("steps", name, "trusts", index), f"`{trusted}` is nothing that `{name}` {what}",
+                  did_you_mean(trusted, known))
+
+
+def _of(trusted: str, tool: str) -> bool:
+    """Whether a name is one of a server's tools that a role may use, or covers some of them."""
+    wide = f"{tool}.*" if "." not in tool else tool
+    return fnmatchcase(trusted, wide) or fnmatchcase(tool, trusted)

@@ -1,0 +1,115 @@
+"""Policies: rules that can be read and that can matter, and tools that they let somebody use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from metaflow_agents.policy.judged import judged
+from metaflow_agents.policy.patterns import PathPattern, RuleWritten, VerbUnknown
+from metaflow_agents.policy.policy import Policy
+from metaflow_agents.policy.rules import Rule, parse_rule
+from metaflow_agents.schema import paths
+from metaflow_agents.schema.sop import PolicySpec
+from metaflow_agents.sop.checks.context import Context, Place
+
+_STRONGER = {"deny": (), "ask": ("deny",), "allow": ("deny", "ask")}
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A rule and where it stands."""
+
+    rule: Rule
+    verdict: str
+    where: Place
+
+
+def check_policies(c: Context) -> None:
+    """The SOP's policy and that of each role."""
+    own = _read(c, ("policy",), c.sop.policy)
+    roles = {name: _read(c, ("roles", name, "policy"), role.policy) for name, role in c.sop.roles.items()}
+    if own is None or None in roles.values():
+        return                                            # what they mean together is only known of rules that can be read
+    bound = Policy(c.sop.policy)
+    _idle(c, own)
+    for found in roles.values():
+        _idle(c, found or [])
+        for one in found or []:
+            _beneath(c, one, own, bound)
+    _tools(c)
+
+
+def _read(c: Context, where: Place, spec: PolicySpec | None) -> list[_Written] | None:
+    """The rules of a policy; None where some can't be read, which is told."""
+    found: list[_Written] = []
+    sound = True
+    for verdict in ("allow", "ask", "deny"):
+        for index, text in enumerate(getattr(spec, verdict, ())):
+            place = c.entry(*where, verdict, index)
+            try:
+                found.append(_Written(parse_rule(text), verdict, place))
+            except RuleWritten as fault:
+                sound = False
+                c.say("unknown-verb" if isinstance(fault, VerbUnknown) else "bad-rule", place, fault.message, fault.mend)
+    return found if sound else None
+
+
+def _idle(c: Context, rules: list[_Written]) -> None:
+    """Rules that a stronger one of the same policy always beats, that stand twice, or that nothing can be about."""
+    for at, one in enumerate(rules):
+        stronger = _winning(one, rules)
+        if stronger is not None:
+            _say(c, one, f"`{stronger.verdict}` has `{stronger.rule.text}`, which always wins over it",
+                 "remove one of the two, or make this one wider")
+        elif any(other.verdict == one.verdict and other.rule.text == one.rule.text for other in rules[:at]):
+            _say(c, one, "it stands in this list already", "remove it")
+        elif one.verdict != "deny" and isinstance(one.rule.pattern, PathPattern) and any(
+                paths.is_git(part) for part in one.rule.pattern.pattern.split("/")):
+            _say(c, one, "`.git` belongs to git alone: no rule opens it", "remove it")
+
+
+def _beneath(c: Context, one: _Written, own: list[_Written], bound: Policy) -> None:
+    """A role's rule that the SOP has decided already."""
+    if one.verdict == "deny":
+        return
+    stronger = _winning(one, own)
+    if stronger is not None:
+        _say(c, one, f"the SOP has `{stronger.rule.text}` under `{stronger.verdict}`, and a role never widens what is allowed",
+             "remove it, or change the policy of the SOP")
+    elif not bound.ever(one.rule.verb):
+        _say(c, one, f"the SOP allows no `{one.rule.verb}`, and a role never widens what the SOP allows",
+             f"add `{one.rule.text}` to `allow` of the SOP's `policy`, or remove it here")
+
+
+def _winning(one: _Written, rules: list[_Written]) -> _Written | None:
+    """A rule that beats another one in all that it is about."""
+    return next((other for other in rules if other.verdict in _STRONGER[one.verdict] and one.rule.within(other.rule)), None)
+
+
+def _say(c: Context, one: _Written, why: str, mend: str) -> None:
+    c.say("rule-without-effect", one.where, f"the rule `{one.rule.text}` under `{one.verdict}` never matters: {why}", mend)
+
+
+def _tools(c: Context) -> None:
+    """Tools whose every call would be denied."""
+    for where, tool, role in _uses(c):
+        one = judged(tool, c.sop)
+        if one is None:
+            continue                                      # told as unknown
+        policy = c.sop.roles[role].policy
+        if not Policy(c.sop.policy, policy, role_name=role).ever(one.verb, one.name):
+            blocked = not Policy(c.sop.policy).ever(one.verb, one.name)
+            whose = "the SOP's `policy`" if blocked else f"the `policy` of the role `{role}`"
+            c.say("tool-never-allowed", where, f"`{role}` may never use `{tool}`: {whose} denies every call of it",
+                  f"add `{one.rule}` to `allow` (or `ask`) of {whose}, or remove the tool")
+
+
+def _uses(c: Context) -> Iterator[tuple[Place, str, str]]:
+    """Where a tool is given to a role: place, tool, role."""
+    for name, role in c.sop.roles.items():
+        for index, tool in enumerate(role.tools):
+            yield c.entry("roles", name, "tools", index), tool, name
+    for name, step in c.sop.steps.items():
+        for index, tool in enumerate(step.tools or () if step.role in c.sop.roles else ()):
+            yield c.entry("steps", name, "tools", index), tool, step.role or ""

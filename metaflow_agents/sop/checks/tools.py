@@ -1,0 +1,138 @@
+"""Tools: those that roles name exist, and those that the SOP declares can be had. Nothing is started, imported or asked."""
+
+from __future__ import annotations
+
+from metaflow_agents.errors import FetchRefused, did_you_mean, nearest
+from metaflow_agents.network import hosts
+from metaflow_agents.policy.judged import BUILT_IN, judged, tool_names
+from metaflow_agents.schema.sop import ServerSpec, ToolSpec
+from metaflow_agents.sop.checks.calls import check_function
+from metaflow_agents.sop.checks.context import Context, Place
+
+_OF_COMMANDS = ("args", "env", "cwd")
+_DECLARED = (("tools", "tools"), ("mcp_servers", "mcpServers"), ("openapi", "openapi"))
+
+
+def check_tools(c: Context) -> None:
+    """What roles and steps may use, and what the SOP declares."""
+    for name, role in c.sop.roles.items():
+        _named(c, ("roles", name, "tools"), role.tools, [other for other in c.sop.roles if other != name])
+    for name, step in c.sop.steps.items():
+        if step.role is not None:
+            _named(c, ("steps", name, "tools"), step.tools or (), [other for other in c.sop.roles if other != step.role])
+    for name, tool in c.sop.tools.items():
+        _tool(c, name, tool)
+    for name, server in c.sop.mcp_servers.items():
+        _server(c, ("mcpServers", name), name, server)
+    for name, service in c.sop.openapi.items():
+        where: Place = ("openapi", name)
+        if service.server is not None:
+            _url(c, (*where, "server"), service.server)
+        _spec(c, (*where, "spec"), service.spec)
+    _twice(c)
+    _unused(c)
+
+
+def _named(c: Context, where: Place, tools: tuple[str, ...], others: list[str]) -> None:
+    for index, tool in enumerate(tools):
+        place = c.entry(*where, index)
+        if judged(tool, c.sop) is None:
+            server = nearest(tool.partition(".")[0], (*c.sop.mcp_servers, *c.sop.openapi)) if "." in tool else None
+            mend = f"did you mean `{server}.{tool.partition('.')[2]}`? there is: {', '.join(tool_names(c.sop))}" if server else (
+                did_you_mean(tool, tool_names(c.sop), limit=20))
+            c.say("unknown-tool", place, f"`{tool}` is no tool of this SOP", mend)
+        elif tool == "start_role" and not others:
+            c.say("start-role-alone", place, "`start_role` hands work to another role, and the SOP has no other",
+                  "declare one under `roles`, or remove the tool")
+
+
+def _tool(c: Context, name: str, tool: ToolSpec) -> None:
+    where: Place = ("tools", name)
+    for key in ("python", "secrets"):
+        if name in BUILT_IN and key in tool.model_fields_set:
+            c.say("tool-form", (*where, key), f"`{name}` is a built-in tool, and takes no `{key}`",
+                  "give your own tool another name", key=True)
+    if tool.headers and name != "fetch":
+        c.say("tool-form", (*where, "headers"), f"`headers` belong to `fetch`, and `{name}` is another tool",
+              "write them under `fetch`, or hand a key to the function with `secrets`", key=True)
+    for origin in tool.headers if name == "fetch" else ():
+        _origin(c, (*where, "headers", origin), origin)
+    if name in BUILT_IN:
+        return
+    if tool.python is None:
+        c.say("tool-form", where, f"the tool `{name}` says no function",
+              f"add `python: package.module:function`; built in are {', '.join(BUILT_IN)}", key=True)
+        return
+    signature = check_function(c, (*where, "python"), tool.python)
+    for parameter in tool.secrets if signature is not None and not signature.takes_any else ():
+        known = (*signature.required, *signature.optional) if signature else ()
+        if parameter not in known:
+            c.say("call-argument", (*where, "secrets", parameter), f"`{tool.python}` has no parameter `{parameter}`",
+                  did_you_mean(parameter, known) if known else "it takes none", key=True)
+
+
+def _server(c: Context, where: Place, name: str, server: ServerSpec) -> None:
+    if (server.command is None) == (server.url is None):
+        has = "neither `command` nor `url`" if server.command is None else "`command` and `url`"
+        c.say("server-form", where, f"the server `{name}` has {has}",
+              "write `command: PROGRAM` (with `args`) for one to be started here, or `url: https://…` for one elsewhere",
+              key=True)
+        return
+    started = server.command is not None
+    if server.type is not None and (server.type == "stdio") != started:
+        c.say("server-form", (*where, "type"), f"`type: {server.type}` does not go with `{'command' if started else 'url'}`",
+              f"remove it, or write `type: {'stdio' if started else 'http'}`")
+    for key in ("headers",) if started else _OF_COMMANDS:
+        if key in server.model_fields_set:
+            c.say("server-form", (*where, key), f"`{key}` does not go with `{'command' if started else 'url'}`",
+                  "remove it" if started else "remove it; keys go into `headers`", key=True)
+    if server.url is not None:
+        _url(c, (*where, "url"), server.url)
+
+
+def _url(c: Context, where: Place, url: str) -> None:
+    try:
+        hosts.parse(url)
+    except FetchRefused as error:
+        c.say("server-form", where, str(error), "write it like `https://api.example.com/v1`")
+
+
+def _origin(c: Context, where: Place, origin: str) -> None:
+    try:
+        place = hosts.parse(origin)
+    except FetchRefused as error:
+        c.say("tool-form", where, str(error), "write an origin like `https://api.example.com`", key=True)
+        return
+    if place.path != "/" or place.query:
+        c.say("tool-form", where, f"`{origin}` is more than an origin: headers are sent with every path of a host",
+              f"write `{place.origin}`", key=True)
+
+
+def _spec(c: Context, where: Place, written: str) -> None:
+    file = c.loaded.folder / written
+    if "\0" in written or not file.is_file():
+        beside = sorted(path.name for path in c.loaded.folder.glob("*") if path.suffix in (".json", ".yaml", ".yml"))
+        c.say("spec-not-found", where, f"there is no file `{written}` beside the SOP", did_you_mean(written, beside))
+
+
+def _twice(c: Context) -> None:
+    """One name, one tool: `github` may not be a server and a service, nor a server be called like a built-in tool."""
+    seen: dict[str, str] = dict.fromkeys(BUILT_IN, "a built-in tool")
+    for attribute, key in _DECLARED:
+        for name in getattr(c.sop, attribute):
+            if name in seen and not (key == "tools" and name in BUILT_IN):
+                c.say("tool-twice", (key, name), f"`{name}` is {seen[name]} already", "give one of them another name", key=True)
+            seen.setdefault(name, {"tools": "a tool", "mcpServers": "an MCP server", "openapi": "a service"}[key])
+
+
+def _unused(c: Context) -> None:
+    used = {tool for role in c.sop.roles.values() for tool in role.tools}
+    used |= {tool for step in c.sop.steps.values() for tool in step.tools or ()}
+    servers = {tool.partition(".")[0] for tool in used}
+    used |= servers | {nearest(name, (*c.sop.tools, *c.sop.mcp_servers, *c.sop.openapi)) or name for name in servers}
+    for attribute, key in _DECLARED:
+        for name in getattr(c.sop, attribute):
+            if name not in used:
+                told = f"{name}.*" if key != "tools" else name
+                c.say("unused-tool", (key, name), f"no role uses `{name}`",
+                      f"add `{told}` to the `tools` of a role, or remove it", key=True)
