@@ -33,6 +33,7 @@ from difflib import get_close_matches
 from typing import Literal
 
 Severity = Literal["error", "warning"]
+_LONGEST = 4000                     # characters of what a problem tells
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,12 @@ class Problem:
     line: int = 0
     column: int = 0
     severity: Severity = "error"
+
+    def __post_init__(self) -> None:
+        for field in ("message", "mend"):
+            text = getattr(self, field)
+            if len(text) > _LONGEST:        # a name of a megabyte is not told back whole
+                object.__setattr__(self, field, f"{text[:_LONGEST // 2]} … {text[-_LONGEST // 2:]}")
 
     @property
     def place(self) -> str:

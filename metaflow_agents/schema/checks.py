@@ -77,17 +77,38 @@ def choice(values: Sequence[Any]) -> Callable[[Any], Any]:
 def text(pattern: str | None) -> Callable[[str], str]:
     """A text with bytes, in which the pattern is found anywhere, as JSON Schema has it; Python's `re` reads it.
 
-    `$` is the end of the text and nothing else, as in JSON Schema: no line break may follow.
+    `$` is the end of the text and nothing else, as in JSON Schema: no line break may follow. A pattern that may go back and forth
+    for ever on a text that somebody made for it is given a second; then the text does not match.
     """
     found = None if pattern is None else re.compile(_to_the_end(pattern))
+    slow = pattern is not None and may_be_slow(pattern)
 
     def check(value: str) -> str:
         if not _encodable(value):
             raise PydanticCustomError("not_json", "lone surrogates")
-        if found is not None and not found.search(value):
+        if found is not None and not (_in_time(found.pattern, value) if slow or len(value) > _LONG else found.search(value)):
             raise PydanticCustomError("pattern", "does not match")
         return value
     return check
+
+
+_SLOW = re.compile(r"\)[*+?{]|[*+}].*[*+}].*[*+}]|\\\d")
+_LONG = 10_000                      # characters, from which on two repetitions in a pattern are slow as well
+_SECONDS = 1.0
+
+
+def may_be_slow(pattern: str) -> bool:
+    """Whether a regular expression may take exponential or cubic time (https://cwe.mitre.org/data/definitions/1333.html)."""
+    return _SLOW.search(pattern) is not None
+
+
+def _in_time(pattern: str, value: str) -> bool:
+    import regex                    # which can be stopped; it reads what `re` reads
+
+    try:
+        return regex.search(pattern, value, timeout=_SECONDS) is not None
+    except TimeoutError:
+        raise PydanticCustomError("pattern", "takes too long to match") from None
 
 
 _PART = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\$", re.DOTALL)

@@ -21,6 +21,8 @@ from metaflow_agents.schema.wording import describe, place
 Lists = Literal["one", "outer", "none"]
 Path = tuple[str | int, ...]
 _MEND = "give it a `default` or `examples`"
+_MOST = 10_000                      # values in a value
+_LONGEST = 1_000_000                # characters of a text
 
 
 class SmallestUnknown(SOPError):
@@ -52,17 +54,26 @@ def smallest(schema: Mapping[str, Any], name: str, *, lists: Lists = "one") -> A
         return validator(schema, name).validate(value)
     except _Endless:
         raise SmallestUnknown(f"`{name}`", "it would never end") from None
+    except _TooLarge:
+        raise SmallestUnknown(f"`{name}`", f"it would hold more than {_MOST:,} values") from None
     except AnswerInvalid as refused:
         raise SmallestUnknown(f"`{name}`", str(refused)) from None
+
+
+class _TooLarge(Exception):
+    """A value would hold more values than anybody wants to see."""
 
 
 class _Maker:
     """Walks one schema. `nth` asks for the nth different value, where a list wants them different."""
 
     def __init__(self, root: Mapping[str, Any], lists: Lists) -> None:
-        self.root, self.lists = root, lists
+        self.root, self.lists, self.made = root, lists, 0
 
     def value(self, node: Mapping[str, Any], name: str, path: Path, listed: int, trail: frozenset[str], nth: int) -> Any:
+        self.made += 1
+        if self.made > _MOST:               # definitions that hold each other twice, or `minItems: 1e10`
+            raise _TooLarge
         offered = _offered(node, nth)
         if offered:
             return copy.deepcopy(offered[0])
@@ -129,6 +140,8 @@ def _text(node: Mapping[str, Any], name: str, path: Path, nth: int) -> str:
     least: int = node.get("minLength", 0)
     most: int | None = node.get("maxLength")
     tail = str(nth + 1) if nth else ""
+    if least > _LONGEST:
+        raise SmallestUnknown(place(path), f"it would have {least:,} characters")
     text = name or "text"
     text = (text * (least // len(text) + 1))[:max(least, len(text))]
     if most is not None:

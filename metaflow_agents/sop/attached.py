@@ -31,6 +31,8 @@ class Files:
         self.start = start.absolute()
         self.sources: dict[str, str] = {}
         self.problems: list[Problem] = []
+        self.roots: list[Path] = []
+        """The folders that a SOP's files may lie in, links resolved; none: any."""
         self._documents: dict[Path, Document | None] = {}
 
     @property
@@ -89,6 +91,12 @@ class Files:
         return text
 
     def _bytes(self, file: Path, most: int = MAX_BYTES) -> bytes | None:
+        real = file.resolve()
+        if self.roots and not any(real.is_relative_to(root) for root in self.roots):
+            self.problems.append(Problem("file-outside", "the file is a link that leads out of the SOP's project: what it says would "
+                                         "reach the model", "put a copy of the file in its place, if you mean it",
+                                         self.shown(file)))
+            return None
         try:
             return library.read_bytes(file, most)
         except SOPNotFound as error:
@@ -176,13 +184,13 @@ def documents(merged: dict[str, Any], entry: Document, files: Files, folders: li
                           "description that lies elsewhere is copied there, so that it can't change under the SOP") if refusal
                          else (f"no file `{written}` beside the SOP or in the project",
                                did_you_mean(written, library.file_names(folders, (".json", ".yaml", ".yml")))))
-            files.problems.append(Problem("openapi-not-found", why, mend, *spot))
+            files.problems.append(Problem("spec-not-found", why, mend, *spot))
             continue
         document = files.description(file)
         if document is not None and isinstance(document.data, dict):
             found[name] = document.data
         elif document is not None:
-            files.problems.append(Problem("openapi-not-found", f"`{written}` holds no OpenAPI description",
+            files.problems.append(Problem("spec-not-found", f"`{written}` holds no OpenAPI description",
                                           "it begins with `openapi: 3.…`", *spot))
     return found
 

@@ -38,6 +38,7 @@ GROUPS: dict[str, dict[str, Code]] = {
     },
     "Files that the SOP names": {
         "file-unreadable": Code("A file is there and can't be read.", "Check its permissions."),
+        "file-outside": Code("A file is a link that leads out of the SOP's project.", "Put a copy in its place."),
         "bad-file-name": Code("A template's or schema's name is no plain file name.", "Name a file beside the SOP."),
         "role-not-found": Code("A role is neither written in the SOP nor has a file.",
                                "Write its profile, or make `roles/NAME.yaml`."),
@@ -185,6 +186,8 @@ GROUPS: dict[str, dict[str, Code]] = {
                                    "Add the rule that is named, or remove the tool.", "warning"),
         "unknown-secret": Code("A secret is used that is not declared.", "Declare it under `secrets`, or mend the name."),
         "unused-secret": Code("A secret is declared that nothing is given.", "Use it, or remove it.", "warning"),
+        "secret-name": Code("A secret is named like a variable that is none, or is the key of your own endpoint.",
+                            "Give it a name of its own."),
         "secret-shared": Code("Two tools are given one secret.", "Name two secrets."),
         "secret-misplaced": Code("A secret stands where others could see it.", "Hand it over in `env` or `headers`."),
         "bad-human": Code("`human` has another form than `text`, `approve` or `{choice: […]}`.", "Write one of these."),

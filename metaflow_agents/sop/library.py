@@ -105,6 +105,15 @@ def sop_folders(sop_folder: Path, start: Path) -> list[Path]:
     return _distinct([sop_folder, *projects, shipped_folder("sops")])
 
 
+def roots(sop_folder: Path, start: Path) -> list[Path]:
+    """The folders, links resolved, in one of which every file that a SOP names has to lie: a link in a project that somebody
+    else wrote must not lead to files of the user's, whose text would go into prompts.
+    """
+    projects = [project for project in (project_of(sop_folder.resolve()), project_of(start)) if project]
+    package = [shipped_folder("roles"), shipped_folder("sops")]
+    return list(dict.fromkeys(folder.resolve() for folder in (sop_folder, sop_folder.parent / "roles", start, *projects, *package)))
+
+
 def python_folders(sop_folder: Path, start: Path) -> list[Path]:
     """The folders in which the Python that a SOP names is looked for, in order, by a check and by a run alike."""
     found = [sop_folder, project_of(sop_folder), start, project_of(start)]

@@ -84,6 +84,7 @@ class _Loading:
         self.role_folders = library.role_folders(self.folder, start)
         self.own_role_folders = library.role_folders(self.folder, start, shipped=False)
         self.sop_folders = library.sop_folders(self.folder, start)
+        self.files.roots = library.roots(self.folder, start)
         self.overlays: list[Overlay] = []
         self.role_files: dict[str, tuple[Path, Document]] = {}
 

@@ -50,6 +50,10 @@ _BASED = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _SPECIAL = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _BAD_CHARACTER = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\u2028\u2029\ufeff]")
+_HIDING = re.compile("[\u200b\u202a-\u202e\u2060-\u2064\u2066-\u2069\U000e0000-\U000e007f]")
+"""Characters that turn round how a line is read, or are seen by models and not by people
+(CVE-2021-42574, https://www.unicode.org/reports/tr36/#Bidirectional_Text_Spoofing).
+"""
 _DIRECTIVE = re.compile(r"\A(?:[ \t]*+(?:#[^\r\n]*+)?(?:\r\n|\n|\r))*+(?=%)")
 _BLANK = re.compile(r"(?:[ \t\r\n]|(?<=[\s.])#[^\r\n]*+)*+")
 
@@ -86,6 +90,12 @@ def _decoded(data: bytes, file: str, most: int) -> tuple[str, list[Problem]]:
                 else "may not stand in a YAML file")
         return text, [Problem("yaml-encoding", f"the character U+{code:04X} {what}",
                               f'remove it, or write "\\u{code:04x}" in a double-quoted text', file, line, column)]
+    if hiding := _HIDING.search(text):
+        line, column = _line_column(text, hiding.start())
+        code = ord(hiding[0])
+        written = f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+        return text, [Problem("yaml-encoding", f"the character U+{code:04X} is not seen, and may hide or turn round what is read",
+                              f'remove it, or write "{written}" in a double-quoted text', file, line, column)]
     if directive := _DIRECTIVE.match(text):
         line, column = _line_column(text, directive.end())
         return text, [Problem("yaml-directive", "a `%` directive opens the file; it is read as YAML 1.2 without directives",

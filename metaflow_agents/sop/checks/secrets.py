@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from metaflow_agents.errors import did_you_mean, nearest
 from metaflow_agents.sop.checks.context import Context, Place
 
+NO_SECRETS = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "PWD", "LANG", "TERM", "TMPDIR", "HOSTNAME", "SOP_MODEL")
+"""Variables that say nothing secret: to blot out their values would blot out words."""
+OWN_KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL")
 _NAMED = re.compile(r"\$\{([^{}]*)\}")
 
 
@@ -25,6 +28,10 @@ def check_secrets(c: Context) -> None:
                   "name another secret here, so that each of the two can be taken back alone")
         owners.setdefault(name, owner)
     for index, name in enumerate(c.sop.secrets):
+        if name in NO_SECRETS or name in OWN_KEYS:
+            why = "is no secret" if name in NO_SECRETS else "is of your own endpoint, and no SOP hands it on"
+            c.say("secret-name", c.entry("secrets", index), f"the variable `{name}` {why}",
+                  "declare a variable of another name, and set it for this SOP alone")
         if name not in owners:
             c.say("unused-secret", c.entry("secrets", index), f"nothing is given the secret `{name}`",
                   f"write `${{{name}}}` in the `env` or `headers` of the server that needs it, or remove it")

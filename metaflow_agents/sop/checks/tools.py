@@ -9,6 +9,8 @@ from metaflow_agents.schema.sop import ServerSpec, ToolSpec
 from metaflow_agents.sop.checks.calls import check_function
 from metaflow_agents.sop.checks.context import Context, Place
 
+OF_THE_LOOP = ("more", "find_tools")
+"""Tools that roles get without naming them, where results are long or tools many."""
 _OF_COMMANDS = ("args", "env", "cwd")
 _DECLARED = (("tools", "tools"), ("mcp_servers", "mcpServers"), ("openapi", "openapi"))
 
@@ -28,7 +30,6 @@ def check_tools(c: Context) -> None:
         where: Place = ("openapi", name)
         if service.server is not None:
             _url(c, (*where, "server"), service.server)
-        _spec(c, (*where, "spec"), service.spec)
     _twice(c)
     _unused(c)
 
@@ -86,6 +87,10 @@ def _server(c: Context, where: Place, name: str, server: ServerSpec) -> None:
         if key in server.model_fields_set:
             c.say("server-form", (*where, key), f"`{key}` does not go with `{'command' if started else 'url'}`",
                   "remove it" if started else "remove it; keys go into `headers`", key=True)
+    for header, value in server.headers.items():
+        if any(ord(sign) < 32 or ord(sign) == 127 for sign in header + value):
+            c.say("server-form", (*where, "headers", header), f"the header `{header}` holds a control character",
+                  "remove it: a header is one line", key=True)
     if server.url is not None:
         _url(c, (*where, "url"), server.url)
 
@@ -108,16 +113,9 @@ def _origin(c: Context, where: Place, origin: str) -> None:
               f"write `{place.origin}`", key=True)
 
 
-def _spec(c: Context, where: Place, written: str) -> None:
-    file = c.loaded.folder / written
-    if "\0" in written or not file.is_file():
-        beside = sorted(path.name for path in c.loaded.folder.glob("*") if path.suffix in (".json", ".yaml", ".yml"))
-        c.say("spec-not-found", where, f"there is no file `{written}` beside the SOP", did_you_mean(written, beside))
-
-
 def _twice(c: Context) -> None:
     """One name, one tool: `github` may not be a server and a service, nor a server be called like a built-in tool."""
-    seen: dict[str, str] = dict.fromkeys(BUILT_IN, "a built-in tool")
+    seen: dict[str, str] = dict.fromkeys((*BUILT_IN, *OF_THE_LOOP), "a built-in tool")
     for attribute, key in _DECLARED:
         for name in getattr(c.sop, attribute):
             if name in seen and not (key == "tools" and name in BUILT_IN):

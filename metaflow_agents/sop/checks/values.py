@@ -8,13 +8,13 @@ from typing import Any
 
 from metaflow_agents.errors import AnswerInvalid, did_you_mean
 from metaflow_agents.schema import paths
+from metaflow_agents.schema.checks import may_be_slow
 from metaflow_agents.schema.smallest import SmallestUnknown, smallest
 from metaflow_agents.schema.sop import Case
 from metaflow_agents.schema.validation import validator
 from metaflow_agents.sop.checks.context import Context, Place
 
 _TEXT: dict[str, Any] = {"type": "string"}
-_SLOW = re.compile(r"\)[*+?{]|[*+}].*[*+}].*[*+}]|\\\d")
 _FAULT_PATH = re.compile(r"`([A-Za-z_][\w.\[\]-]*)`")
 
 
@@ -137,7 +137,7 @@ def _fits(c: Context, code: str, where: Place, what: str, schema: Mapping[str, A
 def _without_slow_patterns(schema: Any) -> Any:
     """The schema less the regular expressions that could take for ever: a check has to end, whatever the file says."""
     if isinstance(schema, Mapping):
-        slow = isinstance(schema.get("pattern"), str) and _SLOW.search(schema["pattern"])
+        slow = isinstance(schema.get("pattern"), str) and may_be_slow(schema["pattern"])
         return {key: _without_slow_patterns(inner) for key, inner in schema.items() if not (slow and key == "pattern")}
     return [_without_slow_patterns(inner) for inner in schema] if isinstance(schema, list) else schema
 
