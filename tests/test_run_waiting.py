@@ -352,6 +352,32 @@ def _in(days: float) -> Any:
     return lambda **fields: Resumed(at=__import__("time").time() + days, **fields)
 
 
+def test_the_inbox_and_the_outline_agree_with_the_state(tmp_path: Path) -> None:
+    """Folds of the same events, of every prefix of a run that rests twice and is answered in between."""
+    from metaflow_agents.journal.glance import RawJournal
+    from metaflow_agents.journal.journal import Journal
+
+    home, asked = tmp_path / "w", model()
+    asyncio.run(run(write(tmp_path, REVIEWED), model=asked, workspace=home, name="one"))
+    answers(home, "one", ("page b", NO))
+    asyncio.run(resume("one", workspace=home, model=asked))
+    answers(home, "one", ("page a", YES), ("page c", YES))
+    asyncio.run(resume("one", workspace=home, model=asked))
+    path = home / ".journals" / "one.db"
+    with Journal.read(path) as journal:
+        last = journal.last
+    for until in range(1, last + 1):
+        Journal.copy(path, path.with_name(f"until-{until}.db"), until).__exit__()
+        part = path.with_name(f"until-{until}.db")
+        with Journal.read(part) as journal, RawJournal(part) as raw:
+            state, glance = journal.state, raw.glance()
+        assert {one.question.key: one.number for one in open_questions(part)} == {
+            key: state.asked[key] for key in state.questions}
+        assert glance.seconds == pytest.approx(state.elapsed, abs=0.002)
+        assert all(firing.questions == sum(key.startswith(f"{firing.key}[") for key in state.questions)
+                   for firing in state.active.values())
+
+
 FALLBACK = """
     sop: fallback
     artifacts: {word: {}, told: {}}
