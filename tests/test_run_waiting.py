@@ -158,7 +158,7 @@ def test_a_parked_firing_that_did_not_block_is_seen(monkeypatch: pytest.MonkeyPa
     for seed, procedure in procedures(0, 60):
         Schedulers.all.clear()
         try:
-            log, made, _ = asyncio.run(asyncio.wait_for(waited(procedure, 2, here=False), 5))
+            _, made, _ = asyncio.run(asyncio.wait_for(waited(procedure, 2, here=False), 5))
         except Exception:
             return
         if made != play(procedure, seed).artifacts:
