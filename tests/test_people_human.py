@@ -176,7 +176,8 @@ def test_a_question_that_an_edit_changed_is_asked_anew(tmp_path: Path) -> None:
 def test_the_check_knows_what_a_person_gives(tmp_path: Path) -> None:
     text = asking("approve") + "      use: {value: word.aproved, needs: [word], makes: used}\n"
     found = check(write(tmp_path, text.replace("word: {}", "word: {}, used: {}")))
-    assert [problem.code for problem in found.errors] == ["unknown-attribute"] and "did you mean `approved`" in str(found.errors[0])
+    assert [problem.code for problem in found.errors] == ["unknown-attribute"]
+    assert "did you mean `approved`" in str(found.errors[0])
 
 
 async def test_a_run_of_models_and_people_together(tmp_path: Path) -> None:

@@ -76,8 +76,11 @@ def test_what_is_no_mailbox_is_refused_in_words(tmp_path: Path) -> None:
 
 def test_nobody_else_may_read_answers(tmp_path: Path) -> None:
     box = Mailbox(tmp_path / "one.db")
-    box.put(letter("a"))
-    assert os.stat(box.path).st_mode & 0o077 == 0
+    for word in ("a", "b"):
+        box.put(letter(word))
+        assert os.stat(box.path).st_mode & 0o077 == 0
+    box.drop(box.letters()[:1])
+    assert said(box) == ["b"] and os.stat(box.path).st_mode & 0o077 == 0
 
 
 # -- what was typed → an answer

@@ -158,7 +158,7 @@ def test_a_parked_firing_that_did_not_block_is_seen(monkeypatch: pytest.MonkeyPa
     for seed, procedure in procedures(0, 60):
         Schedulers.all.clear()
         try:
-            log, made, _ = asyncio.run(asyncio.wait_for(waited(procedure, 2, here=False), 5))
+            _, made, _ = asyncio.run(asyncio.wait_for(waited(procedure, 2, here=False), 5))
         except Exception:
             return
         if made != play(procedure, seed).artifacts:
@@ -350,6 +350,32 @@ def test_days_between_question_and_answer_are_no_time_of_the_run(tmp_path: Path,
 def _in(days: float) -> Any:
     from metaflow_agents.schema.event import Resumed
     return lambda **fields: Resumed(at=__import__("time").time() + days, **fields)
+
+
+def test_the_inbox_and_the_outline_agree_with_the_state(tmp_path: Path) -> None:
+    """Folds of the same events, of every prefix of a run that rests twice and is answered in between."""
+    from metaflow_agents.journal.glance import RawJournal
+    from metaflow_agents.journal.journal import Journal
+
+    home, asked = tmp_path / "w", model()
+    asyncio.run(run(write(tmp_path, REVIEWED), model=asked, workspace=home, name="one"))
+    answers(home, "one", ("page b", NO))
+    asyncio.run(resume("one", workspace=home, model=asked))
+    answers(home, "one", ("page a", YES), ("page c", YES))
+    asyncio.run(resume("one", workspace=home, model=asked))
+    path = home / ".journals" / "one.db"
+    with Journal.read(path) as journal:
+        last = journal.last
+    for until in range(1, last + 1):
+        Journal.copy(path, path.with_name(f"until-{until}.db"), until).__exit__()
+        part = path.with_name(f"until-{until}.db")
+        with Journal.read(part) as journal, RawJournal(part) as raw:
+            state, glance = journal.state, raw.glance()
+        assert {one.question.key: one.number for one in open_questions(part)} == {
+            key: state.asked[key] for key in state.questions}
+        assert glance.seconds == pytest.approx(state.elapsed, abs=0.002)
+        assert all(firing.questions == sum(key.startswith(f"{firing.key}[") for key in state.questions)
+                   for firing in state.active.values())
 
 
 FALLBACK = """

@@ -8,7 +8,7 @@ from metaflow_agents.journal.journal import Journal
 
 RECORDED = {"sop", "compiled", "sources", "entry", "location"}      # what the journal holds of the SOP's own text
 MEASURED = {"at", "seconds", "rested"}
-FINGERPRINTS = {"digest", "parts"}                                  # they change with the SOP's text, whatever it does
+FINGERPRINTS = {"digest", "parts", "chain"}                         # they change with the SOP's text, whatever it does
 STORED = {"payload", "request", "reply", "asked", "answered", "question", "answer"}       # digests of what is compared itself
 
 
