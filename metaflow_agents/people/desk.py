@@ -159,9 +159,10 @@ class Desk:
         return Answer.model_validate_json(self._blob(event.answer))
 
     async def _settle(self, question: Question, answer: Answer, by: str, *, asked: bool) -> Answer:
-        """Journals an answer that needed nobody, and its question, where that was not asked yet."""
+        """Journals an answer that needed nobody, and its question, where that was not asked yet: nobody answers in between."""
         if not asked:
-            await self._publish(Asked(key=question.key, question=question.digest, why=self._why(question)), question.packed)
+            event = Asked(key=question.key, question=question.digest, why=self._why(question))
+            self._bus.post(chained(self._state, event), blobs={digest(question.packed): question.packed})
         await self._take(question.key, answer, by)
         return answer
 
