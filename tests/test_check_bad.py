@@ -7,6 +7,7 @@ right?), then write the files anew with `python tests/test_check_bad.py`.
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -93,15 +94,23 @@ def many_problems(folder: Path) -> None:
                                                   "makes: letter, " + ", ".join(f"key{number}: 1" for number in range(300))))
 
 
-def unreadable(folder: Path) -> None:
+def unreadable(folder: Path) -> Path:
     unreadable_file = Path("/proc/self/mem")              # a regular file whose first byte nobody may read, root included
     if not unreadable_file.exists():
         pytest.skip("this system has no file that root can't read")
     (folder / "letter.schema.yaml").symlink_to(unreadable_file)
     (folder / "it.yaml").write_text(PLAIN.replace("letter: {}", "letter: {schema: letter.schema.yaml}"))
+    return unreadable_file.parent                         # where it is looked from: so the file is none from outside
 
 
-GENERATED: dict[str, tuple[Callable[[Path], None], str]] = {
+def outside(folder: Path) -> None:
+    with tempfile.NamedTemporaryFile(suffix=".j2", delete=False) as elsewhere:
+        (folder / "t.md.j2").symlink_to(elsewhere.name)
+    (folder / "it.yaml").write_text(PLAIN.replace("letter: {}", "letter: {file: letter.md, render: t.md.j2}"))
+
+
+GENERATED: dict[str, tuple[Callable[[Path], Path | None], str]] = {
+    "file-outside": (outside, "a link that leads out of the SOP's project"),
     "yaml-size": (too_large, "at most 1,048,576 are read"),
     "template-count": (many_templates, "more than 200 templates"),
     "template-size": (large_template, "the template has more than 1,048,576 bytes"),
@@ -114,8 +123,8 @@ GENERATED: dict[str, tuple[Callable[[Path], None], str]] = {
 @pytest.mark.parametrize("code", GENERATED)
 def test_what_is_too_large_to_store_is_made_here(code: str, tmp_path: Path) -> None:
     make, message = GENERATED[code]
-    make(tmp_path)
-    problems = check("it.yaml", start=tmp_path).problems
+    start = make(tmp_path) or tmp_path
+    problems = check(tmp_path / "it.yaml", start=start).problems
     matching = [problem for problem in problems if problem.code == code]
     assert len(matching) == 1
     assert message in matching[0].message and matching[0].mend
