@@ -25,10 +25,8 @@ def check_tools(c: Context) -> None:
     for name, server in c.sop.mcp_servers.items():
         _server(c, ("mcpServers", name), name, server)
     for name, service in c.sop.openapi.items():
-        where: Place = ("openapi", name)
         if service.server is not None:
-            _url(c, (*where, "server"), service.server)
-        _spec(c, (*where, "spec"), service.spec)
+            _url(c, ("openapi", name, "server"), service.server)
     _twice(c)
     _unused(c)
 
@@ -106,13 +104,6 @@ def _origin(c: Context, where: Place, origin: str) -> None:
     if place.path != "/" or place.query:
         c.say("tool-form", where, f"`{origin}` is more than an origin: headers are sent with every path of a host",
               f"write `{place.origin}`", key=True)
-
-
-def _spec(c: Context, where: Place, written: str) -> None:
-    file = c.loaded.folder / written
-    if "\0" in written or not file.is_file():
-        beside = sorted(path.name for path in c.loaded.folder.glob("*") if path.suffix in (".json", ".yaml", ".yml"))
-        c.say("spec-not-found", where, f"there is no file `{written}` beside the SOP", did_you_mean(written, beside))
 
 
 def _twice(c: Context) -> None:
