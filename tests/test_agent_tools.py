@@ -224,7 +224,7 @@ async def test_functions_are_called_with_their_secrets(tmp_path: Path, monkeypat
     model = Script(calls(("convert", {"value": 1.0})), "done")
     async with start(path, topic="x", model=model, workspace=tmp_path / "w") as going:
         assert (await going.result()).ok
-    assert model.results(1) == ["1.0 with [secret]"]
+    assert model.results(1) == ["1.0 with [secret UNIT_KEY]"]
     assert "key" not in json.dumps([dict(tool) for tool in model.sent[0].tools])
     assert not [file for file in (tmp_path / "w").rglob("*") if file.is_file() and b"hunter2" in file.read_bytes()]
 
