@@ -274,3 +274,15 @@ async def test_an_assumption_is_written_into_the_artifact(tmp_path: Path) -> Non
     assert (tmp_path / "w" / "assuming" / "note.md").read_text() == \
         "It is red.\n\nAssumed, since nobody answered:\n\n- Which colour?: red\n"
     assert "Assumed by who made it, since nobody answered: Which colour?: red" in str(model.sent[2].messages)
+
+
+async def test_a_started_role_spends_its_starters_budget(tmp_path: Path) -> None:
+    path = sop(tmp_path, TEXT.replace("roles: {", "roles: {helper: {profile: helps}, ")
+               .replace("tools: [TOOLS]}", "tools: [TOOLS], budget: {calls: 2}}"), "start_role")
+
+    def model(request: ModelRequest) -> Any:
+        told = [message for message in request.messages if message["role"] == "tool"]
+        return "helped" if request.role == "helper" else "done" if told else calls(("start_role", {"role": "helper", "task": "help"}))
+
+    result = await run(path, topic="x", model=model, workspace=None)
+    assert result.outcome == "budget" and result.calls == 2 and "worker" in result.reason

@@ -111,11 +111,12 @@ class RoleAgent:
         """Has another role do a part of an activation's task."""
         async def delegate(role: str, task: str, scene: Scene) -> Result:
             model = self.model_of(activation, role)
-            its = traits(model)
+            its, payer = traits(model), _payer(scene.acting)
 
             async def send(at: str, messages: Messages, tools: tuple[Mapping[str, Any], ...]) -> Reply:
                 return await self._caller.ask(model, ModelRequest(
                     key=f"{scene.key}/{at}", role=role, step=activation.key.step, messages=messages, model=model.name,
+                    payer=payer,
                     tools=tools, max_tokens=its.max_tokens, parameters=its.parameters))
 
             system = self._conversations.system(role, self._sop.roles[role], activation)
@@ -286,6 +287,11 @@ async def turns(send: Callable[[str, Messages, tuple[Mapping[str, Any], ...]], A
             messages = (*messages, {"role": "user", "content": render(package_template("last_turn"), {"turns": TOOL_TURNS})})
         at = f"{first}turn.{number + 1}" if branch.endswith("turn.0") else f"{branch}/turn.{number + 1}"
     return at, messages, reply
+
+
+def _payer(acting: Acting) -> str:
+    """The role whose budget a started role's calls count against: that of the first one who started another."""
+    return acting.role if acting.above is None else _payer(acting.above)
 
 
 def _sent_back(messages: Messages, reply: Reply, faults: Any, left: int) -> Messages:
