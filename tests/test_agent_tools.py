@@ -231,7 +231,7 @@ async def test_functions_are_called_with_their_secrets(tmp_path: Path, monkeypat
     model = Script(calls(("convert", {"value": 1.0})), "done")
     async with start(path, topic="x", model=model, workspace=tmp_path / "w") as going:
         assert (await going.result()).ok
-    assert model.results(1) == ["1.0 with [secret]"]
+    assert model.results(1) == ["1.0 with [secret UNIT_KEY]"]
     assert "key" not in json.dumps([dict(tool) for tool in model.sent[0].tools])
     assert not [file for file in (tmp_path / "w").rglob("*") if file.is_file() and b"hunter2" in file.read_bytes()]
 
@@ -274,3 +274,15 @@ async def test_staged_tools_only_tell(tmp_path: Path) -> None:
     with RawJournal(tmp_path / "w" / ".journals" / "staged.db") as journal:
         found = outline(journal).staged
     assert found is not None and [(one.action, one.key) for one in found] == [("call(send)", "work@1~0/turn.0/tool.0")]
+
+
+async def test_an_assumption_is_written_into_the_artifact(tmp_path: Path) -> None:
+    text = TEXT.replace("artifacts: {note: {file: note.md}}", "artifacts: {note: {file: note.md}, end: {}}") \
+        .replace("makes: note,", "makes: note, on_no_answer: assume,") + "  close: {role: worker, needs: [note], makes: end, tools: []}\n"
+    asked = {"question": "Which colour?", "assumption": "red"}
+    model = Script(calls(("ask_person", {"question": "Which colour?"}), ("ask_person", asked)), "It is red.", "seen")
+    result = await run(sop(tmp_path, text, "ask_person"), topic="x", model=model, workspace=tmp_path / "w", name="assuming")
+    assert result.ok and "`assumption` is missing" in model.results(1)[0] and "would assume: red" in model.results(1)[1]
+    assert (tmp_path / "w" / "assuming" / "note.md").read_text() == \
+        "It is red.\n\nAssumed, since nobody answered:\n\n- Which colour?: red\n"
+    assert "Assumed by who made it, since nobody answered: Which colour?: red" in str(model.sent[2].messages)

@@ -48,7 +48,7 @@ class RoleAgent:
         self._program, self._sop, self._models, self._caller = program, program.sop, models, caller
         self._acceptance, self._commands, self._functions = acceptance, commands, functions
         self._memory, self._observations, self._state, self._values = memory, observations, state, values
-        self._conversations, self._equipment = Conversations(program, acceptance), equipment
+        self._conversations, self._equipment = Conversations(program, acceptance, values), equipment
 
     def role_of(self, activation: Activation) -> str:
         """Who does this activation: the step's role, or the one that its expression names. Raises AttemptFailed."""
@@ -263,7 +263,8 @@ class RoleAgent:
         question, answer = asked.encode(), said.encode()
         entry = Entry(role=role, activation=str(activation.key), asked=digest(question), answered=digest(answer),
                       untrusted=joined(activation.unlifted, heard, acting.heard))
-        return Work(work.payload, {**work.blobs, entry.asked: question, entry.answered: answer}, entry, tuple(acting.assumed),
+        payload = work.payload.model_copy(update={"assumed": tuple(acting.assumed)}) if acting.assumed else work.payload
+        return Work(payload, {**work.blobs, entry.asked: question, entry.answered: answer}, entry, tuple(acting.assumed),
                     acting.untrusted)
 
 

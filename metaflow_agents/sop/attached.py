@@ -184,13 +184,13 @@ def documents(merged: dict[str, Any], entry: Document, files: Files, folders: li
                           "description that lies elsewhere is copied there, so that it can't change under the SOP") if refusal
                          else (f"no file `{written}` beside the SOP or in the project",
                                did_you_mean(written, library.file_names(folders, (".json", ".yaml", ".yml")))))
-            files.problems.append(Problem("spec-not-found", why, mend, *spot))
+            files.problems.append(Problem("openapi-not-found", why, mend, *spot))
             continue
         document = files.description(file)
         if document is not None and isinstance(document.data, dict):
             found[name] = document.data
         elif document is not None:
-            files.problems.append(Problem("spec-not-found", f"`{written}` holds no OpenAPI description",
+            files.problems.append(Problem("openapi-not-found", f"`{written}` holds no OpenAPI description",
                                           "it begins with `openapi: 3.…`", *spot))
     return found
 
