@@ -385,9 +385,9 @@ def start(
     files in memory. `until` is a step after which the run rests, `from_run` a run whose unchanged activations are taken
     over, `sandbox` is where commands run: `"bubblewrap"` (the default), or `"none"`, which does not confine them; `budget`
     caps `usd`, `tokens`, `calls` and `time` (seconds), `given` maps artifacts to values that stand in for the work of their
-    steps. `staged`: acting tools only tell what they would do. `asker` asks a person a question that the run has (an async function: the question and its number → an answer, or
-    None for "not now"); without one the run waits for `sop answer`. `yes` approves and allows what would be asked about, never
-    what is denied.
+    steps. `staged`: acting tools only tell what they would do. `asker` asks a person a question that the run has (an async
+    function: the question and its number → an answer, or None for "not now"); without one the run waits for `sop answer`.
+    `yes` approves and allows what would be asked about, never what is denied.
     Raises SOPInvalid, SOPNotFound, UsageError, ModelMissing; nothing has been made then.
     """
     settings = settings or Settings.read()

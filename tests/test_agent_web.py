@@ -54,8 +54,10 @@ async def test_a_page_is_fetched_where_a_rule_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("url", "told"), [
-    ("http://169.254.169.254/latest/meta-data", "only public addresses"), ("http://10.0.0.1/", "only public addresses"), ("http://[::1]/", "only public addresses"),
-    ("http://example.com@127.0.0.1/", "is refused"), ("ftp://example.com/", "neither `http` nor `https`"), ("http://2130706433/", "refused"),
+    ("http://169.254.169.254/latest/meta-data", "only public addresses"), ("http://10.0.0.1/", "only public addresses"),
+    ("http://[::1]/", "only public addresses"),
+    ("http://example.com@127.0.0.1/", "is refused"), ("ftp://example.com/", "neither `http` nor `https`"),
+    ("http://2130706433/", "refused"),
 ])
 async def test_even_full_access_reaches_no_private_place(tmp_path: Path, url: str, told: str) -> None:
     model = Script(calls(("fetch", {"url": url})), "done")

@@ -47,8 +47,8 @@ def stockroom(tmp_path: Path) -> Iterator[tuple[Path, dict[str, str]]]:
 
 
 def sop(folder: Path, environment: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(SOP), *words], cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          timeout=120, check=False)
+    return subprocess.run([str(SOP), *words], cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, timeout=120, check=False)
 
 
 def done(journal: Path) -> list[str]:

@@ -108,8 +108,8 @@ def test_no_room_stands_empty() -> None:
         assert any(path.name != "__init__.py" or "import" in path.read_text() for path in folder.glob("*.py")), folder
 
 
-HEAVY = ("openai", "aiohttp", "genai_prices", "pypdf", "selectolax", "markdown_it", "dulwich", "networkx", "rich", "jinja2", "mcp", "anyio", "jsonschema",
-         "yaml", "pydantic", "asyncio", "sqlite3")
+HEAVY = ("openai", "aiohttp", "genai_prices", "pypdf", "selectolax", "markdown_it", "dulwich", "networkx", "rich", "jinja2",
+         "mcp", "anyio", "jsonschema", "yaml", "pydantic", "asyncio", "sqlite3")
 
 
 def test_importing_the_package_is_light() -> None:

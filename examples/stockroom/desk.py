@@ -11,6 +11,7 @@ SECONDS = 1.0           # that it thinks over each answer, so that there is time
 
 
 def clerk(request):
+    """The next call, or the receipt once everything is booked."""
     time.sleep(SECONDS)
     task = str(request.messages[-1]["content"]) if request.messages[-1]["role"] == "user" else ""
     task = next((str(one["content"]) for one in request.messages if "Handle this order:" in str(one["content"])), task)

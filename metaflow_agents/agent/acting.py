@@ -81,9 +81,9 @@ class Tree:
 class Acting:
     """The tool calls of one role in one activation; an async context manager: leaving it ends what its tools keep open.
 
-    `untrusted`: what the activation has read from outside the user so far; `heard`: what of it its tools said. `assumed`: what was assumed since nobody
-    answered. Results of tools that the step `trusts` by name do not count in `untrusted`. `above`: of a role that another one started, the
-    acting of that one: it may do nothing that the other one may not.
+    `untrusted`: what the activation has read from outside the user so far; `heard`: what of it its tools said. `assumed`: what
+    was assumed since nobody answered. Results of tools that the step `trusts` by name do not count in `untrusted`. `above`: of
+    a role that another one started, the acting of that one: it may do nothing that the other one may not.
     """
 
     def __init__(self, around: Surroundings, step: Step, role: str, slot: Slot, policy: Policy, offered: Offered, tree: Tree,
@@ -117,7 +117,8 @@ class Acting:
         group = [index for index, verb in enumerate(verbs) if verb in _IN_MEMORY]
 
         async def one(index: int) -> None:
-            results[index] = await self._one(f"{prefix}/tool.{index}", calls[index], turn.scene(f"{prefix}/tool.{index}", index, group))
+            key = f"{prefix}/tool.{index}"
+            results[index] = await self._one(key, calls[index], turn.scene(key, index, group))
 
         async def in_order() -> None:
             for index in group:
@@ -209,9 +210,9 @@ class Acting:
         """The arguments with which a person lets it be called; or what the role is told. Raises Waiting."""
         masked = self._around.secrets.masked
         answer = await self._around.desk.ask(Question(
-            key=key, kind="action", text=f"May `{self.role}` do `{masked(str(action))}`?", role=self.role, step=_step_of(key), tool=tool.name,
-            action=masked(str(action)), arguments=json.loads(masked(json.dumps(dict(arguments)))), rule=decision.rule, effect=tool.effect(arguments),
-            untrusted=self.untrusted, on_no_answer=self._step.on_no_answer))
+            key=key, kind="action", text=f"May `{self.role}` do `{masked(str(action))}`?", role=self.role, step=_step_of(key),
+            tool=tool.name, action=masked(str(action)), arguments=json.loads(masked(json.dumps(dict(arguments)))),
+            rule=decision.rule, effect=tool.effect(arguments), untrusted=self.untrusted, on_no_answer=self._step.on_no_answer))
         if answer.verdict != "yes":
             why = f": {answer.text}" if answer.text else ""
             return Result(f"a person did not allow `{action}`{why}; nothing was done", error=True)

@@ -24,7 +24,7 @@ Delegate = Callable[[str, str, Scene], Awaitable[Result]]
 
 
 class _Asking(Arguments):
-    question: str = Field(min_length=1, description="what you want to know, such that it can be answered without knowing your task")
+    question: str = Field(min_length=1, description="what you want to know, to be answered without knowing your task")
     choices: list[str] = Field(default_factory=list, description="the answers to choose from; none: a free text")
     assumption: str = Field("", description="what you will take for the answer where nobody gives one")
 

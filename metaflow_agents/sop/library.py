@@ -111,7 +111,8 @@ def roots(sop_folder: Path, start: Path) -> list[Path]:
     """
     projects = [project for project in (project_of(sop_folder.resolve()), project_of(start)) if project]
     package = [shipped_folder("roles"), shipped_folder("sops")]
-    return list(dict.fromkeys(folder.resolve() for folder in (sop_folder, sop_folder.parent / "roles", start, *projects, *package)))
+    folders = (sop_folder, sop_folder.parent / "roles", start, *projects, *package)
+    return list(dict.fromkeys(folder.resolve() for folder in folders))
 
 
 def python_folders(sop_folder: Path, start: Path) -> list[Path]:

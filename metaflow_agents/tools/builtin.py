@@ -68,4 +68,5 @@ def _plain(schema: dict[str, Any]) -> dict[str, Any]:
                   else _plain(value) if isinstance(value, dict)
                   else [_plain(one) if isinstance(one, dict) else one for one in value] if isinstance(value, list)
                   else value)
-            for key, value in schema.items() if key not in ("title", "description") or key == "description" and "properties" not in schema}
+            for key, value in schema.items()
+            if key not in ("title", "description") or (key == "description" and "properties" not in schema)}

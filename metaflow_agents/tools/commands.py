@@ -66,7 +66,8 @@ class Run(BuiltIn[_Running]):
             return self._told(await self._run(given, situation, socket), situation)
 
     async def _run(self, given: _Running, situation: Situation, socket: Path | None) -> Completed:
-        return await self._sandbox.run(_argv(given.command), files=situation.files, timeout=given.seconds, changes=True, proxy=socket)
+        return await self._sandbox.run(_argv(given.command), files=situation.files, timeout=given.seconds, changes=True,
+                                       proxy=socket)
 
     def _told(self, done: Completed, situation: Situation) -> Result:
         written, deleted, lost = _kept(done.changes, situation)
@@ -100,7 +101,8 @@ def _kept(changes: Changes | None, situation: Situation) -> tuple[dict[str, byte
     lost.update((path, "it is no text (UTF-8)") for path in binary)
     written = {path: data for path, data in written.items() if path not in binary}
     deleted = [path for path in changes.deleted if paths.matches(situation.patterns, path)]
-    lost.update((path, outside) for path in (*changes.written, *changes.deleted) if path not in written and path not in deleted and path not in binary)
+    known = {*written, *deleted, *binary}
+    lost.update((path, outside) for path in (*changes.written, *changes.deleted) if path not in known)
     return written, deleted, lost
 
 

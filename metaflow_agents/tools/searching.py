@@ -29,7 +29,7 @@ async def search(threads: Threads, expression: str, files: Mapping[str, bytes], 
 
     `threads`: where it is done; who owns them ends them.
     """
-    import regex                                        # which can be stopped, and lets other threads go on
+    import regex  # which can be stopped, and lets other threads go on
     try:
         wanted = regex.compile(expression, regex.IGNORECASE if ignore_case else 0)
     except (regex.error, RecursionError, OverflowError) as error:

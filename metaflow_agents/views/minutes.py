@@ -238,29 +238,58 @@ def full(event: Raw, blob: Callable[[str], Any], page: Page) -> Iterator[str]:
 def _said(event: Raw, blob: Callable[[str], Any]) -> Iterator[tuple[str, str]]:
     match event["kind"]:
         case "reserved":
-            for message in blob(event["request"])["messages"]:
-                calls = _json(message["calls"]) if message.get("calls") else ""
-                yield message["role"], "\n".join(part for part in (message["content"], calls) if part)
+            yield from _messages(blob(event["request"]))
         case "settled" if event.get("reply"):
-            reply = blob(event["reply"])
-            if reply["text"] or not reply.get("calls"):
-                yield "answer", reply["text"] if reply["text"] is not None else _json(reply["value"])
-            for call in reply.get("calls", ()):
-                given = call["arguments"]
-                yield f"call of {call['name']}", given if isinstance(given, str) else _json(given)
-        case "observed" | "finished":
+            yield from _reply(blob(event["reply"]))
+        case "observed" | "finished" | "sent":
             yield "", _payload(blob(event["payload"]))
+        case "intended":
+            yield "", _payload(blob(event["arguments"]))
+        case "done":
+            yield "", _payload(blob(event["payload"]))
+            if event.get("patch"):
+                yield "writes", _payload(blob(event["patch"]))
         case "committed":
             for version in event.get("versions", ()):
                 yield f"{version['artifact']}@{version['number']}", _payload(blob(version["payload"]))
-        case "sent":
-            yield "", _payload(blob(event["payload"]))
         case "asked":
-            yield "", blob(event["question"]).get("text", "")
+            yield from _question(blob(event["question"]))
         case "answered":
-            yield "", _json(blob(event["answer"]))
+            yield from _answer(blob(event["answer"]))
         case "resumed" if event.get("changes"):
             yield "", "\n".join(event["changes"])
+
+
+def _messages(request: Raw) -> Iterator[tuple[str, str]]:
+    for message in request["messages"]:
+        calls = _json(message["calls"]) if message.get("calls") else ""
+        yield message["role"], "\n".join(part for part in (message["content"], calls) if part)
+
+
+def _reply(reply: Raw) -> Iterator[tuple[str, str]]:
+    if reply["text"] or not reply.get("calls"):
+        yield "answer", reply["text"] if reply["text"] is not None else _json(reply["value"])
+    for call in reply.get("calls", ()):
+        given = call["arguments"]
+        yield f"call of {call['name']}", given if isinstance(given, str) else _json(given)
+
+
+def _question(question: Raw) -> Iterator[tuple[str, str]]:
+    choices = [f"({' | '.join(question['choices'])})"] if question.get("choices") else []
+    yield "", "\n".join([question.get("text", ""), *choices])
+    if question.get("arguments"):
+        yield "with", _json(question["arguments"])
+    told = [question.get("rule", ""), f"read: {question['untrusted']}" if question.get("untrusted") else ""]
+    if any(told):
+        yield "why", "\n".join(part for part in told if part)
+
+
+def _answer(answer: Raw) -> Iterator[tuple[str, str]]:
+    scope = {"run": ", and so every equal one in this run", "rule": ", and so all that the rule covers"}
+    said = answer.get("verdict", "") + scope.get(answer.get("scope", ""), "")
+    yield "", "\n".join(part for part in (said, answer.get("text", "")) if part)
+    if answer.get("arguments") is not None:
+        yield "with", _json(answer["arguments"])
 
 
 def _payload(stored: Any) -> str:

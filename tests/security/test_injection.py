@@ -1,4 +1,4 @@
-"""Every case of `injection.yaml`, with real servers: a model that is wholly taken over brings nothing about, and twins still work.
+"""Every case of `injection.yaml`, with real servers: a model wholly taken over brings nothing about, and twins still work.
 
 Mutations that turn it red: `Policy.decide` without what was read, results of tools without their source, a label that memory,
 versions or messages do not carry.
@@ -170,7 +170,8 @@ class Seen:
         """What was decided about a call."""
         tool, arguments = call["tool"], call["arguments"]
         target = parse(arguments["url"]).url if tool == "fetch" else ""
-        found = {event.verdict for event in self.decided if event.tool == tool and target in event.action and event.key not in self.by_tool}
+        found = {event.verdict for event in self.decided
+                 if event.tool == tool and target in event.action and event.key not in self.by_tool}
         return found | ({"refused"} if tool in self.refused else set())
 
 
