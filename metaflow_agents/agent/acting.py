@@ -23,7 +23,7 @@ from metaflow_agents.journal.state import Act, RunState, Slot
 from metaflow_agents.journal.values import Values
 from metaflow_agents.models.port import ToolCall
 from metaflow_agents.people.desk import Desk
-from metaflow_agents.people.question import Question
+from metaflow_agents.people.question import Answer, Question
 from metaflow_agents.policy.action import Action, Decision
 from metaflow_agents.policy.policy import Policy
 from metaflow_agents.schema.event import Decided, Done, Intended
@@ -199,8 +199,8 @@ class Acting:
         decision = self.judged(action)
         record = Decided(at=time(), key=key, role=self.role, tool=tool, action=self._around.secrets.masked(str(action)),
                          verdict=decision.verdict, rule=decision.rule, untrusted=self.untrusted if action.acting else "")
-        before = self._slot.decided.get(key)
-        same = before is not None and (before.action, before.verdict, before.rule) == (record.action, record.verdict, record.rule)
+        before = self._slot.decided.get((key, record.action))
+        same = before is not None and (before.verdict, before.rule) == (record.verdict, record.rule)
         if not same:
             self._around.bus.post(chained(self._around.state, record))
         return decision
@@ -235,10 +235,12 @@ class Acting:
     async def _carried_out(self, key: str, tool: Tool, arguments: Mapping[str, Any], scene: Scene, act: Act | None) -> Result:
         effect = tool.effect(arguments)
         if act is not None and act.intended.effect == "once":
-            happened = await self._happened(key, tool, act)
-            if happened:
+            answer = await self._happened(key, tool, act)
+            if answer.verdict == "yes":
                 told = "the run was cut off while this was done; a person says that it happened. What it gave back is lost"
+                told += f". They say: {answer.text}" if answer.text else ""
                 return await self._done(key, tool.name, arguments, effect, Result(told), act)
+            act = None              # it is intended anew: should it be cut off again, that is another question
         if effect != "none":
             blobs, intended = self._intention(key, tool.name, arguments, effect)
             if act is None:
@@ -255,14 +257,13 @@ class Acting:
             result = Result(f"`{tool.name}` failed: {raised(error)}", error=True)
         return await self._done(key, tool.name, arguments, effect, result, act, seconds=time() - started)
 
-    async def _happened(self, key: str, tool: Tool, act: Act) -> bool:
+    async def _happened(self, key: str, tool: Tool, act: Act) -> Answer:
         """Whether an effect that a crash cut off has happened: a person has to say. Raises Waiting."""
         arguments = self._around.values.plain(act.intended.arguments)
-        answer = await self._around.desk.ask(Question(
-            key=f"{key}/happened", kind="effect", role=self.role, step=_step_of(key), tool=tool.name,
+        return await self._around.desk.ask(Question(
+            key=act.doubt, kind="effect", role=self.role, step=_step_of(key), tool=tool.name,
             action=self._around.secrets.masked(str(tool.action(arguments))), arguments=arguments, effect=act.intended.effect,
             text="The run was cut off while this was done. Has it happened? (yes: it is not done again; no: it is done now)"))
-        return answer.verdict == "yes"
 
     def _intention(self, key: str, tool: str, arguments: Any, effect: Effect) -> tuple[dict[str, bytes], Intended]:
         packed = pack(Data(value=dict(arguments) if isinstance(arguments, Mapping) else arguments))
