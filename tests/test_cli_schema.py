@@ -17,7 +17,8 @@ from metaflow_agents.sop.reading import read_yaml
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("sops", "tests/sops/good", "examples/*")
-SOPS = sorted(path for folder in FOLDERS for path in ROOT.glob(f"{folder}/*.yaml") if ".schema" not in path.suffixes)
+SOPS = sorted(path for folder in FOLDERS for path in ROOT.glob(f"{folder}/*.yaml")
+              if not {".schema", ".openapi"} & set(path.suffixes))
 ROLES = sorted(path for folder in ("roles", "tests/sops/good/roles") for path in (ROOT / folder).glob("*.yaml"))
 BAD = sorted((ROOT / "tests" / "sops" / "bad").glob("*.yaml"))
 

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import walk_acting
+
 from metaflow_agents.models.dry import DryModel
 from metaflow_agents.models.port import MAX_TOKENS, Model, ModelRequest, Reply, Traits
 from metaflow_agents.models.tariff import Flat
@@ -518,4 +520,9 @@ MODEL_KEYS = [
     Pair("models.default.parameters", {"seed": 7}, AT_AN_ENDPOINT, model=None),
 ]
 
-PAIRS = [*SOP_KEYS, *MODEL_KEYS, *ROLE_KEYS, *ARTIFACT_KEYS, *DOER_KEYS, *STEP_KEYS, *POLICY_KEYS, *FOREACH_KEYS, *TEST_KEYS]
+ACTING_KEYS = [Pair(at, value, base, "journal", LEFT_OUT if instead is None else instead, also, form="in a run",
+                    model=walk_acting.acting, files=walk_acting.FILES)
+               for at, value, base, also, instead in walk_acting.ACTING]
+
+PAIRS = [*SOP_KEYS, *MODEL_KEYS, *ROLE_KEYS, *ARTIFACT_KEYS, *DOER_KEYS, *STEP_KEYS, *POLICY_KEYS, *FOREACH_KEYS, *TEST_KEYS,
+         *ACTING_KEYS]
