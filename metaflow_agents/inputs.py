@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -111,9 +114,11 @@ def _read(path: Path) -> bytes:
     if path.is_dir():
         raise UsageError(f"{path} is a folder; a file was expected")
     try:
-        if path.stat().st_size > MAX_BYTES:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)         # what a device says has no size
+        if len(data) > MAX_BYTES:
             raise UsageError(f"{path} is larger than {MAX_BYTES // 1024 // 1024} MiB")
-        return path.read_bytes()
+        return data
     except OSError as error:
         raise UsageError(f"can't read {path}: {error.strerror}") from None
 
@@ -121,16 +126,33 @@ def _read(path: Path) -> bytes:
 def _folder(folder: Path, blobs: dict[str, bytes]) -> Files:
     if not folder.is_dir():
         raise UsageError(f"{folder} is {'a file' if folder.exists() else 'not there'}; a folder was expected")
-    files: dict[str, str] = {}
-    total = 0
-    for path in sorted(folder.rglob("*")):
-        inner = path.relative_to(folder).as_posix()
-        if path.is_symlink() or not path.is_file() or paths.refusal(inner) is not None:
-            continue
-        data = _read(path)
-        total += len(data)
-        if total > MAX_BYTES:
-            raise UsageError(f"{folder} holds more than {MAX_BYTES // 1024 // 1024} MiB")
-        files[inner] = digest(data)
-        blobs[files[inner]] = data
+    found: dict[str, bytes] = {}
+    left = MAX_BYTES
+    try:
+        for where, _, names, here in os.fwalk(folder):
+            below = Path(where).relative_to(folder)
+            for name in names:
+                inner = (below / name).as_posix()
+                data = None if paths.refusal(inner) else _regular(name, here, left)
+                if data is not None:
+                    left -= len(data)
+                    found[inner] = data
+                if left < 0:
+                    raise UsageError(f"{folder} holds more than {MAX_BYTES // 1024 // 1024} MiB")
+    except OSError as error:
+        raise UsageError(f"can't read {folder}: {error.strerror}") from None
+    files = {inner: digest(found[inner]) for inner in sorted(found)}
+    blobs.update((files[inner], found[inner]) for inner in files)
     return Files(patterns=("**",), files=files)
+
+
+def _regular(name: str, folder: int, most: int) -> bytes | None:
+    """A file of an open folder, up to one byte more than `most`; None for links, pipes and devices, which are no files of it."""
+    try:
+        file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):       # a link; a socket
+            return None
+        raise
+    with open(file, "rb") as opened:
+        return opened.read(most + 1) if stat.S_ISREG(os.fstat(file).st_mode) else None

@@ -17,6 +17,7 @@ from metaflow_agents.journal.places import WORKSPACE as WORKSPACE
 from metaflow_agents.journal.places import fine_name as fine_name
 from metaflow_agents.journal.places import free_name as free_name
 from metaflow_agents.journal.places import journal_path as journal_path
+from metaflow_agents.journal.places import refuse_taken as refuse_taken
 from metaflow_agents.journal.places import run_names as run_names
 from metaflow_agents.models.port import traits
 from metaflow_agents.models.registry import Given, Models, Resolved, Sources

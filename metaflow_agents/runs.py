@@ -60,6 +60,7 @@ from metaflow_agents.opening import (
     limits,
     model_names,
     refuse_lost_steps,
+    refuse_taken,
     refuse_unknown_models,
     refuse_unknown_step,
     refuse_unpriced,
@@ -404,6 +405,8 @@ def start(
     load = partial(load_function, folders=folders)
     payloads, blobs = read_inputs(program, {**(inputs or {}), **more_inputs}, load)
     label = free_name(home, program.sop.sop) if name is None else fine_name(name)
+    if home is not None and not journal_path(home, label).exists():
+        refuse_taken(home, label)
     blobs.update(sources_of(loaded))
     opened = RunOpened(
         run=label, **identity(loaded), **answering(resolved), sandbox=confining.name, until=until, budget=caps(budget),
@@ -515,6 +518,8 @@ def fork(name: str, *, at: str | None = None, new_name: str | None = None, works
                 raise UsageError(f"run `{name}` has no firing {at}: {did_you_mean(at, fired)}")
             until = fired[at] - 1
     label = free_name(home, name) if new_name is None else fine_name(new_name)
+    if not journal_path(home, label).exists():
+        refuse_taken(home, label)
     branch = Journal.copy(source, journal_path(home, label), until)
     branch.__exit__()
     return label

@@ -120,7 +120,7 @@ class Workspace:
         *above, name = path.split("/")
         if make:
             self.folder.mkdir(parents=True, exist_ok=True)
-        here = os.open(self.folder, _FOLDER & ~os.O_NOFOLLOW)
+        here = os.open(self.folder, _FOLDER)
         try:
             for part in above:
                 if make:
@@ -174,6 +174,8 @@ class Workspace:
     def _listed(self) -> dict[str, str | None]:
         """Path → digest of what stands there; None for what is not a regular file."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        if self.folder.is_symlink():
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         found: dict[str, str | None] = {}
         for _, prefix, folders, others, here in self._walk():
             for name in (*others, *folders):

@@ -30,6 +30,7 @@ BRANCH = "refs/heads/main"
 KEPT = "refs/heads/before-"
 """What somebody committed on the run's branch stays on a branch of this name, with the beginning of its id."""
 _PARTIAL = "sop-part"
+_PART = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _CONFIG = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\tautocrlf = false\n"
 _VERSION = re.compile(rb"repositoryformatversion\s*=\s*\d")
 _ID = re.compile(rb"[0-9a-f]{40}")
@@ -46,8 +47,9 @@ class Repository:
 
     def lay_out(self) -> None:
         """Makes what a repository needs. A pack whose index a killed process did not come to is cleared away."""
-        if self.git.is_symlink():
-            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        for part in ("", "objects", "objects/pack", "objects/info", "refs", "refs/heads", "refs/tags", "damaged"):
+            if (self.git / part).is_symlink():
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         for part in ("objects/pack", "objects/info", "refs/heads", "refs/tags"):
             (self.git / part).mkdir(parents=True, exist_ok=True)
         for pack in self.packs.glob("pack-*.pack"):
@@ -115,7 +117,7 @@ class Repository:
         entries = {path.encode(): _entry(self.folder / path, blob) for path, blob in files}
 
         def write(path: Path) -> None:
-            with open(path, "wb") as file:
+            with open(os.open(path, _PART, 0o644), "wb") as file:
                 signed = SHA1Writer(file)
                 write_index_dict(signed, entries, version=2)
                 signed.write_sha()
@@ -124,12 +126,14 @@ class Repository:
 
     def _put(self, name: str, data: bytes) -> None:
         def write(path: Path) -> None:
-            path.write_bytes(data)
+            with open(os.open(path, _PART, 0o644), "wb") as file:
+                file.write(data)
 
         self._place(name, write)
 
     def _place(self, name: str, write: Callable[[Path], None]) -> None:
         partial = self.git / _PARTIAL
+        partial.unlink(missing_ok=True)
         try:
             write(partial)
             os.replace(partial, self.git / name)

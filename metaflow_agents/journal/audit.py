@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from metaflow_agents.errors import JournalError
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.state import RunState
+from metaflow_agents.journal.whole import read_regular, write_whole
 from metaflow_agents.schema.event import Answered, Asked, Decided, Event, RunOpened
 from metaflow_agents.schema.model import canonical, digest
 
@@ -96,7 +96,7 @@ class Heads:
         if place is None:
             return None
         try:
-            told = json.loads(place.read_bytes())
+            told = json.loads(read_regular(place))
             return Head(told["records"], told["chain"])
         except FileNotFoundError:
             return None
@@ -111,11 +111,8 @@ class Heads:
         part = place.with_suffix(f".{os.getpid()}.part")
         try:
             place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            part.write_bytes(canonical({"journal": str(journal), "records": head.records, "chain": head.chain}))
-            part.replace(place)
+            write_whole(place, canonical({"journal": str(journal), "records": head.records, "chain": head.chain}), part, 0o600)
         except OSError as error:
-            with suppress(OSError):
-                part.unlink()
             raise JournalError(f"can't write the head of the audit {place}: {error.strerror}") from error
 
     def _place(self, opened: RunOpened, journal: Path) -> Path | None:

@@ -53,9 +53,9 @@ def _acquire(path: Path, run: str) -> int:
     deadline = time.monotonic() + _GRACE
     while True:
         try:
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
         except OSError as error:
-            raise JournalError(f"can't open the lock {path}: {error.strerror}; make its folder writable") from error
+            raise JournalError(f"can't open the lock {path}: {error.strerror}; it has to be a file in a folder that can be written") from error
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -91,7 +91,7 @@ def _is_dead(holder: str) -> bool:
 
 def _is_at(fd: int, path: Path) -> bool:
     try:
-        return os.path.samestat(os.fstat(fd), os.stat(path))
+        return os.path.samestat(os.fstat(fd), os.stat(path, follow_symlinks=False))
     except FileNotFoundError:
         return False
 

@@ -31,12 +31,28 @@ def fine_name(name: str) -> str:
     return name
 
 
+def folder_taken(folder: Path) -> bool:
+    """Whether a new run can't have this folder, since it is a link, or holds something: a run removes what is not its own."""
+    try:
+        return folder.is_symlink() or any(folder.iterdir())
+    except FileNotFoundError:
+        return False
+    except OSError:                     # a file, or a folder that may not be looked into
+        return True
+
+
+def refuse_taken(home: Path | None, name: str) -> None:
+    """Raises UsageError where a new run of that name would find a folder with somebody's files in it, or a link."""
+    if home is not None and folder_taken(home / name):
+        raise UsageError(f"{home / name} is there already, and a run's folder is the run's alone: give another name, or move it away")
+
+
 def free_name(home: Path | None, base: str) -> str:
     """The first of `base-1`, `base-2`, … that no run of the workspace has."""
     if home is None:
         return base
     base = re.sub(r"-\d+$", "", base)
     number = 1
-    while (home / JOURNALS / f"{base}-{number}.db").exists():
+    while (home / JOURNALS / f"{base}-{number}.db").exists() or folder_taken(home / f"{base}-{number}"):
         number += 1
     return f"{base}-{number}"

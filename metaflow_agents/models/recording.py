@@ -19,6 +19,7 @@ from typing import Any
 
 from metaflow_agents.errors import JournalError, UsageError
 from metaflow_agents.journal.glance import RawJournal
+from metaflow_agents.journal.whole import write_whole
 from metaflow_agents.models.port import MAX_TOKENS, Reply
 from metaflow_agents.schema.keys import parse_activation
 from metaflow_agents.schema.model import canonical, digest
@@ -174,8 +175,7 @@ def save(journal: RawJournal, file: Path, answered_by: str, *others: RawJournal)
     """Writes the recording of runs, whole or not at all, and returns how many calls it has. Raises UsageError, OSError."""
     data = record(journal, answered_by, *others)
     part = file.with_name(f".{file.name}.part")
-    part.write_bytes(data)
-    part.replace(file)
+    write_whole(file, data, part)
     return data.count(b"\n") - 1
 
 

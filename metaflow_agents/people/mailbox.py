@@ -15,6 +15,7 @@ from pathlib import Path
 from pydantic import Field, ValidationError
 
 from metaflow_agents.errors import JournalError
+from metaflow_agents.journal.whole import write_whole
 from metaflow_agents.people.question import Answer
 from metaflow_agents.schema.model import Value
 
@@ -45,7 +46,7 @@ class Mailbox:
 
     def letters(self) -> list[Letter]:
         """All that lie there, in the order in which they came; they stay."""
-        if not self.path.exists():
+        if not os.path.lexists(self.path):
             return []
         with self._open() as file:
             return self._read(_whole(file))
@@ -57,13 +58,7 @@ class Mailbox:
             rest = b"".join(letter.model_dump_json(exclude_defaults=True).encode() + b"\n" for letter in left)
             if rest:                                               # whole or not at all
                 part = self.path.with_name(f"{self.path.name}.part")
-                part.unlink(missing_ok=True)
-                fresh = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-                try:
-                    _write(fresh, rest)
-                finally:
-                    os.close(fresh)
-                os.replace(part, self.path)
+                write_whole(self.path, rest, part, 0o600)
             else:
                 self.path.unlink(missing_ok=True)
 
