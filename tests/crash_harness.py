@@ -120,6 +120,16 @@ class Facts:
         return found
 
 
+def noted(journal: Journal, event: Observed | Decided | Done | Asked | Answered) -> str:
+    """What was seen, done or said, as a fact. Reads what a call gave."""
+    match event:
+        case Decided():
+            return f"decided {event.key} {event.action}: {event.verdict}"
+        case Done():
+            read_through(journal, event.payload)
+    return f"{event.kind} {event.key}"
+
+
 def facts(path: Path, folder: Path | None = None) -> Facts:
     """The facts of a journal, and of the run's folder where one is given. Reads every payload: none may be missing."""
     found = Facts()
@@ -143,21 +153,12 @@ def facts(path: Path, folder: Path | None = None) -> Facts:
                 case Failed():
                     happened[f"failed {event.activation}"] += 1
                     over[f"slot {parse_activation(event.activation).slot}"] += event.final and not event.stops
-                case Observed():
-                    happened[f"observed {event.key}"] += 1
-                case Reserved():
-                    found.reserved.add(event.key)
-                case Settled():
-                    found.settled.add(event.key)
-                case Decided():
-                    happened[f"decided {event.key} {event.action}: {event.verdict}"] += 1
+                case Reserved() | Settled():
+                    (found.reserved if event.kind == "reserved" else found.settled).add(event.key)
                 case Intended():
                     intended[event.key] += 1
-                case Done():
-                    happened[f"done {event.key}"] += 1
-                    read_through(journal, event.payload)
-                case Asked() | Answered():
-                    (doubts if "/happened" in event.key else happened)[f"{event.kind} {event.key}"] += 1
+                case Observed() | Decided() | Done() | Asked() | Answered():
+                    (doubts if "/happened" in event.key else happened)[noted(journal, event)] += 1
                 case RunEnded():
                     found.outcome = event.outcome
         found.state = image(journal.state)

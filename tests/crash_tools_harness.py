@@ -1,4 +1,4 @@
-"""Runs of `crash/tools.yaml`, whose roles act, in forked processes that die at a chosen write; and what is left inside and outside.
+"""Runs of `crash/tools.yaml`, whose roles act, in forked processes that die at a chosen write; what is left inside and outside.
 
 A run is a row of processes: it is under way until it ends, dies, or parks; where it parks, its questions are answered as by
 `sop answer`, in a process that may die as well. Outside, each effect leaves a line in a file: whether one that was cut off has
@@ -358,7 +358,8 @@ def _effects(found: Facts) -> Iterator[str]:
 
 
 WANTED = {
-    "pay": ("work", "again", "one", "two", "three"), "ledger.enter": ("work", "more", "helped", "helped-more", "one", "two", "three"),
+    "pay": ("work", "again", "one", "two", "three"),
+    "ledger.enter": ("work", "more", "helped", "helped-more", "one", "two", "three"),
     "depot.send": ("work",), "charge": ("tea",), "note": ("first", "helped", "one", "two", "three"),
     "ledger.look": ("first", "one", "two", "three"), "depot.find": ("first",)}
 """All that is done outside."""
@@ -373,7 +374,7 @@ def _audit(path: Path) -> Iterator[str]:
 
 
 def _calls(row: Row, known: Facts) -> Iterator[str]:
-    """What was asked of the model: nothing else than in one go, nothing before it was durable, nothing twice that had been answered."""
+    """What was asked of the model: nothing else than in one go, nothing before it was durable, nothing answered asked again."""
     asked = set().union(*row.asked)
     if asked != known.reserved:
         yield f"other calls than in one go: {sorted(asked ^ known.reserved)}"

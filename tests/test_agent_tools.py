@@ -277,8 +277,9 @@ async def test_staged_tools_only_tell(tmp_path: Path) -> None:
 
 
 async def test_an_assumption_is_written_into_the_artifact(tmp_path: Path) -> None:
-    text = TEXT.replace("artifacts: {note: {file: note.md}}", "artifacts: {note: {file: note.md}, end: {}}") \
-        .replace("makes: note,", "makes: note, on_no_answer: assume,") + "  close: {role: worker, needs: [note], makes: end, tools: []}\n"
+    text = TEXT.replace("artifacts: {note: {file: note.md}}", "artifacts: {note: {file: note.md}, end: {}}")
+    text = text.replace("makes: note,", "makes: note, on_no_answer: assume,")
+    text += "  close: {role: worker, needs: [note], makes: end, tools: []}\n"
     asked = {"question": "Which colour?", "assumption": "red"}
     model = Script(calls(("ask_person", {"question": "Which colour?"}), ("ask_person", asked)), "It is red.", "seen")
     result = await run(sop(tmp_path, text, "ask_person"), topic="x", model=model, workspace=tmp_path / "w", name="assuming")
@@ -294,7 +295,8 @@ async def test_a_started_role_spends_its_starters_budget(tmp_path: Path) -> None
 
     def model(request: ModelRequest) -> Any:
         told = [message for message in request.messages if message["role"] == "tool"]
-        return "helped" if request.role == "helper" else "done" if told else calls(("start_role", {"role": "helper", "task": "help"}))
+        start = calls(("start_role", {"role": "helper", "task": "help"}))
+        return "helped" if request.role == "helper" else "done" if told else start
 
     result = await run(path, topic="x", model=model, workspace=None)
     assert result.outcome == "budget" and result.calls == 2 and "worker" in result.reason

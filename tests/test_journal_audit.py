@@ -18,7 +18,7 @@ from metaflow_agents.journal.state import RunState
 from metaflow_agents.schema.event import Decided, RunOpened
 from metaflow_agents.settings import Settings
 
-WORDS = [("write", {"path": "src/a", "text": "1"}), ("write", {"path": "src/b", "text": "2"}), ("write", {"path": "src/c", "text": "3"})]
+WORDS = [("write", {"path": f"src/{name}", "text": text}) for name, text in (("a", "1"), ("b", "2"), ("c", "3"))]
 
 
 @pytest.fixture

@@ -63,7 +63,8 @@ def answer(request: ModelRequest) -> Any:
     """Depends on the messages alone, and on every letter of those that no crash can take."""
     messages = [dict(message) for message in request.messages]
     job = "help" if request.role == "helper" else next(
-        found[1] for message in reversed(messages) if (found := re.search(r"^JOB (.*)$", str(message.get("content")), re.MULTILINE)))
+        found[1] for message in reversed(messages)
+        if (found := re.search(r"^JOB (.*)$", str(message.get("content")), re.MULTILINE)))
     turn = sum(message["role"] == "assistant" for message in messages)
     seal = hashed(canonical([message for message in messages if message.get("name") not in LOST]).decode())
     what, *words = job.split()
