@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,7 +18,24 @@ from metaflow_agents.journal.outline import outline
 from metaflow_agents.journal.places import journal_path
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.models.port import ModelRequest
-from metaflow_agents.schema.event import Committed, Event, Failed, Finished, Fired, Reserved, RunEnded, RunOpened, Version
+from metaflow_agents.schema.event import (
+    Answered,
+    Asked,
+    Committed,
+    Decided,
+    Done,
+    Event,
+    Failed,
+    Finished,
+    Fired,
+    Intended,
+    Observed,
+    Reserved,
+    RunEnded,
+    RunOpened,
+    Settled,
+    Version,
+)
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import Budget
 from metaflow_agents.sop.graph import SOPGraph
@@ -25,7 +43,7 @@ from metaflow_agents.sop.load import load_sop
 from metaflow_agents.views import wording
 from metaflow_agents.views.board import Board, Row
 from metaflow_agents.views.graph import mermaid
-from metaflow_agents.views.minutes import minute
+from metaflow_agents.views.minutes import full, minute
 from metaflow_agents.views.page import Page, columns, cut, safe, table
 from metaflow_agents.views.writing import Writing
 
@@ -274,6 +292,16 @@ def test_words_for_numbers() -> None:
     (Committed(firing="a@1", reused=("k",)), "a@1: makes nothing new (1 item unchanged)"),
     (Committed(firing="a@1", versions=(Version(artifact="x", number=2, payload="p"),)), "a@1: makes x@2 for b, c"),
     (RunEnded(outcome="budget", reason="calls"), "run: ends: a cap is reached; calls"),
+    (Observed(key="a@1~0/tools", payload="p"), "a@1: learns what tools it has"),
+    (Decided(key="a@1~0/turn.0/tool.0", role="w", tool="write", action="write(x)", verdict="deny", rule="deny write of the SOP"),
+     "a@1/turn.0/tool.0: may not write(x): deny write of the SOP"),
+    (Intended(key="a@1~0/turn.0/tool.0", tool="write", arguments="p", effect="none"), "a@1/turn.0/tool.0: calls write"),
+    (Done(key="a@1~0/turn.0/tool.0", payload="p", staged=True), "a@1/turn.0/tool.0: staged"),
+    (Done(key="a@1~0/turn.0/tool.0", payload="p", error=True, untrusted="from the API b"),
+     "a@1/turn.0/tool.0: an error; from the API b"),
+    (Asked(key="a@1~0/turn.0/tool.0", question="q"), "a@1/turn.0/tool.0: asks a person"),
+    (Answered(key="a@1~0/turn.0/tool.0", answer="p", by="assumed"),
+     "a@1/turn.0/tool.0: nobody answers: goes on with an assumption"),
 ])
 def test_the_minutes_in_words(event: Event, told: str) -> None:
     raw = event.model_dump(mode="json", by_alias=True)
@@ -281,6 +309,26 @@ def test_the_minutes_in_words(event: Event, told: str) -> None:
     assert f"{found.who}: {found.what}" == told
     lean = {"kind": event.kind, **event.model_dump(mode="json", by_alias=True, exclude_defaults=True)}
     assert minute(lean, {"x": ["b", "c"]}) == found, "the journal leaves defaults out"
+
+
+@pytest.mark.parametrize(("event", "stored", "told"), [
+    (Intended(key="a@1~0/turn.0/tool.0", tool="write", arguments="p", effect="none"), {"kind": "data", "value": {"to": "ann"}},
+     ['      {', '        "to": "ann"', '      }']),
+    (Done(key="a@1~0/turn.0/tool.0", payload="p"), {"kind": "data", "value": "two\nlines\x1b[2J"},
+     ["      two", "      lines␛[2J"]),
+    (Observed(key="a@1~0/tools", payload="p"), {"kind": "data", "value": [{"name": "ear.hear", "description": "Hear\n\nit."}]},
+     ["      ear.hear: Hear it."]),
+    (Asked(key="a@1~0", question="q"), {"text": "Which?", "choices": ["warm", "cold"], "untrusted": "the input x"},
+     ["      Which?", "      (warm | cold)", "    why", "      read: the input x"]),
+    (Answered(key="a@1~0", answer="a", by="terminal"), {"verdict": "no", "text": "too dear"}, ["      no", "      too dear"]),
+    (Answered(key="a@1~0", answer="a", by="answer"), {"verdict": "yes", "scope": "run", "arguments": {}},
+     ["      yes, and so every equal one in this run", "    with", "      {}"]),
+    (Settled(key="a@1~0/turn.0", reply="r"), {"text": "", "value": None, "calls": [{"name": "x\x1b[2J", "arguments": "{}"}]},
+     ["    call of x␛[2J", "      {}"]),
+], ids=lambda part: getattr(part, "kind", None))
+def test_the_minutes_in_full(event: Event, stored: dict[str, Any], told: list[str]) -> None:
+    found = list(full(event.model_dump(mode="json", by_alias=True), lambda _: stored, Page()))
+    assert found == told
 
 
 def test_a_row_of_the_board_is_one_line() -> None:

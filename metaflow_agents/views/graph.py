@@ -54,14 +54,14 @@ def drawing(sop: SOP, graph: SOPGraph, page: Page) -> list[str]:
         if stage != before:
             lines.append("")
         before = stage
-        lines += _step(name, graph, read, page, lead)
+        lines += _step(name, graph, read, page, lead, _tools(sop, graph.steps[name]))
     for loop in found:
         caps = [f"{name} fires {graph.steps[name].rounds} times at most" for name in loop if graph.steps[name].rounds]
         lines += ["", *page.wrapped(f"↻ loop: {' → '.join([*loop, loop[0]])}; {', '.join(caps) or 'without a bound'}", "", "  ")]
     return lines
 
 
-def _step(name: str, graph: SOPGraph, read: dict[str, list[str]], page: Page, lead: str) -> list[str]:
+def _step(name: str, graph: SOPGraph, read: dict[str, list[str]], page: Page, lead: str, tools: tuple[str, ...]) -> list[str]:
     step = graph.steps[name]
     marks = " ↻" if graph.in_loop(name) else ""
     head = f"{page.paint(lead, 'dim')} {page.paint(name, 'bold')}{page.paint(marks, 'yellow')} {page.paint(_who(step), 'cyan')}"
@@ -74,6 +74,8 @@ def _step(name: str, graph: SOPGraph, read: dict[str, list[str]], page: Page, le
     lines = [head, *page.wrapped(f"{', '.join(taken) or 'nothing'} → {' or '.join(makes(step))}", pad)]
     if step.when is not None:
         lines += page.wrapped(f"when {step.when}", pad)
+    if tools:
+        lines += page.wrapped(f"may use {', '.join(tools)}", pad)
     fed = [(artifact, [reader for reader in read.get(artifact, []) if reader != name]) for artifact in makes(step)]
     if any(readers for _, readers in fed):
         told = page.wrapped(_fed("feeds", fed) if len(fed) > 1 else f"feeds {', '.join(fed[0][1])}", pad)
@@ -93,6 +95,13 @@ def _who(step: Step) -> str:
     if step.doer == "role":
         return f"role {step.role}"
     return {"run": "command", "call": f"call {step.call}", "value": "expression", "human": "a person"}[step.doer]
+
+
+def _tools(sop: SOP, step: Step) -> tuple[str, ...]:
+    """What the step's role may use, as it is written; nothing where an expression names the role."""
+    if step.doer != "role" or step.tools is not None:
+        return step.tools or ()
+    return sop.roles[step.role].tools if step.role in sop.roles else ()
 
 
 def _edges(graph: SOPGraph) -> list[tuple[str, str, str, str]]:

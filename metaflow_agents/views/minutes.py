@@ -116,7 +116,13 @@ def _settled(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
 
 def _observed(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
     seconds = f" in {duration(event['seconds'])}" if event.get("seconds") else ""
-    return _spoken(event["key"]), f"ran{seconds}"
+    told = f"learns what tools it has{seconds}" if _lists_tools(event) else f"ran{seconds}"
+    return _spoken(event["key"].removesuffix("/tools")), told
+
+
+def _lists_tools(event: Raw) -> bool:
+    """Whether it was servers and services that were asked what they offer: the activation's key, or a call's, and `/tools`."""
+    return bool(event["key"].endswith("/tools"))
 
 
 def _decided(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
@@ -230,7 +236,7 @@ def full(event: Raw, blob: Callable[[str], Any], page: Page) -> Iterator[str]:
     """What was said and made, word for word, indented under its line. `blob` gives the JSON stored under a digest."""
     for title, text in _said(event, blob):
         if title:
-            yield page.paint(f"    {title}", "cyan")
+            yield page.paint(f"    {safe(title)}", "cyan")
         for line in safe(text, lines=True).splitlines() or [""]:
             yield f"      {line}".rstrip()
 
@@ -241,12 +247,11 @@ def _said(event: Raw, blob: Callable[[str], Any]) -> Iterator[tuple[str, str]]:
             yield from _messages(blob(event["request"]))
         case "settled" if event.get("reply"):
             yield from _reply(blob(event["reply"]))
-        case "observed" | "finished" | "sent":
-            yield "", _payload(blob(event["payload"]))
-        case "intended":
-            yield "", _payload(blob(event["arguments"]))
-        case "done":
-            yield "", _payload(blob(event["payload"]))
+        case "observed" if _lists_tools(event):
+            for tool in blob(event["payload"])["value"]:
+                yield "", f"{tool['name']}: {' '.join(tool['description'].split())}"
+        case "observed" | "finished" | "sent" | "intended" | "done":
+            yield "", _payload(blob(event["arguments" if event["kind"] == "intended" else "payload"]))
             if event.get("patch"):
                 yield "writes", _payload(blob(event["patch"]))
         case "committed":
