@@ -138,9 +138,10 @@ class Acting:
 
     async def _one(self, key: str, call: ToolCall, scene: Scene) -> Result:
         result = await self._made(key, call, scene)
-        answer = self._around.desk.known(key)
-        if answer is not None and answer.assumed and isinstance(call.arguments, Mapping):
-            self.assumed.append(f"{call.arguments.get('question')}: {call.arguments.get('assumption')}")
+        for asked, told in ((key, _assumption(call)), (f"{key}/may", f"`{call.name}`: not allowed")):
+            answer = self._around.desk.known(asked)
+            if answer is not None and answer.assumed:
+                self.assumed.append(told)
         return result
 
     async def _made(self, key: str, call: ToolCall, scene: Scene) -> Result:
@@ -211,8 +212,8 @@ class Acting:
         """The arguments with which a person lets it be called; or what the role is told. Raises Waiting."""
         masked = self._around.secrets.masked
         answer = await self._around.desk.ask(Question(
-            key=key, kind="action", text=f"May `{self.role}` do `{masked(str(action))}`?", role=self.role, step=_step_of(key),
-            tool=tool.name, action=masked(str(action)), arguments=json.loads(masked(json.dumps(dict(arguments)))),
+            key=f"{key}/may", kind="action", text=f"May `{self.role}` do `{masked(str(action))}`?", role=self.role,
+            step=_step_of(key), tool=tool.name, action=masked(str(action)), arguments=json.loads(masked(json.dumps(dict(arguments)))),
             rule=decision.rule, effect=tool.effect(arguments), untrusted=self.untrusted, on_no_answer=self._step.on_no_answer))
         if answer.verdict != "yes":
             why = f": {answer.text}" if answer.text else ""
@@ -407,6 +408,12 @@ def _raise_first(errors: Iterable[BaseException]) -> None:
             raise error
     if listed:
         raise Waiting(key for error in listed if isinstance(error, Waiting) for key in error.keys)
+
+
+def _assumption(call: ToolCall) -> str:
+    """What a role said it would take for the answer to its question."""
+    given = call.arguments if isinstance(call.arguments, Mapping) else {}
+    return f"{given.get('question')}: {given.get('assumption')}"
 
 
 def _short(key: str) -> str:
