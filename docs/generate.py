@@ -24,6 +24,10 @@ from pydantic.fields import FieldInfo
 import metaflow_agents
 from metaflow_agents import errors
 from metaflow_agents.agent import strategies
+from metaflow_agents.policy.action import VERBS
+from metaflow_agents.policy.judged import BUILT_IN
+from metaflow_agents.policy.presets import preset
+from metaflow_agents.policy.rules import EXAMPLES
 from metaflow_agents.prompts import limits
 from metaflow_agents.prompts.environment import FUNCTIONS
 from metaflow_agents.prompts.filters import FILTERS
@@ -34,7 +38,7 @@ from metaflow_agents.sandbox.shown import SHOWN_CHARACTERS
 from metaflow_agents.schema import keywords, results
 from metaflow_agents.schema.event import Entry, Event, Version
 from metaflow_agents.schema.shorthand import NAMES
-from metaflow_agents.schema.sop import NOT_BUILT
+from metaflow_agents.schema.sop import NOT_BUILT, PolicySpec
 from metaflow_agents.sop import codes
 from metaflow_agents.sop.checks.doers import LATER_STRATEGIES
 from metaflow_agents.sop.editor_schema import role_schema, sop_schema
@@ -77,6 +81,8 @@ def _default(field: FieldInfo) -> str:
         return ""
     if value == (40, "turns"):
         return "`40 turns`"
+    if isinstance(value, tuple):
+        return ", ".join(f"`{one}`" for one in value)
     return f"`{'true' if value is True else 'false' if value is False else value}`"
 
 
@@ -90,6 +96,32 @@ def keys(kind: str) -> str:
 
 _PLACES = {"sop": "key of a SOP", "role": "key of a role", "step": "key of a step", "foreach": "key of `foreach`",
            "artifact": "key of an artifact", "memory": "key of `memory`", "budget": "key of `budget`"}
+
+
+_MEANT = {
+    "read": "paths of files that tools read, list or search",
+    "write": "paths of files that tools write, edit, rename or delete",
+    "run": "words of a command", "python": "the scratch interpreter", "fetch": "a URL that is fetched",
+    "connect": "a host that a command in the sandbox reaches", "mcp": "`SERVER.TOOL`, or a server's name for all its tools",
+    "api": "`SERVICE.OPERATION`, or a service's name for all its operations", "call": "a function under `tools`",
+    "ask_person": "a question to a person", "start_role": "a role that is given work"}
+
+
+@_named("verbs")
+def verbs() -> str:
+    """The verbs of rules."""
+    tools = {verb: ", ".join(f"`{tool}`" for tool, of in BUILT_IN.items() if of == verb) for verb in VERBS}
+    return table(["verb", "what stands in its brackets", "built-in tools", "like"],
+                 [[f"`{verb}`", _MEANT[verb], tools[verb], f"`{EXAMPLES[verb]}`"] for verb in VERBS])
+
+
+@_named("presets")
+def presets() -> str:
+    """What each preset says of each verb."""
+    said = {name: {rule.verb: verdict for verdict, rules in (("allowed", preset(name).allow), ("asked about", preset(name).ask))
+                   for rule in rules} for name in get_args(PolicySpec.model_fields["preset"].annotation)}
+    return table(["preset", *(f"`{verb}`" for verb in VERBS)],
+                 [[f"`{name}`", *(verdicts.get(verb, "denied") for verb in VERBS)] for name, verdicts in said.items()])
 
 
 @_named("not-built")
@@ -163,6 +195,8 @@ def schema_refused() -> str:
 def fixed_results() -> str:
     """The fixed schemas, as shorthand."""
     told = (("`run:`", results.RUN_RESULT), ("`run:` with `parse: junit`", results.JUNIT_RESULT),
+            ("`human: text`", results.HUMAN_TEXT), ("`human: approve`", results.HUMAN_APPROVE),
+            ("`human: {choice: [warm, cold]}`", results.human_choice(["warm", "cold"])),
             ("`on_fail: {makes: …}`", results.FAILURE))
     return table(["made by", "schema"], [[by, f"`{shorthand(schema)}`"] for by, schema in told])
 
@@ -259,7 +293,13 @@ def command_tree() -> dict[str, Any]:
 
     from metaflow_agents.cli.app import app
 
-    return dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+    def below(found: dict[str, Any], before: str = "") -> dict[str, Any]:
+        flat: dict[str, Any] = {}
+        for name, one in found.items():
+            flat |= below(one.commands, f"{before}{name} ") if hasattr(one, "commands") else {f"{before}{name}": one}
+        return flat
+
+    return below(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
 
 
 @_named("commands")
@@ -316,6 +356,7 @@ _OUTCOMES = {
     "interrupted": "it was cancelled",
     "until": "the step named by `until` is done",
     "budget": "a cap was met",
+    "waiting": "nothing is left to do before a person has answered: `sop inbox`, `sop answer`, `sop resume`",
     "endpoint": "no model answers: a key is refused, a name unknown, a prompt not recorded",
 }
 

@@ -90,7 +90,8 @@ class RunResult:
     """How a run ended and what it made. `outputs`: name → plain value; files are path → text.
 
     `tokens_cached` of the tokens were in an endpoint's cache. `cost` is in US dollars, exact; where it is `estimated`, it
-    cost no more than that. It leaves out the `unpriced` calls: they cost money, and nobody knows how much.
+    cost no more than that. It leaves out the `unpriced` calls: they cost money, and nobody knows how much. `untrusted` says
+    of the outputs that hold words from outside the user where these came from.
     """
 
     name: str
@@ -107,6 +108,7 @@ class RunResult:
     cost: Decimal = Decimal(0)
     estimated: bool = False
     unpriced: int = 0
+    untrusted: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -209,7 +211,8 @@ class Run:
         outputs = {name: values.plain(state.payload(name) or "") for name, value in found.items() if value is not MISSING}
         return RunResult(self.name, ended.outcome, ended.reason, outputs, self.folder, spent.calls, spent.tokens,
                          state.elapsed, state.activations, ended.never, spent.cached, Decimal(spent.cost) / PICO,
-                         spent.held + spent.estimated > 0, spent.unpriced)
+                         spent.held + spent.estimated > 0, spent.unpriced,
+                         {name: label for name in outputs if (label := state.untrusted(name))})
 
     async def __aenter__(self) -> Self:
         journal = self._open()
@@ -383,9 +386,9 @@ def start(
     files in memory. `until` is a step after which the run rests, `from_run` a run whose unchanged activations are taken
     over, `sandbox` is where commands run: `"bubblewrap"` (the default), or `"none"`, which does not confine them; `budget`
     caps `usd`, `tokens`, `calls` and `time` (seconds), `given` maps artifacts to values that stand in for the work of their
-    steps. `staged`: acting tools only tell what they would do. `asker` asks a person a question that the run has (an async function: the question and its number → an answer, or
-    None for "not now"); without one the run waits for `sop answer`. `yes` approves and allows what would be asked about, never
-    what is denied.
+    steps. `staged`: acting tools only tell what they would do. `asker` asks a person a question that the run has (an async
+    function: the question and its number → an answer, or None for "not now"); without one the run waits for `sop answer`.
+    `yes` approves and allows what would be asked about, never what is denied.
     Raises SOPInvalid, SOPNotFound, UsageError, ModelMissing; nothing has been made then.
     """
     settings = settings or Settings.read()

@@ -18,8 +18,9 @@ class Settings:
     """What the environment says.
 
     `sop_model` is SOP_MODEL; `command_environment` is what commands of `run:` get of the user's environment;
-    `no_color` follows https://no-color.org: set and not empty. `configuration` is the user's own file, there or not, and `state` the folder of what is kept
-    between runs outside of workspaces (https://specifications.freedesktop.org/basedir-spec/latest/). Keys of endpoints are left out of `repr` and comparisons.
+    `no_color` follows https://no-color.org: set and not empty. `configuration` is the user's own file, there or not,
+    and `state` the folder of what is kept between runs outside of workspaces
+    (https://specifications.freedesktop.org/basedir-spec/latest/). Keys of endpoints are left out of `repr` and comparisons.
     """
 
     sop_model: str | None = None

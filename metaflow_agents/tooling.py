@@ -99,7 +99,7 @@ def _filled_headers(sop: SOP, secrets: Secrets) -> Mapping[str, Mapping[str, str
 
 
 def granted_literally(sop: SOP) -> frozenset[str]:
-    """`host:port` of the places that an `allow` or `ask` rule of the SOP names by address, or as `localhost`: these may be private."""
+    """`host:port` of the places that a rule of the SOP allows or asks about by address or as `localhost`: they may be private."""
     found: set[str] = set()
     rules = () if sop.policy is None else (*sop.policy.allow, *sop.policy.ask)
     for rule in rules:

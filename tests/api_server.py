@@ -46,7 +46,8 @@ class Depot:
         app.add_routes([
             web.get("/v1/parcels", self._list), web.post("/v1/parcels", self._add), web.get("/v1/parcels/{id}", self._get),
             web.put("/v1/parcels/{id}", self._done), web.delete("/v1/parcels/{id}", self._done),
-            web.post("/v1/login", self._login), web.get("/v1/label/{id}", self._label), web.get("/v1/odd/{what}", self._odd), web.post("/v1/odd/{what}", self._odd),
+            web.post("/v1/login", self._login), web.get("/v1/label/{id}", self._label),
+            web.get("/v1/odd/{what}", self._odd), web.post("/v1/odd/{what}", self._odd),
             web.get("/{rest:.*}", self._outside)])
         return app
 

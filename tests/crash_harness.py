@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import hashlib
+import json
 import os
 import random
 import shutil
@@ -33,7 +34,21 @@ from metaflow_agents.journal.store import Batch, Store
 from metaflow_agents.models.python import load_function
 from metaflow_agents.opening import journal_path
 from metaflow_agents.runs import Run, RunResult, fork, go_on, start
-from metaflow_agents.schema.event import Committed, Failed, Finished, Fired, Observed, Reserved, RunEnded, Settled
+from metaflow_agents.schema.event import (
+    Answered,
+    Asked,
+    Committed,
+    Decided,
+    Done,
+    Failed,
+    Finished,
+    Fired,
+    Intended,
+    Observed,
+    Reserved,
+    RunEnded,
+    Settled,
+)
 from metaflow_agents.schema.keys import ActivationKey, firing_key, parse_activation, parse_firing
 from metaflow_agents.schema.payload import Collection, Files, unpack
 
@@ -86,6 +101,8 @@ class Facts:
     settled: set[str] = field(default_factory=set)
     slots: set[str] = field(default_factory=set)
     over: dict[str, int] = field(default_factory=dict)
+    intended: dict[str, int] = field(default_factory=dict)
+    doubts: dict[str, int] = field(default_factory=dict)        # questions whether an effect has happened: asked, and answered
 
     def not_once(self) -> list[str]:
         """Firings and activations that did not come to an end exactly once, of those that ever began."""
@@ -108,6 +125,8 @@ def facts(path: Path, folder: Path | None = None) -> Facts:
     found = Facts()
     happened: Counter[str] = Counter()
     over: Counter[str] = Counter()      # slot → how often it came to an end
+    intended: Counter[str] = Counter()
+    doubts: Counter[str] = Counter()
     with Journal.read(path) as journal:
         for _, event in journal.events():
             match event:
@@ -130,13 +149,22 @@ def facts(path: Path, folder: Path | None = None) -> Facts:
                     found.reserved.add(event.key)
                 case Settled():
                     found.settled.add(event.key)
+                case Decided():
+                    happened[f"decided {event.key} {event.action}: {event.verdict}"] += 1
+                case Intended():
+                    intended[event.key] += 1
+                case Done():
+                    happened[f"done {event.key}"] += 1
+                    read_through(journal, event.payload)
+                case Asked() | Answered():
+                    (doubts if "/happened" in event.key else happened)[f"{event.kind} {event.key}"] += 1
                 case RunEnded():
                     found.outcome = event.outcome
         found.state = image(journal.state)
         for made in journal.state.versions.values():
             for version in made:
                 read_through(journal, version.payload)
-    found.events, found.over = dict(happened), dict(over)
+    found.events, found.over, found.intended, found.doubts = dict(happened), dict(over), dict(intended), dict(doubts)
     found.folder = {} if folder is None else tree(folder)
     return found
 
@@ -204,11 +232,13 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def kill_at(number: int, phase: str, home: Path) -> None:
-    """From now on this process dies at its `number`-th transaction, file or command, in one phase of it."""
+def kill_at(number: int | str, phase: str, home: Path) -> Callable[[], int]:
+    """From now on this process dies at its `number`-th transaction, file or command, in one phase of it.
+
+    Of a transaction `number` may be an event that it holds, too: `done KEY`. What comes back tells how many of them there were.
+    """
     if phase in KILLS:
-        _kill_at_write(number, phase, home)
-        return
+        return _kill_at_write(number, phase, home)
     count = 0
 
     def dies() -> bool:
@@ -237,16 +267,18 @@ def kill_at(number: int, phase: str, home: Path) -> None:
         subprocess.Popen = starting         # type: ignore[assignment, misc]
     else:
         os.replace = renaming               # type: ignore[assignment]
+    return lambda: count
 
 
-def _kill_at_write(number: int, phase: str, home: Path) -> None:
+def _kill_at_write(number: int | str, phase: str, home: Path) -> Callable[[], int]:
     begin_and_insert, commit = Store._begin_and_insert, Store._commit
-    writes = 0
+    writes, now = 0, False
 
     def dying_begin(store: Store, batches: Sequence[Batch]) -> None:
-        nonlocal writes
+        nonlocal writes, now
         writes += 1
-        if writes == number:
+        now = writes == number or (isinstance(number, str) and _holds(batches, number))
+        if now:
             if phase == "before":
                 die()
             if phase in ("unsynced", "torn"):
@@ -255,15 +287,21 @@ def _kill_at_write(number: int, phase: str, home: Path) -> None:
                 (home / "synced-wal").write_bytes(Path(f"{store.path}-wal").read_bytes() if synced else b"")
                 store._writing().execute("PRAGMA synchronous=OFF")
         begin_and_insert(store, batches)
-        if writes == number and phase == "inserted":
+        if now and phase == "inserted":
             die()
 
     def dying_commit(store: Store) -> None:
         commit(store)
-        if writes == number:
+        if now:
             die()
 
     Store._begin_and_insert, Store._commit = dying_begin, dying_commit      # type: ignore[method-assign]
+    return lambda: writes
+
+
+def _holds(batches: Sequence[Batch], event: str) -> bool:
+    kind, _, key = event.partition(" ")
+    return any(row[1] == kind and json.loads(row[2])["key"] == key for batch in batches for row in batch.rows)
 
 
 def tear(home: Path, chance: random.Random) -> None:

@@ -35,8 +35,11 @@ class Climb:
         return self.missed >= 2 or self.number > _MOST
 
 
-def climb_all(*climbs: Climb) -> None:
-    """Carries out all climbs; their results are in the order of their moments, those that found the end left out."""
+def climb_all(*climbs: Climb, scene: str = "plain") -> None:
+    """Carries out all climbs; their results are in the order of their moments, those that found the end left out.
+
+    `scene`: what is run, `plain` (`crash.yaml`) or `tools` (`tools.yaml`).
+    """
     lock = threading.Lock()
 
     def jobs() -> Iterator[tuple[Job, Callable[[Result], None]]]:
@@ -55,12 +58,12 @@ def climb_all(*climbs: Climb) -> None:
                         climb.missed += 1
             yield climb.job(number), take
 
-    _work(jobs)
+    _work(jobs, scene)
     for climb in climbs:
         climb.results.sort(key=lambda result: int(result["number"]))
 
 
-def carry_out(jobs: list[Job]) -> list[Result]:
+def carry_out(jobs: list[Job], scene: str = "plain") -> list[Result]:
     """The results of these jobs, in their order."""
     results: list[Result] = [{}] * len(jobs)
     lock, places = threading.Lock(), iter(range(len(jobs)))
@@ -73,16 +76,16 @@ def carry_out(jobs: list[Job]) -> list[Result]:
                 return
             yield jobs[place], lambda result, place=place: results.__setitem__(place, result)
 
-    _work(each)
+    _work(each, scene)
     return results
 
 
-def _work(jobs: Callable[[], Iterator[tuple[Job, Callable[[Result], None]]]]) -> None:
+def _work(jobs: Callable[[], Iterator[tuple[Job, Callable[[Result], None]]]], scene: str) -> None:
     failures: list[BaseException] = []
 
     def serve(folder: Path) -> None:
         try:
-            with _worker(folder) as ask:
+            with _worker(folder, scene) as ask:
                 for job, take in jobs():
                     take(ask(job))
         except BaseException as error:
@@ -110,11 +113,11 @@ def scratch() -> Iterator[Path]:
 
 
 @contextmanager
-def _worker(folder: Path) -> Iterator[Callable[[Job], Result]]:
+def _worker(folder: Path, scene: str) -> Iterator[Callable[[Job], Result]]:
     """A function that has one job done by a worker process of its own."""
     script = Path(__file__).with_name("crash_worker.py")
     found_as_here = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    with subprocess.Popen([sys.executable, str(script), str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    with subprocess.Popen([sys.executable, str(script), str(folder), scene], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                           env=found_as_here) as worker:
         if worker.stdin is None or worker.stdout is None:
             raise RuntimeError("a worker has no pipes")

@@ -1,6 +1,6 @@
 """A process that forks: reads jobs (JSON, one a line), does each, and writes its result to standard output.
 
-usage: crash_worker.py FOLDER < jobs
+usage: crash_worker.py FOLDER plain|tools < jobs
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ import shutil
 import sys
 import time
 import traceback
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import crash_harness as harness
+import crash_tools_harness as tools
 import crash_trouble as trouble
 
 
@@ -47,6 +49,8 @@ def done(home: Path, job: dict[str, Any], known: harness.Facts) -> dict[str, Any
 
 def tried(home: Path, job: dict[str, Any], known: harness.Facts) -> dict[str, Any]:
     match job:
+        case {"kills": kills, "tools": True}:
+            return tools.die_and_go_on(home, [(number, phase) for number, phase in kills], known, job["seed"])
         case {"kills": kills}:
             return harness.die_and_go_on(home, [(number, phase) for number, phase in kills], known, job["seed"])
         case {"fork": number}:
@@ -59,11 +63,12 @@ def tried(home: Path, job: dict[str, Any], known: harness.Facts) -> dict[str, An
 
 def main() -> None:
     home = Path(sys.argv[1]) / str(os.getpid())
-    known = reference(home)
-    gc.freeze()                         # a collection in a fork would copy every page that it looks at
-    for line in sys.stdin:
-        sys.stdout.write(json.dumps(done(home, json.loads(line), known)) + "\n")
-        sys.stdout.flush()
+    with tools.staged(home) if sys.argv[2] == "tools" else nullcontext():
+        known = tools.reference(home) if sys.argv[2] == "tools" else reference(home)
+        gc.freeze()                     # a collection in a fork would copy every page that it looks at
+        for line in sys.stdin:
+            sys.stdout.write(json.dumps(done(home, json.loads(line), known)) + "\n")
+            sys.stdout.flush()
     shutil.rmtree(home)
 
 

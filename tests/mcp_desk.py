@@ -16,6 +16,7 @@ from metaflow_agents.errors import UsageError
 from metaflow_agents.schema.sop import ServerSpec
 from metaflow_agents.tools.mcp import McpServer
 from metaflow_agents.tools.port import Result, Setting, Tool
+from metaflow_agents.tools.secrets import Secrets
 
 HERE = Path(__file__).parent
 SECRETS = {"KEY": "sesame-open-4711"}
@@ -29,7 +30,7 @@ def secret(name: str) -> str:
 
 
 def setting(folder: Path = HERE) -> Setting:
-    return Setting(folder, secret, {"PATH": os.environ["PATH"]})
+    return Setting(folder, secret, {"PATH": os.environ["PATH"]}, Secrets(SECRETS, SECRETS.get).masked)
 
 
 def good(**spec: Any) -> McpServer:

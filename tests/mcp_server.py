@@ -75,12 +75,13 @@ def crash(said: str) -> str:
 
 @server.tool()
 def children() -> str:
-    """Starts three processes that sleep: one of its own group, one of its own session, one that lost its parent."""
+    """Starts processes that sleep: of its own group, of it without a name, of a session of its own, and without a parent."""
     command = [sys.executable, "-c", SLEEPER]
     plain = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+    nameless = subprocess.Popen(command, stdin=subprocess.DEVNULL, env={})
     apart = subprocess.Popen(command, start_new_session=True)
     orphan = subprocess.run([sys.executable, "-c", STARTER, SLEEPER], stdout=subprocess.PIPE, text=True, check=True)
-    return f"{plain.pid} {apart.pid} {orphan.stdout.strip()}"
+    return f"{plain.pid} {nameless.pid} {apart.pid} {orphan.stdout.strip()}"
 
 
 @server.tool()

@@ -92,7 +92,8 @@ async def test_a_wrong_call_is_told_how_to_be_right(tmp_path: Path, name: str, a
 async def test_files_by_tools_become_the_artifact(tmp_path: Path) -> None:
     model = Script(calls(("write", {"path": "src/a.py", "text": "a = 1\n"}), ("write", {"path": "src/b.py", "text": "b = 1\n"}),
                          ("edit", {"path": "src/a.py", "search": "1", "replace": "2"})),
-                   calls(("read", {"path": "src/a.py"}), ("search", {"expression": "= [0-9]"}), ("list", {"pattern": "src/*.py"})),
+                   calls(("read", {"path": "src/a.py"}), ("search", {"expression": "= [0-9]"}),
+                         ("list", {"pattern": "src/*.py"})),
                    "two files")
     result = await run(sop(tmp_path, FILES, "read, write, edit, list, search"), topic="x", model=model, workspace=None)
     assert result["source"] == {"src/a.py": "a = 2\n", "src/b.py": "b = 1\n"}
@@ -101,7 +102,8 @@ async def test_files_by_tools_become_the_artifact(tmp_path: Path) -> None:
 
 async def test_a_block_goes_before_what_a_tool_wrote(tmp_path: Path) -> None:
     model = Script(calls(("write", {"path": "src/a.py", "text": "tool"}), ("write", {"path": "src/b.py", "text": "tool"})),
-                   "=== edit: src/a.py ===\n<<<<<<< SEARCH\ntool\n=======\nblock\n>>>>>>> REPLACE\n=== end ===\n=== delete: src/b.py ===")
+                   "=== edit: src/a.py ===\n<<<<<<< SEARCH\ntool\n=======\nblock\n>>>>>>> REPLACE\n=== end ===\n"
+                   "=== delete: src/b.py ===")
     result = await run(sop(tmp_path, FILES, "write"), topic="x", model=model, workspace=None)
     assert result["source"] == {"src/a.py": "block"}
 
@@ -128,7 +130,8 @@ async def test_what_is_cut_is_said_and_the_rest_is_there(tmp_path: Path) -> None
     assert "characters are left out here" in read and '`more` with `call` "turn.1/tool.1"' in read and len(read) < 17_000
     whole = "[lines 1 to 2000 of 3000]\n" + long[:16_000]
     assert model.results(3)[3].startswith(whole[12_000:12_020])
-    assert "more" in [tool["name"] for tool in model.sent[2].tools] and "more" not in [tool["name"] for tool in model.sent[1].tools]
+    assert "more" in [tool["name"] for tool in model.sent[2].tools]
+    assert "more" not in [tool["name"] for tool in model.sent[1].tools]
 
 
 async def test_a_denied_action_is_not_done_and_told(tmp_path: Path) -> None:
@@ -181,7 +184,8 @@ async def test_a_step_chooses_its_tools(tmp_path: Path) -> None:
 async def test_a_role_starts_another_within_its_own_bounds(tmp_path: Path) -> None:
     path = sop(tmp_path, FILES.replace("roles: {", "roles: {helper: {profile: helps, tools: [write, read]}, "),
                "start_role, write", policy='{preset: workspace}')
-    path.write_text(path.read_text().replace("tools: [start_role, write]}", "tools: [start_role, write], policy: {deny: ['write(src/no)']}}"))
+    path.write_text(path.read_text().replace("tools: [start_role, write]}",
+                                             "tools: [start_role, write], policy: {deny: ['write(src/no)']}}"))
     sent: list[ModelRequest] = []
 
     def model(request: ModelRequest) -> Any:
@@ -206,7 +210,8 @@ def _tool(name: str) -> str:
 async def test_many_tools_are_searched_for(tmp_path: Path) -> None:
     names = [f"unit_{number}" for number in range(30)]
     (tmp_path / "funcs.py").write_text("".join(
-        f'def {name}(value: float) -> float:\n    """Convert {"furlongs" if name == "unit_17" else "things"} {number}."""\n    return value\n'
+        f'def {name}(value: float) -> float:\n    """Convert {"furlongs" if name == "unit_17" else "things"} {number}."""\n'
+        "    return value\n"
         for number, name in enumerate(names)))
     path = sop(tmp_path, TEXT, ", ".join(names))
     path.write_text(path.read_text() + "tools:\n" + "".join(_tool(name)[2:] for name in names))
@@ -219,27 +224,32 @@ async def test_many_tools_are_searched_for(tmp_path: Path) -> None:
 
 async def test_functions_are_called_with_their_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNIT_KEY", "hunter2-key")
-    (tmp_path / "funcs.py").write_text('def convert(value: float, key: str) -> str:\n    """Convert."""\n    return f"{value} with {key}"\n')
-    path = sop(tmp_path, TEXT, "convert", secrets="[UNIT_KEY]", tools="{convert: {python: 'funcs:convert', secrets: {key: UNIT_KEY}}}")
+    (tmp_path / "funcs.py").write_text('def convert(value: float, key: str) -> str:\n    """Convert."""\n'
+                                       '    return f"{value} with {key}"\n')
+    path = sop(tmp_path, TEXT, "convert", secrets="[UNIT_KEY]",
+               tools="{convert: {python: 'funcs:convert', secrets: {key: UNIT_KEY}}}")
     model = Script(calls(("convert", {"value": 1.0})), "done")
     async with start(path, topic="x", model=model, workspace=tmp_path / "w") as going:
         assert (await going.result()).ok
-    assert model.results(1) == ["1.0 with [secret]"]
+    assert model.results(1) == ["1.0 with [secret UNIT_KEY]"]
     assert "key" not in json.dumps([dict(tool) for tool in model.sent[0].tools])
     assert not [file for file in (tmp_path / "w").rglob("*") if file.is_file() and b"hunter2" in file.read_bytes()]
 
 
 async def test_commands_run_in_the_sandbox_and_their_changes_are_kept(tmp_path: Path) -> None:
     code = "open('src/made.txt', 'w').write('x'); open('other.txt', 'w').write('y'); print(open('src/a').read())"
-    model = Script(calls(("write", {"path": "src/a", "text": "hello"})), calls(("run", {"command": ["python", "-c", code]})), "done")
+    model = Script(calls(("write", {"path": "src/a", "text": "hello"})),
+                   calls(("run", {"command": ["python", "-c", code]})), "done")
     result = await run(sop(tmp_path, FILES, "write, run"), topic="x", model=model, workspace=None)
     assert result["source"] == {"src/a": "hello", "src/made.txt": "x"}
     told = model.results(2)[1]
-    assert told.startswith("exit code 0\n") and "hello" in told and "not kept: `other.txt`: outside of what this step makes" in told
+    assert told.startswith("exit code 0\n") and "hello" in told
+    assert "not kept: `other.txt`: outside of what this step makes" in told
 
 
 async def test_the_scratch_interpreter_remembers(tmp_path: Path) -> None:
-    model = Script(calls(("python", {"code": "x = 20"})), calls(("python", {"code": "x + 1"})), calls(("python", {"code": "1/0"})), "done")
+    model = Script(calls(("python", {"code": "x = 20"})), calls(("python", {"code": "x + 1"})),
+                   calls(("python", {"code": "1/0"})), "done")
     assert (await run(sop(tmp_path, TEXT, "python"), topic="x", model=model, workspace=None)).ok
     assert "21" in model.results(2)[1] and "ZeroDivisionError" in model.results(3)[2]
 
@@ -249,7 +259,9 @@ def arguments_of(request: Mapping[str, Any]) -> Any:
 
 
 async def test_staged_tools_only_tell(tmp_path: Path) -> None:
-    (tmp_path / "funcs.py").write_text(f'def send(to: str) -> str:\n    """Send."""\n    open({str(tmp_path / "sent")!r}, "a").write(to)\n    return "sent"\n')
+    (tmp_path / "funcs.py").write_text(f'def send(to: str) -> str:\n    """Send."""\n'
+                                       f'    with open({str(tmp_path / "sent")!r}, "a") as file:\n'
+                                       '        file.write(to)\n    return "sent"\n')
     path = sop(tmp_path, TEXT, "send, list", tools="{send: {python: 'funcs:send'}}")
     script = (calls(("send", {"to": "ann"}), ("list", {})), "done")
     model = Script(*script)
@@ -262,3 +274,27 @@ async def test_staged_tools_only_tell(tmp_path: Path) -> None:
     with RawJournal(tmp_path / "w" / ".journals" / "staged.db") as journal:
         found = outline(journal).staged
     assert found is not None and [(one.action, one.key) for one in found] == [("call(send)", "work@1~0/turn.0/tool.0")]
+
+
+async def test_an_assumption_is_written_into_the_artifact(tmp_path: Path) -> None:
+    text = TEXT.replace("artifacts: {note: {file: note.md}}", "artifacts: {note: {file: note.md}, end: {}}") \
+        .replace("makes: note,", "makes: note, on_no_answer: assume,") + "  close: {role: worker, needs: [note], makes: end, tools: []}\n"
+    asked = {"question": "Which colour?", "assumption": "red"}
+    model = Script(calls(("ask_person", {"question": "Which colour?"}), ("ask_person", asked)), "It is red.", "seen")
+    result = await run(sop(tmp_path, text, "ask_person"), topic="x", model=model, workspace=tmp_path / "w", name="assuming")
+    assert result.ok and "`assumption` is missing" in model.results(1)[0] and "would assume: red" in model.results(1)[1]
+    assert (tmp_path / "w" / "assuming" / "note.md").read_text() == \
+        "It is red.\n\nAssumed, since nobody answered:\n\n- Which colour?: red\n"
+    assert "Assumed by who made it, since nobody answered: Which colour?: red" in str(model.sent[2].messages)
+
+
+async def test_a_started_role_spends_its_starters_budget(tmp_path: Path) -> None:
+    path = sop(tmp_path, TEXT.replace("roles: {", "roles: {helper: {profile: helps}, ")
+               .replace("tools: [TOOLS]}", "tools: [TOOLS], budget: {calls: 2}}"), "start_role")
+
+    def model(request: ModelRequest) -> Any:
+        told = [message for message in request.messages if message["role"] == "tool"]
+        return "helped" if request.role == "helper" else "done" if told else calls(("start_role", {"role": "helper", "task": "help"}))
+
+    result = await run(path, topic="x", model=model, workspace=None)
+    assert result.outcome == "budget" and result.calls == 2 and "worker" in result.reason

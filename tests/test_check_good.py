@@ -36,7 +36,7 @@ def test_a_good_file_passes_without_a_word(file: Path) -> None:
 def _keys(kind: str, written: Any) -> Iterator[tuple[str, str]]:
     """(kind, key) for every key of the language that stands in a file's data."""
     children = {"roles": "role", "artifacts": "artifact", "inputs": "input", "steps": "step", "tests": "case",
-                "models": "model"}
+                "models": "model", "tools": "tool", "mcpServers": "server", "openapi": "api"}
     for key, value in written.items() if isinstance(written, dict) else ():
         yield kind, key
         if kind == "sop" and key in children:

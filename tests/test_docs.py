@@ -185,8 +185,9 @@ def test_commands_that_pages_show_exist(page: Path) -> None:
         words = re.sub(r'"[^"]*"', "TEXT", line.partition("#")[0]).split()
         if words[:1] != ["sop"]:
             continue
-        assert words[1] in commands, f"{name(page)}: `{line}`"
-        known = {option for part in commands[words[1]].params for option in part.opts}
+        called = " ".join(words[1:3]) if " ".join(words[1:3]) in commands else words[1]
+        assert called in commands, f"{name(page)}: `{line}`"
+        known = {option for part in commands[called].params for option in part.opts}
         unknown = [word for word in words if word.startswith("--") and word not in known]
         inputs = {"--idea", "--transcript", "--letter", "--title", "--question", "--documents"} if words[1] == "run" else set()
         assert set(unknown) <= inputs, f"{name(page)}: `{line}`"

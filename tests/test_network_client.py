@@ -104,6 +104,7 @@ async def test_what_is_packed_is_unpacked_whole_or_refused() -> None:
     cut = _Gzip()
     cut.fed(data[:20], 10**6)
     assert not cut.complete
+    assert len(_Gzip().fed(gzip.compress(b"a" * 10**7), 100)) == 100
 
 
 async def test_a_host_that_is_not_there() -> None:

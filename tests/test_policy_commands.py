@@ -11,7 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metaflow_agents.policy import commands, shell
+from metaflow_agents.policy.action import Action
+from metaflow_agents.policy.policy import Policy
 from metaflow_agents.policy.shell import Unclear, Words
+from metaflow_agents.schema.sop import PolicySpec
 
 SHELLS = [found for name in ("sh", "bash", "dash") if (found := shutil.which(name))]
 PIECES = ("p ", "p", "a", "b c", " ", "  ", "'", '"', "\\", "\\\n", ";", "\n", "&&", "||", "|", "#", "X=1 ", ">f ", "2>&1 ", "2",
@@ -101,3 +104,10 @@ def test_what_can_not_be_said_exactly_is_unclear(argv: tuple[str, ...]) -> None:
 ])
 def test_code_in_a_command_is_unclear(argv: tuple[str, ...], unclear: bool) -> None:
     assert bool(commands.may_start(argv)[1]) is unclear
+
+
+@pytest.mark.parametrize("argv", [("git", *["-x"] * 100_000, "push"), ("bash", "-c", "a;" * 40_000 + "git push"),
+                                  ("find", *["-exec"] * 500, "git", "push"), ("bash", "-c", "git push #" + "x" * 200_000)])
+def test_what_is_too_much_to_look_through_counts_as_denied(argv: tuple[str, ...]) -> None:
+    said = Policy(PolicySpec(deny=("run(git push *)",))).decide(Action("run", "", argv))
+    assert said.verdict == "deny" and "more than" in said.rule

@@ -17,7 +17,7 @@ from metaflow_agents.sop.check import check
 
 TOP = Path(__file__).resolve().parent.parent
 SOPS = sorted([*TOP.glob("sops/*.yaml"), *TOP.glob("examples/*/*.yaml")])
-SOPS = [path for path in SOPS if not path.name.endswith(".schema.yaml")]
+SOPS = [path for path in SOPS if not path.name.endswith((".schema.yaml", ".openapi.yaml"))]
 ROLES = sorted(TOP.glob("roles/*.yaml"))
 README = (TOP / "README.md").read_text(encoding="utf-8")
 CI = (TOP / ".ci/run").read_text(encoding="utf-8")

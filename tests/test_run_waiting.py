@@ -28,6 +28,7 @@ from metaflow_agents.people.question import Answer, Question
 from metaflow_agents.runs import go_on, resume, run, start
 from metaflow_agents.schema.event import Answered, Asked, Failed, RunEnded
 from metaflow_agents.schema.program import Program
+from metaflow_agents.settings import Settings
 from metaflow_agents.sop.graph import SOPGraph
 
 # -- random procedures, of which some activations wait
@@ -157,7 +158,7 @@ def test_a_parked_firing_that_did_not_block_is_seen(monkeypatch: pytest.MonkeyPa
     for seed, procedure in procedures(0, 60):
         Schedulers.all.clear()
         try:
-            log, made, _ = asyncio.run(asyncio.wait_for(waited(procedure, 2, here=False), 5))
+            _, made, _ = asyncio.run(asyncio.wait_for(waited(procedure, 2, here=False), 5))
         except Exception:
             return
         if made != play(procedure, seed).artifacts:
@@ -185,7 +186,12 @@ REVIEWED = """
     artifacts: {pages: {each: string}, ok: {each: boolean}, aside: {}, note: {}, book: {}}
     steps:
       write: {role: writer, needs: [names], foreach: {in: names}, makes: pages}
-      judge: {human: approve, needs: [pages, names], foreach: {in: names, as: name}, makes: ok, task: "Is {{ pages[name] }} good?"}
+      judge:
+        human: approve
+        needs: [pages, names]
+        foreach: {in: names, as: name}
+        makes: ok
+        task: "Is {{ pages[name] }} good?"
       look: {role: writer, needs: [names], makes: aside}
       more: {role: writer, needs: [aside], makes: note}
       bind: {value: "(ok | list | length) ~ note", needs: [ok, note], makes: book}
@@ -201,7 +207,7 @@ def answers(workspace: Path, name: str, *given: tuple[str, Answer]) -> None:
     path = workspace / ".journals" / f"{name}.db"
     for words, answer in given:
         (found,) = [one for one in open_questions(path) if words in one.question.text]
-        assert asyncio.run(give(path, found.question, answer)) == ""
+        assert asyncio.run(give(path, found.question, answer, Settings.read())) == ""
 
 
 YES, NO = Answer(verdict="yes"), Answer(verdict="no", text="too plain")
@@ -235,9 +241,9 @@ def test_a_whole_run_mends_a_lost_place(tmp_path: Path, monkeypatch: pytest.Monk
     """Mutation: a waiting item that keeps its place lets only one be asked."""
     original = fanout._Job._publish_item
 
-    async def kept(self: Any, item: Any, prior: Any) -> Any:
+    async def kept(self: Any, *args: Any) -> Any:
         try:
-            return await original(self, item, prior)
+            return await original(self, *args)
         except Waiting as waiting:
             with self._means.parking.rest(self._firing.key):
                 await self._means.parking.closed(self._firing.key, waiting.keys)
@@ -324,7 +330,7 @@ def test_days_between_question_and_answer_are_no_time_of_the_run(tmp_path: Path,
     path = home / ".journals" / "one.db"
     days = 3 * 86_400.0
     monkeypatch.setattr("metaflow_agents.people.answering.time", lambda: __import__("time").time() + days)
-    asyncio.run(give(path, open_questions(path)[0].question, Answer(text="noon")))
+    asyncio.run(give(path, open_questions(path)[0].question, Answer(text="noon"), Settings.read()))
     monkeypatch.undo()
     monkeypatch.setattr("metaflow_agents.runs.Resumed", _in(days))
     from metaflow_agents.journal.glance import RawJournal
@@ -344,6 +350,32 @@ def test_days_between_question_and_answer_are_no_time_of_the_run(tmp_path: Path,
 def _in(days: float) -> Any:
     from metaflow_agents.schema.event import Resumed
     return lambda **fields: Resumed(at=__import__("time").time() + days, **fields)
+
+
+def test_the_inbox_and_the_outline_agree_with_the_state(tmp_path: Path) -> None:
+    """Folds of the same events, of every prefix of a run that rests twice and is answered in between."""
+    from metaflow_agents.journal.glance import RawJournal
+    from metaflow_agents.journal.journal import Journal
+
+    home, asked = tmp_path / "w", model()
+    asyncio.run(run(write(tmp_path, REVIEWED), model=asked, workspace=home, name="one"))
+    answers(home, "one", ("page b", NO))
+    asyncio.run(resume("one", workspace=home, model=asked))
+    answers(home, "one", ("page a", YES), ("page c", YES))
+    asyncio.run(resume("one", workspace=home, model=asked))
+    path = home / ".journals" / "one.db"
+    with Journal.read(path) as journal:
+        last = journal.last
+    for until in range(1, last + 1):
+        Journal.copy(path, path.with_name(f"until-{until}.db"), until).__exit__()
+        part = path.with_name(f"until-{until}.db")
+        with Journal.read(part) as journal, RawJournal(part) as raw:
+            state, glance = journal.state, raw.glance()
+        assert {one.question.key: one.number for one in open_questions(part)} == {
+            key: state.asked[key] for key in state.questions}
+        assert glance.seconds == pytest.approx(state.elapsed, abs=0.002)
+        assert all(firing.questions == sum(key.startswith(f"{firing.key}[") for key in state.questions)
+                   for firing in state.active.values())
 
 
 FALLBACK = """

@@ -12,7 +12,7 @@ from schema_strategies import SCHEMAS, VALUES
 
 from metaflow_agents.errors import AnswerInvalid
 from metaflow_agents.schema.faults import Faults
-from metaflow_agents.schema.foreign import MOST_NODES, pointed, widened
+from metaflow_agents.schema.foreign import MOST_NODES, ForeignSchemas, pointed, widened
 from metaflow_agents.schema.json_schema import read_document
 from metaflow_agents.schema.validation import validator
 
@@ -98,6 +98,16 @@ def test_the_dialect_of_openapi_3_0() -> None:
     assert "id" not in found["properties"] and found["required"] == []
 
 
+def test_what_it_can_not_say_is_wider() -> None:
+    named = widened({"type": "object", "patternProperties": {"^a": {"type": "string"}}, "additionalProperties": False})
+    assert takes(named, {"ab": 1})
+    assert takes(widened({"oneOf": [{"type": "integer"}, {"type": "number", "not": {"multipleOf": 1}}]}), 1)
+    assert takes(widened({"allOf": [{"type": "string"}, {"type": "integer"}]}), "x")
+    pair = widened({"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}]})
+    assert takes(pair, ["a", 1, None])
+    assert not takes(widened({"type": "array", "prefixItems": [{"type": "string"}], "items": False}), [1])
+
+
 def test_circles_of_references() -> None:
     root = {"a": {"type": "object", "properties": {"next": {"$ref": "#/a"}}}, "b": {"$ref": "#/c"}, "c": {"$ref": "#/b"},
             "d": {"allOf": [{"$ref": "#/d"}, {"type": "object", "properties": {"x": {"type": "string"}}}]},
@@ -123,6 +133,19 @@ def test_what_is_huge_or_leads_out_takes_anything() -> None:
     for nonsense in (None, True, False, [], "string", {"type": "file"}, {"type": 7}, {"enum": 3}, {"properties": []},
                      {"allOf": 1}):
         assert normal(widened(nonsense))
+
+
+def test_the_schemas_of_one_document_are_kept_small_and_the_nearest_whole() -> None:
+    root = {f"n{number}": {"type": "object", "properties": {"next": {"$ref": f"#/n{number + 1}"}, "x": {"type": "integer"}}}
+            for number in range(400)} | {"n400": {"type": "string"}}
+    schemas = ForeignSchemas(root)
+    small = schemas.widened({"$ref": "#/n0"}, 2_000)
+    assert 10 < len(small["$defs"]) < 20 and normal(small)
+    assert not takes(small, {"next": {"next": {"x": "no"}}})
+    last = list(small["$defs"])[-1]
+    assert small["$defs"][last] == {"description": f"`{last}`, left out here for its size"}
+    assert len(schemas.widened({"$ref": "#/n0"})["$defs"]) == 401         # what was cut is known all the same
+    assert schemas.widened({"$ref": "#/n399"}) == widened({"$ref": "#/n399"}, root)
 
 
 def test_a_default_that_does_not_fit_is_not_filled_in() -> None:

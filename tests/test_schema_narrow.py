@@ -63,8 +63,8 @@ def test_an_anchored_pattern_admits_no_line_break_at_its_end() -> None:
     assert validator({"type": "string", "pattern": r"a\$|[$]b"}, "x").validate("$b\n") == "$b\n"
 
 
-_LITERALS = st.sampled_from(["a", "Z", "9", "_", "-", " ", "\n", "\u00a0", r"\s", r"\d", r"\w", r"\S", ".", r"\.", "^", "$", r"\b",
-                             "é"])
+_LITERALS = st.sampled_from([
+    "a", "Z", "9", "_", "-", " ", "\n", "\u00a0", r"\s", r"\d", r"\w", r"\S", ".", r"\.", "^", "$", r"\b", "é"])
 _MEMBERS = st.sampled_from(["a-z", "0-9", "_", " ", r"\s", r"\w", "!-~", " -~", r"\t", r"\d"])
 _CLASSES = st.lists(_MEMBERS, min_size=1, max_size=3).flatmap(
     lambda members: st.sampled_from([f"[{''.join(members)}]", f"[^{''.join(members)}]"]))
@@ -77,10 +77,9 @@ def _larger(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
         st.tuples(inner, st.sampled_from(["*", "+", "?", "{1,2}", "+?"])).map(lambda pair: f"(?:{pair[0]}){pair[1]}"))
 
 
-PATTERNS = st.tuples(st.sampled_from(["^", "^", "^", r"\A", "", "(?m)^"]),
-                     st.recursive(_LITERALS | _CLASSES, _larger, max_leaves=4), st.sampled_from(["$", "$", "$", r"\Z", ""])).map("".join)
-
-
+PATTERNS = st.tuples(
+    st.sampled_from(["^", "^", "^", r"\A", "", "(?m)^"]), st.recursive(_LITERALS | _CLASSES, _larger, max_leaves=4),
+    st.sampled_from(["$", "$", "$", r"\Z", ""])).map("".join)
 SPACED = [text for size in (1, 2, 3) for text in map("".join, product("aZ9_. \n\u00a0é", repeat=size))
           if any(character.isspace() for character in text)]
 MANY = settings(max_examples=700, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))

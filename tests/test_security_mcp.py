@@ -46,10 +46,10 @@ async def test_what_a_server_offers(row: dict[str, Any], tmp_path: Path) -> None
         assert (row["expected"] == "refused") == bool(row["refused"])
         for tool in tools.values():
             assert tool.name.startswith("odd.") and len(tool.description) < LONGEST_DESCRIPTION + 60
-            Draft202012Validator(tool.parameters).is_valid({"x": "a" * 40 + "!"})
             written = json.dumps([tool.name, tool.description, tool.parameters], ensure_ascii=False)
             assert len(written) < LONGEST + 2 * LONGEST_DESCRIPTION
             assert not [hidden for hidden in (*row.get("hidden", ()), *row.get("without", ())) if hidden in written]
+            Draft202012Validator(tool.parameters).is_valid({"x": "a" * 40 + "!"})
 
 
 @pytest.mark.parametrize("row", DOES, ids=lambda row: row["id"])

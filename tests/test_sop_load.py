@@ -46,7 +46,7 @@ ONE = [
     (top("§nme: y"), "unknown-key", "no key `nme`", "there is: sop, language"),
     (top("§outptus: [a]"), "unknown-key", "no key `outptus`", "did you mean `outputs`"),
     (top("§rounds: 3"), "unknown-key", "no key `rounds`", "is a key of a step"),
-    (top("§policy: {}"), "not-built", "`policy` of a SOP", "remove"),
+    (top("§progress: {}"), "not-built", "`progress` of a SOP", "remove"),
     (top("§jobs: {}"), "foreign-key", "GitHub Actions", "`steps`"),
     (top("§hosts: all"), "foreign-key", "Ansible", "`roles`"),
     (top("§sources: []"), "foreign-key", "dbt", "`inputs`"),
@@ -90,7 +90,7 @@ ONE = [
     # steps
     ("sop: x\nsteps:\n  §s: {value: '1'}\n", "missing-key", "the step `s` needs the key `makes`", "makes: ARTIFACT"),
     (step("{value: '1', makes: a, §nedds: b}"), "unknown-key", "`nedds`", "did you mean `needs`"),
-    (step("{§human: text, makes: a, value: '1'}"), "not-built", "`human` of a step", "remove"),
+    (step("{§review: {}, makes: a, value: '1'}"), "not-built", "`review` of a step", "remove"),
     (step("{§if: x, value: '1', makes: a}"), "foreign-key", "`if`", "when: EXPRESSION"),
     (step("{value: '1', makes: a, §uses: x}"), "foreign-key", "`uses`", "`role`"),
     (step("{value: '1', makes: a, §runs-on: x}"), "foreign-key", "`runs-on`", "--sandbox"),
@@ -142,7 +142,7 @@ ONE = [
     (top("inputs: {a: {type: string, §required: true}}"), "foreign-key", "`required`", "without `default`"),
     # roles
     (top("roles: {§nobody_known: {}}"), "role-not-found", "roles/nobody_known.yaml", "profile"),
-    (top("roles: {a: {profile: x, §tools: []}}"), "not-built", "`tools` of a role", "remove"),
+    (top("roles: {a: {profile: x, policy: {§alow: []}}}"), "unknown-key", "`policy` has no key `alow`", "did you mean `allow`?"),
     (top("roles: {a: {profile: x, §backstory: y}}"), "foreign-key", "`backstory`", "profile"),
     (top("roles: {a: {profile: x, memory: {window: §40}}}"), "bad-quantity", "window", "40 turns"),
     (top("roles: {a: {profile: x, memory: {§recall: {}}}}"), "not-built", "`recall`", "remove"),
@@ -151,7 +151,7 @@ ONE = [
     # defaults and tests
     (top("defaults: {steps: {§nedds: [a]}}"), "unknown-key", "`nedds`", "`needs`"),
     (top("defaults: {steps: {retries: §many}}"), "wrong-type", "whole number", "number"),
-    (top("defaults: {roles: {§tools: []}}"), "not-built", "`tools` of a role", "remove"),
+    (top("mcpServers: {a: {§comand: b}}"), "unknown-key", "an MCP server has no key `comand`", "did you mean `command`?"),
     (top("defaults: {§stepz: {}}"), "unknown-key", "`stepz`", "`steps`"),
     (top("defaults: §[]"), "wrong-type", "`defaults` has to be a mapping", "name"),
     (top("tests: {t: {§expct: x}}"), "unknown-key", "`expct`", "`expect`"),

@@ -107,7 +107,7 @@ async def test_leaving_ends_it_and_all_it_started() -> None:
     server = good()
     async with opened(server) as tools:
         pids = [int((await called(tools["pid"])).text), *map(int, (await called(tools["children"])).text.split())]
-        assert len(pids) == 4 and all(map(alive, pids))
+        assert len(pids) == 5 and all(map(alive, pids))
     assert await gone(*pids)
 
 

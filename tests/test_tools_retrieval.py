@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from metaflow_agents.tools.retrieval import ToolIndex, words
@@ -49,6 +49,7 @@ def test_it_finds_by_name_description_and_parameters() -> None:
     assert ToolIndex([{"name": "odd", "description": None, "parameters": {"properties": [1]}}]).search("odd") == ["odd"]
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])       # the alphabet of all texts is made at the first
 @given(st.lists(st.tuples(st.text(max_size=12), st.text(max_size=40)), max_size=8, unique_by=lambda pair: pair[0]),
        st.text(max_size=30), st.integers(0, 9))
 def test_whatever_is_asked_it_gives_known_names_once(tools: list[tuple[str, str]], query: str, top: int) -> None:

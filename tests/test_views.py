@@ -326,7 +326,7 @@ async def test_a_run_in_outline_agrees_with_its_state(tmp_path: Path) -> None:
             state, told = journal.state, outline(raw)
         assert told.compiled == state.compiled and told.fired == state.fired and told.models == state.models
         assert {name: [tuple(made) for made in versions] for name, versions in told.versions.items()} == {
-            name: [(made.payload, made.firing) for made in versions] for name, versions in state.versions.items()}
+            name: [(made.payload, made.firing, made.untrusted) for made in versions] for name, versions in state.versions.items()}
         assert {key: (firing.step, firing.items, firing.done) for key, firing in told.active.items()} == {
             key: (firing.step, firing.items, len(firing.done)) for key, firing in state.active.items()}
         assert told.walked == {step: len(keys) for step, keys in state.walked.items()}

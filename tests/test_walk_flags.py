@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,13 +54,25 @@ steps:
   look: {value: "listing.stdout == 'True\\n'", needs: [listing], makes: confined}
 tests: {confines: {model: "python:desk.py:answer", expect: confined}}
 """
+TOOLED = LETTERS.replace("{profile: a writer}", "{profile: a writer, tools: [write]}")
 DESK = """
 async def answer(request):
     return f"{request.role}: {request.step}"
 async def another(request):
     return "said by another"
 """
-FILES = {"letters.yaml": LETTERS, "open.yaml": OPEN, "clashing.yaml": CLASHING, "thinking.yaml": THINKING,
+ASKING = """
+sop: asking
+inputs: {topic: {type: string, default: rain}}
+artifacts: {approval: {}, tone: {}, told: {}}
+steps:
+  approve: {human: approve, needs: [topic], makes: approval, task: "Of {{ topic }}?"}
+  pick: {human: {choice: [warm, cold]}, needs: [approval], makes: tone, task: Which?}
+  tell: {value: tone.choice, needs: [tone], makes: told}
+"""
+PATIENCE = 30.0
+FILES = {"asking.yaml": ASKING, "letters.yaml": LETTERS, "open.yaml": OPEN, "clashing.yaml": CLASHING, "thinking.yaml": THINKING,
+         "tooled.yaml": TOOLED,
          "commands.yaml": COMMANDS, "desk.py": DESK}
 
 
@@ -81,6 +94,9 @@ STOPPED = "run letters.yaml --name one --until write"
 ELSEWHERE = " --workspace elsewhere"
 CAPPED = "run thinking.yaml --name one --budget calls=1"        # the first of the two calls of `write` is paid
 
+ASKED = "run asking.yaml --name one"
+APPROVED = [ASKED, "answer one --yes", "resume one"]
+
 PAIRS = [
     Pair("--version", "", "--version"),
     Pair("check FILE", "check", "check letters.yaml"),
@@ -98,6 +114,7 @@ PAIRS = [
     Pair("run --from", "run letters.yaml", "run letters.yaml --from one", [RUN]),
     Pair("run --sandbox", "run commands.yaml", "run commands.yaml --sandbox none"),
     Pair("run --budget", "run letters.yaml", "run letters.yaml --budget calls=1", status=3),
+    Pair("run --yes", "run asking.yaml", "run asking.yaml --yes", status=4),
     Pair("run --input", "run clashing.yaml", "run clashing.yaml --input until=night"),
     Pair("run --json", "run letters.yaml", "run letters.yaml --json"),
     Pair("run --help", "run letters.yaml", "run letters.yaml --help"),
@@ -130,6 +147,22 @@ PAIRS = [
     Pair("resume --until", "resume one", "resume one --until judge", [STOPPED]),
     Pair("resume --workspace", "resume one", "resume one --workspace elsewhere", [STOPPED + ELSEWHERE]),
     Pair("resume --json", "resume one", "resume one --json", [STOPPED]),
+    Pair("resume --yes", "resume one", "resume one --yes", [ASKED], status=4),
+    Pair("inbox RUN", "inbox", "inbox one", [ASKED, "run asking.yaml --name two"]),
+    Pair("inbox --workspace", "inbox", "inbox --workspace elsewhere", [ASKED + ELSEWHERE]),
+    Pair("inbox --json", "inbox", "inbox --json", [ASKED]),
+    Pair("answer RUN", "answer --yes", "answer one --yes", [ASKED]),
+    Pair("answer QUESTION", "answer one 1 --choice warm", "answer one 2 --choice warm", APPROVED),
+    Pair("answer QUESTION", "answer one", "answer one warm", APPROVED),
+    Pair("answer --yes", "answer one", "answer one --yes", [ASKED]),
+    Pair("answer --no", "answer one", "answer one --no", [ASKED]),
+    Pair("answer --choice", "answer one", "answer one --choice warm", APPROVED),
+    Pair("answer --reason", "answer one --no", "answer one --no --reason dull", [ASKED]),
+    Pair("answer --for", "answer one --yes", "answer one --yes --for run", [ASKED], status=2),
+    Pair("answer --arguments", "answer one --yes", "answer one --yes --arguments {}", [ASKED], status=2),
+    Pair("answer --resume", "answer one --yes", "answer one --yes --resume", [ASKED], status=4),
+    Pair("answer --workspace", "answer one --yes", "answer one --yes --workspace elsewhere", [ASKED + ELSEWHERE]),
+    Pair("answer --json", "answer one --yes", "answer one --yes --json", [ASKED]),
     Pair("fork RUN", "fork", "fork one", [RUN]),
     Pair("fork --at", "fork one", "fork one --at judge@1", [RUN]),
     Pair("fork --name", "fork one", "fork one --name two", [RUN]),
@@ -162,16 +195,37 @@ PAIRS = [
          "export one --recording one.jsonl --answered-by me --also two", [RUN, OTHER], status=2),
     Pair("export --workspace", "export one --recording one.jsonl --answered-by me",
          "export one --recording one.jsonl --answered-by me --workspace elsewhere", [RUN + ELSEWHERE]),
+    Pair("mcp FILE", "mcp", "mcp letters.yaml"),
+    Pair("mcp FILE", "mcp open.yaml", "mcp letters.yaml"),
+    Pair("mcp --model", "mcp letters.yaml", "mcp letters.yaml --model dry"),
+    Pair("mcp --workspace", "mcp letters.yaml", "mcp letters.yaml --workspace elsewhere"),
+    Pair("mcp --sandbox", "mcp commands.yaml", "mcp commands.yaml --sandbox none"),
+    Pair("mcp --budget", "mcp letters.yaml", "mcp letters.yaml --budget calls=1"),
+    Pair("policy explain FILE", "policy explain", "policy explain tooled.yaml writer"),
+    Pair("policy explain FILE", "policy explain letters.yaml writer", "policy explain tooled.yaml writer"),
+    Pair("policy explain ROLE", "policy explain tooled.yaml", "policy explain tooled.yaml writer"),
+    Pair("policy explain ROLE", "policy explain tooled.yaml critic write(a.txt)",
+         "policy explain tooled.yaml writer write(a.txt)"),
+    Pair("policy explain ACTION", "policy explain tooled.yaml writer", "policy explain tooled.yaml writer write(a.txt)"),
+    Pair("policy explain --untrusted", "policy explain tooled.yaml writer call(count)",
+         "policy explain tooled.yaml writer call(count) --untrusted"),
+    Pair("policy explain --json", "policy explain tooled.yaml writer", "policy explain tooled.yaml writer --json"),
     Pair("schema --role", "schema", "schema --role"),
     Pair("doctor --workspace", "doctor", "doctor --workspace desk.py", status=1),
     Pair("doctor --json", "doctor", "doctor --json"),
 ]
 
 
+def commands(of: str, one: Any) -> Iterator[tuple[str, Any]]:
+    """A command and those below it, by the words before their arguments."""
+    yield of, one
+    for name, inner in getattr(one, "commands", {}).items():
+        yield from commands(f"{of}{name} ", inner)
+
+
 def keys(whole: typer.Typer) -> Iterator[str]:
     """Every option and argument of every command: `run --until`, `check FILE`."""
-    root: Any = typer.main.get_command(whole)
-    for of, one in [("", root), *((f"{name} ", inner) for name, inner in root.commands.items())]:
+    for of, one in commands("", typer.main.get_command(whole)):
         for param in one.params:
             if param.param_type_name == "argument":
                 yield of + re.sub(r"[\[\]]|@VERSION| .*", "", param.metavar or param.name)
@@ -183,8 +237,35 @@ KEYS = tuple(keys(app))
 COMMANDS_OF_SOP = tuple(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
 
 
+class Caller(io.RawIOBase):
+    """A client of `sop mcp` on standard input: it asks for the tools, calls each SOP, and goes when all is answered."""
+
+    def __init__(self) -> None:
+        whom = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+        calls = [("tools/call", {"name": name}) for name in ("letters", "commands", "open")]
+        asked = [("initialize", whom), ("tools/list", {}), *calls]
+        lines = [json.dumps({"jsonrpc": "2.0", "id": id_, "method": method, "params": params})
+                 for id_, (method, params) in enumerate(asked)]
+        self._lines, self._wanted, self._answers = [f"{line}\n".encode() for line in lines], len(lines), sys.stdout.buffer
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: Any) -> int:
+        """The next line, once what was asked before it is answered."""
+        deadline = time.monotonic() + PATIENCE
+        while self._answers.getvalue().count(b'"id":') < self._wanted - len(self._lines):  # type: ignore[attr-defined]
+            assert time.monotonic() < deadline, "no answer"
+            time.sleep(0.005)
+        line = self._lines.pop(0) if self._lines else b""
+        into[:len(line)] = line
+        return len(line)
+
+
 def carried_out(line: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     """One command line: its status and what it prints, free of times."""
+    if line.startswith("mcp "):
+        sys.stdin = io.TextIOWrapper(io.BufferedReader(Caller()))       # put back by `at_no_terminal`
     status = command(line.split())
     printed = capsys.readouterr()
     return {"status": status, "out": timeless(printed.out), "err": timeless(printed.err)}
@@ -228,7 +309,7 @@ class Bench:
             for name, text in FILES.items():
                 (self.here / name).write_text(text, encoding="utf-8")
             for earlier in pair.before:
-                assert carried_out(earlier, capsys)["status"] in (0, 3)
+                assert carried_out(earlier, capsys)["status"] in (0, 3, 4)
             shutil.copytree(self.here, kept)
         self._fresh(kept)
         if pair.change is not None:

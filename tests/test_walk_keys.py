@@ -26,7 +26,7 @@ from metaflow_agents.cli import given
 from metaflow_agents.errors import MetaflowError, UsageError
 from metaflow_agents.opening import known_strategies
 from metaflow_agents.runs import start
-from metaflow_agents.schema.sop import NOT_BUILT, SOP, Makes, OnFail, Step
+from metaflow_agents.schema.sop import NOT_BUILT, SOP, Human, Makes, OnFail, Step
 from metaflow_agents.settings import Settings
 from metaflow_agents.sop.check import check
 from metaflow_agents.sop.load import load_sop
@@ -45,6 +45,8 @@ def key_paths(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
             yield from (path, f"{path}.*")
         elif field.annotation is OnFail:
             yield from (f"{path}({action})" for action in get_args(OnFail.model_fields["action"].annotation))
+        elif path == "steps.*.human":
+            yield from (f"{path}({kind})" for kind in get_args(Human.model_fields["kind"].annotation))
         elif path == "steps.*.strategy":
             yield from (f"{path}({strategy})" for strategy in STRATEGIES)
         else:

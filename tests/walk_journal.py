@@ -7,9 +7,9 @@ from typing import Any
 from metaflow_agents.journal.journal import Journal
 
 RECORDED = {"sop", "compiled", "sources", "entry", "location"}      # what the journal holds of the SOP's own text
-MEASURED = {"at", "seconds"}
-FINGERPRINTS = {"digest", "parts"}                                  # they change with the SOP's text, whatever it does
-STORED = {"payload", "request", "reply", "asked", "answered"}       # digests of what is compared itself
+MEASURED = {"at", "seconds", "rested"}
+FINGERPRINTS = {"digest", "parts", "chain"}                         # they change with the SOP's text, whatever it does
+STORED = {"payload", "request", "reply", "asked", "answered", "question", "answer"}       # digests of what is compared itself
 
 
 def told(journal: Journal) -> list[Any]:

@@ -258,6 +258,13 @@ tests: {walks: {}}
 """
 
 
+ASKED = """
+sop: walk
+inputs: {topic: {type: string, default: rain}}
+artifacts: {word: {}}
+steps: {ask: {human: text, needs: [topic], makes: word, task: "What of {{ topic }}?"}}
+"""
+
 NO_TOPIC_NEEDED = {"steps.write.needs": LEFT_OUT}
 IN_A_FILE = {"artifacts.letter.file": "letter.txt"}
 AT_THE_DESK = {"models.default": "python:desk.py:answer"}
@@ -280,6 +287,7 @@ SOP_KEYS = [
          also={"inputs.topic.default": LEFT_OUT}, given={"topic": "rain"}),
     Pair("inputs.topic.description", "what the letter is about", LETTER),
     Pair("inputs.topic.default", "rain", FACT),
+    Pair("inputs.topic.trusted", False, FACT),
     Pair("defaults", {"steps": {"retries": 1}}, NUMBER, model=wrong_at_first),
     Pair("defaults.steps", {"retries": 1}, NUMBER, model=wrong_at_first),
     Pair("defaults.roles", {"goal": "Short sentences."}, LETTER),
@@ -359,6 +367,14 @@ DOER_KEYS = [
     Pair("steps.measure.call", "desk:count", CALLED, "check", files=ITS_FILES),
     Pair("steps.measure.call", "desk:count", CALLED, instead="desk:letters", files=ITS_FILES),
     Pair("steps.measure.args", {"step_size": 3}, CALLED, files=ITS_FILES),
+    Pair("steps.ask.human", "text", ASKED, "check", form="text"),
+    Pair("steps.ask.human", "text", ASKED, form="text", instead="approve"),
+    Pair("steps.ask.human", "approve", ASKED, form="approve", instead="text"),
+    Pair("steps.ask.human", {"choice": ["warm", "cold"]}, ASKED, form="choice", instead={"choice": ["warm", "hot"]}),
+    Pair("steps.ask.task", "What of {{ topic }}, then?", ASKED, instead="What of {{ topic }}?"),
+    Pair("steps.ask.on_no_answer", "assume", ASKED),
+    Pair("steps.ask.on_no_answer", "assume", ASKED, instead="fail", also={"steps.ask.human": "approve"}),
+    Pair("steps.ask.on_no_answer", "fail", ASKED, also={"steps.ask.on_fail": "skip"}),
     Pair("steps.look.value", "topic", FACT, "check"),
     Pair("steps.look.value", "topic", FACT, instead="topic | upper"),
 ]
@@ -379,6 +395,7 @@ STEP_KEYS = [
     Pair("steps.write.priority", 5, TWO_ROLES),
     Pair("steps.write.timeout", 0.05, LETTER, model=slow),
     Pair("steps.write.retries", 1, NUMBER, model=wrong_at_first),
+    Pair("steps.write.trusts", ["topic"], LETTER, also={"inputs.topic.trusted": False}),
     Pair("steps.write.on_fail", "skip", NOTES, form="skip", model=wrong_at_b),
     Pair("steps.write.on_fail", "stop", NOTES, form="stop", model=wrong_at_b, also={"defaults.steps.on_fail": "skip"}),
     Pair("steps.write.on_fail", {"makes": "lost"}, LOST, form="makes", instead="skip", model=wrong_at_b),
@@ -394,6 +411,68 @@ STEP_KEYS = [
     Pair("steps.write.check.call", "desk:refuse", LETTER, "check", files=ITS_FILES),
     Pair("steps.write.check.call", "desk:refuse", LETTER, instead="desk:content", files=ITS_FILES),
     Pair("steps.write.check.repairs", 1, LETTER, also={**IN_A_FILE, "steps.write.check.run": "false"}),
+]
+
+GUARDED = """
+sop: walk
+roles: {writer: {profile: You write., tools: [write]}}
+artifacts: {letter: {}}
+steps: {write: {role: writer, makes: letter}}
+"""
+
+SERVED = """
+sop: walk
+secrets: [KEY]
+mcpServers: {github: {command: github-server}}
+roles: {writer: {profile: You write., tools: ["github.*"]}}
+artifacts: {letter: {}}
+steps: {write: {role: writer, makes: letter}}
+"""
+
+ELSEWHERE = SERVED.replace("command: github-server", 'url: "https://mcp.example.com"')
+SHOP = SERVED.replace("mcpServers: {github: {command: github-server}}", "openapi: {github: {spec: shop.json}}")
+EQUIPPED = SERVED.replace("mcpServers: {github: {command: github-server}}", 'tools: {convert: {python: "desk:count"}}').replace(
+    '"github.*"', "convert")
+FETCHING = EQUIPPED.replace('{convert: {python: "desk:count"}}', "{fetch: {}}").replace("[convert]", "[fetch]")
+A_SHOP = {"shop.json": "{}"}
+READ_ONLY = {"policy.preset": "read-only"}
+KEPT_BACK = {"roles.writer.policy.preset": "read-only"}
+FILLED = "${KEY}"
+
+POLICY_KEYS = [                     # what `sop check` knows of them; what they do in a run is beside it
+    Pair("policy", {"preset": "read-only"}, GUARDED, "check"),
+    Pair("policy.preset", "read-only", GUARDED, "check", also={"policy.allow": []}),
+    Pair("policy.allow", ["write(docs/**)"], GUARDED, "check", also=READ_ONLY),
+    Pair("policy.ask", ["write(docs/**)"], GUARDED, "check", also=READ_ONLY),
+    Pair("policy.deny", ["write"], GUARDED, "check"),
+    Pair("roles.writer.tools", ["write"], GUARDED, "check", also=READ_ONLY),
+    Pair("roles.writer.policy", {"deny": ["write"]}, GUARDED, "check"),
+    Pair("roles.writer.policy.preset", "read-only", GUARDED, "check", also={"roles.writer.policy.allow": []}),
+    Pair("roles.writer.policy.allow", ["write(docs/**)"], GUARDED, "check", also=KEPT_BACK),
+    Pair("roles.writer.policy.ask", ["write(docs/**)"], GUARDED, "check", also=KEPT_BACK),
+    Pair("roles.writer.policy.deny", ["write"], GUARDED, "check"),
+    Pair("steps.write.tools", ["run"], GUARDED, "check", also={"policy.deny": ["run"]}),
+    Pair("steps.write.on_no_answer", "fail", LETTER, "check"),
+    Pair("secrets", ["KEY"], GUARDED, "check"),
+    Pair("tools", {"convert": {"python": "desk:count"}}, GUARDED, "check", files=ITS_FILES),
+    Pair("tools.convert", {"python": "desk:count"}, EQUIPPED, "check", files=ITS_FILES),
+    Pair("tools.convert.python", "desk:count", EQUIPPED, "check", files=ITS_FILES),
+    Pair("tools.convert.secrets", {"words": "KEY"}, EQUIPPED, "check", files=ITS_FILES),
+    Pair("tools.fetch.headers", {"https://a.example": {"X-Key": FILLED}}, FETCHING, "check"),
+    Pair("mcpServers", {"github": {"command": "github-server"}}, GUARDED, "check"),
+    Pair("mcpServers.github", {"command": "github-server"}, SERVED, "check"),
+    Pair("mcpServers.github.type", "http", SERVED, "check"),
+    Pair("mcpServers.github.command", "github-server", SERVED, "check"),
+    Pair("mcpServers.github.args", [FILLED], SERVED, "check"),
+    Pair("mcpServers.github.env", {"TOKEN": FILLED}, SERVED, "check"),
+    Pair("mcpServers.github.cwd", "${KEY}", SERVED, "check"),
+    Pair("mcpServers.github.url", "https://mcp.example.com", ELSEWHERE, "check"),
+    Pair("mcpServers.github.headers", {"Authorization": FILLED}, ELSEWHERE, "check"),
+    Pair("openapi", {"shop": {"spec": "shop.json"}}, GUARDED, "check", files=A_SHOP),
+    Pair("openapi.github", {"spec": "shop.json"}, SHOP, "check", files=A_SHOP),
+    Pair("openapi.github.spec", "shop.json", SHOP, "check", instead="another.json", files=A_SHOP),
+    Pair("openapi.github.server", "https://user:word@a.example", SHOP, "check", files=A_SHOP),
+    Pair("openapi.github.headers", {"Authorization": FILLED}, SHOP, "check", files=A_SHOP),
 ]
 
 FOREACH_KEYS = [
@@ -439,4 +518,4 @@ MODEL_KEYS = [
     Pair("models.default.parameters", {"seed": 7}, AT_AN_ENDPOINT, model=None),
 ]
 
-PAIRS = [*SOP_KEYS, *MODEL_KEYS, *ROLE_KEYS, *ARTIFACT_KEYS, *DOER_KEYS, *STEP_KEYS, *FOREACH_KEYS, *TEST_KEYS]
+PAIRS = [*SOP_KEYS, *MODEL_KEYS, *ROLE_KEYS, *ARTIFACT_KEYS, *DOER_KEYS, *STEP_KEYS, *POLICY_KEYS, *FOREACH_KEYS, *TEST_KEYS]

@@ -5,9 +5,14 @@ Any model with tool calls does the same from the prompt alone: `--model openai:N
 
 import json
 import re
+import time
+
+SECONDS = 1.0           # that it thinks over each answer, so that there is time to kill it
 
 
 def clerk(request):
+    """The next call, or the receipt once everything is booked."""
+    time.sleep(SECONDS)
     task = str(request.messages[-1]["content"]) if request.messages[-1]["role"] == "user" else ""
     task = next((str(one["content"]) for one in request.messages if "Handle this order:" in str(one["content"])), task)
     pieces, item, city = re.search(r"(\d+) x (\w+) to (\w+)", task).groups()

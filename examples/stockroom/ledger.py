@@ -10,6 +10,7 @@ server = MCPServer("ledger")
 
 
 def books() -> dict:
+    """What there is, and what is reserved."""
     return json.loads(BOOKS.read_text()) if BOOKS.exists() else {"stock": {"kettle": 5, "teapot": 1}, "reserved": []}
 
 

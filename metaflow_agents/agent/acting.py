@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from time import time
 from typing import Any, TypeVar
 
@@ -22,7 +23,7 @@ from metaflow_agents.journal.state import Act, RunState, Slot
 from metaflow_agents.journal.values import Values
 from metaflow_agents.models.port import ToolCall
 from metaflow_agents.people.desk import Desk
-from metaflow_agents.people.question import Question
+from metaflow_agents.people.question import Answer, Question
 from metaflow_agents.policy.action import Action, Decision
 from metaflow_agents.policy.policy import Policy
 from metaflow_agents.schema.event import Decided, Done, Intended
@@ -80,9 +81,9 @@ class Tree:
 class Acting:
     """The tool calls of one role in one activation; an async context manager: leaving it ends what its tools keep open.
 
-    `untrusted`: what the activation has read from outside the user so far; `heard`: what of it its tools said. `assumed`: what was assumed since nobody
-    answered. Results of tools that the step `trusts` by name do not count in `untrusted`. `above`: of a role that another one started, the
-    acting of that one: it may do nothing that the other one may not.
+    `untrusted`: what the activation has read from outside the user so far; `heard`: what of it its tools said. `assumed`: what
+    was assumed since nobody answered. Results of tools that the step `trusts` by name do not count in `untrusted`. `above`: of
+    a role that another one started, the acting of that one: it may do nothing that the other one may not.
     """
 
     def __init__(self, around: Surroundings, step: Step, role: str, slot: Slot, policy: Policy, offered: Offered, tree: Tree,
@@ -116,7 +117,8 @@ class Acting:
         group = [index for index, verb in enumerate(verbs) if verb in _IN_MEMORY]
 
         async def one(index: int) -> None:
-            results[index] = await self._one(f"{prefix}/tool.{index}", calls[index], turn.scene(f"{prefix}/tool.{index}", index, group))
+            key = f"{prefix}/tool.{index}"
+            results[index] = await self._one(key, calls[index], turn.scene(key, index, group))
 
         async def in_order() -> None:
             for index in group:
@@ -197,8 +199,8 @@ class Acting:
         decision = self.judged(action)
         record = Decided(at=time(), key=key, role=self.role, tool=tool, action=self._around.secrets.masked(str(action)),
                          verdict=decision.verdict, rule=decision.rule, untrusted=self.untrusted if action.acting else "")
-        before = self._slot.decided.get(key)
-        same = before is not None and (before.action, before.verdict, before.rule) == (record.action, record.verdict, record.rule)
+        before = self._slot.decided.get((key, record.action))
+        same = before is not None and (before.verdict, before.rule) == (record.verdict, record.rule)
         if not same:
             self._around.bus.post(chained(self._around.state, record))
         return decision
@@ -208,9 +210,9 @@ class Acting:
         """The arguments with which a person lets it be called; or what the role is told. Raises Waiting."""
         masked = self._around.secrets.masked
         answer = await self._around.desk.ask(Question(
-            key=key, kind="action", text=f"May `{self.role}` do `{masked(str(action))}`?", role=self.role, step=_step_of(key), tool=tool.name,
-            action=masked(str(action)), arguments=json.loads(masked(json.dumps(dict(arguments)))), rule=decision.rule, effect=tool.effect(arguments),
-            untrusted=self.untrusted, on_no_answer=self._step.on_no_answer))
+            key=key, kind="action", text=f"May `{self.role}` do `{masked(str(action))}`?", role=self.role, step=_step_of(key),
+            tool=tool.name, action=masked(str(action)), arguments=json.loads(masked(json.dumps(dict(arguments)))),
+            rule=decision.rule, effect=tool.effect(arguments), untrusted=self.untrusted, on_no_answer=self._step.on_no_answer))
         if answer.verdict != "yes":
             why = f": {answer.text}" if answer.text else ""
             return Result(f"a person did not allow `{action}`{why}; nothing was done", error=True)
@@ -233,10 +235,12 @@ class Acting:
     async def _carried_out(self, key: str, tool: Tool, arguments: Mapping[str, Any], scene: Scene, act: Act | None) -> Result:
         effect = tool.effect(arguments)
         if act is not None and act.intended.effect == "once":
-            happened = await self._happened(key, tool, act)
-            if happened:
+            answer = await self._happened(key, tool, act)
+            if answer.verdict == "yes":
                 told = "the run was cut off while this was done; a person says that it happened. What it gave back is lost"
+                told += f". They say: {answer.text}" if answer.text else ""
                 return await self._done(key, tool.name, arguments, effect, Result(told), act)
+            act = None              # it is intended anew: should it be cut off again, that is another question
         if effect != "none":
             blobs, intended = self._intention(key, tool.name, arguments, effect)
             if act is None:
@@ -253,14 +257,13 @@ class Acting:
             result = Result(f"`{tool.name}` failed: {raised(error)}", error=True)
         return await self._done(key, tool.name, arguments, effect, result, act, seconds=time() - started)
 
-    async def _happened(self, key: str, tool: Tool, act: Act) -> bool:
+    async def _happened(self, key: str, tool: Tool, act: Act) -> Answer:
         """Whether an effect that a crash cut off has happened: a person has to say. Raises Waiting."""
         arguments = self._around.values.plain(act.intended.arguments)
-        answer = await self._around.desk.ask(Question(
-            key=f"{key}/happened", kind="effect", role=self.role, step=_step_of(key), tool=tool.name,
+        return await self._around.desk.ask(Question(
+            key=act.doubt, kind="effect", role=self.role, step=_step_of(key), tool=tool.name,
             action=self._around.secrets.masked(str(tool.action(arguments))), arguments=arguments, effect=act.intended.effect,
             text="The run was cut off while this was done. Has it happened? (yes: it is not done again; no: it is done now)"))
-        return answer.verdict == "yes"
 
     def _intention(self, key: str, tool: str, arguments: Any, effect: Effect) -> tuple[dict[str, bytes], Intended]:
         packed = pack(Data(value=dict(arguments) if isinstance(arguments, Mapping) else arguments))
@@ -315,8 +318,8 @@ class Acting:
         return Result(text, done.error, done.untrusted, written, deleted)
 
     def trusts(self, tool: str) -> bool:
-        """Whether the step trusts what a tool says, by its name or that of its server."""
-        return any(name in (tool, tool.partition(".")[0]) for name in self._step.trusts)
+        """Whether the step trusts what a tool says: by its name, by a pattern of it, or by the name of its server."""
+        return any(name == tool.partition(".")[0] or fnmatchcase(tool, name) for name in self._step.trusts)
 
     def replays(self, tool: str) -> tuple[Mapping[str, Any], ...]:
         """See `Situation.earlier`."""

@@ -48,7 +48,7 @@ class RoleAgent:
         self._program, self._sop, self._models, self._caller = program, program.sop, models, caller
         self._acceptance, self._commands, self._functions = acceptance, commands, functions
         self._memory, self._observations, self._state, self._values = memory, observations, state, values
-        self._conversations, self._equipment = Conversations(program, acceptance), equipment
+        self._conversations, self._equipment = Conversations(program, acceptance, values), equipment
 
     def role_of(self, activation: Activation) -> str:
         """Who does this activation: the step's role, or the one that its expression names. Raises AttemptFailed."""
@@ -111,11 +111,12 @@ class RoleAgent:
         """Has another role do a part of an activation's task."""
         async def delegate(role: str, task: str, scene: Scene) -> Result:
             model = self.model_of(activation, role)
-            its = traits(model)
+            its, payer = traits(model), _payer(scene.acting)
 
             async def send(at: str, messages: Messages, tools: tuple[Mapping[str, Any], ...]) -> Reply:
                 return await self._caller.ask(model, ModelRequest(
                     key=f"{scene.key}/{at}", role=role, step=activation.key.step, messages=messages, model=model.name,
+                    payer=payer,
                     tools=tools, max_tokens=its.max_tokens, parameters=its.parameters))
 
             system = self._conversations.system(role, self._sop.roles[role], activation)
@@ -263,7 +264,8 @@ class RoleAgent:
         question, answer = asked.encode(), said.encode()
         entry = Entry(role=role, activation=str(activation.key), asked=digest(question), answered=digest(answer),
                       untrusted=joined(activation.unlifted, heard, acting.heard))
-        return Work(work.payload, {**work.blobs, entry.asked: question, entry.answered: answer}, entry, tuple(acting.assumed),
+        payload = work.payload.model_copy(update={"assumed": tuple(acting.assumed)}) if acting.assumed else work.payload
+        return Work(payload, {**work.blobs, entry.asked: question, entry.answered: answer}, entry, tuple(acting.assumed),
                     acting.untrusted)
 
 
@@ -285,6 +287,11 @@ async def turns(send: Callable[[str, Messages, tuple[Mapping[str, Any], ...]], A
             messages = (*messages, {"role": "user", "content": render(package_template("last_turn"), {"turns": TOOL_TURNS})})
         at = f"{first}turn.{number + 1}" if branch.endswith("turn.0") else f"{branch}/turn.{number + 1}"
     return at, messages, reply
+
+
+def _payer(acting: Acting) -> str:
+    """The role whose budget a started role's calls count against: that of the first one who started another."""
+    return acting.role if acting.above is None else _payer(acting.above)
 
 
 def _sent_back(messages: Messages, reply: Reply, faults: Any, left: int) -> Messages:

@@ -9,10 +9,12 @@ from typing import Any
 from metaflow_agents.agent.strategies.port import Messages
 from metaflow_agents.doers.acceptance import Acceptance
 from metaflow_agents.engine.work import Activation
+from metaflow_agents.journal.values import Values
 from metaflow_agents.memory.window import Turn
 from metaflow_agents.prompts import MISSING, analyse_template, evaluate, package_template, render
 from metaflow_agents.prompts.names import named_paths
 from metaflow_agents.schema import paths
+from metaflow_agents.schema.payload import Data, Files
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import Role, Step
 from metaflow_agents.sop.graph import reads
@@ -23,8 +25,8 @@ _KEPT = 64                          # firings whose material is at hand: about a
 class Conversations:
     """Builds prompts. The stable part comes first and in stable order, so that providers' caches hit."""
 
-    def __init__(self, program: Program, acceptance: Acceptance) -> None:
-        self._program, self._sop, self._acceptance = program, program.sop, acceptance
+    def __init__(self, program: Program, acceptance: Acceptance, values: Values) -> None:
+        self._program, self._sop, self._acceptance, self._values = program, program.sop, acceptance, values
         self._schemas: dict[str, str | None] = {}              # artifact → its JSON Schema, as prompts show it
         self._systems: dict[tuple[str, str], str] = {}         # (role, step) → its prompt, where nothing else decides it
         self._formats: dict[tuple[str, bool], str] = {}        # (artifact, revised?) → what is told of data and texts
@@ -136,7 +138,11 @@ class Conversations:
     def _read(self, name: str, activation: Activation) -> dict[str, Any]:
         value = activation.scope[name]
         return {"name": name, "kind": self._kind(name, value), "description": self._described(name),
-                "value": None if value is MISSING else value}
+                "value": None if value is MISSING else value, "assumed": self._assumed(name, activation)}
+
+    def _assumed(self, name: str, activation: Activation) -> list[str]:
+        payload = self._values.payload_at(name, activation.read.get(name, 0))
+        return list(payload.assumed) if isinstance(payload, Data | Files) else []
 
     def _kind(self, name: str, value: Any) -> str:
         spec = self._sop.artifacts.get(name)

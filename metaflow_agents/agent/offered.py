@@ -74,7 +74,8 @@ class Offered:
             return None, f"there is no tool `{name}`: {did_you_mean(name, names)}"
         tool = await self._toolbox.named(name)
         if tool is None:
-            return None, f"`{name}` is no longer offered by its server; {did_you_mean(name, [one for one in names if one != name])}"
+            others = [one for one in names if one != name]
+            return None, f"`{name}` is no longer offered by its server; {did_you_mean(name, others)}"
         return tool, ""
 
     def _told_own(self) -> list[Told]:

@@ -24,19 +24,25 @@ Delegate = Callable[[str, str, Scene], Awaitable[Result]]
 
 
 class _Asking(Arguments):
-    question: str = Field(min_length=1, description="what you want to know, such that it can be answered without knowing your task")
+    question: str = Field(min_length=1, description="what you want to know, to be answered without knowing your task")
     choices: list[str] = Field(default_factory=list, description="the answers to choose from; none: a free text")
-    assumption: str = Field(description="what you will take for the answer where nobody gives one")
+    assumption: str = Field("", description="what you will take for the answer where nobody gives one")
+
+
+class _Assuming(_Asking):
+    assumption: str = Field(min_length=1, description="what you will take for the answer where nobody gives one")
 
 
 class AskPerson(BuiltIn[_Asking]):
     """Ask a person. The answer may take long: ask only what you can't find out, and what would change your work."""
 
     name: ClassVar[str] = "ask_person"
-    takes = _Asking
+    takes: type[_Asking] = _Asking
 
     def __init__(self, desk: Desk, role: str, on_no_answer: Literal["wait", "assume", "fail"]) -> None:
         self._desk, self._role, self._on_no_answer = desk, role, on_no_answer
+        if on_no_answer == "assume":
+            self.takes = _Assuming
 
     def would(self, given: _Asking) -> Action:
         """`ask_person`."""

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from metaflow_agents.cli import checking, doctor, making, people, reading, running
+from metaflow_agents.cli import checking, doctor, making, people, permissions, reading, running, serving
 from metaflow_agents.cli.output import say
 
 app = typer.Typer(
@@ -46,5 +46,7 @@ app.command("log")(reading.log)
 app.command("diff")(reading.diff)
 app.command("history")(reading.history)
 app.command("export")(making.export)
+app.command("mcp")(serving.mcp)
+app.add_typer(permissions.policy, name="policy")
 app.command("schema")(checking.schema)
 app.command("doctor")(doctor.doctor)

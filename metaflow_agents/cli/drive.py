@@ -20,6 +20,7 @@ from metaflow_agents.runs import Run, RunResult
 from metaflow_agents.sandbox.process import end_all
 from metaflow_agents.sop.graph import SOPGraph
 from metaflow_agents.terminal import standard_input
+from metaflow_agents.tools.mcp_process import end_all_servers
 from metaflow_agents.views.board import Board
 from metaflow_agents.views.cast import cast_lines
 from metaflow_agents.views.graph import readers
@@ -108,6 +109,7 @@ def _stopping(going: Run, face: Face) -> Iterator[None]:
             loop.call_soon_threadsafe(stop)
         else:
             end_all()
+            end_all_servers()
             face.close()
             os._exit(_KILLED)
 

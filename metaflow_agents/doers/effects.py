@@ -10,7 +10,7 @@ from typing import Any
 from metaflow_agents.bus import Bus
 from metaflow_agents.doers.observed import Observations
 from metaflow_agents.errors import AttemptFailed
-from metaflow_agents.journal.state import RunState
+from metaflow_agents.journal.state import Act, RunState
 from metaflow_agents.people.desk import Desk
 from metaflow_agents.people.question import Question
 from metaflow_agents.schema.event import Intended
@@ -32,20 +32,21 @@ class Effects:
         """
         activation = parse_activation(key)
         slot = self._state.active[activation.firing].slot(activation.item)
-        if key not in slot.observed and key in slot.acts:
-            given = await self._cut_off(key, what)
+        if key in slot.observed:
+            return await self._observations.once(key, do)
+        if key in slot.acts:
+            given = await self._cut_off(slot.acts[key], what)
             if given is not None:
                 return await self._observations.once(key, given)
-        elif key not in slot.acts:
-            packed = pack(Data(value={}))
-            name = digest(packed)
-            await self._bus.publish(Intended(at=time(), key=key, tool=what, arguments=name, effect="once"), blobs={name: packed})
+        packed = pack(Data(value={}))
+        name = digest(packed)
+        await self._bus.publish(Intended(at=time(), key=key, tool=what, arguments=name, effect="once"), blobs={name: packed})
         return await self._observations.once(key, do)
 
-    async def _cut_off(self, key: str, what: str) -> Callable[[], Awaitable[Any]] | None:
+    async def _cut_off(self, act: Act, what: str) -> Callable[[], Awaitable[Any]] | None:
         """What it gave, as a person knows it; None where it has not happened."""
         answer = await self._desk.ask(Question(
-            key=f"{key}/happened", kind="effect", step=parse_activation(key).step, action=what, effect="once",
+            key=act.doubt, kind="effect", step=parse_activation(act.intended.key).step, action=what, effect="once",
             text=f"The run was cut off while `{what}` was under way. Has it happened? (yes: with what it gave, as JSON, for a "
                  "reason; no: it is done now)"))
         if answer.verdict != "yes":

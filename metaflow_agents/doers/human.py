@@ -20,7 +20,10 @@ from metaflow_agents.schema.sop import Human, Step
 
 
 class Humans:
-    """Asks what steps ask people. An artifact without a schema of its own gets the fixed one of the kind of question."""
+    """Asks what steps ask people. An artifact without a schema of its own gets the fixed one of the kind of question.
+
+    What a person said is trusted, whatever the person was shown.
+    """
 
     def __init__(self, program: Program, acceptance: Acceptance, desk: Desk) -> None:
         self._program, self._acceptance, self._desk = program, acceptance, desk
@@ -36,22 +39,23 @@ class Humans:
         tries = 0
         while True:
             key = f"{activation.key}/again.{tries}" if tries else str(activation.key)
-            question = self._question(step, key, asked, faults)
+            question = self._question(step, key, asked, faults, activation.untrusted)
             answer = await self._desk.ask(question)
             assumed = (f"{key}: {_words(answer)}",) if answer.assumed else ()
             try:
-                return Work(self._payload(step, activation, question, answer), assumed=assumed)
+                return Work(self._payload(step, activation, question, answer), untrusted="", assumed=assumed)
             except AnswerInvalid as error:
                 if answer.assumed or question.kind != "text":
                     raise AttemptFailed(f"the answer {_words(answer)!r} does not fit: {error}") from None
                 tries, faults = tries + 1, error.faults
 
-    def _question(self, step: Step, key: str, asked: str, faults: tuple[str, ...]) -> Question:
+    def _question(self, step: Step, key: str, asked: str, faults: tuple[str, ...], untrusted: str) -> Question:
         human = step.human or Human(kind="text")
         again = "".join(f"\n(The answer before does not fit: {fault})" for fault in faults)
         schema = self._own(step) if human.kind == "text" else None
         return Question(key=key, kind=human.kind, text=asked + again, step=key.partition("@")[0], choices=human.choices,
-                        answer_schema=schema, assumption=self._assumption(step, schema), on_no_answer=step.on_no_answer)
+                        answer_schema=schema, assumption=self._assumption(step, schema), on_no_answer=step.on_no_answer,
+                        untrusted=untrusted)
 
     def _own(self, step: Step) -> dict[str, Any] | None:
         """The schema that an answer is held against while it is typed; a python model only sees what was typed."""

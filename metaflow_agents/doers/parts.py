@@ -19,13 +19,16 @@ from metaflow_agents.sop.naming import texts_of, with_includes
 PACKAGE_PROMPTS = 1
 """Counted up when a template that the package owns changes what a model is told."""
 # Keys that say when and how often, not what: changing them changes no result.
-_NOT_MEANING = {"when", "rounds", "priority", "timeout", "retries", "on_fail", "budget", "foreach", "role", "model"}
+_NOT_MEANING = {"when", "rounds", "priority", "timeout", "retries", "on_fail", "budget", "foreach", "role", "model",
+                "on_no_answer"}
 
 _KEPT = 64                          # firings whose parts are at hand: about as many as run side by side
 
 
 class Parts:
-    """Fingerprints by name: `step`, `role`, `model`, `memory`, `tools` where there are some, and where a text of the step names them `round`, `run`."""
+    """Fingerprints by name: `step`, `role`, `model`, `memory`, `tools` where there are some, and `round` and `run` where a text
+    of the step names them.
+    """
 
     def __init__(self, program: Program, state: RunState, memory: RoleMemory) -> None:
         self._program, self._sop, self._state, self._memory = program, program.sop, state, memory
@@ -75,7 +78,8 @@ class Parts:
         declared = {name.partition(".")[0] for name in names}
         specs = [{name: spec.model_dump(mode="json") for name, spec in kind.items() if name in declared}
                  for kind in (self._sop.tools, self._sop.mcp_servers, self._sop.openapi)]
-        policies = [None if one is None else one.model_dump(mode="json") for one in (self._sop.policy, self._sop.roles[role].policy)]
+        policies = [None if one is None else one.model_dump(mode="json")
+                    for one in (self._sop.policy, self._sop.roles[role].policy)]
         return fingerprint([list(names), specs, policies,
                             {name: self._program.documents[name] for name in sorted(declared & set(self._program.documents))}])
 

@@ -20,6 +20,8 @@ class EarlierRun:
         self._equal: dict[tuple[str, str], list[Finished]] = {}
         self._slots: dict[str, Finished] = {}
         for _, event in journal.events(Finished):
+            if event.assumed:                                  # what nobody answered then is asked now
+                continue
             step = parse_activation(event.activation).step
             self._equal.setdefault((step, fingerprint(event.parts)), []).append(event)
             self._slots[parse_activation(event.activation).slot] = event

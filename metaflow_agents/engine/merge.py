@@ -19,7 +19,7 @@ def overlaid(base: Files | None, patches: Iterable[Patch], *, patterns: Sequence
 
     `missing` are the keys of items without a result; None keeps those of the latest version.
     """
-    files = dict(base.files) if base is not None else {}
+    files, patches = dict(base.files) if base is not None else {}, list(patches)
     for path in gone:
         files.pop(path, None)
     for patch in patches:
@@ -28,7 +28,8 @@ def overlaid(base: Files | None, patches: Iterable[Patch], *, patterns: Sequence
         files.update(patch.written)
     if missing is None:
         missing = base.missing if base is not None else ()
-    return Files(patterns=tuple(patterns), files=dict(sorted(files.items())), missing=tuple(missing))
+    assumed = dict.fromkeys([*(base.assumed if base is not None else ()), *(word for patch in patches for word in patch.assumed)])
+    return Files(patterns=tuple(patterns), files=dict(sorted(files.items())), missing=tuple(missing), assumed=tuple(assumed))
 
 
 def gathered(base: Collection | None, fresh: Mapping[str, str], *, gone: Many[str], order: Sequence[str],

@@ -15,10 +15,11 @@ from metaflow_agents.schema.keys import parse_activation
 
 
 class Made(NamedTuple):
-    """A version of an artifact: its payload's digest, and the firing that made it (None: given)."""
+    """A version of an artifact: its payload's digest, the firing that made it (None: given), what of it is from outside."""
 
     payload: str
     firing: str | None
+    untrusted: str = ""
 
 
 @dataclass(slots=True)
@@ -125,7 +126,7 @@ def _fired(found: Outline, event: Mapping[str, Any]) -> None:
 def _committed(found: Outline, event: Mapping[str, Any]) -> None:
     firing = event.get("firing")
     for version in event.get("versions", ()):
-        found.versions.setdefault(version["artifact"], []).append(Made(version["payload"], firing))
+        found.versions.setdefault(version["artifact"], []).append(Made(version["payload"], firing, version.get("untrusted", "")))
     if firing is not None:
         ended = found.active.pop(firing)
         found.walked[ended.step] = len(ended.items or ())

@@ -98,7 +98,7 @@ class Slot:
     calls: dict[str, Call] = field(default_factory=dict)
     observed: dict[str, str] = field(default_factory=dict)        # key → digest of what a command or a function gave
     acts: dict[str, Act] = field(default_factory=dict)            # key → a tool call
-    decided: dict[str, Decided] = field(default_factory=dict)     # key of a tool call → what the policy said of it last
+    decided: dict[tuple[str, str], Decided] = field(default_factory=dict)  # (key of a tool call, action) → what the policy said last
 
     def forget(self) -> None:
         """Drops the replies of an attempt that is over: a resume will not ask for them again."""
@@ -110,10 +110,19 @@ class Slot:
 
 @dataclass(slots=True)
 class Act:
-    """A tool call: intended, and what came of it (None: nobody knows, it is under way or a crash cut it off)."""
+    """A tool call: intended, and what came of it (None: nobody knows, it is under way or a crash cut it off).
+
+    `times`: how often it was intended. Once more means that what was cut off before had not happened.
+    """
 
     intended: Intended
     done: Done | None = None
+    times: int = 1
+
+    @property
+    def doubt(self) -> str:
+        """The key of the question whether what was cut off this time has happened: another one each time."""
+        return f"{self.intended.key}/happened" + (f".{self.times}" if self.times > 1 else "")
 
 
 @dataclass(slots=True)
@@ -236,7 +245,7 @@ class RunState:
         self._slot(event.key).observed[event.key] = event.payload
 
     def _decided(self, event: Decided) -> None:
-        self._slot(event.key).decided[event.key] = event
+        self._slot(event.key).decided[event.key, event.action] = event
         self._record(event.chain)
 
     def _asked(self, event: Asked) -> None:
@@ -275,7 +284,8 @@ class RunState:
         self.chain, self.records = chain, self.records + 1
 
     def _intended(self, event: Intended) -> None:
-        self._slot(event.key).acts[event.key] = Act(event)
+        acts = self._slot(event.key).acts
+        acts[event.key] = Act(event, times=acts[event.key].times + 1 if event.key in acts else 1)
 
     def _done(self, event: Done) -> None:
         self._slot(event.key).acts[event.key].done = event

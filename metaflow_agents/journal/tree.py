@@ -12,7 +12,7 @@ from metaflow_agents.errors import ExpressionError
 from metaflow_agents.journal.values import Values, Versions
 from metaflow_agents.prompts import CollectionView, render
 from metaflow_agents.schema.model import digest
-from metaflow_agents.schema.payload import Files
+from metaflow_agents.schema.payload import Data, Files
 from metaflow_agents.schema.program import Program
 
 
@@ -54,6 +54,9 @@ class Tree:
         if spec is None or spec.file is None:
             return {}
         data = self.rendered(artifact, self._values.view(digest_))[spec.file]
+        if isinstance(payload, Data) and payload.assumed and spec.render is None and isinstance(payload.value, str):
+            listed = "".join(f"- {assumption}\n" for assumption in payload.assumed)
+            data += f"\nAssumed, since nobody answered:\n\n{listed}".encode()
         return {spec.file: Leaf(digest(data), lambda: data)}
 
     def changes(self, artifact: str, digest_: str, before: Mapping[str, str]) -> tuple[Mapping[str, str], dict[str, Leaf]]:

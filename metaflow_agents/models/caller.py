@@ -75,14 +75,15 @@ class Caller:
         cost = 0 if its.tariff is None else its.tariff.worst(tokens_in, tokens_out)
         stored = sent.stored()
         name = digest(stored)
-        async with self._budgets.reserve(request.role, request.step, worst, cost=cost) as reservation, AsyncExitStack() as way:
+        payer = request.payer or request.role
+        async with self._budgets.reserve(payer, request.step, worst, cost=cost) as reservation, AsyncExitStack() as way:
             try:
                 admission = await way.enter_async_context(self._limiters.admitted(its.endpoint, worst))
             except BaseException:
                 reservation.settle(0, calls=0)          # it never went out
                 raise
             await self._bus.publish(
-                Reserved(at=time(), key=request.key, role=request.role, try_=number, digest=sent.digest, request=name,
+                Reserved(at=time(), key=request.key, role=payer, try_=number, digest=sent.digest, request=name,
                          model=model.name, tokens=worst, cost=cost, unpriced=its.unpriced), blobs={name: stored})
             one = _Try(self, model, its, request, number, worst, cost, reservation, admission)
             try:

@@ -71,7 +71,8 @@ class ModelRequest:
     `tools` that it may call, each `{"name", "description", "parameters": JSON Schema of the arguments}`.
     `schema`: the JSON Schema that the answer must fit, or None for text and files. `patterns`: the path patterns to which
     the files asked for are confined; empty where no files are asked for. `max_tokens` bounds the answer, `parameters` are
-    the model's. `watch`, which is no part of what is asked, is given each piece of text as it comes, where somebody looks.
+    the model's. `payer`: whose budget it counts against, where that is another role's (one that was started by another one);
+    `watch`, which is no part of what is asked, is given each piece of text as it comes, where somebody looks.
     """
 
     key: str
@@ -85,6 +86,7 @@ class ModelRequest:
     max_tokens: int = MAX_TOKENS
     parameters: Mapping[str, Any] = field(default_factory=dict)
     watch: Callable[[str], None] | None = field(default=None, compare=False, repr=False)
+    payer: str = field(default="", compare=False)
 
     @cached_property
     def _asked(self) -> tuple[bytes, bytes, bytes]:

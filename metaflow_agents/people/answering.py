@@ -116,7 +116,7 @@ async def give(path: Path, question: Question, answer: Answer, settings: Setting
         Mailbox(path).put(letter)
         told = str(busy).partition(";")[0]
     try:
-        await _append(path, letter, settings)                            # it has ended in between, and may not have looked once more
+        await _append(path, letter, settings)                  # it has ended in between, and may not have looked again
     except (RunBusy, UsageError):                              # it has, or it still goes on
         return told
     return ""

@@ -59,7 +59,7 @@ class Desk:
         if found is not None:
             return await self._settle(question, *found, asked=asked and question.key in self._state.questions)
         if question.on_no_answer == "fail" and self._gone(question.key):
-            raise AttemptFailed(f"nobody answers {_who(question)}: {question.text}")
+            raise AttemptFailed(f"nobody answers {_who(question)}: {_words(question)}")
         if not asked:
             self._put_off.discard(question.key)
             await self._publish(Asked(key=question.key, question=question.digest, why=self._why(question)), question.packed)
@@ -101,7 +101,7 @@ class Desk:
 
     def waiting(self) -> str:
         """What is open, and the commands that go on."""
-        told = [f"{self._state.asked[key]}: {_short(self.question(key).text)}" for key in self._state.questions]
+        told = [f"{self._state.asked[key]}: {_short(_words(self.question(key)))}" for key in self._state.questions]
         listed = "; ".join(told[:3]) + (f"; … ({len(told)} in all)" if len(told) > 3 else "")
         return (f"{listed} (`sop inbox {self._run}` shows it, `sop answer {self._run} …` answers, `sop resume {self._run}` "
                 "goes on)")
@@ -159,9 +159,10 @@ class Desk:
         return Answer.model_validate_json(self._blob(event.answer))
 
     async def _settle(self, question: Question, answer: Answer, by: str, *, asked: bool) -> Answer:
-        """Journals an answer that needed nobody, and its question, where that was not asked yet."""
+        """Journals an answer that needed nobody, and its question, where that was not asked yet: nobody answers in between."""
         if not asked:
-            await self._publish(Asked(key=question.key, question=question.digest, why=self._why(question)), question.packed)
+            event = Asked(key=question.key, question=question.digest, why=self._why(question))
+            self._bus.post(chained(self._state, event), blobs={digest(question.packed): question.packed})
         await self._take(question.key, answer, by)
         return answer
 
@@ -247,6 +248,10 @@ def _covers(earlier: Question, answer: Answer, question: Question) -> bool:
 
 def _who(question: Question) -> str:
     return f"{question.role} in {question.step}" if question.role else f"step {question.step}"
+
+
+def _words(question: Question) -> str:
+    return question.text or question.action
 
 
 def _short(text: str, most: int = 60) -> str:

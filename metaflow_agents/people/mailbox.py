@@ -15,7 +15,6 @@ from pathlib import Path
 from pydantic import Field, ValidationError
 
 from metaflow_agents.errors import JournalError
-from metaflow_agents.journal.whole import write_whole
 from metaflow_agents.people.question import Answer
 from metaflow_agents.schema.model import Value
 
@@ -42,9 +41,7 @@ class Mailbox:
             size = os.lseek(file, 0, os.SEEK_END)
             if size and os.pread(file, 1, size - 1) != b"\n":      # somebody was killed while writing: that line ends here
                 line = b"\n" + line
-            while line:
-                line = line[os.write(file, line):]
-            os.fsync(file)
+            _write(file, line)
 
     def letters(self) -> list[Letter]:
         """All that lie there, in the order in which they came; they stay."""
@@ -60,7 +57,13 @@ class Mailbox:
             rest = b"".join(letter.model_dump_json(exclude_defaults=True).encode() + b"\n" for letter in left)
             if rest:                                               # whole or not at all
                 part = self.path.with_name(f"{self.path.name}.part")
-                write_whole(self.path, rest, part, 0o600)
+                part.unlink(missing_ok=True)
+                fresh = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+                try:
+                    _write(fresh, rest)
+                finally:
+                    os.close(fresh)
+                os.replace(part, self.path)
             else:
                 self.path.unlink(missing_ok=True)
 
@@ -92,6 +95,13 @@ class Mailbox:
                     os.close(file)
         except OSError as error:
             raise JournalError(f"can't use {self.path}: {error.strerror}; make it a file that can be written") from error
+
+
+def _write(file: int, data: bytes) -> None:
+    """Returns once it is on disk."""
+    while data:
+        data = data[os.write(file, data):]
+    os.fsync(file)
 
 
 def _whole(file: int) -> bytes:

@@ -85,9 +85,14 @@ def program(word: str) -> str:
 
 
 def skipping_options(words: Words) -> Iterator[Words]:
-    """The words as they are, and without what may be the program's own options and their values: `git -C . push`."""
+    """The words as they are, and without what may be the program's own options and their values: `git -C . push`.
+
+    Raises Unclear, after these, where there are too many of them.
+    """
     yield words
     for at in range(2, len(words)):
+        if at > MOST:
+            raise Unclear(f"it holds more than {MOST} options")
         if not _dashed(words[at - 1]) and not (at > 2 and _dashed(words[at - 2])):
             return
         yield (words[0], *words[at:])

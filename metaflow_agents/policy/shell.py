@@ -16,6 +16,7 @@ Word = str | None
 Words = tuple[Word, ...]
 
 LONGEST = 100_000
+MOST = 500
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[[^]]*\])?\+?=", re.DOTALL)
 _NAMED = re.compile(r"\w|[{@*#?$!-]")
 _BRACES = re.compile(r"\{[^}]*(,|\.\.)", re.DOTALL)
@@ -188,4 +189,6 @@ class _Reader:
         self._end_word()
         if self.words:
             self.found.append(self.words)
+        if len(self.found) > MOST:
+            raise Unclear(f"a script of more than {MOST} commands")
         self.words, self.target = [], False

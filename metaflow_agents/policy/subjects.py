@@ -132,7 +132,13 @@ def _script(text: str) -> Asked:
 
 def _subject(words: Words) -> CommandSubject:
     seen, unclear = commands.may_start(words)
-    return CommandSubject(words, tuple(dict.fromkeys(form for one in seen for form in commands.skipping_options(one))), unclear)
+    forms: dict[Words, None] = {}
+    try:
+        for form in (form for one in seen for form in commands.skipping_options(one)):
+            forms[form] = None
+    except Unclear as error:
+        unclear = unclear or str(error)
+    return CommandSubject(words, tuple(forms), unclear)
 
 
 def _place(written: str, *, tunnel: bool) -> Place:

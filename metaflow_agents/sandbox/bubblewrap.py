@@ -68,6 +68,7 @@ class Bubblewrap(Carrier):
         self.program, self.limits = program, limits or Limits()
         self._environment = {"TERM": environment["TERM"]} if "TERM" in environment else {}
         self.owner = OUTSIDER if os.geteuid() == 0 else None
+        self.room = 2 * self.limits.memory
         self._filter = seccomp.program()
 
     def group(self, copy: Copy, order: Order) -> ProcessGroup:

@@ -41,6 +41,7 @@ class Carrier(ABC):
     """
 
     owner: int | None = None
+    room = 0                                # of copies: see `Copy`
 
     def __init__(self, *, parallel: int = 32) -> None:
         self._threads = Threads(parallel, "command")
@@ -73,7 +74,7 @@ class Carrier(ABC):
         def start(copy: Copy, argv: tuple[str, ...], channel: Channel) -> ProcessGroup:
             return self.group(copy, Order(argv, timeout, channel=channel))
 
-        return session(Copy(files, self.owner), start, self.shown)
+        return session(Copy(files, self.owner, self.room), start, self.shown)
 
     def carry_out(self, argv: Sequence[str], *, files: Mapping[str, bytes], timeout: float) -> Completed:
         """The same from a thread that may block."""
@@ -109,7 +110,7 @@ class _Command:
             self._group.stop()
 
     def run(self) -> Completed:
-        with Copy(self._files, self._carrier.owner) as copy:
+        with Copy(self._files, self._carrier.owner, self._carrier.room) as copy:
             return self._completed(copy, self._ended(copy))
 
     def _ended(self, copy: Copy) -> Ended:

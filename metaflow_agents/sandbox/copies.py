@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
 from metaflow_agents.errors import AnswerInvalid, RunError
+from metaflow_agents.sandbox import places
 from metaflow_agents.sandbox.collecting import Collection, Mark, mark
 from metaflow_agents.sandbox.port import Changes
 from metaflow_agents.schema import paths
@@ -36,28 +36,35 @@ def refuse(files: Mapping[str, bytes], collect: Sequence[str]) -> None:
 class Copy:
     """A context manager: `base` with the folders `work` (the files), `home` and `tmp`; gone when it is left.
 
-    `owner`: the user and group id that all of it belongs to; None: who runs this. Raises RunError where there is no room.
+    `owner`: the user and group id that all of it belongs to; None: who runs this. `room`: see `places.made`. Raises RunError
+    where there is no room.
     """
 
-    def __init__(self, files: Mapping[str, bytes], owner: int | None = None) -> None:
-        self._files, self._owner = files, owner
+    def __init__(self, files: Mapping[str, bytes], owner: int | None = None, room: int = 0) -> None:
+        self._files, self._owner, self._room = files, owner, room
+        self._hold: int | None = None
         self.base = self.work = self.home = self.tmp = Path()
         self._marks: dict[str, Mark] = {}
 
     def __enter__(self) -> Self:
         with _room():
-            self.base = Path(os.path.realpath(tempfile.mkdtemp(prefix="sop-")))
+            self.base, self._hold = places.made(self._room)
         self.work, self.home, self.tmp = (self.base / name for name in _FOLDERS)
         try:
             with _room():
                 self._lay_out()
         except BaseException:
-            removed(self.base)
+            self.__exit__()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        removed(self.base)
+        try:
+            removed(self.base)
+        finally:
+            if self._hold is not None:
+                os.close(self._hold)
+                self._hold = None
 
     def _lay_out(self) -> None:
         for folder in (self.work, self.home, self.tmp):

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
+from metaflow_agents.sandbox.places import in_memory
+
 _ENDING = 16                # processes and threads that may be about to end at once
 _PAUSE = 0.05               # seconds between two looks at the processes
 _DISK_PAUSE = 0.25          # and at the disk; longer where a look takes long, so that it costs a twentieth at most
@@ -68,6 +70,8 @@ class Watchdog:
 
     def __init__(self, limits: Limits, pid: int, folders: Sequence[Path], *, counted: bool = False) -> None:
         self._limits, self._pid, self._folders, self._counted = limits, pid, folders, counted
+        self._in_memory = any(map(in_memory, {folder.parent for folder in folders}))
+        self._taken = 0                     # of memory by its processes, at the last look
         self._due = time.monotonic() + _PAUSE
         self._disk_due = self._due
 
@@ -98,6 +102,7 @@ class Watchdog:
         # are just ending still show here.
         if tasks > self._limits.processes + (_ENDING if _kernel() >= (5, 14) else 1):
             return f"it had more than {self._limits.processes:,} processes and threads at once"
+        self._taken = memory
         if memory > self._limits.memory and sum(map(_share, pids)) > self._limits.memory:
             return taking(self._limits.memory)
         return ""
@@ -110,6 +115,8 @@ class Watchdog:
                 return f"it made more than {self._limits.entries:,} files and folders"
             if size > self._limits.disk:
                 return f"it wrote more than {self._limits.disk // _MB:,} MB of files"
+        if self._in_memory and not self._counted and size + self._taken > self._limits.memory:
+            return taking(self._limits.memory)
         return ""
 
 

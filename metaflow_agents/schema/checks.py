@@ -103,7 +103,7 @@ def may_be_slow(pattern: str) -> bool:
 
 
 def _in_time(pattern: str, value: str) -> bool:
-    import regex                    # which can be stopped; it reads what `re` reads
+    import regex  # which can be stopped; it reads what `re` reads
 
     try:
         return regex.search(pattern, value, timeout=_SECONDS) is not None

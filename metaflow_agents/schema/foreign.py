@@ -5,13 +5,15 @@ too, and what it can't say (`not`, `if`, a reference to another file, a branch t
 draft 4 to 2020-12 and the dialects of OpenAPI 3.0 (`nullable`, a boolean `exclusiveMinimum`, `example`) and 3.1. Keywords that
 speak of one type alone are read as that type, as people mean them.
 
-Bounded for any input: `DEEPEST_FOREIGN` levels, `MOST_NODES` schemas; what lies beyond takes any value. References may form
-circles.
+Bounded for any input: `DEEPEST_FOREIGN` levels, `MOST_NODES` schemas in each definition; what lies beyond takes any value.
+References may form circles.
 """
 
 from __future__ import annotations
 
+import json
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 from urllib.parse import unquote
@@ -40,7 +42,7 @@ def widened(written: Any, root: Any = None, *, patterns: bool = True, hidden: Hi
     `patterns`: whether regular expressions are checked; of a stranger's schema they had better not be, since one can be written
     that takes hours. `hidden`: fields with this mark are left out: `readOnly` ones of a request, `writeOnly` ones of an answer.
     """
-    return _Reader(written if root is None else root, patterns, hidden).read(written)
+    return ForeignSchemas(written if root is None else root, patterns=patterns, hidden=hidden).widened(written)
 
 
 def pointed(root: Any, reference: Any) -> Any:
@@ -59,30 +61,71 @@ def pointed(root: Any, reference: Any) -> Any:
     return found
 
 
-class _Reader:
-    def __init__(self, root: Any, patterns: bool, hidden: Hidden) -> None:
-        self.root, self.patterns, self.hidden = root, patterns, hidden
-        self.left = MOST_NODES
-        self.names: dict[str, str] = {}             # reference → name in `$defs`
-        self.waiting: list[str] = []
+class ForeignSchemas:
+    """The schemas of one document: what several of them refer to is brought to its normal form once. See `widened`."""
 
-    def read(self, written: Any) -> Node:
-        node = self.node(written, 0, ())
-        definitions: dict[str, Node] = {}
-        while self.waiting:                         # not by recursion: a chain of references may be long
-            reference = self.waiting.pop()
-            definitions[self.names[reference]] = self.node(pointed(self.root, reference), 0, ())
-        for name in (*references.circular(definitions), *references.endless(definitions)):
-            definitions[name] = {}
-        needed = references.reachable(node, definitions)
-        _drop_unfit(node, needed)
+    def __init__(self, root: Any, *, patterns: bool = True, hidden: Hidden = "") -> None:
+        self.root, self.patterns, self.hidden = root, patterns, hidden
+        self._left = MOST_NODES
+        self._names: dict[str, str] = {}            # reference → name in `$defs`
+        self._taken: set[str] = set()
+        self._waiting: list[str] = []
+        self._definitions: dict[str, Node] = {}
+        self._needs: dict[str, list[str]] = {}      # definition → those that it names
+        self._sizes: dict[str, int] = {}            # definition → characters of its JSON
+
+    def widened(self, written: Any, most: int | None = None) -> Node:
+        """The normal form of one of its schemas. `most`: characters that its `$defs` have as JSON; those further from the schema
+        itself, where these are used up, take any value.
+        """
+        node = self._whole(written)
+        self._settle()
+        _drop_unfit(node, self._definitions)
+        needed = self._near(node, most)
         return {**node, "$defs": needed} if needed else node
 
-    def node(self, written: Any, depth: int, chain: tuple[str, ...], *, inline: bool = False) -> Node:
+    def _whole(self, written: Any) -> Node:
+        self._left = MOST_NODES
+        return self._node(written, 0, ())
+
+    def _settle(self) -> None:
+        """The definitions that were named since."""
+        fresh: dict[str, Node] = {}
+        while self._waiting:                        # not by recursion: a chain of references may be long
+            reference = self._waiting.pop()
+            fresh[self._names[reference]] = self._whole(pointed(self.root, reference))
+        # What was settled before leads to nothing that is fresh, and ends: here it may stand for any value.
+        among = {**{name: {} for name in self._definitions}, **fresh} if fresh else {}
+        for name in (*references.circular(among), *references.endless(among)):
+            fresh[name] = {}
+        self._definitions |= fresh
+        for name, node in fresh.items():
+            _drop_unfit(node, self._definitions)
+            self._needs[name] = list(dict.fromkeys(references.names(node)))
+            self._sizes[name] = len(json.dumps(node))
+
+    def _near(self, node: Node, most: int | None) -> dict[str, Node]:
+        """The definitions that a schema needs, in the order in which they are met; the nearest ones whole."""
+        found: dict[str, Node] = {}
+        open_, used = deque(references.names(node)), 0
+        while open_:
+            name = open_.popleft()
+            if name in found:
+                continue
+            found[name] = self._definitions[name]
+            if most is not None:
+                used += self._sizes[name]
+                if used > most:
+                    found[name] = {"description": f"`{name}`, left out here for its size"}
+                    continue
+            open_ += self._needs[name]
+        return found
+
+    def _node(self, written: Any, depth: int, chain: tuple[str, ...], *, inline: bool = False) -> Node:
         """One schema. `inline`: not as a reference, since it is merged with others. `chain`: references on the way here."""
-        if not isinstance(written, Mapping) or depth > DEEPEST_FOREIGN or self.left <= 0:
+        if not isinstance(written, Mapping) or depth > DEEPEST_FOREIGN or self._left <= 0:
             return {}
-        self.left -= 1
+        self._left -= 1
         if set(_COMBINING) & set(written):
             node = self._combined(written, depth, chain, inline)
         else:
@@ -101,9 +144,9 @@ class _Reader:
         for part in parts:
             leads = set(part) == {"$ref"} if isinstance(part, Mapping) else False
             found.append(self._reference(part["$ref"], depth, chain, inline) if leads
-                         else self.node(part, depth + 1, chain, inline=inline))
+                         else self._node(part, depth + 1, chain, inline=inline))
         for branches in unions:
-            found.append(any_of([_bare(self.node(branch, depth + 1, chain, inline=inline)) for branch in branches]))
+            found.append(any_of([_bare(self._node(branch, depth + 1, chain, inline=inline)) for branch in branches]))
         whole: Node = {}
         for node in found:
             whole = _both(whole, node)
@@ -114,13 +157,13 @@ class _Reader:
         if not isinstance(target, Mapping) or reference in chain:
             return {}
         if inline:
-            return self.node(target, depth + 1, (*chain, reference), inline=True)
-        if reference not in self.names:
+            return self._node(target, depth + 1, (*chain, reference), inline=True)
+        if reference not in self._names:
             plain = re.sub(r"[^A-Za-z0-9_]+", "_", unquote(reference.rpartition("/")[2])).strip("_") or "root"
-            taken = set(self.names.values())
-            self.names[reference] = next(name for name in _numbered(plain) if name not in taken)
-            self.waiting.append(reference)
-        return {"$ref": references.PREFIX + self.names[reference]}
+            self._names[reference] = next(name for name in _numbered(plain) if name not in self._taken)
+            self._taken.add(self._names[reference])
+            self._waiting.append(reference)
+        return {"$ref": references.PREFIX + self._names[reference]}
 
     def _typed(self, written: Mapping[str, Any], depth: int) -> Node:
         if "enum" in written or "const" in written:
@@ -148,7 +191,7 @@ class _Reader:
         declared = written.get("properties")
         declared = declared if isinstance(declared, Mapping) else {}
         shown = {str(name): part for name, part in declared.items() if not self._is_hidden(part)}
-        properties = {name: self.node(part, depth + 1, ()) for name, part in shown.items()}
+        properties = {name: self._node(part, depth + 1, ()) for name, part in shown.items()}
         listed = written.get("required")
         required = [name for name in dict.fromkeys(listed) if isinstance(name, str) and (name in shown or name not in declared)
                     ] if isinstance(listed, list) and all(isinstance(name, str) for name in listed) else []
@@ -157,7 +200,7 @@ class _Reader:
         if written.get("patternProperties"):
             others = True                           # a name that fits a pattern is no additional one
         if not isinstance(others, bool):
-            others = self.node(others, depth + 1, ()) or True
+            others = self._node(others, depth + 1, ()) or True
         return {"type": "object", "properties": properties, "required": [name for name in properties if name in required],
                 "additionalProperties": others}
 
@@ -172,10 +215,10 @@ class _Reader:
         if isinstance(rest, list):                  # until draft 2019-09
             first, rest = rest, written.get("additionalItems", True)
         if not isinstance(first, list):
-            return self.node(rest, depth + 1, ())
+            return self._node(rest, depth + 1, ())
         most = written.get("maxItems")
         whole = rest is False or (isinstance(most, int) and most <= len(first))
-        return any_of([_bare(self.node(part, depth + 1, ())) for part in (first if whole else [*first, rest])] or [{}])
+        return any_of([_bare(self._node(part, depth + 1, ())) for part in (first if whole else [*first, rest])] or [{}])
 
 
 def _both(one: Node, other: Node) -> Node:
@@ -256,7 +299,7 @@ def _sound(kind: str, written: Mapping[str, Any]) -> Node:
 
 def _drop_unfit(node: Node, definitions: Mapping[str, Node]) -> None:
     """Takes away the defaults and examples that do not fit the schema that they stand in: a default is filled in unseen."""
-    for each in (*_within(node), *(inner for part in definitions.values() for inner in _within(part))):
+    for each in _within(node):
         for word in ("default", "examples"):
             if word in each:
                 plain = {**_bare(each), "$defs": references.reachable(each, definitions)}

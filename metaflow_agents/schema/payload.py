@@ -14,10 +14,13 @@ from metaflow_agents.schema.model import Value, canonical
 
 
 class Data(Value):
-    """Text or a value with a schema. `value` is any JSON value."""
+    """Text or a value with a schema. `value` is any JSON value. `assumed` says what was taken for granted in it, since nobody
+    answered.
+    """
 
     kind: Literal["data"] = "data"
     value: Any = None
+    assumed: tuple[str, ...] = ()
 
 
 class Files(Value):
@@ -27,6 +30,7 @@ class Files(Value):
     patterns: tuple[str, ...] = ()
     files: dict[str, str] = Field(default_factory=dict)
     missing: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
 
 
 class Patch(Value):
@@ -35,6 +39,7 @@ class Patch(Value):
     kind: Literal["patch"] = "patch"
     written: dict[str, str] = Field(default_factory=dict)
     deleted: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
 
 
 class Collection(Value):
@@ -51,7 +56,10 @@ _PAYLOAD: TypeAdapter[Data | Files | Patch | Collection] = TypeAdapter(Payload, 
 
 def pack(payload: Data | Files | Patch | Collection) -> bytes:
     """The canonical bytes that are stored and digested."""
-    return canonical(payload.model_dump(mode="json"))
+    plain = payload.model_dump(mode="json")
+    if not plain.get("assumed"):
+        plain.pop("assumed", None)      # most have none, and are what they were before there was such a thing
+    return canonical(plain)
 
 
 def unpack(data: bytes) -> Data | Files | Patch | Collection:

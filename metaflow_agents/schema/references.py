@@ -24,22 +24,23 @@ def children(node: Mapping[str, Any]) -> Iterator[Node]:
         yield from node.get(word, ())
 
 
-def _names(node: Mapping[str, Any]) -> Iterator[str]:
+def names(node: Mapping[str, Any]) -> Iterator[str]:
+    """The definitions that a schema names, in the order in which they are met."""
     if "$ref" in node:
         yield target(node)
     for child in children(node):
-        yield from _names(child)
+        yield from names(child)
 
 
 def reachable(node: Mapping[str, Any], definitions: Mapping[str, Node]) -> dict[str, Node]:
     """The definitions that a schema needs, in the order in which they are met."""
     found: dict[str, Node] = {}
-    open_ = list(_names(node))
+    open_ = list(names(node))
     while open_:
         name = open_.pop(0)
         if name not in found:
             found[name] = definitions[name]
-            open_.extend(_names(definitions[name]))
+            open_.extend(names(definitions[name]))
     return found
 
 

@@ -201,6 +201,10 @@ class Role(Value):
     policy: PolicySpec | None = Field(None, description="narrows what the SOP allows; it never widens it")
 
 
+INPUT_KEYS = ("type", "description", "default", "trusted")
+"""A mapping of these is an input; any other one is the schema of an input."""
+
+
 class Input(Value):
     """What a run is given: a command-line option of the same name."""
 
@@ -285,7 +289,7 @@ class OnFail(Value):
 def _input(written: object) -> object:
     """`{type, description, default}`, or a schema alone."""
     if isinstance(written, Input) or (isinstance(written, dict) and "type" in written
-                                      and set(written) <= {"type", "description", "default", "trusted"}):
+                                      and set(written) <= set(INPUT_KEYS)):
         return written
     return {"type": written}
 

@@ -9,7 +9,9 @@ from metaflow_agents.errors import Problem, SOPNotFound, did_you_mean
 from metaflow_agents.prompts import includes
 from metaflow_agents.schema.faults import SchemaWritten
 from metaflow_agents.schema.shorthand import to_json_schema
+from metaflow_agents.schema.sop import INPUT_KEYS
 from metaflow_agents.sop import library
+from metaflow_agents.sop.description import DESCRIPTIONS, read_description
 from metaflow_agents.sop.document import Document
 from metaflow_agents.sop.names import misspelt_input_keys
 from metaflow_agents.sop.places import Overlay, Places, Spot
@@ -60,6 +62,15 @@ class Files:
                 self.add(document)
         return self._documents[file]
 
+    def description(self, file: Path) -> Document | None:
+        """The description of a service, read once; None (with a problem) where it can't be read."""
+        if file not in self._documents:
+            data = self._bytes(file, DESCRIPTIONS.size)
+            self._documents[file] = None if data is None else read_description(data, self.shown(file))
+            if (document := self._documents[file]) is not None:
+                self.add(document)
+        return self._documents[file]
+
     def text(self, file: Path) -> str | None:
         """A template's text; None (with a problem) where it can't be read as UTF-8 text of bounded size."""
         data, shown = self._bytes(file), self.shown(file)
@@ -79,15 +90,15 @@ class Files:
         self.sources[shown] = text
         return text
 
-    def _bytes(self, file: Path) -> bytes | None:
+    def _bytes(self, file: Path, most: int = MAX_BYTES) -> bytes | None:
         real = file.resolve()
         if self.roots and not any(real.is_relative_to(root) for root in self.roots):
-            self.problems.append(Problem("file-outside", "the file is a link that leads out of the SOP's project: what it says would "
-                                         "reach the model", "put a copy of the file in its place, if you mean it",
+            self.problems.append(Problem("file-outside", "the file is a link that leads out of the SOP's project: what it says "
+                                         "would reach the model", "put a copy of the file in its place, if you mean it",
                                          self.shown(file)))
             return None
         try:
-            return library.read_bytes(file)
+            return library.read_bytes(file, most)
         except SOPNotFound as error:
             self.problems.append(Problem("file-unreadable", str(error), "check the file's permissions", self.shown(file)))
             return None
@@ -151,7 +162,7 @@ def schemas(merged: dict[str, Any], entry: Document, files: Files, overlays: lis
                 found[name] = reader.read(artifact[key], ("artifacts", name, key))
     for name, given in _items(merged.get("inputs")):
         whole = isinstance(given, dict) and "type" in given and (
-            set(given) <= {"type", "description", "default"} or bool(misspelt_input_keys(given)))
+            set(given) <= set(INPUT_KEYS) or bool(misspelt_input_keys(given)))
         written = given["type"] if whole else given
         if written not in ("file", "folder"):
             found[f"input:{name}"] = reader.read(written, ("inputs", name, "type") if whole else ("inputs", name))
@@ -169,17 +180,17 @@ def documents(merged: dict[str, Any], entry: Document, files: Files, folders: li
         refusal = library.name_refusal(written)
         file = None if refusal else library.find_beside(written, folders)
         if file is None:
-            why, mend = ((f"`{written[:60]}` is no file's name: {refusal}", "write the name of a file beside the SOP; a description "
-                          "that lies elsewhere is copied there, so that it can't change under the SOP") if refusal
+            why, mend = ((f"`{written[:60]}` is no file's name: {refusal}", "write the name of a file beside the SOP; a "
+                          "description that lies elsewhere is copied there, so that it can't change under the SOP") if refusal
                          else (f"no file `{written}` beside the SOP or in the project",
                                did_you_mean(written, library.file_names(folders, (".json", ".yaml", ".yml")))))
-            files.problems.append(Problem("spec-not-found", why, mend, *spot))
+            files.problems.append(Problem("openapi-not-found", why, mend, *spot))
             continue
-        document = files.yaml(file)
+        document = files.description(file)
         if document is not None and isinstance(document.data, dict):
             found[name] = document.data
         elif document is not None:
-            files.problems.append(Problem("spec-not-found", f"`{written}` holds no OpenAPI description",
+            files.problems.append(Problem("openapi-not-found", f"`{written}` holds no OpenAPI description",
                                           "it begins with `openapi: 3.…`", *spot))
     return found
 

@@ -178,7 +178,7 @@ GROUPS: dict[str, dict[str, Code]] = {
         "start-role-alone": Code("`start_role` where there is no other role.", "Declare another role, or remove the tool."),
         "server-form": Code("A server is neither a command nor a URL, or both, or has keys of the other kind.",
                             "Write `command` and `args`, or `url` and `headers`."),
-        "spec-not-found": Code("The file of a service's description is not found.", "Mend its path."),
+        "openapi-not-found": Code("The file of a service's description is not found, or holds none.", "Mend its name."),
         "unknown-verb": Code("A rule of a policy begins with a verb that does not exist.", "Use the nearest one."),
         "bad-rule": Code("A rule of a policy can't be read.", "Write `VERB` or `VERB(PATTERN)` as is said."),
         "rule-without-effect": Code("A rule of a policy that another one always beats.", "Remove one of the two.", "warning"),

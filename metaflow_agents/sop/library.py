@@ -111,7 +111,8 @@ def roots(sop_folder: Path, start: Path) -> list[Path]:
     """
     projects = [project for project in (project_of(sop_folder.resolve()), project_of(start)) if project]
     package = [shipped_folder("roles"), shipped_folder("sops")]
-    return list(dict.fromkeys(folder.resolve() for folder in (sop_folder, sop_folder.parent / "roles", start, *projects, *package)))
+    folders = (sop_folder, sop_folder.parent / "roles", start, *projects, *package)
+    return list(dict.fromkeys(folder.resolve() for folder in folders))
 
 
 def python_folders(sop_folder: Path, start: Path) -> list[Path]:
@@ -138,14 +139,14 @@ def name_refusal(name: str) -> str | None:
     return None
 
 
-def read_bytes(file: Path) -> bytes:
+def read_bytes(file: Path, most: int = MAX_BYTES) -> bytes:
     """At most one byte more than a file may have, so that a reader can tell that it is too large.
 
     Raises SOPNotFound where it can't be read.
     """
     try:
         with file.open("rb") as stream:
-            return stream.read(MAX_BYTES + 1)
+            return stream.read(most + 1)
     except OSError as error:
         raise SOPNotFound(f"can't read {file}: {(error.strerror or str(error)).lower()}") from None
 

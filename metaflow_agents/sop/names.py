@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from metaflow_agents.errors import Problem, did_you_mean, nearest
-from metaflow_agents.schema.sop import NAME_PATTERN
+from metaflow_agents.schema.sop import INPUT_KEYS, NAME_PATTERN
 from metaflow_agents.sop.habits import FOREACH, FOREIGN, dbt_references, strategy_matrix
 from metaflow_agents.sop.places import Path, Places
 from metaflow_agents.sop.shape_errors import unknown_key
@@ -20,7 +20,6 @@ RESERVED = frozenset({
 """Names that expressions and templates have already: variables of the language, and words of Jinja2."""
 
 _NAME = re.compile(NAME_PATTERN)
-_INPUT_KEYS = ("type", "description", "default")
 _ALIASED = {"schema_": "artifact", "in_": "foreach", "as_": "foreach", "assert_": "rule"}
 
 
@@ -86,9 +85,9 @@ def _inputs(inputs: Any, places: Places) -> Iterator[Problem]:
 
 def misspelt_input_keys(given: Any) -> list[str]:
     """Keys beside `type`, `description` or `default` that were meant as one of these, not as fields of a schema."""
-    if not isinstance(given, dict) or not set(_INPUT_KEYS) & set(given):
+    if not isinstance(given, dict) or not set(INPUT_KEYS) & set(given):
         return []
-    return [key for key in islice(given, 50) if key not in _INPUT_KEYS and (key in FOREIGN["input"] or nearest(key, _INPUT_KEYS))]
+    return [key for key in islice(given, 50) if key not in INPUT_KEYS and (key in FOREIGN["input"] or nearest(key, INPUT_KEYS))]
 
 
 def price_names(models: Any, places: Places) -> Iterator[Problem]:

@@ -5,7 +5,8 @@ own composer recurses and crashes the process on deep nesting. Types are those o
 (https://yaml.org/spec/1.2.2/#103-core-schema), less what JSON can't hold (`.inf`, `.nan`): `no` and `on` are text,
 there are no dates, no base 60, no merge keys and no tags.
 
-Bounds, for any input: `MAX_BYTES` of text, `MAX_DEPTH` levels, `MAX_NODES` values after aliases are written out.
+Bounds, for any input: `MAX_BYTES` of text, `MAX_DEPTH` levels, `MAX_NODES` values after aliases are written out; more of each
+where a caller allows it.
 """
 
 from __future__ import annotations
@@ -27,6 +28,18 @@ MAX_DEPTH = 40
 MAX_NODES = 20_000
 MAX_PROBLEMS = 100
 
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What is read at most. `any_key`: keys that look like numbers or booleans are taken for the text that they are."""
+
+    size: int = MAX_BYTES
+    depth: int = MAX_DEPTH
+    nodes: int = MAX_NODES
+    any_key: bool = False
+
+
+USUAL = Limits()
 FAST = hasattr(yaml, "CSafeLoader")
 """Whether libyaml parses; without it PyYAML's own parser does, some ten times slower."""
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)      # only its parser is used, never its constructor
@@ -45,21 +58,21 @@ _DIRECTIVE = re.compile(r"\A(?:[ \t]*+(?:#[^\r\n]*+)?(?:\r\n|\n|\r))*+(?=%)")
 _BLANK = re.compile(r"(?:[ \t\r\n]|(?<=[\s.])#[^\r\n]*+)*+")
 
 
-def read_yaml(data: bytes, file: str) -> Document:
+def read_yaml(data: bytes, file: str, limits: Limits = USUAL) -> Document:
     """What a YAML file of one mapping says. Never raises for what stands in the file: see `Document.problems`."""
-    text, refused = _decoded(data, file)
+    text, refused = _decoded(data, file, limits.size)
     if refused:
         return Document(file, text, None, None, refused)
-    composing = _Composing(file, text)
+    composing = _Composing(file, text, limits)
     composing.run()
     if composing.fatal or composing.root is None:
         return Document(file, text, None, None, composing.problems)
     return Document(file, text, composing.root, composing.root.data, composing.problems)
 
 
-def _decoded(data: bytes, file: str) -> tuple[str, list[Problem]]:
-    if len(data) > MAX_BYTES:
-        return "", [Problem("yaml-size", f"the file has {len(data):,} bytes; at most {MAX_BYTES:,} are read",
+def _decoded(data: bytes, file: str, most: int) -> tuple[str, list[Problem]]:
+    if len(data) > most:
+        return "", [Problem("yaml-size", f"the file has {len(data):,} bytes; at most {most:,} are read",
                             "split it, or keep large texts in templates", file)]
     mend = "save the file as UTF-8 text"
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -116,8 +129,8 @@ class _Stop(Exception):
 class _Composing:
     """Events → nodes and data, one pass, no recursion."""
 
-    def __init__(self, file: str, text: str) -> None:
-        self.file, self.text = file, text
+    def __init__(self, file: str, text: str, limits: Limits) -> None:
+        self.file, self.text, self.limits = file, text, limits
         self.problems: list[Problem] = []
         self.root: Node | None = None
         self.fatal = False
@@ -202,16 +215,17 @@ class _Composing:
 
     def _count(self, event: Any, nodes: int) -> None:
         self._nodes += nodes
-        if self._nodes > MAX_NODES:
+        if self._nodes > self.limits.nodes:
             many = nodes > 1
+            written_out = " once its aliases are written out" if many else ""
             raise self._stop("yaml-alias" if many else "yaml-size",
-                       f"the file holds more than {MAX_NODES:,} values" + (" once its aliases are written out" if many else ""),
+                       f"the file holds more than {self.limits.nodes:,} values{written_out}",
                        "write the values out once, without aliases of aliases" if many else "split the file", event.start_mark)
 
     def _deep(self, event: Any, levels: int) -> None:
-        if levels > MAX_DEPTH:
-            raise self._stop("yaml-depth", f"the file nests more than {MAX_DEPTH} levels deep", "flatten it, or split the file",
-                             event.start_mark)
+        if levels > self.limits.depth:
+            raise self._stop("yaml-depth", f"the file nests more than {self.limits.depth} levels deep",
+                             "flatten it, or split the file", event.start_mark)
 
     def _refuse_tag(self, event: Any) -> None:
         if event.tag is not None:
@@ -293,7 +307,7 @@ class _Composing:
             self._told("yaml-merge", "the merge key `<<` is not part of YAML 1.2",
                        "write the keys out, or use `defaults:` for what all steps or roles share", mark)
             return "", True
-        if not isinstance(key.data, str):
+        if not isinstance(key.data, str) and not (self.limits.any_key and key.value):
             shown = _short(key.value)
             self._told("yaml-key", f"the key `{shown}` is {_kind(key.data)}; keys are text" if shown else "a key is empty",
                        f'put it in quotes: "{shown}"' if shown else "write its name before the `:`", mark)

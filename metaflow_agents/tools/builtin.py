@@ -27,7 +27,7 @@ class BuiltIn(ABC, Generic[A]):
     """A tool of this package. Its description is its class's docstring."""
 
     name: ClassVar[str]
-    takes: ClassVar[type[Arguments]]
+    takes: type[Arguments]
     free: ClassVar[bool] = False
     """Whether no policy is asked: it shows only what may be read anyway."""
 
@@ -68,4 +68,5 @@ def _plain(schema: dict[str, Any]) -> dict[str, Any]:
                   else _plain(value) if isinstance(value, dict)
                   else [_plain(one) if isinstance(one, dict) else one for one in value] if isinstance(value, list)
                   else value)
-            for key, value in schema.items() if key not in ("title", "description") or key == "description" and "properties" not in schema}
+            for key, value in schema.items()
+            if key not in ("title", "description") or (key == "description" and "properties" not in schema)}

@@ -11,7 +11,9 @@ from typing import ClassVar, Protocol
 
 from pydantic import Field
 
+from metaflow_agents.errors import AnswerInvalid
 from metaflow_agents.policy.action import Action
+from metaflow_agents.sandbox.command import CommandWritten, parse_argv
 from metaflow_agents.sandbox.port import Changes, Completed, Interpreter, Sandbox
 from metaflow_agents.schema import paths
 from metaflow_agents.schema.sop import Effect
@@ -31,7 +33,8 @@ class Gateway(Protocol):
 
 
 class _Running(Arguments):
-    command: list[str] = Field(min_length=1, description="the program and its arguments, one by one; no shell splits or expands them")
+    command: str | list[str] = Field(
+        description="a program and its arguments, as a text that is split into words, or one by one; no shell reads it")
     seconds: float = Field(SECONDS, gt=0, le=LONGEST, description="how long it may take")
 
 
@@ -47,8 +50,9 @@ class Run(BuiltIn[_Running]):
         self._sandbox, self._gateway = sandbox, gateway
 
     def would(self, given: _Running) -> Action:
-        """`run(COMMAND LINE)`."""
-        return Action("run", shlex.join(given.command), tuple(given.command))
+        """`run(COMMAND LINE)`. Raises AnswerInvalid for what only a shell would understand."""
+        words = _argv(given.command)
+        return Action("run", shlex.join(words), words)
 
     def effect(self, arguments: Mapping[str, object]) -> Effect:
         """Nothing outside of its copy, unless it has a way out."""
@@ -62,7 +66,8 @@ class Run(BuiltIn[_Running]):
             return self._told(await self._run(given, situation, socket), situation)
 
     async def _run(self, given: _Running, situation: Situation, socket: Path | None) -> Completed:
-        return await self._sandbox.run(given.command, files=situation.files, timeout=given.seconds, changes=True, proxy=socket)
+        return await self._sandbox.run(_argv(given.command), files=situation.files, timeout=given.seconds, changes=True,
+                                       proxy=socket)
 
     def _told(self, done: Completed, situation: Situation) -> Result:
         written, deleted, lost = _kept(done.changes, situation)
@@ -78,6 +83,13 @@ class Run(BuiltIn[_Running]):
         return Result(text, error=not done.ok, untrusted=source, written=written, deleted=tuple(deleted))
 
 
+def _argv(command: str | list[str]) -> tuple[str, ...]:
+    try:
+        return parse_argv(command)
+    except CommandWritten as fault:
+        raise AnswerInvalid([f"`command`: {fault.message}; {fault.mend}"]) from None
+
+
 def _kept(changes: Changes | None, situation: Situation) -> tuple[dict[str, bytes], list[str], dict[str, str]]:
     """Of what a command did to the files: written and deleted within what the activation makes, and why the rest is lost."""
     if changes is None:
@@ -89,7 +101,8 @@ def _kept(changes: Changes | None, situation: Situation) -> tuple[dict[str, byte
     lost.update((path, "it is no text (UTF-8)") for path in binary)
     written = {path: data for path, data in written.items() if path not in binary}
     deleted = [path for path in changes.deleted if paths.matches(situation.patterns, path)]
-    lost.update((path, outside) for path in (*changes.written, *changes.deleted) if path not in written and path not in deleted and path not in binary)
+    known = {*written, *deleted, *binary}
+    lost.update((path, outside) for path in (*changes.written, *changes.deleted) if path not in known)
     return written, deleted, lost
 
 

@@ -10,9 +10,10 @@ from pydantic import Field
 from metaflow_agents.errors import did_you_mean
 from metaflow_agents.policy.action import Action
 from metaflow_agents.schema import paths
+from metaflow_agents.threads import Threads
 from metaflow_agents.tools.builtin import Arguments, BuiltIn
 from metaflow_agents.tools.port import Result, Situation
-from metaflow_agents.tools.searching import Found, search
+from metaflow_agents.tools.searching import THREADS, Found, search
 
 LINES = 2000                        # that `read` gives at once, unless it is asked for fewer
 _HITS = 200
@@ -148,6 +149,9 @@ class Search(BuiltIn[_Searching]):
     free = True
     takes = _Searching
 
+    def __init__(self) -> None:
+        self._threads = Threads(THREADS, "search")
+
     def would(self, given: _Searching) -> Action:
         """`read(PATTERN)`."""
         return Action("read", given.pattern)
@@ -158,7 +162,7 @@ class Search(BuiltIn[_Searching]):
         if why:
             return Result(f"`{given.pattern}` is no path pattern: {why}", error=True)
         chosen = {path: data for path, data in sorted(situation.files.items()) if paths.matches((given.pattern,), path)}
-        found = await search(given.expression, chosen, ignore_case=given.ignore_case, most=_HITS)
+        found = await search(self._threads, given.expression, chosen, ignore_case=given.ignore_case, most=_HITS)
         if isinstance(found, str):
             return Result(found, error=True)
         return Result(_shown(found, given.expression))

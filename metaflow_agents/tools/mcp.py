@@ -18,8 +18,8 @@ from metaflow_agents.errors import RunError, UsageError
 from metaflow_agents.policy.action import Action
 from metaflow_agents.schema.sop import Effect, ServerSpec
 from metaflow_agents.tools.mcp_listing import Listing, Offered
-from metaflow_agents.tools.mcp_text import Filling
 from metaflow_agents.tools.port import Result, Setting, Situation, Tool
+from metaflow_agents.tools.secrets import filled
 
 if TYPE_CHECKING:
     from metaflow_agents.tools.mcp_connection import Connection, Transport
@@ -36,7 +36,6 @@ class McpServer:
         if (spec.command is None) == (spec.url is None):
             raise UsageError(f"the MCP server {name} needs either `command` (a program) or `url` (where it is served)")
         self._name, self._spec, self._setting = name, spec, setting
-        self._filling = Filling(setting.secret)
         self._seconds = CALL_SECONDS if spec.timeout is None else spec.timeout
         self._connection: Connection | None = None
         self._starts, self._open = 0, False
@@ -92,7 +91,7 @@ class McpServer:
             answer = await self._connected().call(tool, arguments, self._seconds)
         except _failures() as failed:
             return Result(self._failed(failed), error=True, untrusted=outside)
-        return Result(self._filling.masked(text_of(answer)), error=answer.is_error, untrusted=outside)
+        return Result(self._setting.masked(text_of(answer)), error=answer.is_error, untrusted=outside)
 
     def _effect(self, tool: str) -> Effect:
         found = [effect for pattern, effect in self._spec.effects.items() if fnmatchcase(tool, pattern)]
@@ -117,10 +116,10 @@ class McpServer:
         if spec.command is None:
             from metaflow_agents.tools.mcp_http import HttpTransport
 
-            return HttpTransport(str(spec.url), self._filling.filled(spec.headers))
+            return HttpTransport(str(spec.url), self._filled(spec.headers))
         from metaflow_agents.tools.mcp_stdio import StdioTransport
 
-        environment = {**self._setting.environment, **self._filling.filled(spec.env)}
+        environment = {**self._setting.environment, **self._filled(spec.env)}
         return StdioTransport((spec.command, *spec.args), self._setting.folder / (spec.cwd or "."), environment)
 
     def _sift(self, tool: Any) -> dict[str, Any] | None:
@@ -129,6 +128,9 @@ class McpServer:
         if offered is None:
             return None
         return {"name": offered.name, "description": offered.description, "inputSchema": dict(offered.parameters)}
+
+    def _filled(self, written: Mapping[str, str]) -> dict[str, str]:
+        return {name: filled(text, self._setting.secret) for name, text in written.items()}
 
     def _failed(self, failed: Exception) -> str:
         """A failure in words, which name the server and say what a next call does."""
@@ -143,7 +145,7 @@ class McpServer:
             told.append("The next call starts it once more." if more else "It is not started again in this run.")
             if failed.said:
                 told.append(f"It said last:\n{failed.said}")
-        return self._filling.masked(" ".join(told))
+        return self._setting.masked(" ".join(told))
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,6 @@ class StdioTransport:
             try:
                 await process.end()
             finally:
-                process.kill()
                 writing.cancel()
                 await asyncio.wait(listening, timeout=_DRAIN_SECONDS)
                 for task in listening:

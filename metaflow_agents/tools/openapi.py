@@ -19,7 +19,7 @@ from metaflow_agents.network.hosts import Place, parse
 from metaflow_agents.network.keys import HeadersFor
 from metaflow_agents.network.wire import Granted
 from metaflow_agents.policy.action import Action
-from metaflow_agents.schema.foreign import widened
+from metaflow_agents.schema.foreign import ForeignSchemas
 from metaflow_agents.schema.sop import ApiSpec, Effect
 from metaflow_agents.tools.openapi_answer import Answers
 from metaflow_agents.tools.openapi_document import Description, Operation
@@ -28,6 +28,7 @@ from metaflow_agents.tools.port import Result, Setting, Situation, Tool
 from metaflow_agents.tools.secrets import filled, named
 
 TIMEOUT = 60.0                      # seconds of one call
+LONGEST_SCHEMA = 40_000             # characters of the definitions that a tool's schema brings along
 _SAFE = frozenset({"GET", "HEAD", "PUT", "DELETE", "OPTIONS"})     # a second one does nothing new (RFC 9110 9.2.2)
 
 
@@ -51,6 +52,7 @@ class OpenApiService:
         self._name, self._spec, self._setting, self._client = name, spec, setting, client
         self._description = Description(name, document)
         self._operations = self._description.chosen(spec.operations)
+        self._schemas = ForeignSchemas(document, hidden="readOnly")
         self._server = self._description.server(spec.server)
         for pattern in spec.effects:
             if not any(each.matches(pattern) for each in self._operations):
@@ -97,8 +99,8 @@ class OpenApiService:
         return [_ApiTool(self, each) for each in self._operations]
 
     def arguments(self, operation: Operation) -> dict[str, Any]:
-        """The JSON Schema of an operation's arguments."""
-        return widened(operation.arguments, self._description.document, hidden="readOnly")
+        """The JSON Schema of an operation's arguments, small enough to be shown to a model: the service checks the rest."""
+        return self._schemas.widened(operation.arguments, LONGEST_SCHEMA)
 
     def answers(self, operation: Operation) -> Answers:
         """What reads the answers of an operation."""

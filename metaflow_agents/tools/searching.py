@@ -12,7 +12,7 @@ from metaflow_agents.threads import Threads
 
 _SECONDS = 10.0
 _LONGEST = 400                      # characters of a line that are shown
-_THREADS = Threads(4, "search")
+THREADS = 4                         # searches at once; the rest waits
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +24,17 @@ class Found:
     files: int
 
 
-async def search(expression: str, files: Mapping[str, bytes], *, ignore_case: bool, most: int) -> Found | str:
-    """What matches in the files that are text; or in words why there is no answer: bad syntax, or it took too long."""
-    import regex                                        # which can be stopped, and lets other threads go on
+async def search(threads: Threads, expression: str, files: Mapping[str, bytes], *, ignore_case: bool, most: int) -> Found | str:
+    """What matches in the files that are text; or in words why there is no answer: bad syntax, or it took too long.
+
+    `threads`: where it is done; who owns them ends them.
+    """
+    import regex  # which can be stopped, and lets other threads go on
     try:
         wanted = regex.compile(expression, regex.IGNORECASE if ignore_case else 0)
     except (regex.error, RecursionError, OverflowError) as error:
         return f"`{expression}` is no regular expression: {error}"
-    return await _THREADS.run(partial(_searched, wanted, dict(files), most))
+    return await threads.run(partial(_searched, wanted, dict(files), most))
 
 
 def _searched(wanted: Any, files: Mapping[str, bytes], most: int) -> Found | str:

@@ -29,6 +29,7 @@ class Secrets:
     def __init__(self, names: Iterable[str], lookup: Callable[[str], str | None]) -> None:
         self._names, self._lookup = tuple(names), lookup
         self._pattern: re.Pattern[str] | None = None
+        self._spelled: dict[str, str] = {}              # how a secret may be spelled → its name
 
     def value(self, name: str) -> str:
         """A secret. Raises UsageError where it is not declared or not set."""
@@ -48,9 +49,9 @@ class Secrets:
         return [name for name in self._names if not self._lookup(name)]
 
     def masked(self, text: str) -> str:
-        """The text with each secret blotted out, also where it is percent-encoded or in Base64."""
+        """The text with `[secret NAME]` in place of each secret, also where it is percent-encoded or in Base64."""
         pattern = self._blots()
-        return text if pattern is None else pattern.sub("[secret]", text)
+        return text if pattern is None else pattern.sub(self._blot, text)
 
     def masked_bytes(self, data: bytes) -> bytes:
         """The same of a file."""
@@ -58,15 +59,20 @@ class Secrets:
         if pattern is None:
             return data
         text = data.decode("utf-8", "surrogateescape")
-        return pattern.sub("[secret]", text).encode("utf-8", "surrogateescape")
+        return pattern.sub(self._blot, text).encode("utf-8", "surrogateescape")
+
+    def _blot(self, found: re.Match[str]) -> str:
+        return f"[secret {self._spelled[found[0]]}]"
 
     def _blots(self) -> re.Pattern[str] | None:
         if self._pattern is None:
-            values = [value for name in self._names if (value := self._lookup(name)) and len(value) >= _SHORTEST]
-            spellings = {spelled for value in values for spelled in _spellings(value)}
-            if not spellings:
+            for name in self._names:
+                value = self._lookup(name) or ""
+                if len(value) >= _SHORTEST:
+                    self._spelled |= dict.fromkeys(_spellings(value), name)
+            if not self._spelled:
                 return None
-            longest_first = sorted(spellings, key=len, reverse=True)
+            longest_first = sorted(self._spelled, key=len, reverse=True)
             self._pattern = re.compile("|".join(map(re.escape, longest_first)))
         return self._pattern
 

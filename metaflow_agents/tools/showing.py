@@ -47,7 +47,8 @@ class More(BuiltIn[_More]):
     async def do(self, given: _More, situation: Situation) -> Result:
         """The part, and how much follows."""
         if given.call not in self._results:
-            return Result(f"there is no result `{given.call}` that was cut: {did_you_mean(given.call, self._results)}", error=True)
+            hint = did_you_mean(given.call, self._results)
+            return Result(f"there is no result `{given.call}` that was cut: {hint}", error=True)
         text = self._results[given.call]
         part = text[given.start:given.start + _HEAD]
         left = len(text) - given.start - len(part)

@@ -36,7 +36,7 @@ class Toolbox:
         return name.partition(".")[0] in self._sources and name not in self._own
 
     async def offered(self, names: Iterable[str]) -> list[Tool]:
-        """Those of the names (`SERVER`, `SERVER.PATTERN`) that servers and services offer now, in their order. Raises RunError."""
+        """Those of the names (`SERVER`, `SERVER.PATTERN`) that servers and services offer now, in order. Raises RunError."""
         found: dict[str, Tool] = {}
         for written in names:
             source, _, pattern = written.partition(".")

@@ -1,4 +1,7 @@
-"""`fetch`, and the way out that commands may have: both by the guarded client, with keys that are added here and seen nowhere else."""
+"""`fetch`, and the way out that commands may have: both by the guarded client.
+
+Keys are added here, and seen nowhere else.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +81,7 @@ async def _asked(action: Action, situation: Situation) -> None:
 class _Fetching(Arguments):
     url: str = Field(description="with `http://` or `https://`")
     method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] = "GET"
-    headers: dict[str, str] = Field(default_factory=dict, description="besides those that are sent anyway; keys are added for you")
+    headers: dict[str, str] = Field(default_factory=dict, description="besides those sent anyway; keys are added for you")
     body: str | None = Field(None, description="what is sent along")
 
 
@@ -111,7 +114,8 @@ class Fetch(BuiltIn[_Fetching]):
             return Result(str(error), error=True)
         cut = f"\n[cut: only the first {len(found.body):,} bytes]" if found.cut else ""
         head = f"{found.status} {found.content_type}\n" + ("" if found.url == given.url else f"from {found.url}\n")
-        return Result(f"{head}\n{_text(found)}{cut}", error=found.status >= 400, untrusted=f"fetched from {parse(found.url).origin}")
+        return Result(f"{head}\n{_text(found)}{cut}", error=found.status >= 400,
+                      untrusted=f"fetched from {parse(found.url).origin}")
 
 
 def _text(found: Fetched) -> str:

@@ -159,6 +159,7 @@ def _finished(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
 
 _PARTS = {"step": "its step changed", "role": "its role changed", "model": "its model is another", "memory": "its role remembers "
           "something else", "item": "its item changed", "round": "its round is another", "run": "the run's name or inputs differ",
+          "untrusted": "what it reads is trusted otherwise", "unlifted": "what it remembers is trusted otherwise",
           "given": "the value given for it differs", "dry": "one of the two runs was dry"}
 
 
@@ -179,7 +180,7 @@ def _committed(event: Raw, read_by: Mapping[str, list[str]]) -> tuple[str, str]:
     told = []
     for version in event.get("versions", ()):
         names = read_by.get(version["artifact"], [])
-        told.append(f"{version['artifact']}@{version['number']}{' for ' + listed(names) if names else ''}")
+        told.append(f"{version['artifact']}@{version['number']}{_untrusted(version)}{' for ' + listed(names) if names else ''}")
     reused = event.get("reused", ())
     kept = f" ({amount(len(reused), 'item')} unchanged)" if reused else ""
     if event.get("firing") is None:
@@ -187,8 +188,13 @@ def _committed(event: Raw, read_by: Mapping[str, list[str]]) -> tuple[str, str]:
     return event["firing"], (f"makes {'; '.join(told)}" if told else "makes nothing new") + kept
 
 
+def _untrusted(said: Raw) -> str:
+    """What of a version or a message came from outside the user."""
+    return f" (untrusted: {said['untrusted']})" if said.get("untrusted") else ""
+
+
 def _sent(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
-    return event["sender"], f"writes to {event.get('to') or 'all'}"
+    return event["sender"], f"writes to {event.get('to') or 'all'}{_untrusted(event)}"
 
 
 def _ended(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
@@ -232,29 +238,58 @@ def full(event: Raw, blob: Callable[[str], Any], page: Page) -> Iterator[str]:
 def _said(event: Raw, blob: Callable[[str], Any]) -> Iterator[tuple[str, str]]:
     match event["kind"]:
         case "reserved":
-            for message in blob(event["request"])["messages"]:
-                calls = _json(message["calls"]) if message.get("calls") else ""
-                yield message["role"], "\n".join(part for part in (message["content"], calls) if part)
+            yield from _messages(blob(event["request"]))
         case "settled" if event.get("reply"):
-            reply = blob(event["reply"])
-            if reply["text"] or not reply.get("calls"):
-                yield "answer", reply["text"] if reply["text"] is not None else _json(reply["value"])
-            for call in reply.get("calls", ()):
-                given = call["arguments"]
-                yield f"call of {call['name']}", given if isinstance(given, str) else _json(given)
-        case "observed" | "finished":
+            yield from _reply(blob(event["reply"]))
+        case "observed" | "finished" | "sent":
             yield "", _payload(blob(event["payload"]))
+        case "intended":
+            yield "", _payload(blob(event["arguments"]))
+        case "done":
+            yield "", _payload(blob(event["payload"]))
+            if event.get("patch"):
+                yield "writes", _payload(blob(event["patch"]))
         case "committed":
             for version in event.get("versions", ()):
                 yield f"{version['artifact']}@{version['number']}", _payload(blob(version["payload"]))
-        case "sent":
-            yield "", _payload(blob(event["payload"]))
         case "asked":
-            yield "", blob(event["question"]).get("text", "")
+            yield from _question(blob(event["question"]))
         case "answered":
-            yield "", _json(blob(event["answer"]))
+            yield from _answer(blob(event["answer"]))
         case "resumed" if event.get("changes"):
             yield "", "\n".join(event["changes"])
+
+
+def _messages(request: Raw) -> Iterator[tuple[str, str]]:
+    for message in request["messages"]:
+        calls = _json(message["calls"]) if message.get("calls") else ""
+        yield message["role"], "\n".join(part for part in (message["content"], calls) if part)
+
+
+def _reply(reply: Raw) -> Iterator[tuple[str, str]]:
+    if reply["text"] or not reply.get("calls"):
+        yield "answer", reply["text"] if reply["text"] is not None else _json(reply["value"])
+    for call in reply.get("calls", ()):
+        given = call["arguments"]
+        yield f"call of {call['name']}", given if isinstance(given, str) else _json(given)
+
+
+def _question(question: Raw) -> Iterator[tuple[str, str]]:
+    choices = [f"({' | '.join(question['choices'])})"] if question.get("choices") else []
+    yield "", "\n".join([question.get("text", ""), *choices])
+    if question.get("arguments"):
+        yield "with", _json(question["arguments"])
+    told = [question.get("rule", ""), f"read: {question['untrusted']}" if question.get("untrusted") else ""]
+    if any(told):
+        yield "why", "\n".join(part for part in told if part)
+
+
+def _answer(answer: Raw) -> Iterator[tuple[str, str]]:
+    scope = {"run": ", and so every equal one in this run", "rule": ", and so all that the rule covers"}
+    said = answer.get("verdict", "") + scope.get(answer.get("scope", ""), "")
+    yield "", "\n".join(part for part in (said, answer.get("text", "")) if part)
+    if answer.get("arguments") is not None:
+        yield "with", _json(answer["arguments"])
 
 
 def _payload(stored: Any) -> str:

@@ -72,7 +72,8 @@ class Told:
             "models": dict(run.models),
             "sandbox": run.sandbox,
             "roles": cast(self.program.sop, run.models),
-            "artifacts": {name: {"version": len(made), "made_by": made[-1].firing, **self._where(name, made[-1].payload)}
+            "artifacts": {name: {"version": len(made), "made_by": made[-1].firing, "untrusted": made[-1].untrusted,
+                                 **self._where(name, made[-1].payload)}
                           for name, made in run.versions.items() if name not in self.program.sop.inputs},
             "steps": {name: run.fired.get(name, 0) for name in self.program.sop.steps},
             "never": dict(run.never),
@@ -184,7 +185,9 @@ def _made(told: Told, page: Page) -> list[str]:
     rows = []
     for name, made in told.outline.versions.items():
         if name not in told.program.sop.inputs:
-            rows.append([f"{name}@{len(made)}", made[-1].firing or "given", _place(told, name, made[-1].payload)])
+            last = made[-1]
+            told_of = [_place(told, name, last.payload), f"untrusted: {safe(last.untrusted)}" if last.untrusted else ""]
+            rows.append([f"{name}@{len(made)}", last.firing or "given", ", ".join(filter(None, told_of))])
     return table(rows, page, headings=("made", "by", f"in {told.folder}/"), indent="  ") if rows else []
 
 

@@ -80,7 +80,8 @@ for name in sys.argv[2:]:
     resource.setrlimit(resource.RLIMIT_CPU, (int(began) + 15, resource.RLIM_INFINITY))      # then it is ended by a signal
     report, shown = looked(file)
     ends = asyncio.run(walked(file)) if (file.parent / "dry").exists() else None
-    print(json.dumps(dict(id=name, codes=sorted({one.code for one in report.problems if one.severity == "error"}), heard=list(heard), shown=shown[:200_000],
+    codes = sorted({one.code for one in report.problems if one.severity == "error"})
+    print(json.dumps(dict(id=name, codes=codes, heard=list(heard), shown=shown[:200_000],
         length=len(shown), seconds=time.process_time() - began, ends=ends,
         megabytes=int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) / 1024)), flush=True)
 """
@@ -98,7 +99,8 @@ def lay_out(home: Path) -> None:
     outside = home / "outside"
     outside.mkdir()
     (outside / "secret.txt").write_text("canary-of-the-user")
-    (outside / "schema.yaml").write_text("$schema: https://json-schema.org/draft/2020-12/schema\ntype: string\ndescription: canary-of-the-user\n")
+    (outside / "schema.yaml").write_text("$schema: https://json-schema.org/draft/2020-12/schema\ntype: string\n"
+                                         "description: canary-of-the-user\n")
     for row in TABLE:
         folder = home / row["id"]
         (folder / ".git").mkdir(parents=True)
@@ -120,7 +122,8 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     lay_out(home)
     found: dict[str, dict[str, Any]] = {}
     while left := [row["id"] for row in TABLE if row["id"] not in found]:
-        done = subprocess.run([sys.executable, "-c", PROBE, str(home), *left], capture_output=True, text=True, timeout=300, check=False)
+        done = subprocess.run([sys.executable, "-c", PROBE, str(home), *left], capture_output=True, text=True, timeout=300,
+                              check=False)
         found |= {one["id"]: one for one in map(json.loads, done.stdout.splitlines())}
         if done.returncode:             # whoever came next ended it: the others are looked at without it
             lost = next(name for name in left if name not in found)

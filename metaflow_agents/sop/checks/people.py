@@ -46,7 +46,8 @@ def _trusts(c: Context, name: str, step: Step) -> None:
     if c.doers.get(name) == "human":
         return                                            # told as misplaced
     tools = tools_in(c.sop, step)
-    known = (*dict.fromkeys(reads(step)), *tools)
+    servers = dict.fromkeys(tool.partition(".")[0] for tool in tools if "." in tool)
+    known = (*dict.fromkeys(reads(step)), *tools, *servers)
     for index, trusted in enumerate(step.trusts):
         if not (trusted in known or any(_of(trusted, tool) for tool in tools)):
             what = "reads or uses" if tools else "reads"

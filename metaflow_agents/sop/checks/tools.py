@@ -27,9 +27,8 @@ def check_tools(c: Context) -> None:
     for name, server in c.sop.mcp_servers.items():
         _server(c, ("mcpServers", name), name, server)
     for name, service in c.sop.openapi.items():
-        where: Place = ("openapi", name)
         if service.server is not None:
-            _url(c, (*where, "server"), service.server)
+            _url(c, ("openapi", name, "server"), service.server)
     _twice(c)
     _unused(c)
 

@@ -1,0 +1,92 @@
+"""`sop policy explain`: what a role may do, and by which rule."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from metaflow_agents.cli.options import Json, SOPFile
+from metaflow_agents.cli.output import page, say, say_json
+from metaflow_agents.errors import SOPInvalid, UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from metaflow_agents.policy.action import Action
+    from metaflow_agents.schema.sop import SOP
+
+policy = typer.Typer(no_args_is_help=True, help="What roles may do.")
+
+
+@policy.callback()
+def _whole() -> None:
+    """What roles may do: the rules of the SOP and of its roles."""
+
+
+@policy.command("explain")
+def explain(file: SOPFile,
+            role: Annotated[str, typer.Argument(metavar="ROLE", help="One of its roles.")],
+            action: Annotated[str | None, typer.Argument(
+                metavar="ACTION", help="What it would do, as rules spell it: 'run(git push)', 'write(src/a.py)', "
+                                       "'fetch(https://api.example.com/v1)'. By default all its tools.")] = None,
+            untrusted: Annotated[bool, typer.Option(
+                "--untrusted", help="As if it had read what came from outside, and its step did not trust that.")] = False,
+            json: Json = False) -> int:
+    """What would happen if a role did something, and by which rule; nothing is run."""
+    from metaflow_agents.policy.policy import Policy
+    from metaflow_agents.views.permissions import explained, explained_lines, held, held_lines
+
+    sop = _sop(file)
+    if role not in sop.roles:
+        raise UsageError(f"`{role}` is no role of this SOP: {did_you_mean(role, sop.roles)}")
+    rules = Policy(sop.policy, sop.roles[role].policy, role_name=role)
+    if action is None:
+        tools = held(sop, role, rules, untrusted=untrusted)
+        if json:
+            say_json({"role": role, "untrusted": untrusted, "tools": tools})
+        else:
+            say(held_lines(role, tools, page()))
+        return 0
+    told = explained(sop, role, rules, _action(action), untrusted=untrusted)
+    if json:
+        say_json(told)
+    else:
+        say(explained_lines(told, page()))
+    return 0
+
+
+def _sop(file: str) -> SOP:
+    """The SOP, whatever else is wrong with it than its rules. Raises SOPNotFound, SOPInvalid."""
+    from metaflow_agents.sop.check import check
+    from metaflow_agents.sop.load import read_sop
+
+    reading = read_sop(file)
+    if reading.loaded is None:
+        raise SOPInvalid(reading.problems)
+    unread = [problem for problem in check(reading).problems if problem.code in ("bad-rule", "unknown-verb")]
+    if unread:
+        raise SOPInvalid(unread)
+    return reading.loaded.program.sop
+
+
+def _action(written: str) -> Action:
+    """The action that is asked about. Raises UsageError."""
+    from metaflow_agents.policy.action import Action
+    from metaflow_agents.policy.patterns import RuleWritten
+    from metaflow_agents.policy.presets import PLAIN
+    from metaflow_agents.policy.rules import EXAMPLES, split
+    from metaflow_agents.sandbox.command import CommandWritten, parse_argv
+
+    try:
+        verb, target = split(written)
+    except RuleWritten as fault:
+        raise UsageError(f"{fault.message}: {fault.mend}") from None
+    if (target is None) != (verb in PLAIN):
+        example = EXAMPLES[verb].replace("**", "a.md").replace(" *", "").replace("*", "x")
+        raise UsageError(f"`{verb}` stands alone: write `{verb}`" if verb in PLAIN else
+                         f"`{verb}` of what? write it like `{example}`")
+    if verb != "run":
+        return Action(verb, target or "")
+    try:
+        return Action(verb, target or "", parse_argv(target or ""))
+    except CommandWritten as fault:
+        raise UsageError(f"{fault.message}: {fault.mend.replace('[bash, -c, ', 'bash -c ').replace(']', '')}") from None

@@ -1,0 +1,81 @@
+"""What a role may do, told: one action with its rules, or all its tools."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from metaflow_agents.policy.action import Action
+from metaflow_agents.policy.judged import Judged, judged, tools_in
+from metaflow_agents.policy.policy import Policy
+from metaflow_agents.policy.presets import PLAIN
+from metaflow_agents.schema.sop import SOP
+from metaflow_agents.views.page import Page, safe, table
+
+WORDS = {"allow": "allowed", "ask": "a person is asked", "deny": "denied"}
+_STYLES = {"allow": "green", "ask": "yellow", "deny": "red"}
+_OUTSIDE = "what came from outside"
+
+
+def explained(sop: SOP, role: str, policy: Policy, action: Action, *, untrusted: bool) -> dict[str, Any]:
+    """What would happen, as `--json` prints it: verdict, rule, all rules that match, and the role's tools that could do it."""
+    found = policy.explain(action, untrusted=_OUTSIDE if untrusted else "")
+    able = [tool for tool in _tools(sop, role) if (one := judged(tool, sop)) is not None and _does(one, action)]
+    return {"role": role, "action": str(action), "untrusted": untrusted, "verdict": found.decision.verdict,
+            "rule": found.decision.rule, "matching": list(found.matching), "tools": able}
+
+
+def explained_lines(told: Mapping[str, Any], page: Page) -> list[str]:
+    """The same for people."""
+    verdict = told["verdict"]
+    lines = [f"{page.paint(safe(told['action']), 'bold')} by {told['role']}: {page.paint(WORDS[verdict], _STYLES[verdict])}",
+             *page.wrapped(safe(told["rule"]), "  ", "    ")]
+    others = [rule for rule in told["matching"] if not told["rule"].endswith(rule)]
+    if others:
+        lines += ["also matching:", *(line for rule in others for line in page.wrapped(safe(rule), "  ", "    "))]
+    if told["tools"]:
+        lines.append(f"its tools for that: {', '.join(told['tools'])}")
+    elif not told["action"].startswith("connect"):
+        lines.append(f"{told['role']} has no tool for that: nothing of the kind happens")
+    return lines
+
+
+def held(sop: SOP, role: str, policy: Policy, *, untrusted: bool) -> list[dict[str, Any]]:
+    """What holds for each tool of a role: its verdict where that does not depend on the call's arguments, and its rules."""
+    found = []
+    for tool in _tools(sop, role):
+        one = judged(tool, sop)
+        if one is None:
+            continue                                      # `sop check` tells of it
+        exact = one.verb in PLAIN or (one.name and "*" not in one.name)
+        decision = policy.decide(Action(one.verb, one.name), untrusted=_OUTSIDE if untrusted else "") if exact else None
+        found.append({"tool": tool, "verb": one.verb, "verdict": decision.verdict if decision else None,
+                      "rules": [decision.rule] if decision else list(policy.rules_of(one.verb))})
+    return found
+
+
+def held_lines(role: str, tools: Sequence[Mapping[str, Any]], page: Page) -> list[str]:
+    """The same for people: a line a rule."""
+    if not tools:
+        return [f"{role} has no tools: it writes text, and does nothing else"]
+    rows = [[tool["tool"] if at == 0 else "", WORDS[tool["verdict"]] if tool["verdict"] and at == 0 else "", rule]
+            for tool in tools for at, rule in enumerate(tool["rules"])]
+    styles = {1: lambda word: next((_STYLES[key] for key, shown in WORDS.items() if shown == word), "")}
+    lines = table(rows, page, headings=("tool", "", "rules"), styles=styles)
+    if any(len(tool["rules"]) > 1 for tool in tools):
+        lines += ["", *page.wrapped("of one level the first rule that matches holds; of the two levels the stricter one")]
+    return lines
+
+
+def _tools(sop: SOP, role: str) -> tuple[str, ...]:
+    """The tools that a role has in any of its steps."""
+    steps = (tools_in(sop, step) for step in sop.steps.values() if step.role == role and step.tools is not None)
+    return tuple(dict.fromkeys((*sop.roles[role].tools, *(tool for tools in steps for tool in tools))))
+
+
+def _does(one: Judged, action: Action) -> bool:
+    """Whether a tool's calls could be this action."""
+    if one.verb != action.verb:
+        return False
+    source, _, pattern = one.name.partition(".")
+    return not one.name or one.name == action.target or (pattern == "*" and action.target.startswith(f"{source}."))

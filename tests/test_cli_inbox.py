@@ -1,0 +1,322 @@
+"""`sop inbox`, `sop answer`, exit status 4, `--yes`, and the terminal: from processes of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import termios
+import time
+from collections.abc import Callable, Sequence
+from fcntl import ioctl
+from pathlib import Path
+
+import pytest
+from cli_desk import SOP, environment, sop
+
+from metaflow_agents.cli.asking import TerminalAsker
+from metaflow_agents.journal.journal import Journal
+from metaflow_agents.people.question import Answer, Question
+from metaflow_agents.schema.event import Answered, Asked
+from metaflow_agents.terminal import Terminal
+from metaflow_agents.views.page import Page
+from metaflow_agents.views.questions import LONGEST, question_lines
+
+PATIENCE = 20.0
+SHIP = """
+sop: ship
+inputs: {topic: {type: string, default: rain}}
+roles: {writer: {profile: You write.}}
+artifacts: {letter: {}, approval: {}, tone: {}, note: {}, stamped: {}}
+models: {default: "python:desk.py:answer"}
+steps:
+  write: {role: writer, needs: [topic], makes: letter}
+  approve: {human: approve, needs: [letter], makes: approval, task: "Shall this go out?\\n{{ letter }}"}
+  pick: {human: {choice: [warm, cold]}, needs: [topic], makes: tone, task: "Which tone for {{ topic }}?"}
+  say: {human: text, needs: [topic], makes: note, task: "What shall be added?"}
+  stamp: {value: "[letter, tone.choice, note.text] | join('/')", needs: [letter, approval, tone, note], makes: stamped}
+success: approval.approved
+"""
+DESK = '''
+import asyncio, pathlib
+async def answer(request):
+    return "Dear \\x1b[31myou"
+async def slow(request):
+    while not pathlib.Path("go").exists():
+        await asyncio.sleep(0.02)
+    return "Dear you"
+'''
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "ship.yaml").write_text(SHIP)
+    (tmp_path / "desk.py").write_text(DESK)
+    return tmp_path
+
+
+def waiting(home: Path, *words: str) -> None:
+    ended = sop(home, "run", "ship.yaml", "--name", "one", *words)
+    assert ended.returncode == 4, ended.stderr
+
+
+def until(holds: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < deadline, f"still not: {what}"
+        time.sleep(0.05)
+
+
+def who_answered(home: Path) -> list[str]:
+    with Journal.read(home / "workspace" / ".journals" / "one.db") as journal:
+        return [event.by for _, event in journal.events(Answered)]
+
+
+def numbers(home: Path) -> dict[str, int]:
+    """Step → the number of its open question."""
+    return {one["step"]: one["number"] for one in json.loads(sop(home, "inbox", "one", "--json").stdout)}
+
+
+def test_days_later_from_another_process(home: Path) -> None:
+    waiting(home)
+    told = sop(home, "show", "one").stdout
+    assert "a person has to answer" in told and "sop inbox one" in told and "sop answer one" in told
+    listed = sop(home, "inbox").stdout
+    for words in ("pick asks for a choice", "choices: warm, cold", "approve asks for approval", "sop answer one",
+                  "--choice …", "Dear ␛[31myou"):
+        assert words in listed
+    assert "\x1b" not in listed and listed == sop(home, "inbox", "one").stdout
+    number = numbers(home)
+    first = sop(home, "answer", "one", str(number["pick"]), "--choice", "warm")
+    assert first.returncode == 0 and first.stdout.endswith("is answered; 2 more to answer\n")
+    second = sop(home, "answer", "one", str(number["say"]), "a stamp")
+    assert second.returncode == 0, second.stderr
+    again = sop(home, "resume", "one")
+    assert again.returncode == 4 and "Shall this go out?" in again.stdout
+    last = sop(home, "answer", "one", "--yes", "--resume")
+    assert last.returncode == 0 and "one: success" in last.stdout, last.stdout + last.stderr
+    assert sop(home, "show", "one", "stamped").stdout == "Dear \x1b[31myou/warm/a stamp\n"
+    assert who_answered(home) == ["answer"] * 3
+    assert sop(home, "inbox").stdout == "no run in workspace/ asks anything\n"
+
+
+REFUSED = [
+    (["one", "--yes"], "asks 3 questions: say which, 1, 2, 3"),
+    (["one", "9", "--yes"], "has no open question 9: there is 1, 2, 3"),
+    (["one", "PICK", "wram"], "did you mean `warm`"),
+    (["one", "PICK"], "is a question's number, and the answer is missing"),
+    (["one", "PICK", "--yes"], "the question wants one of its choices: warm, cold, and no verdict"),
+    (["one", "APPROVE", "fine"], "wants --yes or --no"),
+    (["one", "APPROVE", "--yes", "--no"], "are two answers"),
+    (["one", "PICK", "warm", "cold"], "`cold` is one word too many"),
+    (["one", "PICK", "--choice", "warm", "cold"], "`cold` is one word too many"),
+    (["one", "SAY", "--for", "run"], "the question's number"),
+    (["two", "--yes"], "no run `two`"),
+    (["one", "warm"], "asks 3 questions"),
+    (["one", "x", "--choice", "warm"], "`x` is no number of a question"),
+]
+
+
+def test_what_is_no_answer_is_one_line_and_changes_nothing(home: Path) -> None:
+    waiting(home)
+    number = {step.upper(): str(one) for step, one in numbers(home).items()}
+    for words, told in REFUSED:
+        if told == "the question's number":
+            told = "is a question's number"
+        ended = sop(home, "answer", *(number.get(word, word) for word in words))
+        assert ended.returncode == 2 and ended.stderr.count("\n") == 1 and told in ended.stderr, (words, ended.stderr)
+    assert who_answered(home) == []
+    assert sop(home, "answer", "one", number["APPROVE"], "--no", "--reason", "too dull").returncode == 0
+    twice = sop(home, "answer", "one", number["APPROVE"], "--yes")
+    assert twice.returncode == 2 and f"has no open question {number['APPROVE']}" in twice.stderr
+
+
+def test_a_run_that_asks_nothing(home: Path) -> None:
+    sop(home, "run", "ship.yaml", "--name", "one", "--model", "dry")
+    ended = sop(home, "answer", "one", "--yes")
+    assert ended.returncode == 2 and ended.stderr == "sop: run `one` asks nothing: there is nothing to answer\n"
+
+
+def test_a_run_that_is_under_way_takes_answers_in(home: Path) -> None:
+    with subprocess.Popen([*SOP, "run", "ship.yaml", "--name", "one", "--model", "python:desk.py:slow"], cwd=home,
+                          env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True) as process:
+        try:
+            until(lambda: (home / "workspace/.journals/one.db").exists() and len(numbers(home)) == 2, "two questions are open")
+            number = numbers(home)
+            handed = sop(home, "answer", "one", str(number["pick"]), "cold")
+            assert handed.returncode == 0 and f"open in process {process.pid}, which takes it in" in handed.stdout
+            until(lambda: "pick" not in numbers(home), "it is taken in while others work")
+            assert sop(home, "answer", "one", "a word").returncode == 0
+            (home / "go").touch()
+            out, err = process.communicate(timeout=PATIENCE)
+        finally:
+            process.kill()
+    assert process.returncode == 4, err
+    assert who_answered(home) == ["answer", "answer"] and not (home / "workspace/.journals/one.db.answers").exists()
+    assert list(numbers(home)) == ["approve"] and "sop answer one" in out
+
+
+def test_an_answer_that_came_too_late_for_a_process_is_taken_in_by_the_next(home: Path) -> None:
+    waiting(home)
+    from metaflow_agents.people.inbox import open_questions
+    from metaflow_agents.people.mailbox import Letter, Mailbox
+
+    path = home / "workspace/.journals/one.db"
+    (pick,) = [one.question for one in open_questions(path) if one.question.step == "pick"]
+    Mailbox(path).put(Letter(key=pick.key, question=pick.digest, answer=Answer(text="warm")))
+    assert "it is answered" in sop(home, "inbox").stdout
+    number = {one.question.step: one.number for one in open_questions(path)}["pick"]
+    twice = sop(home, "answer", "one", str(number), "cold")
+    assert twice.returncode == 2 and "is answered already" in twice.stderr
+    assert sop(home, "resume", "one").returncode == 4
+    assert who_answered(home) == ["answer"] and "pick" not in numbers(home)
+
+
+def test_yes_approves_and_leaves_other_questions_open(home: Path) -> None:
+    waiting(home, "--yes")
+    assert set(numbers(home)) == {"pick", "say"} and who_answered(home) == ["--yes"]
+
+
+def test_resume_takes_yes_too(home: Path) -> None:
+    waiting(home)
+    assert sop(home, "resume", "one", "--yes").returncode == 4
+    assert set(numbers(home)) == {"pick", "say"}
+
+
+def test_one_damaged_run_hides_no_question_of_the_others(home: Path) -> None:
+    waiting(home)
+    (home / "workspace/.journals/bad.db").write_bytes(b"no database")
+    ended = sop(home, "inbox")
+    assert ended.returncode == 0 and "pick asks" in ended.stdout and "bad: " in ended.stdout
+
+
+def test_the_log_tells_who_asked_and_who_answered(home: Path) -> None:
+    waiting(home, "--yes")
+    told = sop(home, "log", "one").stdout
+    assert "pick@1: asks a person" in told and "approve@1: is answered by `--yes`" in told
+    full = sop(home, "log", "one", "--kind", "asked", "--full").stdout
+    assert "Which tone for rain?" in full
+
+
+# -- the terminal
+
+def played(words: Sequence[str], folder: Path, script: Sequence[tuple[str, str]], width: int = 90) -> tuple[str, int]:
+    """A command at a terminal of its own; each answer is typed once its prompt stands there. Its screen, and its status."""
+    pid, file = pty.fork()
+    if pid == 0:
+        os.chdir(folder)
+        os.execvpe(words[0], list(words), environment({"TERM": "xterm-256color"}))
+    ioctl(file, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
+    seen, mark, left = b"", 0, list(script)
+    deadline = time.monotonic() + 2 * PATIENCE
+    while time.monotonic() < deadline:
+        if select.select([file], [], [], 0.1)[0]:
+            try:
+                data = os.read(file, 65536)
+            except OSError:
+                break
+            if not data:
+                break
+            seen += data
+        if left and left[0][0].encode() in seen[mark:]:
+            mark = len(seen)
+            os.write(file, left.pop(0)[1].encode())
+    else:
+        os.kill(pid, 9)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    os.close(file)
+    assert not left, f"was never asked for: {left[0][0]!r} in\n{seen.decode(errors='replace')}"
+    return seen.decode(errors="replace").replace("\r\n", "\n"), status
+
+
+def test_at_a_terminal_people_are_asked_there(home: Path) -> None:
+    seen, status = played([*SOP, "run", "ship.yaml", "--name", "one"], home, [
+        ("(Ctrl-D: later)> ", "hot\n"), ("(Ctrl-D: later)> ", "2\n"), ("(Ctrl-D: later)> ", "a stamp\n"),
+        ("[l] later", "maybe\n"), ("[l] later", "yse\n"), ("[l] later", "y\n")])
+    assert status == 0, seen
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen)
+    assert "'hot' is no choice" in shown and "[2] cold" in shown and "did you mean `y`?" in shown
+    assert "\x1b[31m" not in shown and "Dear ␛[31myou" in shown                  # what a model wrote commands no terminal
+    assert who_answered(home) == ["terminal"] * 3
+    assert sop(home, "show", "one", "stamped").stdout == "Dear \x1b[31myou/cold/a stamp\n"
+
+
+def test_what_is_put_off_at_the_terminal_is_answered_later(home: Path) -> None:
+    seen, status = played([*SOP, "run", "ship.yaml", "--name", "one"], home, [
+        ("(Ctrl-D: later)> ", "warm\n"), ("(Ctrl-D: later)> ", "\x04"), ("[l] later", "n\n"), ("why", "too dull\n")])
+    assert status == 4 and "sop answer one" in seen
+    assert list(numbers(home)) == ["say"]
+    assert json.loads(sop(home, "show", "one", "approval", "--json").stdout) == {
+        "approved": False, "reason": "too dull", "assumed": False}
+    seen, status = played([*SOP, "answer", "one", "a stamp", "--resume"], home, [])
+    assert status == 1 and "success: approval.approved" in seen
+
+
+def test_a_model_that_is_a_person_and_questions_take_turns(home: Path) -> None:
+    seen, status = played([*SOP, "run", "ship.yaml", "--name", "one", "--model", "manual"], home, [
+        ("in the role of writer", "Dear you\n.\n"), ("(Ctrl-D: later)> ", "warm\n"), ("(Ctrl-D: later)> ", "x\n"),
+        ("[l] later", "yes\n")])
+    assert status == 0, seen
+
+
+ACTION = Question(
+    key="write@1~0/turn.0/tool.0", kind="action", text="", role="writer", step="write", tool="send", action="mcp(mail.send)",
+    arguments={"to": "a\u202eb", "body": "x" * 5000, "copy": ["c"]}, rule="ask mcp(mail.*) of the SOP",
+    untrusted="fetched from https://evil.example\x1b[2J")
+
+
+def asked(question: Question, typed: str) -> tuple[Answer | None, str]:
+    """What the terminal makes of what is typed, and what it shows."""
+    read, write = os.pipe()
+    os.write(write, typed.encode())
+    os.close(write)
+    shown: list[str] = []
+    answer = asyncio.run(TerminalAsker(Terminal(read), shown.append)(question, 7))
+    os.close(read)
+    return answer, "".join(shown)
+
+
+TYPED = [
+    ("y\n", Answer(verdict="yes")),
+    ("allow\n", Answer(verdict="yes")),
+    ("r\n", Answer(verdict="yes", scope="run")),
+    ("rule\n", Answer(verdict="yes", scope="rule")),
+    ('e\n{"to": "b"}\n', Answer(verdict="yes", arguments={"to": "b"})),
+    ('e\n{to: b}\ne\n{"to": "c"}\n', Answer(verdict="yes", arguments={"to": "c"})),
+    ("n\nnot to him\n", Answer(verdict="no", text="not to him")),
+    ("no\n\n", Answer(verdict="no")),
+    ("\nl\n", None),
+    ("", None),
+    ("e\n", None),
+]
+
+
+@pytest.mark.parametrize(("typed", "answer"), TYPED, ids=[repr(typed) for typed, _ in TYPED])
+def test_what_is_typed_about_an_action(typed: str, answer: Answer | None) -> None:
+    assert asked(ACTION, typed)[0] == answer
+
+
+def test_an_action_is_shown_with_all_that_decides() -> None:
+    shown = "\n".join(question_lines(ACTION, Page()))
+    for words in ("writer in write wants to act", "mcp(mail.send)", "asked because: ask mcp(mail.*) of the SOP",
+                  f"({5000 - LONGEST:,} characters more)", 'copy: ["c"]', "it has read from outside: fetched from"):
+        assert words in shown
+    assert "\u202e" not in shown and "\x1b" not in shown
+
+
+def test_an_effect_asks_whether_it_has_happened() -> None:
+    question = ACTION.model_copy(update={"kind": "effect"})
+    answer, shown = asked(question, "n\n")
+    assert answer == Answer(verdict="no") and "[n] it has not" in shown and "why" not in shown
+
+
+def test_questions_are_in_the_journal_before_anybody_is_asked(home: Path) -> None:
+    waiting(home)
+    with Journal.read(home / "workspace/.journals/one.db") as journal:
+        assert len(list(journal.events(Asked))) == 3 and set(journal.state.questions) == {"pick@1~0", "say@1~0", "approve@1~0"}

@@ -1,0 +1,134 @@
+"""`sop policy explain`: what would happen, by which rule; and what is told where the question makes no sense."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from metaflow_agents.cli import command
+
+TOWN = """
+sop: town
+secrets: [GITHUB_TOKEN]
+policy:
+  allow: ["fetch(https://api.example.com/*)"]
+  deny: ["run(git push *)"]
+mcpServers:
+  github: {command: github-server, env: {TOKEN: "${GITHUB_TOKEN}"}}
+tools:
+  count: {python: "desk:count"}
+roles:
+  engineer:
+    profile: You build.
+    tools: [read, run, fetch, ask_person, count, "github.*"]
+    policy: {allow: ["run(python *)", "run(git *)"]}
+  critic: {profile: You judge.}
+artifacts: {letter: {}, verdict: {}}
+steps:
+  write: {role: engineer, makes: letter}
+  judge: {role: critic, needs: [letter], makes: verdict, tools: [write]}
+"""
+
+
+@pytest.fixture(autouse=True)
+def town(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "town.yaml").write_text(TOWN)
+    (tmp_path / "desk.py").write_text("raise RuntimeError('nothing is imported')\ndef count(words): pass\n")
+    monkeypatch.chdir(tmp_path)
+
+
+def asked(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    status = command(["policy", "explain", "town.yaml", *words])
+    printed = capsys.readouterr()
+    return status, printed.out, printed.err
+
+
+@pytest.mark.parametrize(("action", "verdict", "rule"), [
+    ("run(git push origin)", "denied", "deny run(git push *) of the SOP"),
+    ("run(bash -c 'git push')", "denied", "deny run(git push *) of the SOP"),
+    ("run(git status)", "allowed", "allow run(git *) of the role engineer"),
+    ("run(ls)", "denied", "deny: no rule of the role engineer about `run` names it"),
+    ("fetch(https://api.example.com/a)", "allowed", "allow fetch(https://api.example.com/*) of the SOP"),
+    ("fetch(https://other.example/a)", "a person is asked", "ask fetch(**) of the SOP's preset workspace"),
+    ("write(.git/config)", "denied", "deny always: `.git` belongs to git alone"),
+    ("mcp(github.search)", "a person is asked", "ask mcp(**) of the SOP's preset workspace"),
+    ("ask_person", "allowed", "allow ask_person of the SOP's preset workspace"),
+])
+def test_an_action_is_explained(capsys: pytest.CaptureFixture[str], action: str, verdict: str, rule: str) -> None:
+    status, out, err = asked(capsys, "engineer", action)
+    assert (status, err) == (0, "")
+    first, second, *_ = out.splitlines()
+    assert first == f"{action} by engineer: {verdict}"
+    assert second == f"  {rule}"
+
+
+def test_the_other_rules_that_match_and_the_tools_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = asked(capsys, "engineer", "run(git push)")
+    assert out.splitlines()[2:] == ["also matching:", "  allow run(**) of the SOP's preset workspace",
+                                    "  allow run(git *) of the role engineer", "its tools for that: run"]
+    _, out, _ = asked(capsys, "engineer", "mcp(github.search)")
+    assert out.endswith("its tools for that: github.*\n")
+    _, out, _ = asked(capsys, "critic", "run(ls)")
+    assert out.endswith("critic has no tool for that: nothing of the kind happens\n")
+    _, out, _ = asked(capsys, "critic", "write(a.txt)")
+    assert out.endswith("its tools for that: write\n")          # of its step
+
+
+def test_untrusted_words_turn_what_reaches_outside_into_a_question(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = asked(capsys, "engineer", "call(count)", "--untrusted")
+    assert "call(count) by engineer: a person is asked" in out
+    assert "not trusted here" in out and "else allow call(**)" in out
+    _, out, _ = asked(capsys, "engineer", "run(git status)", "--untrusted")
+    assert "run(git status) by engineer: allowed" in out
+
+
+def test_without_an_action_all_tools_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = asked(capsys, "engineer")
+    assert status == 0
+    assert out.splitlines() == [
+        "tool                 rules",
+        "read                 allow read(**) of the SOP's preset workspace",
+        "run                  deny run(git push *) of the SOP",
+        "                     allow run(**) of the SOP's preset workspace",
+        "                     allow run(python *) of the role engineer",
+        "                     allow run(git *) of the role engineer",
+        "                     deny: no rule of the role engineer about `run` names it",
+        "fetch                allow fetch(https://api.example.com/*) of the SOP",
+        "                     ask fetch(**) of the SOP's preset workspace",
+        "ask_person  allowed  allow ask_person of the SOP's preset workspace",
+        "count       allowed  allow call(**) of the SOP's preset workspace",
+        "github.*             ask mcp(**) of the SOP's preset workspace",
+        "",
+        "of one level the first rule that matches holds; of the two levels the stricter one"]
+
+
+def test_json(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = asked(capsys, "engineer", "run(git push)", "--json")
+    told = json.loads(out)
+    assert (told["verdict"], told["rule"], told["tools"]) == ("deny", "deny run(git push *) of the SOP", ["run"])
+    _, out, _ = asked(capsys, "engineer", "--untrusted", "--json")
+    tools = {tool["tool"]: tool for tool in json.loads(out)["tools"]}
+    assert tools["count"]["verdict"] == "ask" and tools["run"]["verdict"] is None and len(tools["run"]["rules"]) == 5
+
+
+@pytest.mark.parametrize(("words", "told"), [
+    (["enginer"], "`enginer` is no role of this SOP: did you mean `engineer`?"),
+    (["engineer", "rnu(git push)"], "there is no verb `rnu`: did you mean `run`"),
+    (["engineer", "Bash(git push)"], "there is no verb `Bash`: did you mean `run`"),
+    (["engineer", "write"], "`write` of what? write it like `write(src/a.md)`"),
+    (["engineer", "run"], "`run` of what? write it like `run(git push)`"),
+    (["engineer", "python(1)"], "`python` stands alone"),
+    (["engineer", "run(ls && git push)"], "`&&` is a shell operator"),
+    (["engineer", "run('git)"], "the quote ' is not closed"),
+])
+def test_a_question_that_makes_no_sense_gets_one_line(capsys: pytest.CaptureFixture[str], words: list[str], told: str) -> None:
+    status, out, err = asked(capsys, *words)
+    assert (status, out) == (2, "") and told in err and err.count("\n") == 1
+
+
+def test_a_policy_that_can_not_be_read_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("town.yaml").write_text(TOWN.replace("run(git push *)", "rnu(git push *)"))
+    status, out, err = asked(capsys, "engineer", "run(git push)")
+    assert (status, out) == (2, "") and "town.yaml:6:10" in err and "there is no verb `rnu`" in err

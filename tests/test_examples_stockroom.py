@@ -1,0 +1,99 @@
+"""The stockroom: a real MCP server, a real web service, a person who is asked once, and a process that is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from metaflow_agents.journal.glance import RawJournal
+
+EXAMPLE = Path(__file__).parent.parent / "examples" / "stockroom"
+SOP = Path(sys.executable).with_name("sop")
+
+
+@pytest.fixture
+def stockroom(tmp_path: Path) -> Iterator[tuple[Path, dict[str, str]]]:
+    """The example on a port of its own, its carrier running."""
+    folder = tmp_path / "stockroom"
+    shutil.copytree(EXAMPLE, folder)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    for name in ("carrier.py", "carrier.openapi.yaml"):
+        file = folder / name
+        file.write_text(file.read_text().replace("8799", str(port)))
+    environment = {**os.environ, "CARRIER_KEY": "let-me-ship-9174", "PATH": f"{SOP.parent}:{os.environ['PATH']}"}
+    with (folder / "carrier.log").open("w") as log:
+        carrier = subprocess.Popen([sys.executable, "carrier.py"], cwd=folder, stdout=log)
+    try:
+        for _ in range(200):
+            with socket.socket() as trying:
+                if trying.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.05)
+        yield folder, environment
+    finally:
+        carrier.terminate()
+        carrier.wait()
+
+
+def sop(folder: Path, environment: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(SOP), *words], cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, timeout=120, check=False)
+
+
+def done(journal: Path) -> list[str]:
+    """The tools whose calls are over."""
+    if not journal.is_file():
+        return []
+    with RawJournal(journal) as opened:
+        tools = {event["key"]: event["tool"] for _, event in opened.events("intended")}
+        return [tools[event["key"]] for _, event in opened.events("done")]
+
+
+def test_it_is_killed_asks_once_and_ends_well(stockroom: tuple[Path, dict[str, str]]) -> None:
+    folder, environment = stockroom
+    journal = folder / "workspace" / ".journals" / "kettles.db"
+    running = subprocess.Popen([str(SOP), "run", "stockroom.yaml", "--order", "3 x kettle to Lisbon", "--model",
+                                "python:desk.py:clerk", "--name", "kettles"], cwd=folder, env=environment,
+                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    until = time.monotonic() + 60
+    while "ledger.reserve" not in done(journal) and time.monotonic() < until:
+        time.sleep(0.05)
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+    assert done(journal).count("ledger.reserve") == 1 and "carrier.book_shipment" not in done(journal)
+
+    parked = sop(folder, environment, "resume", "kettles")
+    assert parked.returncode == 4, parked.stdout + parked.stderr
+    asked = json.loads(sop(folder, environment, "inbox", "--json").stdout)
+    assert len(asked) == 1 and "carrier.book_shipment" in json.dumps(asked)
+    assert (folder / "carrier.log").read_text() == ""
+    assert sop(folder, environment, "answer", "kettles", "--yes").returncode == 0
+    ended = sop(folder, environment, "resume", "kettles")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+    receipt = json.loads((folder / "workspace" / "kettles" / "receipt.json").read_text())
+    assert receipt == {"item": "kettle", "quantity": 3, "to": "Lisbon", "reservation": "R-1", "shipment": "S-1", "price": 13.5}
+    assert json.loads((folder / "books.json").read_text()) == {"stock": {"kettle": 2, "teapot": 1}, "reserved": [["kettle", 3]]}
+    assert (folder / "carrier.log").read_text().count("booked") == 1
+    audit = sop(folder, environment, "log", "kettles", "--audit")
+    assert audit.returncode == 0 and "they are as they were written" in audit.stdout
+    assert not [file for file in (folder / "workspace").rglob("*") if file.is_file() and b"let-me-ship" in file.read_bytes()]
+
+
+def test_staged_books_nothing(stockroom: tuple[Path, dict[str, str]]) -> None:
+    folder, environment = stockroom
+    told = sop(folder, environment, "run", "stockroom.yaml", "--order", "1 x teapot to Oslo", "--staged", "--model",
+               "python:desk.py:clerk")
+    assert "staged: nothing of this was done:" in told.stdout and "mcp(ledger.stock)" in told.stdout
+    assert (folder / "carrier.log").read_text() == "" and not (folder / "books.json").exists()
