@@ -15,6 +15,7 @@ from pathlib import Path
 from pydantic import Field, ValidationError
 
 from metaflow_agents.errors import JournalError
+from metaflow_agents.journal.whole import write_whole
 from metaflow_agents.people.question import Answer
 from metaflow_agents.schema.model import Value
 
