@@ -103,9 +103,12 @@ def _work(jobs: Callable[[], Iterator[tuple[Job, Callable[[Result], None]]]], sc
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """A folder in memory where there is one: what a killed process wrote is there whether it was synced or not."""
+    """A folder in memory where there is one: what a killed process wrote is there whether it was synced or not.
+
+    Its name is not that of a sandbox's copies (`sop-…`), which the next run sweeps up where nobody holds them.
+    """
     memory = Path("/dev/shm")
-    folder = Path(tempfile.mkdtemp(prefix="sop-crash-", dir=memory if os.access(memory, os.W_OK) else None))
+    folder = Path(tempfile.mkdtemp(prefix="crash-of-sop-", dir=memory if os.access(memory, os.W_OK) else None))
     try:
         yield folder
     finally:

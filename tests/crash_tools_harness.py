@@ -36,7 +36,7 @@ from metaflow_agents.people.desk import Desk
 from metaflow_agents.people.mailbox import Letter, Mailbox
 from metaflow_agents.people.question import Answer, Question
 from metaflow_agents.runs import Run, RunResult, go_on, start
-from metaflow_agents.schema.event import Asked, Event, Intended
+from metaflow_agents.schema.event import Asked, Decided, Event, Intended
 from metaflow_agents.settings import Settings
 
 CRASH = Path(__file__).parent / "crash"
@@ -312,6 +312,9 @@ def _left(home: Path, row: Row, chance: random.Random) -> Facts:
     done = {effect for effect in happened_outside() if effect.split()[0] in ONCE}
     known = _intended(copy) if copy.exists() else set()
     row.faults += [f"done before it was intended: {effect}" for effect in sorted(done - known)]
+    decided = _decided(copy) if copy.exists() else Counter[str]()
+    called = Counter(effect.split()[0] for effect in happened_outside() if effect != "charge tea")
+    row.faults += [f"done before that was decided: {tool}, {times} times" for tool, times in called.items() if times > decided[tool]]
     return found
 
 
@@ -327,6 +330,12 @@ def _intended(path: Path) -> set[str]:
             given = given.get("body", given) if isinstance(given, dict) else {}
             found.add(f"{event.tool} {given.get('id')}")
     return found
+
+
+def _decided(path: Path) -> Counter[str]:
+    """Tool → calls of it that the policy has decided about, as the journal tells it."""
+    with Journal.read(path) as journal:
+        return Counter(tool for tool, _ in {(event.tool, event.key) for _, event in journal.events(Decided)})
 
 
 # What has to hold.

@@ -23,11 +23,15 @@ EFFECTS = {
 """What may happen once, of each kind: the key of the call → the event that ends it."""
 
 
-def killed_once(*phases: str, step: int = 1) -> dict[str, list[Result]]:
-    """Phase → runs that were killed in it, at every `step`-th write."""
+def killed_once(**steps: int) -> dict[str, list[Result]]:
+    """Phase → runs that were killed in it, at every so-manieth write."""
     climbs = {phase: Climb(lambda number, phase=phase: {"tools": True, "kills": [[number, phase]], "seed": number}, step)
-              for phase in phases}
+              for phase, step in steps.items()}
     climb_all(*climbs.values(), scene="tools")
+    must_end_alike(result for climb in climbs.values() for result in climb.results)
+    for phase, climb in climbs.items():
+        step, numbers = steps[phase], [result["number"] for result in climb.results if result["number"] <= AT_LEAST]
+        assert numbers == list(range(1, AT_LEAST + 1, step)), "every write kills"
     return {phase: climb.results for phase, climb in climbs.items()}
 
 
@@ -36,13 +40,6 @@ def must_end_alike(results: Iterable[Result]) -> None:
     assert faults(listed) == []
     assert [result for result in listed if result["excess"] > result["in_flight"]] == []
     assert any(result["doubts"] for result in listed), "some effect was asked about, or this test shows nothing"
-
-
-def must_climb(deaths: dict[str, list[Result]], step: int = 1) -> None:
-    must_end_alike(result for results in deaths.values() for result in results)
-    for results in deaths.values():
-        numbers = [result["number"] for result in results]
-        assert numbers[:AT_LEAST // step] == list(range(1, AT_LEAST + 1, step))[:AT_LEAST // step], "every write kills"
 
 
 def killed(kills: list[list[object]], seed: int) -> Job:
@@ -58,7 +55,7 @@ def killed_again(count: int, seed: int) -> list[Job]:
 
 
 def test_killed_at_every_write_each_effect_happens_once() -> None:
-    must_climb(killed_once("before", "after"))
+    killed_once(before=1, after=3, inserted=14, unsynced=14, torn=14)
 
 
 def test_killed_twice_each_effect_happens_once() -> None:
@@ -73,7 +70,7 @@ def test_killed_twice_each_effect_happens_once() -> None:
 
 @pytest.mark.slow
 def test_killed_in_every_write_each_effect_happens_once() -> None:
-    must_climb(killed_once(*KILLS))
+    killed_once(**dict.fromkeys(KILLS, 1))
 
 
 @pytest.mark.slow

@@ -96,6 +96,7 @@ class Acting:
         self._kept: dict[str, Any] = {}
         self._keeping = asyncio.Lock()
         self._replayed: list[tuple[str, Mapping[str, Any]]] = []
+        self._seen_first: dict[str, Mapping[str, bytes]] = {}
         self._readable: dict[str, bool] = {}
 
     async def __aenter__(self) -> Acting:
@@ -137,15 +138,16 @@ class Acting:
 
     async def _one(self, key: str, call: ToolCall, scene: Scene) -> Result:
         result = await self._made(key, call, scene)
-        answer = self._around.desk.known(key)
-        if answer is not None and answer.assumed and isinstance(call.arguments, Mapping):
-            self.assumed.append(f"{call.arguments.get('question')}: {call.arguments.get('assumption')}")
+        for asked, told in ((key, _assumption(call)), (f"{key}/may", f"`{call.name}`: not allowed")):
+            answer = self._around.desk.known(asked)
+            if answer is not None and answer.assumed:
+                self.assumed.append(told)
         return result
 
     async def _made(self, key: str, call: ToolCall, scene: Scene) -> Result:
         act = self._slot.acts.get(key)
         if act is not None and act.done is not None:
-            return self._again(call, act, key)
+            return self._again(call.name, act, act.done, scene)
         tool, why = await self.offered.found(call.name)
         arguments = call.arguments
         faults = [why] if tool is None else faults_of(tool.parameters, arguments)
@@ -157,7 +159,7 @@ class Acting:
                 faults = list(error.faults)
         if tool is None or action is None or not isinstance(arguments, Mapping):
             told = f"`{call.name}` was not called: " + "; ".join(faults)
-            return await self._done(key, call.name, arguments, "none", Result(told, error=True), act)
+            return await self._done(key, call.name, arguments, "none", Result(told, error=True), act, refused=True)
         return await self._decided(key, tool, action, arguments, scene, act)
 
     async def _decided(self, key: str, tool: Tool, action: Action, arguments: Mapping[str, Any], scene: Scene,
@@ -168,13 +170,13 @@ class Acting:
         decision = self.decide(key, tool.name, action)
         if decision.verdict == "deny":
             told = f"`{action}` is not allowed ({decision.rule}), and nothing was done; go on without it"
-            return await self._done(key, tool.name, arguments, "none", Result(told, error=True), act)
+            return await self._done(key, tool.name, arguments, "none", Result(told, error=True), act, refused=True)
         if self._around.staged and action.acting:
             return await self._staged(key, tool, action, arguments, decision, act)
         if decision.verdict == "ask":
             asked = await self._permission(key, tool, action, arguments, decision)
             if isinstance(asked, Result):
-                return await self._done(key, tool.name, arguments, "none", asked, act)
+                return await self._done(key, tool.name, arguments, "none", asked, act, refused=True)
             arguments = asked
             if action.verb == "read":
                 self._readable[action.target] = True
@@ -210,8 +212,8 @@ class Acting:
         """The arguments with which a person lets it be called; or what the role is told. Raises Waiting."""
         masked = self._around.secrets.masked
         answer = await self._around.desk.ask(Question(
-            key=key, kind="action", text=f"May `{self.role}` do `{masked(str(action))}`?", role=self.role, step=_step_of(key),
-            tool=tool.name, action=masked(str(action)), arguments=json.loads(masked(json.dumps(dict(arguments)))),
+            key=f"{key}/may", kind="action", text=f"May `{self.role}` do `{masked(str(action))}`?", role=self.role,
+            step=_step_of(key), tool=tool.name, action=masked(str(action)), arguments=json.loads(masked(json.dumps(dict(arguments)))),
             rule=decision.rule, effect=tool.effect(arguments), untrusted=self.untrusted, on_no_answer=self._step.on_no_answer))
         if answer.verdict != "yes":
             why = f": {answer.text}" if answer.text else ""
@@ -271,7 +273,7 @@ class Acting:
         return {name: packed}, Intended(at=time(), key=key, tool=tool, arguments=name, effect=effect)
 
     async def _done(self, key: str, tool: str, arguments: Any, effect: Effect, result: Result, act: Act | None, *,
-                    staged: bool = False, seconds: float = 0.0) -> Result:
+                    refused: bool = False, staged: bool = False, seconds: float = 0.0) -> Result:
         """Journals how a call ended, and gives the result as everybody sees it: secrets blotted out."""
         masks = self._around.secrets
         source = masks.masked(result.untrusted)
@@ -290,8 +292,8 @@ class Acting:
             more, intended = self._intention(key, tool, arguments, effect)
             blobs |= more
             events.append(intended)
-        events.append(Done(at=time(), key=key, payload=digest(packed), patch=patch, error=result.error, untrusted=source,
-                           staged=staged, seconds=seconds))
+        events.append(Done(at=time(), key=key, payload=digest(packed), patch=patch, error=result.error, refused=refused,
+                           untrusted=source, staged=staged, seconds=seconds))
         if effect == "none":
             self._around.bus.post(*events, blobs=blobs)
         else:
@@ -299,22 +301,21 @@ class Acting:
         self.offered.said(f"{_short(key)}", result.text)
         return result
 
-    def _again(self, call: ToolCall, act: Act, key: str) -> Result:
-        """What a call gave before the run was gone on with."""
-        done = act.done
-        if done is None:
-            raise RuntimeError("a call that is not done has no result")
+    def _again(self, name: str, act: Act, done: Done, scene: Scene) -> Result:
+        """What a call of the tool `name` gave before the run was gone on with."""
         values = self._around.values
         written: dict[str, bytes] = {}
         deleted: tuple[str, ...] = ()
         patch = None if done.patch is None else values.payload(done.patch)
         if isinstance(patch, Patch):
             written, deleted = {path: values.data(blob) for path, blob in patch.written.items()}, patch.deleted
-        if isinstance(call.arguments, Mapping):
-            self._replayed.append((call.name, call.arguments))
-            self.offered.replayed(call.name, call.arguments)
+        arguments = values.plain(act.intended.arguments)        # a person may have changed what the model wrote
+        if isinstance(arguments, Mapping) and not (done.refused or done.staged):
+            self._replayed.append((name, arguments))
+            self._seen_first.setdefault(name, scene.files)
+            self.offered.replayed(name, arguments)
         text = values.plain(done.payload)
-        self.offered.said(_short(key), text)
+        self.offered.said(_short(done.key), text)
         return Result(text, done.error, done.untrusted, written, deleted)
 
     def trusts(self, tool: str) -> bool:
@@ -324,6 +325,10 @@ class Acting:
     def replays(self, tool: str) -> tuple[Mapping[str, Any], ...]:
         """See `Situation.earlier`."""
         return tuple(arguments for name, arguments in self._replayed if name == tool)
+
+    def seen_first(self, tool: str) -> Mapping[str, bytes] | None:
+        """What the first of these calls saw of the files; None where there was none."""
+        return self._seen_first.get(tool)
 
     async def keep(self, name: str, make: Callable[[], AbstractAsyncContextManager[T]]) -> T:
         """See `Situation.kept`."""
@@ -365,6 +370,11 @@ class Scene:
         """See `Situation`."""
         return self.acting.replays(tool)
 
+    def files_first(self, tool: str) -> Mapping[str, bytes]:
+        """See `Situation`."""
+        found = self.acting.seen_first(tool)
+        return self.files if found is None else found
+
     async def granted(self, action: Action) -> None:
         """See `Situation`. A person is not asked in the middle of a call: what they would be asked about is refused."""
         decision = self.acting.decide(f"{self.key}/{action.verb}.{digest(action.target.encode())[:8]}", action.verb, action)
@@ -398,6 +408,12 @@ def _raise_first(errors: Iterable[BaseException]) -> None:
             raise error
     if listed:
         raise Waiting(key for error in listed if isinstance(error, Waiting) for key in error.keys)
+
+
+def _assumption(call: ToolCall) -> str:
+    """What a role said it would take for the answer to its question."""
+    given = call.arguments if isinstance(call.arguments, Mapping) else {}
+    return f"{given.get('question')}: {given.get('assumption')}"
 
 
 def _short(key: str) -> str:

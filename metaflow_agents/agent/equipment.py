@@ -67,7 +67,9 @@ class Equipment:
             return []
 
         async def look() -> Any:
-            return [_told(tool) for tool in await self._toolbox.offered(written)]
+            masks = self._around.secrets        # what a server says of its tools goes into prompts, and it was given secrets
+            return [masks.masked_data(_told(tool)) for tool in await self._toolbox.offered(written)
+                    if masks.masked(tool.name) == tool.name]
 
         listed: list[Mapping[str, Any]] = await self._observations.once(f"{key}/tools", look)
         return listed

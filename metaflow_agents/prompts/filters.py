@@ -448,7 +448,8 @@ def wordwrap(
 ) -> str:
     """Broken into lines of so many characters."""
     text, size = _text(value), _whole(width, "the width", 1)
-    spend(len(text) // 4)
+    longest = max(map(len, text.split()), default=0)
+    spend(len(text) // 4 + longest * longest // (size * 2000))        # a long word is copied once for every line of it
     wrapped = [line for paragraph in text.splitlines()
                for line in textwrap.wrap(paragraph, size, expand_tabs=False, replace_whitespace=False,
                                          break_long_words=break_long_words, break_on_hyphens=break_on_hyphens) or [""]]

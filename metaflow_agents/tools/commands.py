@@ -157,7 +157,7 @@ class _Session:
     def __init__(self, sandbox: Sandbox, situation: Situation) -> None:
         self.turn = asyncio.Lock()
         self.caught_up = False
-        self._opened = sandbox.interpreter(files=dict(situation.files), timeout=LONGEST)
+        self._opened = sandbox.interpreter(files=dict(situation.files_first(Python.name)), timeout=LONGEST)
         self.interpreter: Interpreter
 
     async def __aenter__(self) -> _Session:

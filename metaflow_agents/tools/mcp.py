@@ -91,7 +91,7 @@ class McpServer:
             answer = await self._connected().call(tool, arguments, self._seconds)
         except _failures() as failed:
             return Result(self._failed(failed), error=True, untrusted=outside)
-        return Result(self._setting.masked(text_of(answer)), error=answer.is_error, untrusted=outside)
+        return Result(text_of(answer, self._setting.masked), error=answer.is_error, untrusted=outside)
 
     def _effect(self, tool: str) -> Effect:
         found = [effect for pattern, effect in self._spec.effects.items() if fnmatchcase(tool, pattern)]

@@ -41,7 +41,7 @@ class Heard:
 
     def __str__(self) -> str:
         text = self._kept.decode("utf-8", "replace").strip()
-        return f"… {text}" if self._dropped and text else text
+        return f"… {text.partition(chr(10))[2]}" if self._dropped and text else text      # of a cut line not even the end
 
 
 class ServerProcess:

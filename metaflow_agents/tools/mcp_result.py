@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from metaflow_agents.tools.mcp_text import cut
@@ -13,13 +14,15 @@ if TYPE_CHECKING:
 LONGEST_RESULT = 100_000            # characters
 
 
-def text_of(answer: CallToolResult) -> str:
-    """The blocks one after the other, then the structured content, unless a block says the same."""
+def text_of(answer: CallToolResult, masked: Callable[[str], str] = str) -> str:
+    """The blocks one after the other, then the structured content, unless a block says the same. `masked`: blots out secrets, before
+    anything is cut, since half of one is too much.
+    """
     parts = [_block(block) for block in answer.content]
     structured = answer.structured_content
     if structured is not None and not any(_says(part, structured) for part in parts):
         parts.append(json.dumps(structured, ensure_ascii=False))
-    return cut("\n\n".join(part for part in parts if part) or "(nothing)", LONGEST_RESULT)
+    return cut(masked("\n\n".join(part for part in parts if part)) or "(nothing)", LONGEST_RESULT)
 
 
 def _block(block: Any) -> str:

@@ -57,7 +57,13 @@ class Situation(Protocol):
         ...
 
     def earlier(self, tool: str) -> tuple[Mapping[str, Any], ...]:
-        """The arguments of the calls of a tool in this activation that ended before the run was gone on with, in order."""
+        """The arguments of the calls of a tool in this activation that ended before the run was gone on with, in order: of those
+        that were carried out.
+        """
+        ...
+
+    def files_first(self, tool: str) -> Mapping[str, bytes]:
+        """`files` as the first of these calls saw them; as they are, where there was none."""
         ...
 
     async def granted(self, action: Action) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import base64
+import html
+import json
 import re
-from collections.abc import Callable, Iterable
-from urllib.parse import quote
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+from urllib.parse import quote, quote_plus
 
 from metaflow_agents.errors import UsageError
 
 _NAMED = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_ESCAPE = re.compile("%[0-9A-F]{2}")
 _SHORTEST = 4                       # characters: to blot out shorter ones would blot out words
 
 
@@ -53,6 +57,14 @@ class Secrets:
         pattern = self._blots()
         return text if pattern is None else pattern.sub(self._blot, text)
 
+    def masked_data(self, value: Any) -> Any:
+        """The same of JSON data, its keys too."""
+        if isinstance(value, str):
+            return self.masked(value)
+        if isinstance(value, Mapping):
+            return {self.masked(str(key)): self.masked_data(inner) for key, inner in value.items()}
+        return [self.masked_data(inner) for inner in value] if isinstance(value, list | tuple) else value
+
     def masked_bytes(self, data: bytes) -> bytes:
         """The same of a file."""
         pattern = self._blots()
@@ -78,9 +90,18 @@ class Secrets:
 
 
 def _spellings(value: str) -> Iterable[str]:
+    """As it is; as URLs and forms, JSON, HTML, hexadecimal and Base64 write it. A disguise that somebody invents is none of these."""
     yield value
-    yield quote(value, safe="")
+    for encoded in (quote(value, safe=""), quote(value), quote_plus(value)):
+        yield encoded
+        yield _ESCAPE.sub(lambda found: found[0].lower(), encoded)
+    yield json.dumps(value)[1:-1]
+    yield json.dumps(value, ensure_ascii=False)[1:-1]
+    yield html.escape(value)
+    yield html.escape(value, quote=False)
     data = value.encode()
+    yield data.hex()
+    yield data.hex().upper()
     for start in range(3):                              # inside of a longer Base64 text it may begin at any of three places
         coded = base64.b64encode(b"\0" * start + data).decode()
         whole = coded[-(-start * 8 // 6):] if start else coded

@@ -68,15 +68,14 @@ def answer(request: ModelRequest) -> Any:
     turn = sum(message["role"] == "assistant" for message in messages)
     seal = hashed(canonical([message for message in messages if message.get("name") not in LOST]).decode())
     what, *words = job.split()
-    turns = {"work": worked, "help": helped, "pay": paid}.get(what, written)(seal, *words)
+    turns = {"work": worked, "help": helped, "pay": paid, "sketch": sketched}.get(what, written)(seal, *words)
     said = turns[turn] if turn < len(turns) else turns[-1]
     return said if isinstance(said, str | dict) else {"calls": [{"name": name, "arguments": given} for name, given in said]}
 
 
 def worked(seal: str, *_: str) -> list[Any]:
-    count = "import os; print(sorted(os.listdir('src')) if os.path.isdir('src') else 'nothing')"
     return [
-        [("python", {"code": f"x = 20\n{count}"}), ("write", {"path": "src/a.txt", "text": f"draft {seal}\n"}),
+        [("python", {"code": "x = 20"}), ("write", {"path": "src/a.txt", "text": f"draft {seal}\n"}),
          ("note", {"id": "first", "text": seal}), ("ledger.look", {"id": "first"}), ("depot.find", {"id": "first"})],
         [("python", {"code": "x += 1\nx"}), ("edit", {"path": "src/a.txt", "search": "draft", "replace": "final"}),
          ("run", {"command": ["sh", "-c", "cat src/a.txt > src/made.txt; wc -c src/a.txt"]}), ("pay", {"id": "work"}),
@@ -84,8 +83,18 @@ def worked(seal: str, *_: str) -> list[Any]:
         [("ask_person", {"question": "Where to?", "assumption": "nowhere"}), ("depot.send", {"body": {"id": "work"}}),
          ("ledger.enter", {"id": "more"}), ("search", {"expression": "final|asked"}), ("list", {})],
         [("start_role", {"role": "helper", "task": "help"}), ("pay", {"id": "again"}), ("read", {"path": "src/a.txt"})],
-        [("python", {"code": f"{count}\nx + 1"}), ("list", {}), ("read", {"path": "src/helped.txt"}), ("nowhere", {})],
+        [("python", {"code": "x + 1"}), ("list", {}), ("read", {"path": "src/helped.txt"}), ("nowhere", {})],
         f"All is done. {seal}"]
+
+
+def sketched(seal: str, *_: str) -> list[Any]:
+    """What the scratch interpreter finds are the files as they were when it was first used."""
+    count = "import os; print(sorted(os.listdir('sketch')) if os.path.isdir('sketch') else 'nothing')"
+    return [
+        [("python", {"code": f"found = 1\n{count}"}), ("write", {"path": "sketch/a.txt", "text": f"{seal}\n"})],
+        [("run", {"command": ["sh", "-c", "cat sketch/a.txt > sketch/b.txt"]}), ("python", {"code": f"found += 1\n{count}"})],
+        [("python", {"code": f"{count}\nfound"}), ("write", {"path": "sketch/c.txt", "text": f"{seal}\n"})],
+        f"It is sketched. {seal}"]
 
 
 def helped(seal: str, *_: str) -> list[Any]:
