@@ -211,9 +211,10 @@ class Acting:
                           decision: Decision) -> Mapping[str, Any] | Result:
         """The arguments with which a person lets it be called; or what the role is told. Raises Waiting."""
         masked = self._around.secrets.masked
+        shown_arguments = json.loads(masked(json.dumps(dict(arguments))))
         answer = await self._around.desk.ask(Question(
             key=f"{key}/may", kind="action", text=f"May `{self.role}` do `{masked(str(action))}`?", role=self.role,
-            step=_step_of(key), tool=tool.name, action=masked(str(action)), arguments=json.loads(masked(json.dumps(dict(arguments)))),
+            step=_step_of(key), tool=tool.name, action=masked(str(action)), arguments=shown_arguments,
             rule=decision.rule, effect=tool.effect(arguments), untrusted=self.untrusted, on_no_answer=self._step.on_no_answer))
         if answer.verdict != "yes":
             why = f": {answer.text}" if answer.text else ""
