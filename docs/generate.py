@@ -24,6 +24,8 @@ from pydantic.fields import FieldInfo
 import metaflow_agents
 from metaflow_agents import errors
 from metaflow_agents.agent import strategies
+from metaflow_agents.agent.offered import FindTools
+from metaflow_agents.agent.talking import AskPerson, StartRole
 from metaflow_agents.policy.action import VERBS
 from metaflow_agents.policy.judged import BUILT_IN
 from metaflow_agents.policy.presets import preset
@@ -44,6 +46,10 @@ from metaflow_agents.sop.checks.doers import LATER_STRATEGIES
 from metaflow_agents.sop.editor_schema import role_schema, sop_schema
 from metaflow_agents.sop.names import RESERVED
 from metaflow_agents.sop.shape_errors import MODELS
+from metaflow_agents.tools.commands import Python, Run
+from metaflow_agents.tools.files import file_tools
+from metaflow_agents.tools.showing import More
+from metaflow_agents.tools.web import Fetch
 
 TOP = Path(__file__).resolve().parent.parent
 DOCUMENTS = [TOP / "README.md", TOP / "CONTRIBUTING.md", *sorted((TOP / "docs").glob("*.md"))]
@@ -113,6 +119,18 @@ def verbs() -> str:
     tools = {verb: ", ".join(f"`{tool}`" for tool, of in BUILT_IN.items() if of == verb) for verb in VERBS}
     return table(["verb", "what stands in its brackets", "built-in tools", "like"],
                  [[f"`{verb}`", _MEANT[verb], tools[verb], f"`{EXAMPLES[verb]}`"] for verb in VERBS])
+
+
+@_named("tools")
+def tools_() -> str:
+    """The built-in tools, as a role is told of them."""
+    classes = [*(type(tool) for tool in file_tools()), Run, Python, Fetch, AskPerson, StartRole, FindTools, More]
+    rows = []
+    for cls in classes:
+        takes = [f"`{field.alias or name}`: {field.description}" if field.description else f"`{field.alias or name}`"
+                 for name, field in cls.takes.model_fields.items()]
+        rows.append([f"`{cls.name}`", " ".join((cls.__doc__ or "").split()), "; ".join(takes)])
+    return table(["tool", "what roles are told of it", "arguments"], rows)
 
 
 @_named("presets")

@@ -174,6 +174,25 @@ def test_pages_name_files_of_the_package_that_exist(page: Path) -> None:
     assert [path for path in sorted(named) if "NAME" not in path and not (TOP / path).exists()] == []
 
 
+SHOWN_BY = re.findall(r"^\|.*\| `((?:pytest|sop) [^`]*)` \|$", (TOP / "docs" / "security.md").read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def test_each_promise_of_security_has_a_command() -> None:
+    text = (TOP / "docs" / "security.md").read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("| ") and not line.startswith(("| ---", "| promise "))]
+    assert len(rows) == len(SHOWN_BY) > 30
+
+
+@pytest.mark.parametrize("command", SHOWN_BY)
+def test_what_shows_a_promise_exists(command: str) -> None:
+    """A command of `sop` is looked at with those of the other pages."""
+    program, *words = command.split()
+    for word in words if program == "pytest" else ():
+        file, _, test = word.partition("::")
+        assert file.startswith("tests/") and (TOP / file).is_file(), word
+        assert not test or re.search(rf"^(?:async )?def {test}\(", (TOP / file).read_text(encoding="utf-8"), re.MULTILINE), word
+
+
 @pytest.mark.parametrize("page", EXAMPLES, ids=name)
 def test_commands_that_pages_show_exist(page: Path) -> None:
     """Each `sop …` line: the command exists, and so does each of its options (inputs of a SOP after `sop run` aside)."""
