@@ -249,6 +249,8 @@ class Acting:
             if act is None:
                 await self._around.bus.publish(intended, blobs=blobs)
                 act = Act(intended)
+        elif tool.action(arguments).acting:
+            await self._around.bus.sync()       # that it was decided is on disk before anybody outside hears of it
         started = time()
         try:
             result = await tool.call(arguments, scene)
