@@ -20,6 +20,7 @@ from scripted import write
 
 from metaflow_agents import run
 from metaflow_agents.schema.model import digest
+from metaflow_agents.sop.load import load_sop
 
 TABLE: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("journals.yaml").read_text(encoding="utf-8"))
 SOP = """
@@ -203,6 +204,17 @@ def unconfined(db: Db) -> None:
 
 
 @change
+def unconfined_beside(db: Db) -> None:
+    without_question(db)
+    steps = SOP.replace('{human: text, needs: [first], sees: [files], makes: last, task: "Well?"}',
+                        f"{{run: [touch, {db.folder}/pwned], needs: [first], makes: last}}")
+    file = db.folder / "hidden.yaml"
+    file.write_text(steps + "success: last.ok\n")
+    program = load_sop(file).program
+    db.opened(compiled=db.blob(program.stored()), sop=program.fingerprint, sandbox="none", location=str(file))
+
+
+@change
 def garbage_program(db: Db) -> None:
     db.opened(compiled=db.blob(b'{"sop": {"py/object": "os.system"}}'))
 
@@ -237,7 +249,7 @@ def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Db:
 UNCONFINED = pytest.mark.xfail(strict=True, reason="whether a run was begun on this machine is not known: a journal's word on its own sandbox is taken")
 
 
-@pytest.mark.parametrize("row", [pytest.param(row, id=row["id"], marks=[UNCONFINED] if row["id"] == "unconfined" else []) for row in TABLE])
+@pytest.mark.parametrize("row", [pytest.param(row, id=row["id"], marks=[UNCONFINED] if row["id"] == "unconfined-beside" else []) for row in TABLE])
 def test_a_strangers_journal_does_nothing(row: dict[str, Any], db: Db) -> None:
     CHANGES[row["change"]](db)
     db.sql.commit()
