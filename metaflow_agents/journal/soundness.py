@@ -1,7 +1,7 @@
 """Whether a journal holds what runs write: looked at where reading one has failed in a way that nobody foresaw.
 
-A journal may come from somebody else. Its rows are JSON and text, and nothing in it is ever executed or built as it asks; but each
-reader takes for granted what a run writes. Slow: everything in it is parsed.
+A journal may come from somebody else. Its rows are JSON and text, and nothing in it is ever executed or built as it asks; but
+each reader takes for granted what a run writes. Slow: everything in it is parsed.
 """
 
 from __future__ import annotations

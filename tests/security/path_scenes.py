@@ -119,8 +119,8 @@ def swapping(place: Path, other: Path) -> Iterator[Callable[[], bool]]:
 
 
 def asked(tool: str, path: str) -> dict[str, Any]:
-    return {"write": {"path": path, "text": "x = 1\n"}, "edit": {"path": path, "search": "a", "replace": "b"}, "read": {"path": path},
-            "list": {"pattern": path}, "search": {"expression": "user", "pattern": path}}[tool]
+    return {"write": {"path": path, "text": "x = 1\n"}, "edit": {"path": path, "search": "a", "replace": "b"},
+            "read": {"path": path}, "list": {"pattern": path}, "search": {"expression": "user", "pattern": path}}[tool]
 
 
 @scene
@@ -183,11 +183,16 @@ SCENES["command"] = SCENES.pop("command_")
 async def parsed(case: Case) -> str:
     (case.outside / "secret.json").write_text(json.dumps({"secret": SECRET}))
     words = json.dumps(["bash", "-c", case.path.replace("OUT", str(case.outside))])
-    text = f"sop: s\nartifacts: {{r: {{schema: {{secret: string}}}}}}\nsteps: {{w: {{run: {words}, parse: json r.json, makes: r}}}}\n"
+    text = ("sop: s\nartifacts: {r: {schema: {secret: string}}}\n"
+            f"steps: {{w: {{run: {words}, parse: json r.json, makes: r}}}}\n")
     result = await run(case.sop(text), name="r", workspace=case.home, sandbox="none")
     (case.outside / "secret.json").unlink()
     assert not result.ok and SECRET not in result.reason and "r.json" in result.reason
     return "refused"
+
+
+def block_of(path: str) -> str:
+    return f"=== file: {path} ===\nx\n=== end ===\n"
 
 
 @scene
@@ -198,7 +203,7 @@ async def item_key(case: Case) -> str:
   work: {role: worker, needs: [plan], foreach: {in: plan.paths, as: one}, makes: {source: "{{ one }}"}}
 """)
     answers = {"think": [{"paths": [case.path]}, {"paths": ["src/a.py"]}],
-               "work": lambda request: f"=== file: {case.path if case.path in str(request.messages) else 'src/a.py'} ===\nx\n=== end ===\n"}
+               "work": lambda request: block_of(case.path if case.path in str(request.messages) else "src/a.py")}
     model = Scripted(answers)
     result = await case.begin(model, text)
     thought = sum(step == "think" for step in model.steps)
