@@ -33,10 +33,10 @@ class Effects:
         activation = parse_activation(key)
         slot = self._state.active[activation.firing].slot(activation.item)
         if key not in slot.observed and key in slot.acts:
-            given = await self._cut_off(key, what)
+            given = await self._cut_off(slot.acts[key].happened, what)
             if given is not None:
                 return await self._observations.once(key, given)
-        elif key not in slot.acts:
+        if key not in slot.observed:        # also where it is done again: if that is cut off as well, it is asked about anew
             packed = pack(Data(value={}))
             name = digest(packed)
             await self._bus.publish(Intended(at=time(), key=key, tool=what, arguments=name, effect="once"), blobs={name: packed})
@@ -45,7 +45,7 @@ class Effects:
     async def _cut_off(self, key: str, what: str) -> Callable[[], Awaitable[Any]] | None:
         """What it gave, as a person knows it; None where it has not happened."""
         answer = await self._desk.ask(Question(
-            key=f"{key}/happened", kind="effect", step=parse_activation(key).step, action=what, effect="once",
+            key=key, kind="effect", step=parse_activation(key).step, action=what, effect="once",
             text=f"The run was cut off while `{what}` was under way. Has it happened? (yes: with what it gave, as JSON, for a "
                  "reason; no: it is done now)"))
         if answer.verdict != "yes":

@@ -110,10 +110,19 @@ class Slot:
 
 @dataclass(slots=True)
 class Act:
-    """A tool call: intended, and what came of it (None: nobody knows, it is under way or a crash cut it off)."""
+    """A tool call: intended, and what came of it (None: nobody knows, it is under way or a crash cut it off).
+
+    `times`: how often it was intended, which is more than once where it was cut off and a person said that it had not happened.
+    """
 
     intended: Intended
     done: Done | None = None
+    times: int = 1
+
+    @property
+    def happened(self) -> str:
+        """The key of the question what became of it, where a crash cut it off: another one each time."""
+        return f"{self.intended.key}/happened" + (f".{self.times}" if self.times > 1 else "")
 
 
 @dataclass(slots=True)
@@ -275,7 +284,8 @@ class RunState:
         self.chain, self.records = chain, self.records + 1
 
     def _intended(self, event: Intended) -> None:
-        self._slot(event.key).acts[event.key] = Act(event)
+        acts = self._slot(event.key).acts
+        acts[event.key] = Act(event, times=1 + (acts[event.key].times if event.key in acts else 0))
 
     def _done(self, event: Done) -> None:
         self._slot(event.key).acts[event.key].done = event
