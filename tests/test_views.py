@@ -45,7 +45,7 @@ from metaflow_agents.sop.load import load_sop
 from metaflow_agents.views import wording
 from metaflow_agents.views.board import Board, Row
 from metaflow_agents.views.graph import mermaid
-from metaflow_agents.views.minutes import KINDS, minute
+from metaflow_agents.views.minutes import KINDS, full, minute
 from metaflow_agents.views.page import Page, columns, cut, safe, table
 from metaflow_agents.views.writing import Writing
 
