@@ -152,6 +152,14 @@ def sandbox_for(sop: SOP, asked: str | None, settings: Settings, *, dry: bool) -
     return choose(asked, settings.command_environment, what_for=what_for)
 
 
+def refuse_unconfined(run: str, location: str, sandbox: str) -> None:
+    """Raises UsageError for commands without a sandbox that stand in a journal alone: anybody may have written it."""
+    if sandbox == "none":
+        raise UsageError(f"the SOP of run `{run}` is not at {location} any more, and by its journal its commands ran without a "
+                         "sandbox: put the file back, or say `--sandbox none` (or `--sandbox bubblewrap`) to go on with what "
+                         "the journal holds")
+
+
 def refuse_unknown_step(sop: SOP, until: str | None) -> None:
     """Raises UsageError for an `until` that names no step."""
     if until is not None and until not in sop.steps:

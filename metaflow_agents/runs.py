@@ -61,6 +61,7 @@ from metaflow_agents.opening import (
     model_names,
     refuse_lost_steps,
     refuse_taken,
+    refuse_unconfined,
     refuse_unknown_models,
     refuse_unknown_step,
     refuse_unpriced,
@@ -478,6 +479,7 @@ def go_on(
         chosen: dict[str, Given] = {**(state.chosen if model is None else {"*": model}), **(models or {})}
         resolved = resolve(model_names(program.sop), sources(program.sop, chosen, settings, folders, home, state.base_url))
         confining = sandbox_for(program.sop, sandbox or state.sandbox or None, settings, dry=resolved.models.dry)
+        refuse_unconfined(name, opened.location, confining.name if loaded is None and sandbox is None else "")
         refuse_unknown_step(program.sop, until)
         refuse_unknown_models(program.sop, models or {})
         refuse_lost_steps(program.sop, state.active)

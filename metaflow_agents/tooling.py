@@ -25,16 +25,8 @@ CONFINED = ("run", "python")
 
 def used(sop: SOP) -> tuple[str, ...]:
     """The tools that roles have, as they are written, in the order of the file."""
-    found: dict[str, None] = {}
-    for step in sop.steps.values():
-        if step.role is not None and step.tools is not None:
-            found.update(dict.fromkeys(step.tools))
-    roles = {step.role for step in sop.steps.values() if step.role is not None and step.tools is None}
-    named_in_expression = bool(roles - set(sop.roles))
-    for name, role in sop.roles.items():
-        if name in roles or named_in_expression or "start_role" in found:
-            found.update(dict.fromkeys(role.tools))
-    if "start_role" in found:
+    found = dict.fromkeys(name for step in sop.steps.values() for name in sop.tools_of(step))
+    if "start_role" in found:           # who is started has its own
         found.update(dict.fromkeys(name for role in sop.roles.values() for name in role.tools))
     return tuple(found)
 

@@ -363,7 +363,7 @@ MISTAKES: dict[str, tuple[int, str]] = {
     "run looped.yaml --topic a --model dry --budget call=3": (2, "did you mean `calls`?"),
     "run looped.yaml --topic a --model dry --budget calls=many": (2, "is not a count"),
     "run looped.yaml --topic a --model dry --budget calls=1,calls=2": (2, "given twice"),
-    "run looped.yaml --topic a --model dry --sandbox docker": (2, "no sandbox `docker`"),
+    "run looped.yaml --topic a --model dry --sandbox docker": (2, "the sandbox `docker` is not built"),
     "run looped.yaml --topic a --model dry --workspace desk.py": (1, "can't make the folder"),
     "test looped.yaml": (2, "has no tests"),
     "graph looped.yaml --mermaid --json": (2, "give one"),

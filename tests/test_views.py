@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import textwrap
 import time
+from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from metaflow_agents import resume, run
+from metaflow_agents.cli.faces import LiveFace
 from metaflow_agents.journal.glance import RawJournal
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.outline import outline
@@ -43,7 +45,7 @@ from metaflow_agents.sop.load import load_sop
 from metaflow_agents.views import wording
 from metaflow_agents.views.board import Board, Row
 from metaflow_agents.views.graph import mermaid
-from metaflow_agents.views.minutes import full, minute
+from metaflow_agents.views.minutes import KINDS, full, minute
 from metaflow_agents.views.page import Page, columns, cut, safe, table
 from metaflow_agents.views.writing import Writing
 
@@ -384,3 +386,49 @@ async def test_a_run_in_outline_agrees_with_its_state(tmp_path: Path) -> None:
         spent = state.total()
         assert (glance.calls, glance.tokens, glance.activations) == (spent.calls, spent.tokens, state.activations)
         assert glance.seconds == pytest.approx(state.elapsed, abs=0.002) and glance.began == state.began
+
+
+@pytest.mark.parametrize(("event", "stored", "told"), [
+    (Intended(key="a@1~0/turn.0/tool.1", tool="write", arguments="d"), {"kind": "data", "value": {"path": "a.md"}},
+     'a@1/turn.0/tool.1: calls write {"path": "a.md"}'),
+    (Done(key="a@1~0/turn.0/tool.1", payload="d", error=True), {"kind": "data", "value": "there is no\nfile"},
+     "a@1/turn.0/tool.1: an error: there is no file"),
+    (Done(key="a@1~0/turn.0/tool.1", payload="d"), {"kind": "data", "value": "long words"}, "a@1/turn.0/tool.1: done"),
+    (Asked(key="a@1~0", question="d"), {"text": "Shall it?"}, "a@1: asks a person: Shall it?"),
+    (Answered(key="a@1~0", answer="d", by="answer"), {"verdict": "no", "text": "too wet"},
+     "a@1: is answered with `sop answer`: no, too wet"),
+    (Answered(key="a@1~0", answer="d", by="answer"), {"verdict": "yes", "scope": "rule"},
+     "a@1: is answered with `sop answer`: yes, for this rule"),
+    (Asked(key="a@1~0", question="d"), {"text": "x" * 500}, f"a@1: asks a person: {'x' * 159}…"),
+])
+def test_the_minutes_tell_first_words_where_they_may_look_them_up(event: Event, stored: dict[str, Any], told: str) -> None:
+    found = minute(event.model_dump(mode="json", by_alias=True), {}, {"d": stored}.__getitem__)
+    assert f"{found.who}: {found.what}" == told
+
+
+def test_every_kind_of_event_can_be_asked_for_in_the_log() -> None:
+    assert set(KINDS) == {kind.model_fields["kind"].default for kind in get_args(get_args(Event)[0])}
+
+
+class _Plain:
+    """A board of two lines."""
+
+    def lines(self, page: Page, now: float, height: int) -> list[str]:
+        """Two."""
+        return ["one", "two"]
+
+
+def test_a_board_that_is_drawn_again_leaves_what_was_asked_in_between() -> None:
+    from rich.console import Console
+    from rich.live import Live
+
+    file = StringIO()
+    console = Console(file=file, force_terminal=True, width=60, height=20)
+    face = LiveFace(cast(Board, _Plain()), lambda: Live(console=console, auto_refresh=False, transient=True))
+    face.draw()
+    face.pause()
+    file.write("May it?\n> yes\n")
+    face.go_on()
+    after = file.getvalue().partition("> yes\n")[2]
+    assert "one" in after and "\x1b[1A" not in after.partition("one")[0], "the board goes up over what was asked"
+    face.close()

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import cache
 from time import time
 from typing import Any, TypeVar
 
@@ -39,6 +40,8 @@ from metaflow_agents.tools.showing import shown
 
 T = TypeVar("T")
 _IN_MEMORY = frozenset({"read", "write", "python"})     # verbs that touch nothing but the activation: done one after the other
+_BRINGING = frozenset({"fetch", "mcp", "api"})          # verbs that bring what somebody outside said, also by how they fail
+_SIDE_BY_SIDE = 16                                      # calls of one activation that are carried out at once
 _STRICT = {"allow": 0, "ask": 1, "deny": 2}
 
 
@@ -95,6 +98,7 @@ class Acting:
         self._open = AsyncExitStack()
         self._kept: dict[str, Any] = {}
         self._keeping = asyncio.Lock()
+        self._turns = asyncio.Semaphore(_SIDE_BY_SIDE)
         self._replayed: list[tuple[str, Mapping[str, Any]]] = []
         self._seen_first: dict[str, Mapping[str, bytes]] = {}
         self._readable: dict[str, bool] = {}
@@ -119,7 +123,8 @@ class Acting:
 
         async def one(index: int) -> None:
             key = f"{prefix}/tool.{index}"
-            results[index] = await self._one(key, calls[index], turn.scene(key, index, group))
+            async with self._turns:
+                results[index] = await self._one(key, calls[index], turn.scene(key, index, group))
 
         async def in_order() -> None:
             for index in group:
@@ -138,11 +143,20 @@ class Acting:
 
     async def _one(self, key: str, call: ToolCall, scene: Scene) -> Result:
         result = await self._made(key, call, scene)
-        for asked, told in ((key, _assumption(call)), (f"{key}/may", f"`{call.name}`: not allowed")):
-            answer = self._around.desk.known(asked)
-            if answer is not None and answer.assumed:
-                self.assumed.append(told)
+        self.assumed += self._assumed(key, call.name)
         return result
+
+    def _assumed(self, key: str, tool: str) -> list[str]:
+        """What was assumed in a call, and in those of a role that it started, since nobody answered: as the journal has it."""
+        desk = self._around.desk
+        inside = [one for one in self._around.state.answers if one.startswith(f"{key}/")] if tool == "start_role" else []
+        found = []
+        for one in dict.fromkeys((key, f"{key}/may", *inside)):
+            answer = desk.known(one)
+            if answer is not None and answer.assumed:
+                question = desk.question(one)
+                found.append(f"{question.text}: {question.assumption or answer.text or answer.verdict or 'nothing'}")
+        return found
 
     async def _made(self, key: str, call: ToolCall, scene: Scene) -> Result:
         act = self._slot.acts.get(key)
@@ -177,7 +191,7 @@ class Acting:
             asked = await self._permission(key, tool, action, arguments, decision)
             if isinstance(asked, Result):
                 return await self._done(key, tool.name, arguments, "none", asked, act, refused=True)
-            arguments = asked
+            arguments, action = asked, tool.action(asked)       # a person may have changed them
             if action.verb == "read":
                 self._readable[action.target] = True
         return await self._carried_out(key, tool, arguments, scene, act)
@@ -211,9 +225,10 @@ class Acting:
                           decision: Decision) -> Mapping[str, Any] | Result:
         """The arguments with which a person lets it be called; or what the role is told. Raises Waiting."""
         masked = self._around.secrets.masked
+        shown_arguments = json.loads(masked(json.dumps(dict(arguments))))
         answer = await self._around.desk.ask(Question(
             key=f"{key}/may", kind="action", text=f"May `{self.role}` do `{masked(str(action))}`?", role=self.role,
-            step=_step_of(key), tool=tool.name, action=masked(str(action)), arguments=json.loads(masked(json.dumps(dict(arguments)))),
+            step=_step_of(key), tool=tool.name, action=masked(str(action)), arguments=shown_arguments,
             rule=decision.rule, effect=tool.effect(arguments), untrusted=self.untrusted, on_no_answer=self._step.on_no_answer))
         if answer.verdict != "yes":
             why = f": {answer.text}" if answer.text else ""
@@ -221,9 +236,12 @@ class Acting:
         if answer.arguments is None:
             return arguments
         faults = faults_of(tool.parameters, answer.arguments)
+        try:
+            changed = action if faults else tool.action(answer.arguments)
+        except AnswerInvalid as error:
+            faults = list(error.faults)
         if faults:
             return Result("a person changed the arguments, and they do not fit: " + "; ".join(faults), error=True)
-        changed = tool.action(answer.arguments)
         if self.decide(key, tool.name, changed).verdict == "deny":
             return Result(f"a person changed it to `{changed}`, which is not allowed; nothing was done", error=True)
         return answer.arguments
@@ -248,23 +266,27 @@ class Acting:
             if act is None:
                 await self._around.bus.publish(intended, blobs=blobs)
                 act = Act(intended)
+        elif tool.action(arguments).acting:
+            await self._around.bus.sync()       # that it was decided is on disk before anybody outside hears of it
         started = time()
         try:
             result = await tool.call(arguments, scene)
         except MetaflowError as error:
             if not isinstance(error, AnswerInvalid):
                 raise
-            result = Result("; ".join(error.faults), error=True)
+            result = Result("; ".join(error.faults), error=True, untrusted=error.untrusted)
         except Exception as error:      # a tool is somebody else's code: whatever it raises is told to the role
-            result = Result(f"`{tool.name}` failed: {raised(error)}", error=True)
+            source = f"from {tool.name}" if tool.action(arguments).verb in _BRINGING else ""
+            result = Result(f"`{tool.name}` failed: {raised(error)}", error=True, untrusted=source)
         return await self._done(key, tool.name, arguments, effect, result, act, seconds=time() - started)
 
     async def _happened(self, key: str, tool: Tool, act: Act) -> Answer:
         """Whether an effect that a crash cut off has happened: a person has to say. Raises Waiting."""
-        arguments = self._around.values.plain(act.intended.arguments)
+        arguments, masked = self._around.values.plain(act.intended.arguments), self._around.secrets.masked
         return await self._around.desk.ask(Question(
             key=act.doubt, kind="effect", role=self.role, step=_step_of(key), tool=tool.name,
-            action=self._around.secrets.masked(str(tool.action(arguments))), arguments=arguments, effect=act.intended.effect,
+            action=masked(str(tool.action(arguments))), arguments=json.loads(masked(json.dumps(arguments))),
+            effect=act.intended.effect,
             text="The run was cut off while this was done. Has it happened? (yes: it is not done again; no: it is done now)"))
 
     def _intention(self, key: str, tool: str, arguments: Any, effect: Effect) -> tuple[dict[str, bytes], Intended]:
@@ -317,6 +339,12 @@ class Acting:
         text = values.plain(done.payload)
         self.offered.said(_short(done.key), text)
         return Result(text, done.error, done.untrusted, written, deleted)
+
+    async def may_act(self, action: Action) -> None:
+        """Before an action in the middle of a call that is allowed. Raises AnswerInvalid in a staged run, JournalError."""
+        if self._around.staged:
+            raise AnswerInvalid([f"staged: nothing was done. `{action}` would have been done"])
+        await self._around.bus.sync()
 
     def trusts(self, tool: str) -> bool:
         """Whether the step trusts what a tool says: by its name, by a pattern of it, or by the name of its server."""
@@ -376,10 +404,15 @@ class Scene:
         return self.files if found is None else found
 
     async def granted(self, action: Action) -> None:
-        """See `Situation`. A person is not asked in the middle of a call: what they would be asked about is refused."""
+        """See `Situation`. A person is not asked in the middle of a call: what they would be asked about is refused.
+
+        What was decided is durable before the action is taken.
+        """
         decision = self.acting.decide(f"{self.key}/{action.verb}.{digest(action.target.encode())[:8]}", action.verb, action)
         if decision.verdict != "allow":
             raise AnswerInvalid([f"`{action}` is not allowed ({decision.rule})"])
+        if action.acting:
+            await self.acting.may_act(action)
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,6 +423,7 @@ class _Turn:
     results: dict[int, Result]
 
     def scene(self, key: str, index: int, row: Sequence[int]) -> Scene:
+        @cache                              # a tool may look often, and there may be many files
         def look() -> Mapping[str, bytes]:
             tree = self.acting.tree
             seen = Tree(tree.seen, tree.patterns, dict(tree.written), set(tree.deleted))
@@ -408,12 +442,6 @@ def _raise_first(errors: Iterable[BaseException]) -> None:
             raise error
     if listed:
         raise Waiting(key for error in listed if isinstance(error, Waiting) for key in error.keys)
-
-
-def _assumption(call: ToolCall) -> str:
-    """What a role said it would take for the answer to its question."""
-    given = call.arguments if isinstance(call.arguments, Mapping) else {}
-    return f"{given.get('question')}: {given.get('assumption')}"
 
 
 def _short(key: str) -> str:

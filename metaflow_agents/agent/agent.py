@@ -122,9 +122,13 @@ class RoleAgent:
             system = self._conversations.system(role, self._sop.roles[role], activation)
             asked = render(package_template("subtask"), {"by": scene.acting.role, "task": task})
             messages = self._conversations.opening(system, [], asked)
-            async with await self._equipment.below(activation, role, delegate, scene) as acting:
-                _, _, reply = await turns(send, acting, scene.key, "turn.0", messages)
-            scene.acting.assumed += acting.assumed
+            acting = await self._equipment.below(activation, role, delegate, scene)
+            try:
+                async with acting:
+                    _, _, reply = await turns(send, acting, scene.key, "turn.0", messages)
+            except RunError as error:
+                error.untrusted = joined(error.untrusted, acting.untrusted)
+                raise
             return Result(reply.said, untrusted=joined(acting.untrusted, acting.heard), written=acting.tree.written,
                           deleted=tuple(sorted(acting.tree.deleted)))
         return delegate

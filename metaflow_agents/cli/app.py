@@ -8,6 +8,7 @@ import typer
 
 from metaflow_agents.cli import checking, doctor, making, people, permissions, reading, running, serving
 from metaflow_agents.cli.output import say
+from metaflow_agents.cli.strangers import of_runs
 
 app = typer.Typer(
     name="sop", no_args_is_help=True, rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False,
@@ -31,21 +32,21 @@ def _whole(version: Annotated[bool, typer.Option("--version", callback=_version,
 
 
 app.command("check")(checking.check)
-app.command("run", context_settings=running.OPEN, add_help_option=False)(running.run)
+app.command("run", context_settings=running.OPEN, add_help_option=False)(of_runs(running.run))
 app.command("prompt", context_settings=running.OPEN)(running.prompt)
 app.command("test")(making.test)
 app.command("graph")(checking.graph)
 app.command("new")(making.new)
-app.command("resume")(running.resume)
-app.command("fork")(running.fork)
-app.command("inbox")(people.inbox)
-app.command("answer")(people.answer)
-app.command("runs")(reading.runs)
-app.command("show")(reading.show)
-app.command("log")(reading.log)
-app.command("diff")(reading.diff)
-app.command("history")(reading.history)
-app.command("export")(making.export)
+app.command("resume")(of_runs(running.resume))
+app.command("fork")(of_runs(running.fork))
+app.command("inbox")(of_runs(people.inbox))
+app.command("answer")(of_runs(people.answer))
+app.command("runs")(of_runs(reading.runs))
+app.command("show")(of_runs(reading.show))
+app.command("log")(of_runs(reading.log))
+app.command("diff")(of_runs(reading.diff))
+app.command("history")(of_runs(reading.history))
+app.command("export")(of_runs(making.export))
 app.command("mcp")(serving.mcp)
 app.add_typer(permissions.policy, name="policy")
 app.command("schema")(checking.schema)

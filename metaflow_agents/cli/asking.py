@@ -12,7 +12,7 @@ from metaflow_agents.errors import UsageError, nearest
 from metaflow_agents.people.answering import Scope, answer_of
 from metaflow_agents.people.question import Answer, Question
 from metaflow_agents.terminal import Terminal
-from metaflow_agents.views.page import Page
+from metaflow_agents.views.page import Page, safe
 from metaflow_agents.views.questions import question_lines
 
 _ALLOWED: dict[str, Scope] = {"y": "once", "r": "run", "a": "rule"}
@@ -79,7 +79,7 @@ class TerminalAsker:
     async def _told(self, question: Question) -> Answer:
         """A text or a choice: by its words, or by its place in the list."""
         if question.choices:
-            self._say(*(f"  [{place}] {choice}" for place, choice in enumerate(question.choices, 1)))
+            self._say(*(f"  [{place}] {safe(choice)}" for place, choice in enumerate(question.choices, 1)))
         said = await self._line("answer (Ctrl-D: later)> ")
         if question.choices and said not in question.choices and said.isdecimal() and 1 <= int(said) <= len(question.choices):
             said = question.choices[int(said) - 1]

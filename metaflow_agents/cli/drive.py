@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from json import loads
 from pathlib import Path
 from types import FrameType
 
@@ -54,7 +55,7 @@ async def _driven(run: Run, json: bool) -> RunResult:
         graph, state = SOPGraph(going.program.sop), going.journal.state
         if not json:
             say(cast_lines(going.program.sop, state.models, state.latest, page()))
-        face: Face = SilentFace() if json else PlainFace(readers(graph))
+        face: Face = SilentFace() if json else PlainFace(readers(graph), lambda digest: loads(going.journal.blob(digest)))
         if board:
             budget = run_budget(going.program, state.budget)
             face = live_face(Board(going.program, graph, state, budget, lambda: going.waiting, writing))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
 
 from metaflow_agents.cli.output import flush, page, say
-from metaflow_agents.schema.event import Event, Finished
+from metaflow_agents.schema.event import Decided, Event, Finished
 from metaflow_agents.schema.keys import parse_activation
 from metaflow_agents.views.minutes import minute
 from metaflow_agents.views.page import Page
@@ -21,9 +22,13 @@ _QUIET = ("reserved", "settled", "observed")                 # each call is told
 
 
 def matters(event: Event) -> bool:
-    """Whether an event gets a plain line: calls don't, nor that a step without items is done, which its commit says."""
+    """Whether an event gets a plain line: calls of models don't, nor that a step without items is done, which its commit says,
+    nor that a tool is allowed, which its call says.
+    """
     if isinstance(event, Finished):
         return bool(parse_activation(event.activation).item is not None or event.reused_from or event.why)
+    if isinstance(event, Decided):
+        return event.verdict != "allow"
     return event.kind not in _QUIET
 
 
@@ -81,14 +86,14 @@ class SilentFace:
 class PlainFace(SilentFace):
     """A line for each event that matters, without colour."""
 
-    def __init__(self, read_by: dict[str, list[str]]) -> None:
-        self._read_by = read_by
+    def __init__(self, read_by: dict[str, list[str]], blob: Callable[[str], Any]) -> None:
+        self._read_by, self._blob = read_by, blob
         self._held: list[str] | None = None
 
     def hear(self, event: Event) -> None:
         """Its line, at once; while it is paused, later."""
         if matters(event):
-            line = minute(event.model_dump(mode="json", by_alias=True), self._read_by).line(Page())
+            line = minute(event.model_dump(mode="json", by_alias=True), self._read_by, self._blob).line(Page())
             if self._held is not None:
                 self._held.append(line)
             else:
@@ -111,10 +116,15 @@ class PlainFace(SilentFace):
 
 
 class LiveFace:
-    """The board, drawn over itself until the run rests, then gone."""
+    """The board, drawn over itself until the run rests, then gone.
 
-    def __init__(self, board: Board, live: Live) -> None:
-        self._board, self._live, self._said, self._paused = board, live, "", False
+    `made` makes what draws: one for each stretch between questions, for it draws over as many lines as it drew last, and
+    after a question these are what the person read and typed.
+    """
+
+    def __init__(self, board: Board, made: Callable[[], Live]) -> None:
+        self._board, self._made, self._said, self._paused = board, made, "", False
+        self._live = made()
         self._live.start()
 
     def hear(self, event: Event) -> None:
@@ -145,8 +155,9 @@ class LiveFace:
         self._live.stop()
 
     def go_on(self) -> None:
-        """It is drawn anew."""
+        """It is drawn anew, below what stands there."""
         self._paused = False
+        self._live = self._made()
         self._live.start()
         self.draw()
 
@@ -170,4 +181,4 @@ def live_face(board: Board) -> LiveFace:
     from rich.live import Live
 
     console = Console(highlight=False, markup=False, emoji=False)
-    return LiveFace(board, Live(console=console, auto_refresh=False, transient=True, vertical_overflow="crop"))
+    return LiveFace(board, lambda: Live(console=console, auto_refresh=False, transient=True, vertical_overflow="crop"))

@@ -108,7 +108,7 @@ def log(name: RunName,
 
         def lines() -> Iterator[str]:
             for event in chosen:
-                yield minutes.minute(event, read_by).line(seen)
+                yield minutes.minute(event, read_by, None if full else blob).line(seen)
                 if full:
                     yield from minutes.full(event, blob, seen)
 

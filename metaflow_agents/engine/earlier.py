@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from metaflow_agents.engine.work import Taken
 from metaflow_agents.journal.journal import Journal
-from metaflow_agents.schema.event import Finished
+from metaflow_agents.schema.event import Done, Finished
 from metaflow_agents.schema.keys import ActivationKey, parse_activation
 from metaflow_agents.schema.model import fingerprint
 from metaflow_agents.schema.payload import Collection, Files, Patch, unpack
@@ -19,9 +19,13 @@ class EarlierRun:
         self._journal, self._name = journal, name
         self._equal: dict[tuple[str, str], list[Finished]] = {}
         self._slots: dict[str, Finished] = {}
+        opened = journal.state.opened
+        # What tools only told in a staged run was not done: who works with tools does it now.
+        self._staged = {parse_activation(event.key).slot for _, event in journal.events(Done)} \
+            if opened is not None and opened.staged else set()
         for _, event in journal.events(Finished):
-            if event.assumed:                                  # what nobody answered then is asked now
-                continue
+            if event.assumed or parse_activation(event.activation).slot in self._staged:
+                continue                                       # what nobody answered then is asked now
             step = parse_activation(event.activation).step
             self._equal.setdefault((step, fingerprint(event.parts)), []).append(event)
             self._slots[parse_activation(event.activation).slot] = event
@@ -37,6 +41,8 @@ class EarlierRun:
             same_slot = [event for event in equal if parse_activation(event.activation).slot == key.slot]
             return self._taken((same_slot or equal)[0])
         before = self._slots.get(key.slot)
+        if key.slot in self._staged:
+            return (f"in {self._name} its tools were staged",)
         if before is None:
             return (f"{self._name} has no {key.slot}",)
         names = dict.fromkeys([*parts, *before.parts])

@@ -98,7 +98,7 @@ class RawJournal:
             for seq, kind, data in rows:
                 try:
                     event = json.loads(data)
-                except ValueError as error:
+                except (ValueError, RecursionError) as error:
                     raise JournalError(f"{self.path} is damaged at event {seq}: {error}; restore the file from a copy") from error
                 event["kind"] = kind            # left out of the data, as every default is
                 yield seq, event

@@ -55,8 +55,8 @@ def _acquire(path: Path, run: str) -> int:
         try:
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
         except OSError as error:
-            raise JournalError(f"can't open the lock {path}: {error.strerror}; it has to be a file in a folder that can be "
-                               "written") from error
+            raise JournalError(f"can't open the lock {path}: {error.strerror}; "
+                               "it has to be a file in a folder that can be written") from error
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

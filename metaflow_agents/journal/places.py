@@ -44,8 +44,8 @@ def folder_taken(folder: Path) -> bool:
 def refuse_taken(home: Path | None, name: str) -> None:
     """Raises UsageError where a new run of that name would find a folder with somebody's files in it, or a link."""
     if home is not None and folder_taken(home / name):
-        raise UsageError(f"{home / name} is there already, and a run's folder is the run's alone: give another name, or move it "
-                         "away")
+        raise UsageError(f"{home / name} is there already, and a run's folder is the run's alone: "
+                         "give another name, or move it away")
 
 
 def free_name(home: Path | None, base: str) -> str:

@@ -24,6 +24,7 @@ from metaflow_agents.schema.model import digest as digest_of
 APPLICATION_ID = 0x4D464A31  # "MFJ1"
 FORMAT = 1
 _PACK_FROM = 512
+_LARGEST = 256 << 20                # bytes of a blob: a folder given as input may have 64 MB in one file
 _WAIT = 10.0
 _SCHEMA = """
 CREATE TABLE events(seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, data TEXT NOT NULL);
@@ -122,7 +123,7 @@ class Store:
         if row is None:
             raise JournalError(f"{self.path} holds no blob {digest}; {_MEND_DAMAGE}")
         try:
-            data: bytes = zlib.decompress(row[1]) if row[0] else row[1]
+            data = _unpacked(row[1]) if row[0] else row[1]
         except zlib.error as error:
             raise JournalError(f"{self.path} is damaged at blob {digest}: {error}; {_MEND_DAMAGE}") from error
         if digest_of(data) != digest:
@@ -204,6 +205,15 @@ class Store:
                 f" {FORMAT}); upgrade: pip install -U metaflow-agents"
             )
         connection.execute("SELECT seq FROM events LIMIT 1").fetchone()
+
+
+def _unpacked(data: bytes) -> bytes:
+    """What was packed, within bounds: a few bytes of somebody else's may stand for gigabytes. Raises zlib.error."""
+    packing = zlib.decompressobj()
+    found = packing.decompress(data, _LARGEST)
+    if packing.unconsumed_tail:
+        raise zlib.error(f"it is larger than {_LARGEST >> 20} MB")
+    return found + packing.flush()
 
 
 class MemoryStore:

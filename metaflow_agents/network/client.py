@@ -18,6 +18,7 @@ from metaflow_agents.network.guard import Guard
 from metaflow_agents.network.hosts import Place, joined, parse
 from metaflow_agents.network.keys import HeadersFor, Mask, keys_for, no_keys
 from metaflow_agents.network.wire import Granted, exchanged, method_of, refuse_headers
+from metaflow_agents.schema import trust
 
 if TYPE_CHECKING:
     import aiohttp
@@ -71,9 +72,15 @@ async def fetch(
 ) -> Fetched:
     """Fetches a URL. `tls` trusts what this machine trusts unless given.
 
-    Raises FetchRefused for what may not be asked (and what `granted` raises), FetchFailed for what goes wrong.
+    Raises FetchRefused for what may not be asked (and what `granted` raises), FetchFailed for what goes wrong; once a host was
+    asked, their words may be its own (where it redirects to, what it sent in place of HTTP), and `untrusted` says so.
     """
-    return await _Fetch(granted, guard, headers_for, limits or FetchLimits(), tls).run(request)
+    fetching = _Fetch(granted, guard, headers_for, limits or FetchLimits(), tls)
+    try:
+        return await fetching.run(request)
+    except FetchFailed as error:
+        error.untrusted = fetching.heard
+        raise
 
 
 class _Fetch:
@@ -81,6 +88,7 @@ class _Fetch:
                  tls: ssl.SSLContext | None) -> None:
         self._granted, self._guard, self._headers_for, self._limits, self._tls = granted, guard, headers_for, limits, tls
         self._left = limits.seconds
+        self.heard = ""                                         # the label of those that were asked
 
     async def run(self, request: FetchRequest) -> Fetched:
         request = replace(request, method=method_of(request.method))
@@ -113,6 +121,7 @@ class _Fetch:
     async def _asked(self, request: FetchRequest, place: Place) -> tuple[Fetched, str | None]:
         pinned = await self._guard.pin(place)
         keys = keys_for(place, pinned, self._headers_for)
+        self.heard = trust.joined(self.heard, f"fetched from {place.origin}")
         mask = Mask(keys)
         # A key that comes back in pieces would not be found: with one, there are no ranges.
         left_out = {"accept-encoding", *(("range", "if-range") if keys else ())}

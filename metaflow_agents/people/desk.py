@@ -230,7 +230,7 @@ class Desk:
 def assumed(question: Question) -> Answer:
     """What is taken for the answer where nobody gives one."""
     verdict: Literal["", "no"] = "no" if question.kind in ("approve", "action", "effect") else ""
-    text = question.choices[0] if question.kind == "choice" else question.assumption
+    text = question.assumption or (question.choices[0] if question.kind == "choice" else "")
     return Answer(text=text, verdict=verdict, assumed=True)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from metaflow_agents.policy.action import Verb
 from metaflow_agents.policy.presets import PLAIN
-from metaflow_agents.schema.sop import SOP, Step
+from metaflow_agents.schema.sop import SOP
 
 BUILT_IN: dict[str, Verb] = {
     "read": "read", "write": "write", "edit": "write", "list": "read", "search": "read", "run": "run", "python": "python",
@@ -48,12 +48,3 @@ def tool_names(sop: SOP) -> tuple[str, ...]:
     """All that a role may write under `tools`."""
     declared = (name for name in sop.tools if name not in BUILT_IN)
     return (*BUILT_IN, *declared, *(f"{name}.*" for name in (*sop.mcp_servers, *sop.openapi)))
-
-
-def tools_in(sop: SOP, step: Step) -> tuple[str, ...]:
-    """The tools that a step's role may use there; of all roles where it is worked out at run time which one works."""
-    if step.tools is not None:
-        return step.tools
-    if step.role in sop.roles:
-        return sop.roles[step.role].tools
-    return tuple(dict.fromkeys(tool for role in sop.roles.values() for tool in role.tools)) if step.role is not None else ()

@@ -81,25 +81,27 @@ def text(pattern: str | None) -> Callable[[str], str]:
     for ever on a text that somebody made for it is given a second; then the text does not match.
     """
     found = None if pattern is None else re.compile(_to_the_end(pattern))
-    slow = pattern is not None and may_be_slow(pattern)
+    most = _LONG if pattern is None or not may_be_slow(pattern) else 0 if _EXPONENTIAL.search(pattern) else _SHORT
 
     def check(value: str) -> str:
         if not _encodable(value):
             raise PydanticCustomError("not_json", "lone surrogates")
-        if found is not None and not (_in_time(found.pattern, value) if slow or len(value) > _LONG else found.search(value)):
+        if found is not None and not (_in_time(found.pattern, value) if len(value) > most else found.search(value)):
             raise PydanticCustomError("pattern", "does not match")
         return value
     return check
 
 
-_SLOW = re.compile(r"\)[*+?{]|[*+}].*[*+}].*[*+}]|\\\d")
+_EXPONENTIAL = re.compile(r"\)[*+?{]|\\\d")
+_CUBIC = re.compile(r"[*+}].*[*+}].*[*+}]")
+_SHORT = 300                        # characters, up to which a pattern of cubic time is quick
 _LONG = 10_000                      # characters, from which on two repetitions in a pattern are slow as well
 _SECONDS = 1.0
 
 
 def may_be_slow(pattern: str) -> bool:
     """Whether a regular expression may take exponential or cubic time (https://cwe.mitre.org/data/definitions/1333.html)."""
-    return _SLOW.search(pattern) is not None
+    return _EXPONENTIAL.search(pattern) is not None or _CUBIC.search(pattern) is not None
 
 
 def _in_time(pattern: str, value: str) -> bool:

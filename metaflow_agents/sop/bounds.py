@@ -84,17 +84,8 @@ def _calls(sop: SOP, step: Step, strategies: Mapping[str, KnownStrategy]) -> int
     if answer is None:
         return None
     checks = step.check.repairs if step.check else 0
-    tools = _tools(sop, step)
+    tools = sop.tools_of(step)
     if "start_role" in tools:
         return None
     turns = 1 + TOOL_TURNS if tools else 1
     return (1 + step.retries) * (answer + ANSWER_REPAIRS + checks * (1 + ANSWER_REPAIRS)) * turns
-
-
-def _tools(sop: SOP, step: Step) -> set[str]:
-    """What the step's role may use; where an expression names the role, what any of them may."""
-    if step.tools is not None:
-        return set(step.tools)
-    if step.role in sop.roles:
-        return set(sop.roles[step.role].tools)
-    return {tool for role in sop.roles.values() for tool in role.tools}

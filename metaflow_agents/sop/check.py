@@ -11,6 +11,7 @@ from metaflow_agents.errors import Problem
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import EndpointModel
 from metaflow_agents.sop.bounds import Bounds, bounds_of
+from metaflow_agents.sop.checks.acting import acts
 from metaflow_agents.sop.checks.calls import check_calls
 from metaflow_agents.sop.checks.context import Context
 from metaflow_agents.sop.checks.doers import check_doers
@@ -20,11 +21,7 @@ from metaflow_agents.sop.checks.foreach import check_makes
 from metaflow_agents.sop.checks.models import check_models
 from metaflow_agents.sop.checks.money import check_money
 from metaflow_agents.sop.checks.names import check_names, check_use
-from metaflow_agents.sop.checks.people import check_people
-from metaflow_agents.sop.checks.policy import check_policies
-from metaflow_agents.sop.checks.secrets import check_secrets
 from metaflow_agents.sop.checks.steps import check_expressions
-from metaflow_agents.sop.checks.tools import check_tools
 from metaflow_agents.sop.checks.values import check_values
 from metaflow_agents.sop.library import python_folders
 from metaflow_agents.sop.load import Reading, read_sop
@@ -99,10 +96,8 @@ def _checked(c: Context) -> Bounds | None:
     check_doers(c)
     check_models(c)
     check_money(c)
-    check_tools(c)
-    check_policies(c)
-    check_secrets(c)
-    check_people(c)
+    if acts(c.sop):
+        _check_acting(c)
     check_expressions(c)
     check_files(c)
     check_calls(c)
@@ -110,6 +105,19 @@ def _checked(c: Context) -> Bounds | None:
     graph = check_flow(c)
     check_use(c)
     return None if graph.unbounded_cycles() else bounds_of(c.program, graph, c.walked, c.strategies)
+
+
+def _check_acting(c: Context) -> None:
+    """What roles may do and what people are asked. Most SOPs have none of it, and their check does not load these groups."""
+    from metaflow_agents.sop.checks.people import check_people
+    from metaflow_agents.sop.checks.policy import check_policies
+    from metaflow_agents.sop.checks.secrets import check_secrets
+    from metaflow_agents.sop.checks.tools import check_tools
+
+    check_tools(c)
+    check_policies(c)
+    check_secrets(c)
+    check_people(c)
 
 
 def _sorted(problems: tuple[Problem, ...], entry: str) -> tuple[Problem, ...]:

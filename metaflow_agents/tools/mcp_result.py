@@ -15,8 +15,8 @@ LONGEST_RESULT = 100_000            # characters
 
 
 def text_of(answer: CallToolResult, masked: Callable[[str], str] = str) -> str:
-    """The blocks one after the other, then the structured content, unless a block says the same. `masked`: blots out secrets, before
-    anything is cut, since half of one is too much.
+    """The blocks one after the other, then the structured content, unless a block says the same. `masked`: blots out secrets,
+    before anything is cut, since half of one is too much.
     """
     parts = [_block(block) for block in answer.content]
     structured = answer.structured_content

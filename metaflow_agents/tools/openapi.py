@@ -187,7 +187,8 @@ class _ApiTool:
         except AnswerInvalid as error:
             return Result(self._service.masked("; ".join(error.faults)), error=True)
         except FetchRefused as error:
-            return Result(self._service.masked(str(error)), error=True)
+            outside = f"from the API {self._service.name}" if error.untrusted else ""
+            return Result(self._service.masked(str(error)), error=True, untrusted=outside)
         except FetchFailed as error:
             unknown = "" if self.effect(arguments) != "once" else "; whether it took effect is not known"
             return Result(self._service.masked(f"{error}{unknown}"), error=True, untrusted=f"from the API {self._service.name}")

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 from typing import Any
 
 from metaflow_agents.threads import Threads
 
 _SECONDS = 10.0
 _LONGEST = 400                      # characters of a line that are shown
+_COUNTS = re.compile(r"\{\s*(\d+)")   # how often a part has to stand there; where such parts nest, they multiply
+_REPEATED = 100_000                 # `(?:a{1000}){1000}` is a program of a million parts, and making it can't be stopped
 THREADS = 4                         # searches at once; the rest waits
 
 
@@ -29,7 +33,10 @@ async def search(threads: Threads, expression: str, files: Mapping[str, bytes], 
 
     `threads`: where it is done; who owns them ends them.
     """
+    if prod(max(1, int(count)) for count in _COUNTS.findall(expression)) > _REPEATED:
+        return f"`{expression}` repeats its parts more than {_REPEATED:,} times: write a simpler one"
     import regex  # which can be stopped, and lets other threads go on
+
     try:
         wanted = regex.compile(expression, regex.IGNORECASE if ignore_case else 0)
     except (regex.error, RecursionError, OverflowError) as error:

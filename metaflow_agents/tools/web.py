@@ -111,7 +111,7 @@ class Fetch(BuiltIn[_Fetching]):
         try:
             found = await self._web.fetched(FetchRequest(given.url, given.method, given.headers, body), situation)
         except FetchFailed as error:
-            return Result(str(error), error=True)
+            return Result(str(error), error=True, untrusted=error.untrusted)
         cut = f"\n[cut: only the first {len(found.body):,} bytes]" if found.cut else ""
         head = f"{found.status} {found.content_type}\n" + ("" if found.url == given.url else f"from {found.url}\n")
         return Result(f"{head}\n{_text(found)}{cut}", error=found.status >= 400,

@@ -15,8 +15,9 @@ from metaflow_agents.views.wording import amount, clock, duration, listed, money
 Raw = Mapping[str, Any]
 """An event as it stands in the journal: JSON, without the fields that are at their defaults."""
 
-KINDS = ("run_opened", "resumed", "fired", "reserved", "settled", "observed", "asked", "answered", "finished", "failed",
-         "committed", "sent", "run_ended")
+KINDS = ("run_opened", "resumed", "fired", "reserved", "settled", "observed", "decided", "intended", "done", "asked", "answered",
+         "finished", "failed", "committed", "sent", "run_ended")
+_WORDS_SHOWN = 160          # columns of what was called, asked or answered
 _STYLES = {"failed": "red", "committed": "green", "run_ended": "bold", "run_opened": "bold", "resumed": "bold", "asked": "yellow",
            "reserved": "dim", "settled": "dim", "observed": "dim"}
 
@@ -40,10 +41,36 @@ class Minute:
         return page.paint(text, _STYLES.get(self.kind, ""))
 
 
-def minute(event: Raw, read_by: Mapping[str, list[str]]) -> Minute:
-    """An event in words. `read_by`: artifact → the steps that read it."""
+def minute(event: Raw, read_by: Mapping[str, list[str]], blob: Callable[[str], Any] | None = None) -> Minute:
+    """An event in words. `read_by`: artifact → the steps that read it. `blob` gives the JSON stored under a digest: with it the
+    first words of what was called, asked, answered, or went wrong stand there too.
+    """
     who, what = _WORDS[event["kind"]](event, read_by)
+    if blob is not None:
+        what += _first_words(event, blob)
     return Minute(event.get("at", 0.0), event["kind"], who, what)
+
+
+def _first_words(event: Raw, blob: Callable[[str], Any]) -> str:
+    match event["kind"]:
+        case "intended":
+            given = blob(event["arguments"])["value"]
+            return f" {_beginning(json.dumps(given, ensure_ascii=False))}" if given else ""
+        case "done" if event.get("error"):
+            return f": {_beginning(_payload(blob(event['payload'])))}"
+        case "asked":
+            question = blob(event["question"])
+            return f": {_beginning(question.get('text') or question.get('action', ''))}"
+        case "answered" if event.get("by") != "assumed":
+            answer = blob(event["answer"])
+            scope = f", for this {answer['scope']}" if answer.get("scope", "once") != "once" else ""
+            said = ", ".join(part for part in (answer.get("verdict", "") + scope, answer.get("text", "")) if part)
+            return f": {_beginning(said)}"
+    return ""
+
+
+def _beginning(text: str) -> str:
+    return cut(" ".join(text.split()), _WORDS_SHOWN)
 
 
 def step_of(event: Raw) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from metaflow_agents.policy.action import Action
-from metaflow_agents.policy.judged import Judged, judged, tools_in
+from metaflow_agents.policy.judged import Judged, judged
 from metaflow_agents.policy.policy import Policy
 from metaflow_agents.policy.presets import PLAIN
 from metaflow_agents.schema.sop import SOP
@@ -69,7 +69,7 @@ def held_lines(role: str, tools: Sequence[Mapping[str, Any]], page: Page) -> lis
 
 def _tools(sop: SOP, role: str) -> tuple[str, ...]:
     """The tools that a role has in any of its steps."""
-    steps = (tools_in(sop, step) for step in sop.steps.values() if step.role == role and step.tools is not None)
+    steps = (sop.tools_of(step) for step in sop.steps.values() if step.role == role and step.tools is not None)
     return tuple(dict.fromkeys((*sop.roles[role].tools, *(tool for tools in steps for tool in tools))))
 
 

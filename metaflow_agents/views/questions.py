@@ -25,7 +25,7 @@ def question_lines(question: Question, page: Page) -> list[str]:
         lines += page.wrapped(page.paint(safe(shortened(question.action)), "cyan"), "  ")
     lines += [line for name, value in question.arguments.items() for line in _argument(name, value, page)]
     if question.rule:
-        lines += page.wrapped(safe(question.rule), "  asked because: ")
+        lines += page.wrapped(safe(question.rule.removeprefix("ask: ")), "  asked because: ")
     if question.untrusted:
         lines += page.wrapped(page.paint(f"it has read from outside: {safe(question.untrusted)}", "yellow"), "  ")
     if question.choices:

@@ -184,12 +184,16 @@ SCENES["command"] = SCENES.pop("command_")
 async def parsed(case: Case) -> str:
     (case.outside / "secret.json").write_text(json.dumps({"secret": SECRET}))
     words = json.dumps(["bash", "-c", case.path.replace("OUT", str(case.outside))])
-    text = (f"sop: s\nartifacts: {{r: {{schema: {{secret: string}}}}}}\n"
+    text = ("sop: s\nartifacts: {r: {schema: {secret: string}}}\n"
             f"steps: {{w: {{run: {words}, parse: json r.json, makes: r}}}}\n")
     result = await run(case.sop(text), name="r", workspace=case.home, sandbox="none")
     (case.outside / "secret.json").unlink()
     assert not result.ok and SECRET not in result.reason and "r.json" in result.reason
     return "refused"
+
+
+def block_of(path: str) -> str:
+    return f"=== file: {path} ===\nx\n=== end ===\n"
 
 
 @scene
@@ -199,10 +203,8 @@ async def item_key(case: Case) -> str:
   think: {role: worker, needs: [topic], makes: plan}
   work: {role: worker, needs: [plan], foreach: {in: plan.paths, as: one}, makes: {source: "{{ one }}"}}
 """)
-    def work(request: ModelRequest) -> str:
-        return f"=== file: {case.path if case.path in str(request.messages) else 'src/a.py'} ===\nx\n=== end ===\n"
-
-    answers = {"think": [{"paths": [case.path]}, {"paths": ["src/a.py"]}], "work": work}
+    answers = {"think": [{"paths": [case.path]}, {"paths": ["src/a.py"]}],
+               "work": lambda request: block_of(case.path if case.path in str(request.messages) else "src/a.py")}
     model = Scripted(answers)
     result = await case.begin(model, text)
     thought = sum(step == "think" for step in model.steps)

@@ -36,7 +36,8 @@ def main() -> None:
         result: Any = None
         match asked.get("method"):
             case "initialize":
-                result = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "0"}}
+                result = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                          "serverInfo": {"name": "s", "version": "0"}}
             case "tools/list":
                 result = {"tools": [tool]}
             case "tools/call" if how == "crash":
@@ -44,7 +45,8 @@ def main() -> None:
                 sys.stderr.flush()
                 os._exit(9)
             case "tools/call":
-                result = {"content": [{"type": "text", "text": f"it is {told}" if how != "cut" else told}], "isError": how == "error"}
+                text = told if how == "cut" else f"it is {told}"
+                result = {"content": [{"type": "text", "text": text}], "isError": how == "error"}
         if result is not None:
             sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}) + "\n")
             sys.stdout.flush()

@@ -24,11 +24,14 @@ TABLE: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("secrets.y
 CANARY = 'sk-can4ry/+"q y&<4711>='
 SERVER = Path(__file__).with_name("secret_server.py")
 WAYS = ("plain", "percent", "lower", "plus", "base64", "json", "html", "hex")
+COMMANDS = ("log r --full", "log r --json", "log r --audit", "show r", "show r --json", "runs --json", "inbox r", "diff r r",
+            "resume r", "show r note", "history r")
 
 # Taken over: it calls the tool that there is, and then says again all that it was ever sent.
 MODEL = """
 import json
 from pathlib import Path
+from metaflow_agents.models.port import Reply, ToolCall
 def answer(request):
     text = json.dumps([list(request.messages), list(request.tools)], ensure_ascii=False, default=str)
     with Path(__file__).with_name("seen.txt").open("a") as file:
@@ -100,8 +103,8 @@ def written(row: dict[str, Any], url: str) -> tuple[str, tuple[str, dict[str, An
             return (f"{secret}tools: {{fetch: {{headers: {{'{url}': {{X-Key: '${{CANARY_KEY}}'}}}}}}}}\n"
                     f"policy: {{allow: ['fetch({url}/*)']}}\n", ("fetch", {"url": f"{url}/page"}), "fetch")
         case "function":
-            return (f"{secret}tools: {{tell: {{python: 'told:tell', secrets: {{key: CANARY_KEY}}}}}}\npolicy: {{allow: [call]}}\n",
-                    ("tell", {"what": "x"}), "tell")
+            return (f"{secret}tools: {{tell: {{python: 'told:tell', secrets: {{key: CANARY_KEY}}}}}}\n"
+                    "policy: {allow: [call]}\n", ("tell", {"what": "x"}), "tell")
         case "endpoint":
             return f"models: {{default: {{name: m, endpoint: '{url}/v1', key: CANARY_KEY}}}}\n", ("", {}), ""
     code = "import glob\nfor name in glob.glob('/proc/*/environ'):\n    try: print(open(name).read())\n    except OSError: pass"
@@ -121,10 +124,8 @@ steps:
   more: {{value: "note ~ '!'", needs: [note], makes: after}}
 """)
     (folder / "told.py").write_text(FUNCTION.replace("RAISES", str(row["says"] == "raised")))
-    (folder / "model.py").write_text(MODEL.replace("CALL", repr([{"name": name, "arguments": arguments}])).replace(
-        "        return [", "        from metaflow_agents.models.port import Reply, ToolCall\n"
-        "        return Reply(text='', calls=tuple(ToolCall(id='c', name=one['name'], arguments=one['arguments']) for one in [").replace(
-        "}}]\n", "}}]))\n").replace("{}}]\n", "{}}]))\n"))
+    call = f"Reply(text='', calls=(ToolCall(id='c', name={name!r}, arguments={arguments!r}),))"
+    (folder / "model.py").write_text(MODEL.replace("CALL", call))
     (folder / "s.yaml").write_text("openapi: 3.1.0\ninfo: {title: s, version: '1'}\npaths: {/tell: {get: {operationId: tell, "
                                    "responses: {'200': {description: it, content: {text/plain: {}}}}}}}\n")
 
@@ -142,7 +143,8 @@ def leavings(folder: Path) -> Iterator[tuple[str, bytes]]:
                 yield f"blob {digest[:8]}", zlib.decompress(data) if packed else data
         journal.close()
     for path in folder.rglob(".git"):
-        objects = subprocess.run(["git", "-C", str(path.parent), "cat-file", "--batch-all-objects", "--batch"], capture_output=True, check=True)
+        objects = subprocess.run(["git", "-C", str(path.parent), "cat-file", "--batch-all-objects", "--batch"],
+                                 capture_output=True, check=True)
         yield "git objects", objects.stdout
         assert len(objects.stdout) > 100
     for file in (folder / "home").rglob("*"):
@@ -169,8 +171,7 @@ def test_a_canary_is_found_nowhere(row: dict[str, Any], tmp_path: Path, monkeypa
         words = [] if row["given"] == "endpoint" else ["--model", "python:model.py:answer"]
         told = [cli("run", "sop.yaml", "--topic", "x", "--name", "r", *words)]
         assert told[0][0] == (5 if row["given"] == "endpoint" else 0), told[0][1]
-        told += [cli(*line.split()) for line in ("log r --full", "log r --json", "log r --audit", "show r", "show r --json", "runs --json",
-                                                 "inbox r", "diff r r", "resume r", "show r note", "history r")]
+        told += [cli(*line.split()) for line in COMMANDS]
         told.append(cli("export", "r", "--recording", "r.jsonl", "--answered-by", "x"))
     if row["given"] in ("server", "function"):
         assert "[secret C" in told[1][1], "it was said, and blotted out"
@@ -181,4 +182,5 @@ def test_a_canary_is_found_nowhere(row: dict[str, Any], tmp_path: Path, monkeypa
 
 def test_the_table_is_whole() -> None:
     assert len(TABLE) == len({row["id"] for row in TABLE}) >= 15
-    assert all(row.keys() == {"id", "owasp", "what", "given", "says", "expected"} and row["expected"] == "nowhere" for row in TABLE)
+    keys = {"id", "owasp", "what", "given", "says", "expected"}
+    assert all(row.keys() == keys and row["expected"] == "nowhere" for row in TABLE)

@@ -92,7 +92,8 @@ async def material(folder: Path) -> str:
 @way
 async def render_(folder: Path) -> str:
     text = HEAD + "roles: {a: {profile: x}}\nartifacts: {first: {schema: {said: string}, file: f.md, render: f.md.j2}}\n"
-    await two(folder, text + "steps: {one: {role: a, needs: [topic], makes: first}}\n", {"said": WORDS}, f_md_j2="# {{ first.said }}\n")
+    steps = "steps: {one: {role: a, needs: [topic], makes: first}}\n"
+    await two(folder, text + steps, {"said": WORDS}, f_md_j2="# {{ first.said }}\n")
     return (folder / "w" / "r" / "f.md").read_text()
 
 
@@ -106,7 +107,8 @@ async def files(folder: Path) -> str:
     return sent(model.requests[-1]) + result["first"]["s/a.md"] if "first" in result.outputs else sent(model.requests[-1])
 
 
-TOOLED = HEAD + "roles: {a: {profile: x, tools: [TOOL]}}\nartifacts: {first: {}}\nsteps: {one: {role: a, needs: [topic], makes: first}}\n"
+TOOLED = (HEAD + "roles: {a: {profile: x, tools: [TOOL]}}\nartifacts: {first: {}}\n"
+          "steps: {one: {role: a, needs: [topic], makes: first}}\n")
 
 
 async def with_function(folder: Path, model: Any, models: str = "") -> None:
@@ -162,7 +164,8 @@ async def repair(folder: Path) -> str:
 
 @way
 async def command(folder: Path) -> str:
-    text = HEAD + "artifacts: {first: {}}\nsteps: {one: {run: 'printf %s {{ topic }}', needs: [topic], makes: first}}\nsuccess: first.ok\n"
+    text = (HEAD + "artifacts: {first: {}}\nsuccess: first.ok\n"
+            "steps: {one: {run: 'printf %s {{ topic }}', needs: [topic], makes: first}}\n")
     result, _ = await two(folder, text)
     assert result["first"]["stdout"] == WORDS, "one argument, as it is"
     return str(result["first"]["stdout"])
@@ -182,7 +185,8 @@ async def key(folder: Path) -> str:
 @way
 async def failure(folder: Path) -> str:
     text = HEAD + ("roles: {b: {profile: y}}\nartifacts: {first: {}, why: {}, second: {}}\nsteps:\n"
-                   "  one: {call: 'fails:go', needs: [topic], args: {topic: '{{ topic }}'}, makes: first, on_fail: {makes: why}}\n"
+                   "  one: {call: 'fails:go', needs: [topic], args: {topic: '{{ topic }}'}, makes: first,\n"
+                   "        on_fail: {makes: why}}\n"
                    "  two: {role: b, needs: [why], makes: second, task: 'It said {{ why.error }}'}\noutputs: [second]\n")
     source = "def go(topic: str) -> str:\n    raise ValueError(topic)\n"
     _, model = await two(folder, text, fails_py=source)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 from metaflow_agents.errors import did_you_mean
-from metaflow_agents.policy.judged import tools_in
 from metaflow_agents.schema.sop import Step
 from metaflow_agents.sop.checks.context import Context
 from metaflow_agents.sop.graph import reads
@@ -35,7 +34,7 @@ def _human(c: Context, name: str, step: Step) -> None:
 
 
 def _no_answer(c: Context, name: str, step: Step) -> None:
-    if "on_no_answer" in step.model_fields_set and step.role is not None and not tools_in(c.sop, step):
+    if "on_no_answer" in step.model_fields_set and step.role is not None and not c.sop.tools_of(step):
         if c.own("steps", name, "on_no_answer"):
             c.say("nobody-asked", ("steps", name, "on_no_answer"),
                   f"`{name}` asks nobody: its role has no tool that a person is asked about, nor `ask_person`",
@@ -45,7 +44,7 @@ def _no_answer(c: Context, name: str, step: Step) -> None:
 def _trusts(c: Context, name: str, step: Step) -> None:
     if c.doers.get(name) == "human":
         return                                            # told as misplaced
-    tools = tools_in(c.sop, step)
+    tools = c.sop.tools_of(step)
     servers = dict.fromkeys(tool.partition(".")[0] for tool in tools if "." in tool)
     known = (*dict.fromkeys(reads(step)), *tools, *servers)
     for index, trusted in enumerate(step.trusts):
