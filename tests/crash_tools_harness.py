@@ -314,7 +314,8 @@ def _left(home: Path, row: Row, chance: random.Random) -> Facts:
     row.faults += [f"done before it was intended: {effect}" for effect in sorted(done - known)]
     decided = _decided(copy) if copy.exists() else Counter[str]()
     called = Counter(effect.split()[0] for effect in happened_outside() if effect != "charge tea")
-    row.faults += [f"done before that was decided: {tool}, {times} times" for tool, times in called.items() if times > decided[tool]]
+    row.faults += [f"done before that was decided: {tool}, {times} times"
+                   for tool, times in called.items() if times > decided[tool]]
     return found
 
 

@@ -62,8 +62,8 @@ async def test_code_that_was_not_carried_out_is_not_carried_out_by_a_resume(tmp_
     """Refused by a person, changed by a person, without its argument."""
     model = Script([("python", {"code": "x = 1"})], [("python", {"code": "y = 1"})], [("python", {})], [ASKING],
                    [("python", {"code": "'x' in globals(), y"})], [("write", {"path": "src/a", "text": "x"})], "done")
-    await to_the_end(tmp_path, model, Answer(verdict="no"), Answer(verdict="yes", arguments={"code": "y = 2"}), Answer(text="yes"),
-                     Answer(verdict="yes"), policy='policy: {ask: ["python"]}')
+    await to_the_end(tmp_path, model, Answer(verdict="no"), Answer(verdict="yes", arguments={"code": "y = 2"}),
+                     Answer(text="yes"), Answer(verdict="yes"), policy='policy: {ask: ["python"]}')
     assert "(False, 2)" in model.last[4], model.last
 
 
@@ -78,7 +78,8 @@ async def test_the_scratch_interpreter_has_the_files_of_its_first_use(tmp_path: 
 async def test_to_ask_a_person_may_be_asked_about(tmp_path: Path) -> None:
     """Two questions in one call: whether it may be put, and what it says."""
     model = Script([ASKING], [("write", {"path": "src/a", "text": "x"})], "done")
-    await to_the_end(tmp_path, model, Answer(verdict="yes"), Answer(text="go on, by all means"), policy='policy: {ask: ["ask_person"]}')
+    await to_the_end(tmp_path, model, Answer(verdict="yes"), Answer(text="go on, by all means"),
+                     policy='policy: {ask: ["ask_person"]}')
     assert model.last[0] == "go on, by all means"
 
 

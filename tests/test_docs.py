@@ -24,6 +24,7 @@ TOP = Path(__file__).resolve().parent.parent
 PAGES = [TOP / "README.md", TOP / "CONTRIBUTING.md", TOP / "CHANGELOG.md", *sorted((TOP / "docs").glob("**/*.md"))]
 EXAMPLES = [TOP / "README.md", *sorted((TOP / "docs").glob("*.md"))]
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+INPUTS = {"--idea", "--transcript", "--letter", "--title", "--question", "--documents", "--order"}
 _FILE = re.compile(r"\A# file: (\S+)\n")
 
 
@@ -174,12 +175,12 @@ def test_pages_name_files_of_the_package_that_exist(page: Path) -> None:
     assert [path for path in sorted(named) if "NAME" not in path and not (TOP / path).exists()] == []
 
 
-SHOWN_BY = re.findall(r"^\|.*\| `((?:pytest|sop) [^`]*)` \|$", (TOP / "docs" / "security.md").read_text(encoding="utf-8"), re.MULTILINE)
+SECURITY = (TOP / "docs" / "security.md").read_text(encoding="utf-8")
+SHOWN_BY = re.findall(r"^\|.*\| `((?:pytest|sop) [^`]*)` \|$", SECURITY, re.MULTILINE)
 
 
 def test_each_promise_of_security_has_a_command() -> None:
-    text = (TOP / "docs" / "security.md").read_text(encoding="utf-8")
-    rows = [line for line in text.splitlines() if line.startswith("| ") and not line.startswith(("| ---", "| promise "))]
+    rows = [line for line in SECURITY.splitlines() if line.startswith("| ") and not line.startswith(("| ---", "| promise "))]
     assert len(rows) == len(SHOWN_BY) > 30
 
 
@@ -208,5 +209,4 @@ def test_commands_that_pages_show_exist(page: Path) -> None:
         assert called in commands, f"{name(page)}: `{line}`"
         known = {option for part in commands[called].params for option in part.opts}
         unknown = [word for word in words if word.startswith("--") and word not in known]
-        inputs = {"--idea", "--transcript", "--letter", "--title", "--question", "--documents", "--order"} if words[1] == "run" else set()
-        assert set(unknown) <= inputs, f"{name(page)}: `{line}`"
+        assert set(unknown) <= (INPUTS if words[1] == "run" else set()), f"{name(page)}: `{line}`"
