@@ -90,7 +90,7 @@ class Secrets:
 
 
 def _spellings(value: str) -> Iterable[str]:
-    """As it is; as URLs and forms, JSON, HTML, hexadecimal and Base64 write it. one that somebody invents is none."""
+    """As it is; as URLs and forms, JSON, HTML, hexadecimal and Base64 write it. Another disguise is none of them."""
     yield value
     for encoded in (quote(value, safe=""), quote(value), quote_plus(value)):
         yield encoded
