@@ -40,6 +40,7 @@ from metaflow_agents.schema.event import (
     Committed,
     Decided,
     Done,
+    Event,
     Failed,
     Finished,
     Fired,
@@ -125,8 +126,6 @@ def facts(path: Path, folder: Path | None = None) -> Facts:
     found = Facts()
     happened: Counter[str] = Counter()
     over: Counter[str] = Counter()      # slot → how often it came to an end
-    intended: Counter[str] = Counter()
-    doubts: Counter[str] = Counter()
     with Journal.read(path) as journal:
         for _, event in journal.events():
             match event:
@@ -149,24 +148,33 @@ def facts(path: Path, folder: Path | None = None) -> Facts:
                     found.reserved.add(event.key)
                 case Settled():
                     found.settled.add(event.key)
-                case Decided():
-                    happened[f"decided {event.key} {event.action}: {event.verdict}"] += 1
-                case Intended():
-                    intended[event.key] += 1
-                case Done():
-                    happened[f"done {event.key}"] += 1
-                    read_through(journal, event.payload)
-                case Asked() | Answered():
-                    (doubts if "/happened" in event.key else happened)[f"{event.kind} {event.key}"] += 1
                 case RunEnded():
                     found.outcome = event.outcome
+                case _:
+                    _acted(event, found, happened)
         found.state = image(journal.state)
         for made in journal.state.versions.values():
             for version in made:
                 read_through(journal, version.payload)
-    found.events, found.over, found.intended, found.doubts = dict(happened), dict(over), dict(intended), dict(doubts)
+    found.events, found.over = dict(happened), dict(over)
     found.folder = {} if folder is None else tree(folder)
     return found
+
+
+def _acted(event: Event, found: Facts, happened: Counter[str]) -> None:
+    """Takes in what a role did, or a person was asked."""
+    match event:
+        case Decided():
+            happened[f"decided {event.key} {event.action}: {event.verdict}"] += 1
+        case Intended():
+            found.intended[event.key] = found.intended.get(event.key, 0) + 1
+        case Done():
+            happened[f"done {event.key}"] += 1
+        case Asked() | Answered() if "/happened" in event.key:
+            what = f"{event.kind} {event.key}"
+            found.doubts[what] = found.doubts.get(what, 0) + 1
+        case Asked() | Answered():
+            happened[f"{event.kind} {event.key}"] += 1
 
 
 def slot_of(firing: str, item: str | None) -> str:

@@ -120,8 +120,8 @@ def _worker(folder: Path, scene: str) -> Iterator[Callable[[Job], Result]]:
     """A function that has one job done by a worker process of its own."""
     script = Path(__file__).with_name("crash_worker.py")
     found_as_here = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    with subprocess.Popen([sys.executable, str(script), str(folder), scene], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                          env=found_as_here) as worker:
+    with subprocess.Popen([sys.executable, str(script), str(folder), scene], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          text=True, env=found_as_here) as worker:
         if worker.stdin is None or worker.stdout is None:
             raise RuntimeError("a worker has no pipes")
 

@@ -213,8 +213,9 @@ class Acting:
         masked = self._around.secrets.masked
         answer = await self._around.desk.ask(Question(
             key=f"{key}/may", kind="action", text=f"May `{self.role}` do `{masked(str(action))}`?", role=self.role,
-            step=_step_of(key), tool=tool.name, action=masked(str(action)), arguments=json.loads(masked(json.dumps(dict(arguments)))),
-            rule=decision.rule, effect=tool.effect(arguments), untrusted=self.untrusted, on_no_answer=self._step.on_no_answer))
+            step=_step_of(key), tool=tool.name, action=masked(str(action)),
+            arguments=json.loads(masked(json.dumps(dict(arguments)))), rule=decision.rule,
+            effect=tool.effect(arguments), untrusted=self.untrusted, on_no_answer=self._step.on_no_answer))
         if answer.verdict != "yes":
             why = f": {answer.text}" if answer.text else ""
             return Result(f"a person did not allow `{action}`{why}; nothing was done", error=True)

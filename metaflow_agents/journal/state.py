@@ -98,7 +98,7 @@ class Slot:
     calls: dict[str, Call] = field(default_factory=dict)
     observed: dict[str, str] = field(default_factory=dict)        # key → digest of what a command or a function gave
     acts: dict[str, Act] = field(default_factory=dict)            # key → a tool call
-    decided: dict[tuple[str, str], Decided] = field(default_factory=dict)  # (key of a tool call, action) → what the policy said last
+    decided: dict[tuple[str, str], Decided] = field(default_factory=dict)  # (tool call, action) → what the policy said last
 
     def forget(self) -> None:
         """Drops the replies of an attempt that is over: a resume will not ask for them again."""

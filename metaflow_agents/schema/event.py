@@ -217,7 +217,8 @@ class Done(_Event):
     payload: str = Field(description="digest of what the role is told (`Data`)")
     patch: str | None = Field(None, description="digest of the `Patch` of what it wrote and deleted")
     error: bool = False
-    refused: bool = Field(False, description="it was not carried out: its arguments make no sense, or the policy or a person forbids it")
+    refused: bool = Field(
+        False, description="it was not carried out: its arguments make no sense, or the policy or a person forbids it")
     untrusted: str = Field("", description="where what it says came from, if from outside the user; empty: it did not")
     staged: bool = Field(False, description="it was not carried out (`--staged`): this is what it would have done")
     seconds: float = 0.0

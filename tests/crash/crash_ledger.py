@@ -1,4 +1,4 @@
-"""The ledger: an MCP server in plain lines, which starts in no time. `crash_ledger.py OUTSIDE`: each entry is a line of that file."""
+"""The ledger: an MCP server in plain lines, which starts in no time. `crash_ledger.py OUTSIDE`: each call is a line there."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def called(tool: str, id_: str) -> str:
 def answered(asked: dict[str, Any]) -> dict[str, Any] | None:
     match asked.get("method"):
         case "initialize":
-            return {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "ledger", "version": "0"}}
+            return {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                    "serverInfo": {"name": "ledger", "version": "0"}}
         case "tools/list":
             return {"tools": TOOLS}
         case "tools/call":
