@@ -208,5 +208,5 @@ def test_commands_that_pages_show_exist(page: Path) -> None:
         assert called in commands, f"{name(page)}: `{line}`"
         known = {option for part in commands[called].params for option in part.opts}
         unknown = [word for word in words if word.startswith("--") and word not in known]
-        inputs = {"--idea", "--transcript", "--letter", "--title", "--question", "--documents"} if words[1] == "run" else set()
+        inputs = {"--idea", "--transcript", "--letter", "--title", "--question", "--documents", "--order"} if words[1] == "run" else set()
         assert set(unknown) <= inputs, f"{name(page)}: `{line}`"

@@ -24,9 +24,15 @@ def clerk(request):
         case 2:
             return {"calls": [{"name": "ledger.reserve", "arguments": {"item": item, "quantity": int(pieces)}}]}
         case 3:
-            number = re.search(r"R-\d+", said[2])[0]
-            body = {"city": city, "pieces": int(pieces), "reservation": number}
+            body = {"city": city, "pieces": int(pieces), "reservation": reservation(said[2])}
             return {"calls": [{"name": "carrier.book_shipment", "arguments": {"body": body}}]}
-    booked = json.loads(re.search(r"\{.*\}", said[3], re.S)[0])
-    return {"item": item, "quantity": int(pieces), "to": city, "reservation": re.search(r"R-\d+", said[2])[0],
+    found = re.search(r"\{.*\}", said[3], re.S)
+    booked = json.loads(found[0]) if found else {"shipment": "not booked (staged)", "price": 0}
+    return {"item": item, "quantity": int(pieces), "to": city, "reservation": reservation(said[2]),
             "shipment": booked["shipment"], "price": booked["price"]}
+
+
+def reservation(said):
+    """The reservation's number, as the ledger gave it; with `--staged` it was not asked."""
+    found = re.search(r"R-\d+", said)
+    return found[0] if found else "not reserved (staged)"
