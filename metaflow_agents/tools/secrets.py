@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import html
+import json
 import re
 from collections.abc import Callable, Iterable
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 from metaflow_agents.errors import UsageError
 
@@ -49,7 +51,7 @@ class Secrets:
         return [name for name in self._names if not self._lookup(name)]
 
     def masked(self, text: str) -> str:
-        """The text with `[secret NAME]` in place of each secret, also where it is percent-encoded or in Base64."""
+        """The text with `[secret NAME]` in place of each secret, also as URLs, JSON, HTML and Base64 spell it."""
         pattern = self._blots()
         return text if pattern is None else pattern.sub(self._blot, text)
 
@@ -79,7 +81,10 @@ class Secrets:
 
 def _spellings(value: str) -> Iterable[str]:
     yield value
-    yield quote(value, safe="")
+    yield from (json.dumps(value, ensure_ascii=False)[1:-1], json.dumps(value)[1:-1])
+    coded = quote(value, safe="")
+    yield from (coded, quote(value), quote_plus(value), re.sub("%..", lambda sign: sign[0].lower(), coded))
+    yield html.escape(value)
     data = value.encode()
     for start in range(3):                              # inside of a longer Base64 text it may begin at any of three places
         coded = base64.b64encode(b"\0" * start + data).decode()
