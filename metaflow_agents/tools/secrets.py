@@ -53,7 +53,7 @@ class Secrets:
         return [name for name in self._names if not self._lookup(name)]
 
     def masked(self, text: str) -> str:
-        """The text with `[secret NAME]` in place of each secret, also where it is percent-encoded or in Base64."""
+        """The text with `[secret NAME]` in place of each secret, also as URLs, JSON, HTML and Base64 spell it."""
         pattern = self._blots()
         return text if pattern is None else pattern.sub(self._blot, text)
 
