@@ -22,7 +22,6 @@ from metaflow_agents.errors import JournalError, MetaflowError, RunError, UsageE
 from metaflow_agents.history.writing import rebuild
 from metaflow_agents.inputs import read_inputs
 from metaflow_agents.journal.audit import Head, Heads
-from metaflow_agents.models.port import ModelRequest
 from metaflow_agents.people.mailbox import Letter, Mailbox
 from metaflow_agents.people.question import Answer
 from metaflow_agents.sandbox.collecting import Collection, mark
