@@ -40,6 +40,7 @@ from metaflow_agents.schema.event import (
     Committed,
     Decided,
     Done,
+    Event,
     Failed,
     Finished,
     Fired,
@@ -120,23 +121,11 @@ class Facts:
         return found
 
 
-def noted(journal: Journal, event: Observed | Decided | Done | Asked | Answered) -> str:
-    """What was seen, done or said, as a fact. Reads what a call gave."""
-    match event:
-        case Decided():
-            return f"decided {event.key} {event.action}: {event.verdict}"
-        case Done():
-            read_through(journal, event.payload)
-    return f"{event.kind} {event.key}"
-
-
 def facts(path: Path, folder: Path | None = None) -> Facts:
     """The facts of a journal, and of the run's folder where one is given. Reads every payload: none may be missing."""
     found = Facts()
     happened: Counter[str] = Counter()
     over: Counter[str] = Counter()      # slot → how often it came to an end
-    intended: Counter[str] = Counter()
-    doubts: Counter[str] = Counter()
     with Journal.read(path) as journal:
         for _, event in journal.events():
             match event:
@@ -153,21 +142,39 @@ def facts(path: Path, folder: Path | None = None) -> Facts:
                 case Failed():
                     happened[f"failed {event.activation}"] += 1
                     over[f"slot {parse_activation(event.activation).slot}"] += event.final and not event.stops
-                case Reserved() | Settled():
-                    (found.reserved if event.kind == "reserved" else found.settled).add(event.key)
-                case Intended():
-                    intended[event.key] += 1
-                case Observed() | Decided() | Done() | Asked() | Answered():
-                    (doubts if "/happened" in event.key else happened)[noted(journal, event)] += 1
+                case Observed():
+                    happened[f"observed {event.key}"] += 1
+                case Reserved():
+                    found.reserved.add(event.key)
+                case Settled():
+                    found.settled.add(event.key)
                 case RunEnded():
                     found.outcome = event.outcome
+                case _:
+                    _acted(event, found, happened)
         found.state = image(journal.state)
         for made in journal.state.versions.values():
             for version in made:
                 read_through(journal, version.payload)
-    found.events, found.over, found.intended, found.doubts = dict(happened), dict(over), dict(intended), dict(doubts)
+    found.events, found.over = dict(happened), dict(over)
     found.folder = {} if folder is None else tree(folder)
     return found
+
+
+def _acted(event: Event, found: Facts, happened: Counter[str]) -> None:
+    """Takes in what a role did, or a person was asked."""
+    match event:
+        case Decided():
+            happened[f"decided {event.key} {event.action}: {event.verdict}"] += 1
+        case Intended():
+            found.intended[event.key] = found.intended.get(event.key, 0) + 1
+        case Done():
+            happened[f"done {event.key}"] += 1
+        case Asked() | Answered() if "/happened" in event.key:
+            what = f"{event.kind} {event.key}"
+            found.doubts[what] = found.doubts.get(what, 0) + 1
+        case Asked() | Answered():
+            happened[f"{event.kind} {event.key}"] += 1
 
 
 def slot_of(firing: str, item: str | None) -> str:

@@ -1,4 +1,4 @@
-"""Runs of `crash/tools.yaml`, whose roles act, in forked processes that die at a chosen write; what is left inside and outside.
+"""Runs of `crash/tools.yaml`, whose roles act, in forks that die at a chosen write; and what is left inside and outside.
 
 A run is a row of processes: it is under way until it ends, dies, or parks; where it parks, its questions are answered as by
 `sop answer`, in a process that may die as well. Outside, each effect leaves a line in a file: whether one that was cut off has
@@ -314,8 +314,8 @@ def _left(home: Path, row: Row, chance: random.Random) -> Facts:
     row.faults += [f"done before it was intended: {effect}" for effect in sorted(done - known)]
     decided = _decided(copy) if copy.exists() else Counter[str]()
     called = Counter(effect.split()[0] for effect in happened_outside() if effect != "charge tea")
-    row.faults += [f"done before that was decided: {tool}, {times} times"
-                   for tool, times in called.items() if times > decided[tool]]
+    row.faults += [f"done before that was decided: {tool}, {times} times" for tool, times in called.items()
+                   if times > decided[tool]]
     return found
 
 
@@ -384,7 +384,7 @@ def _audit(path: Path) -> Iterator[str]:
 
 
 def _calls(row: Row, known: Facts) -> Iterator[str]:
-    """What was asked of the model: nothing else than in one go, nothing before it was durable, nothing answered asked again."""
+    """What was asked of the model: nothing else than in one go, nothing before it was durable, no answered call twice."""
     asked = set().union(*row.asked)
     if asked != known.reserved:
         yield f"other calls than in one go: {sorted(asked ^ known.reserved)}"

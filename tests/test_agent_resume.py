@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from metaflow_agents import run
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
@@ -98,6 +96,21 @@ async def test_what_a_person_changed_is_decided_once(tmp_path: Path) -> None:
     assert sorted(decided) == ["ask_person", "write(src/a)", "write(src/b)"] and len(asked) == 2
 
 
-@pytest.fixture(autouse=True)
-def _ordinary(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("SOP_MODEL", raising=False)
+async def test_a_call_is_made_after_its_decision_is_on_disk(tmp_path: Path) -> None:
+    """Also one that changes nothing: it may tell somebody outside something."""
+    (tmp_path / "looking.py").write_text("""
+from metaflow_agents.journal.journal import Journal
+from metaflow_agents.schema.event import Decided
+
+
+def look(path: str) -> int:
+    with Journal.read(__import__("pathlib").Path(path)) as journal:
+        return len(list(journal.events(Decided)))
+""")
+    path = str(tmp_path / "w" / ".journals" / "left.db")
+    model = Script([("look", {"path": path})], [("look", {"path": path})], "done")
+    sop = tmp_path / "left.yaml"
+    sop.write_text(SOP.replace("write, python, ask_person", "look").replace('{files: "src/**"}', "{}")
+                   + "tools: {look: {python: 'looking:look', effect: none}}")
+    assert (await run(sop, topic="x", model=model, workspace=tmp_path / "w", name="left")).ok
+    assert model.last == ["1", "2"]

@@ -75,3 +75,17 @@ def test_mistakes_are_told(words: str, told: str, tmp_path: Path, capsys: pytest
     (name,) = (path.name for path in tmp_path.glob("*.yaml"))
     status, _, err = sop(f"prompt {name} {words}", capsys)
     assert status == 2 and told in err and err.count("\n") == 1
+
+
+def test_tools_that_are_known_in_a_run_alone_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = write(tmp_path, """
+        sop: desk
+        tools: {convert: {python: "units:convert"}}
+        mcpServers: {shop: {command: shop-mcp}}
+        roles: {ann: {profile: You plan., tools: [read, convert, shop.*]}}
+        artifacts: {plan: {}}
+        steps: {plan_it: {role: ann, makes: plan}}
+    """)
+    (tmp_path / "units.py").write_text("def convert(value: float) -> float: raise SystemExit\n")
+    out = sop(f"prompt {name} plan_it", capsys)[1]
+    assert "----- tool: read -----" in out and "not shown: convert, shop.*;" in out

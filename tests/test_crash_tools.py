@@ -1,8 +1,8 @@
-"""A run whose roles act can be killed at every instant: each effect happens once or is asked about, what is made is the same.
+"""A run whose roles act can be killed at every instant: each effect happens once, or is asked about, and it makes the same.
 
-`crash/tools.yaml` is run in forks of warmed processes, which die by SIGKILL at a chosen write of the journal, of
-`sop answer` too (`crash_tools_harness.py`). Functions, an MCP server and a web service note what is done outside; whether an
-effect that a kill cut off has happened is answered from there, and the resume is compared with the run in one go.
+`crash/tools.yaml` is run in forks of warmed processes, which die by SIGKILL at a chosen write of the journal, of `sop answer`
+too (`crash_tools_harness.py`). Functions, an MCP server and a web service note what is done outside; whether an effect that a
+kill cut off has happened is answered from there, and the resume is compared with the run in one go.
 """
 
 from __future__ import annotations

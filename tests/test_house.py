@@ -36,7 +36,7 @@ ONLY_IN = {                                  # external package → the rooms th
     "mcp": ("tools", "serving.py"),
     "mcp_types": ("tools", "serving.py"),
     "anyio": ("tools", "serving.py"),
-    "regex": ("tools/searching.py", "schema/checks.py"),
+    "regex": ("tools/searching.py", "tools/arguments.py", "schema/checks.py"),
     "jsonschema": ("tools",),
     "docstring_parser": ("tools/functions.py",),
 }

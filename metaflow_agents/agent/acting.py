@@ -160,6 +160,8 @@ class Acting:
 
     async def _made(self, key: str, call: ToolCall, scene: Scene) -> Result:
         act = self._slot.acts.get(key)
+        if act is not None and not self._is_same(key, act, call):
+            act = None                  # the model was asked anew, and calls something else here now
         if act is not None and act.done is not None:
             return self._again(call.name, act, act.done, scene)
         tool, why = await self.offered.found(call.name)
@@ -175,6 +177,22 @@ class Acting:
             told = f"`{call.name}` was not called: " + "; ".join(faults)
             return await self._done(key, call.name, arguments, "none", Result(told, error=True), act, refused=True)
         return await self._decided(key, tool, action, arguments, scene, act)
+
+    def _is_same(self, key: str, act: Act, call: ToolCall) -> bool:
+        """Whether what the journal has under a key is this call: with its arguments, or with those that a person made of them."""
+        intended = act.intended
+        if intended.tool != call.name:
+            return False
+        if intended.arguments == digest(_packed(call.arguments)):
+            return True
+        answer = self._around.desk.known(f"{key}/may")
+        if answer is None or answer.arguments is None or not isinstance(call.arguments, Mapping):
+            return False
+        return intended.arguments == digest(_packed(answer.arguments)) and \
+            self._around.desk.question(f"{key}/may").arguments == self._masked(call.arguments)
+
+    def _masked(self, arguments: Any) -> Any:
+        return json.loads(self._around.secrets.masked(json.dumps(arguments)))
 
     async def _decided(self, key: str, tool: Tool, action: Action, arguments: Mapping[str, Any], scene: Scene,
                        act: Act | None) -> Result:
@@ -225,10 +243,9 @@ class Acting:
                           decision: Decision) -> Mapping[str, Any] | Result:
         """The arguments with which a person lets it be called; or what the role is told. Raises Waiting."""
         masked = self._around.secrets.masked
-        shown_arguments = json.loads(masked(json.dumps(dict(arguments))))
         answer = await self._around.desk.ask(Question(
             key=f"{key}/may", kind="action", text=f"May `{self.role}` do `{masked(str(action))}`?", role=self.role,
-            step=_step_of(key), tool=tool.name, action=masked(str(action)), arguments=shown_arguments,
+            step=_step_of(key), tool=tool.name, action=masked(str(action)), arguments=self._masked(dict(arguments)),
             rule=decision.rule, effect=tool.effect(arguments), untrusted=self.untrusted, on_no_answer=self._step.on_no_answer))
         if answer.verdict != "yes":
             why = f": {answer.text}" if answer.text else ""
@@ -282,15 +299,15 @@ class Acting:
 
     async def _happened(self, key: str, tool: Tool, act: Act) -> Answer:
         """Whether an effect that a crash cut off has happened: a person has to say. Raises Waiting."""
-        arguments, masked = self._around.values.plain(act.intended.arguments), self._around.secrets.masked
+        arguments = self._around.values.plain(act.intended.arguments)
         return await self._around.desk.ask(Question(
             key=act.doubt, kind="effect", role=self.role, step=_step_of(key), tool=tool.name,
-            action=masked(str(tool.action(arguments))), arguments=json.loads(masked(json.dumps(arguments))),
+            action=self._around.secrets.masked(str(tool.action(arguments))), arguments=self._masked(arguments),
             effect=act.intended.effect,
             text="The run was cut off while this was done. Has it happened? (yes: it is not done again; no: it is done now)"))
 
     def _intention(self, key: str, tool: str, arguments: Any, effect: Effect) -> tuple[dict[str, bytes], Intended]:
-        packed = pack(Data(value=dict(arguments) if isinstance(arguments, Mapping) else arguments))
+        packed = _packed(arguments)
         name = digest(packed)
         return {name: packed}, Intended(at=time(), key=key, tool=tool, arguments=name, effect=effect)
 
@@ -442,6 +459,10 @@ def _raise_first(errors: Iterable[BaseException]) -> None:
             raise error
     if listed:
         raise Waiting(key for error in listed if isinstance(error, Waiting) for key in error.keys)
+
+
+def _packed(arguments: Any) -> bytes:
+    return pack(Data(value=dict(arguments) if isinstance(arguments, Mapping) else arguments))
 
 
 def _short(key: str) -> str:

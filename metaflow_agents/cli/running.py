@@ -124,6 +124,7 @@ def prompt(context: typer.Context,
 
     from metaflow_agents.cli import given
     from metaflow_agents.models.manual import conversation
+    from metaflow_agents.policy.judged import BUILT_IN
     from metaflow_agents.rehearsal import rehearse
 
     program = _program(file)
@@ -138,6 +139,9 @@ def prompt(context: typer.Context,
                   for request in sent])
     else:
         say([line for request in sent for line in (f"===== {request.key} =====", "", *conversation(request).splitlines(), "")])
+        hidden = [tool for tool in program.sop.tools_of(program.sop.steps[step]) if tool not in BUILT_IN]
+        if hidden:
+            say([f"not shown: {', '.join(hidden)}; what these are is known in a run: here nothing is imported, started or asked"])
     return 0
 
 

@@ -75,12 +75,14 @@ class Parts:
         names = self._sop.roles[role].tools if step.tools is None else step.tools
         if not names:
             return ""
-        declared = {name.partition(".")[0] for name in names}
+        started = self._roles if "start_role" in names else {}         # what they are counts as well, and what tools they have
+        theirs = (name for role in started for name in self._sop.roles[role].tools)
+        declared = {name.partition(".")[0] for name in (*names, *theirs)}
         specs = [{name: spec.model_dump(mode="json") for name, spec in kind.items() if name in declared}
                  for kind in (self._sop.tools, self._sop.mcp_servers, self._sop.openapi)]
         policies = [None if one is None else one.model_dump(mode="json")
                     for one in (self._sop.policy, self._sop.roles[role].policy)]
-        return fingerprint([list(names), specs, policies,
+        return fingerprint([list(names), specs, policies, *([started] if started else []),
                             {name: self._program.documents[name] for name in sorted(declared & set(self._program.documents))}])
 
     def _of_step(self, name: str) -> tuple[str, frozenset[str], frozenset[str]]:

@@ -172,7 +172,7 @@ class ApiSpec(Value):
 
     spec: str = Field(description="file of its description, JSON or YAML, OpenAPI 3.0 or 3.1")
     server: str | None = Field(None, description="base URL; by default the description's first server")
-    operations: Texts = Field(("*",), description="patterns of operation ids: which become tools")
+    operations: Texts = Field(("*",), description="patterns of operation ids, or of `METHOD /path`: which become tools")
     headers: dict[str, str] = Field(default_factory=dict, description="sent with every request; `${NAME}` is a secret")
     timeout: Seconds | None = Field(None, description="longest time of one call; by default 1m")
     effects: dict[str, Effect] = Field(

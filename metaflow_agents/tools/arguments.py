@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from metaflow_agents.errors import nearest
@@ -17,22 +18,43 @@ if TYPE_CHECKING:
 
 _SHOWN = 120                        # characters of a value that a message shows
 _FAULTS = 8
+_PATTERN_SECONDS = 0.5
 
 
 def faults_of(schema: Mapping[str, Any], arguments: Any) -> list[str]:
     """What is wrong with the arguments of a call, each fault with its mend; nothing where they fit."""
     if isinstance(arguments, str):
         return [f"the arguments are no JSON object: {_why(arguments)}; give one that fits the tool's schema"]
-    from jsonschema import Draft202012Validator
     from jsonschema.exceptions import SchemaError
     from referencing.exceptions import Unresolvable
     try:
-        found = sorted(Draft202012Validator(schema).iter_errors(arguments), key=lambda error: [str(part) for part in error.path])
+        found: list[ValidationError] = sorted(_validator()(schema).iter_errors(arguments),
+                                              key=lambda error: [str(part) for part in error.path])
     except (SchemaError, Unresolvable, RecursionError, ValueError, TypeError) as error:
         return [f"the tool's own schema can't be used ({' '.join(str(error).split())[:_SHOWN]}): use another tool"]
     told = list(dict.fromkeys(fault for error in found for fault in _told(error)))
     more = [f"… and {len(told) - _FAULTS} more"] if len(told) > _FAULTS else []
     return [*told[:_FAULTS], *more]
+
+
+@cache
+def _validator() -> Any:
+    """That of `jsonschema`, but for regular expressions: somebody else's may backtrack for ever, and are given up."""
+    import regex
+    from jsonschema import Draft202012Validator, SchemaError, ValidationError
+    from jsonschema.validators import extend
+
+    def pattern(_: Any, wanted: str, given: Any, __: Any) -> Iterator[ValidationError]:
+        if isinstance(given, str):
+            try:
+                if not regex.search(wanted, given, timeout=_PATTERN_SECONDS):
+                    yield ValidationError(f"{given!r} does not match {wanted!r}")
+            except TimeoutError:
+                yield ValidationError(f"whether it matches {wanted!r} was not found out in time: give a shorter text")
+            except regex.error as error:
+                raise SchemaError(f"{wanted!r} is no regular expression: {error}") from None
+
+    return extend(Draft202012Validator, {"pattern": pattern})  # type: ignore[no-untyped-call]
 
 
 def _told(error: ValidationError) -> Iterator[str]:

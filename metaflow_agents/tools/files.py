@@ -74,7 +74,8 @@ class Write(BuiltIn[_Writing]):
         there = given.path in situation.files
         data = given.text.encode()
         done = "written anew" if there else "written"
-        return Result(f"`{given.path}` is {done}: {len(given.text.splitlines())} lines", written={given.path: data})
+        lines = len(given.text.splitlines())
+        return Result(f"`{given.path}` is {done}: {lines} {'line' if lines == 1 else 'lines'}", written={given.path: data})
 
 
 class _Editing(Arguments):

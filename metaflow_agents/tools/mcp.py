@@ -78,7 +78,7 @@ class McpServer:
                 try:
                     await self._connected().list_tools(self._listing.settle)
                 except _failures() as failed:
-                    raise RunError(self._failed(failed)) from None
+                    raise RunError(self._failed(failed, listing=True)) from None
                 self._tools = [McpTool(self, offered, self._effect(offered.name)) for offered in self._listing.kept.values()]
             return list(self._tools)
 
@@ -132,8 +132,8 @@ class McpServer:
     def _filled(self, written: Mapping[str, str]) -> dict[str, str]:
         return {name: filled(text, self._setting.secret) for name, text in written.items()}
 
-    def _failed(self, failed: Exception) -> str:
-        """A failure in words, which name the server and say what a next call does."""
+    def _failed(self, failed: Exception, *, listing: bool = False) -> str:
+        """A failure in words, which name the server and say what a next call does: none follows where tools are `listing`."""
         from metaflow_agents.tools.mcp_connection import Gone, TooSlow
 
         told = [f"the MCP server {self._name}: {failed}."]
@@ -142,7 +142,8 @@ class McpServer:
         if isinstance(failed, Gone):
             self._told = True
             more = self._starts < _STARTS
-            told.append("The next call starts it once more." if more else "It is not started again in this run.")
+            if not listing:
+                told.append("The next call starts it once more." if more else "It is not started again in this run.")
             if failed.said:
                 told.append(f"It said last:\n{failed.said}")
         return self._setting.masked(" ".join(told))

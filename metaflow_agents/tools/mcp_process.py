@@ -44,6 +44,12 @@ class Heard:
         return f"… {text.partition(chr(10))[2]}" if self._dropped and text else text      # of a cut line not even the end
 
 
+def _mend(program: str) -> str:
+    """What to do about a program that is not there: a whole command in its place is an old habit."""
+    first, *more = program.split()
+    return f"write `command: {first}` and `args: [{', '.join(more)}]`" if more else "install it, or mend the path"
+
+
 class ServerProcess:
     """A process with pipes. `environment` is all that it gets. Made by `started`; `end` has to be awaited."""
 
@@ -60,7 +66,7 @@ class ServerProcess:
             process = await asyncio.create_subprocess_exec(
                 *argv, stdin=pipe, stdout=pipe, stderr=pipe, cwd=folder, env={**environment, _MARK: mark}, start_new_session=True)
         except FileNotFoundError as error:
-            raise RunError(f"can't start `{argv[0]}`: {error.filename} is not there: install it, or mend the path") from None
+            raise RunError(f"can't start `{argv[0]}`: {error.filename} is not there: {_mend(argv[0])}") from None
         except OSError as error:
             raise RunError(f"can't start `{argv[0]}`: {error.strerror}") from None
         except ValueError as error:

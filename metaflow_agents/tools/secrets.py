@@ -53,7 +53,7 @@ class Secrets:
         return [name for name in self._names if not self._lookup(name)]
 
     def masked(self, text: str) -> str:
-        """The text with `[secret NAME]` in place of each secret, also where it is percent-encoded or in Base64."""
+        """The text with `[secret NAME]` in place of each secret, also as URLs, JSON, HTML and Base64 spell it."""
         pattern = self._blots()
         return text if pattern is None else pattern.sub(self._blot, text)
 
@@ -90,7 +90,7 @@ class Secrets:
 
 
 def _spellings(value: str) -> Iterable[str]:
-    """As it is; as URLs and forms, JSON, HTML, hexadecimal and Base64 write it. one that somebody invents is none."""
+    """As it is; as URLs and forms, JSON, HTML, hexadecimal and Base64 write it. Another disguise is none of them."""
     yield value
     for encoded in (quote(value, safe=""), quote(value), quote_plus(value)):
         yield encoded

@@ -231,7 +231,8 @@ def _sent(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
 
 
 def _ended(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
-    return "run", f"ends: {OUTCOMES[event['outcome']]}{'; ' + event['reason'] if event.get('reason') else ''}"
+    word = OUTCOMES[event["outcome"]]
+    return "run", f"ends: {word}{'; ' + event['reason'] if event.get('reason', '') not in ('', word) else ''}"
 
 
 OUTCOMES = {"success": "success", "failure": "no success", "stopped": "stopped", "interrupted": "interrupted",

@@ -1,7 +1,4 @@
-"""The ledger: an MCP server in plain lines, which starts in no time.
-
-`crash_ledger.py OUTSIDE`: each entry is a line of that file.
-"""
+"""The ledger: an MCP server in plain lines, which starts in no time. `crash_ledger.py OUTSIDE`: each call is a line there."""
 
 from __future__ import annotations
 

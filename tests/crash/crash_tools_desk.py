@@ -62,15 +62,15 @@ def answering(calls: Path) -> Callable[[ModelRequest], Any]:
 def answer(request: ModelRequest) -> Any:
     """Depends on the messages alone, and on every letter of those that no crash can take."""
     messages = [dict(message) for message in request.messages]
+    said = [str(message.get("content")) for message in reversed(messages)]
     job = "help" if request.role == "helper" else next(
-        found[1] for message in reversed(messages)
-        if (found := re.search(r"^JOB (.*)$", str(message.get("content")), re.MULTILINE)))
+        found[1] for text in said if (found := re.search(r"^JOB (.*)$", text, re.MULTILINE)))
     turn = sum(message["role"] == "assistant" for message in messages)
     seal = hashed(canonical([message for message in messages if message.get("name") not in LOST]).decode())
     what, *words = job.split()
     turns = {"work": worked, "help": helped, "pay": paid, "sketch": sketched}.get(what, written)(seal, *words)
-    said = turns[turn] if turn < len(turns) else turns[-1]
-    return said if isinstance(said, str | dict) else {"calls": [{"name": name, "arguments": given} for name, given in said]}
+    now = turns[turn] if turn < len(turns) else turns[-1]
+    return now if isinstance(now, str | dict) else {"calls": [{"name": name, "arguments": given} for name, given in now]}
 
 
 def worked(seal: str, *_: str) -> list[Any]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+
 from security.injection_model import spelled
 
 TABLE = Path(__file__).with_name("injection.yaml")

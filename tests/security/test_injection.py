@@ -17,14 +17,14 @@ from typing import Any
 import pytest
 import yaml
 from aiohttp import web
-from security.injection_model import taken_over
-from security.injection_sops import Places, build, rows
 
 from metaflow_agents import start
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.network.hosts import parse
 from metaflow_agents.people.question import Answer, Question
 from metaflow_agents.schema.event import Decided, Done, Intended
+from security.injection_model import taken_over
+from security.injection_sops import Places, build, rows
 
 HARMFUL, TWINS = rows()
 DESK = Path(__file__).with_name("desk_server.py")

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 import yaml
-from path_scenes import SECRET, cli
 from scripted import write
 
 from metaflow_agents import run
 from metaflow_agents.schema.model import digest
 from metaflow_agents.sop.load import load_sop
+from security.path_scenes import SECRET, cli
 
 TABLE: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("journals.yaml").read_text(encoding="utf-8"))
 SOP = """

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 import yaml
-from path_scenes import SCENES, SECRET, Case
+
+from security.path_scenes import SCENES, SECRET, Case
 
 TABLE: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("paths.yaml").read_text(encoding="utf-8"))
 KEYS = {"id", "owasp", "what", "scene", "tool", "path", "paths", "expected"}

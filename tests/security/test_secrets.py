@@ -17,8 +17,9 @@ from typing import Any
 
 import pytest
 import yaml
-from path_scenes import cli
-from secret_server import spelled
+
+from security.path_scenes import cli
+from security.secret_server import spelled
 
 TABLE: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("secrets.yaml").read_text(encoding="utf-8"))
 CANARY = 'sk-can4ry/+"q y&<4711>='

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
-from metaflow_agents.errors import did_you_mean
-from metaflow_agents.schema.sop import Step
+from metaflow_agents.errors import AnswerInvalid, did_you_mean
+from metaflow_agents.schema.sop import Human, Step
+from metaflow_agents.schema.validation import Validator, validator
+from metaflow_agents.schema.wording import describe
 from metaflow_agents.sop.checks.context import Context
 from metaflow_agents.sop.graph import reads
 
@@ -31,6 +33,33 @@ def _human(c: Context, name: str, step: Step) -> None:
     elif step.human.kind == "choice" and len(choices) < 2:
         c.say("human-choices", ("steps", name, "human"), f"`{choices[0] if choices else ''}` alone is no choice",
               "add another one, or write `human: approve`")
+    else:
+        _fits(c, name, step, step.human)
+
+
+def _fits(c: Context, name: str, step: Step, human: Human) -> None:
+    """That each answer which a person may choose fits the artifact, plain or as the object of its kind."""
+    schema = c.program.schemas.get(step.makes.artifact)
+    if schema is None or "$python" in schema or human.kind == "text":
+        return
+    check = validator(schema, step.makes.artifact)
+    answers: dict[str, tuple[object, ...]] = {choice: (choice, {"choice": choice, "assumed": False}) for choice in human.choices}
+    if human.kind == "approve":
+        answers = {said: (said == "yes", {"approved": said == "yes", "reason": "so", "assumed": False}) for said in ("yes", "no")}
+    for said, forms in answers.items():
+        if not any(_valid(check, form) for form in forms):
+            c.say("human-answer", ("steps", name, "human"),
+                  f"the answer `{said}` does not fit the schema of `{step.makes.artifact}`: {describe(schema)}",
+                  "let the schema take it, or leave the schema out: the answer has one of its own")
+            return
+
+
+def _valid(check: Validator, value: object) -> bool:
+    try:
+        check.validate(value)
+    except AnswerInvalid:
+        return False
+    return True
 
 
 def _no_answer(c: Context, name: str, step: Step) -> None:

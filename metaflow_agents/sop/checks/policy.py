@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
-from metaflow_agents.policy.judged import judged
-from metaflow_agents.policy.patterns import PathPattern, RuleWritten, VerbUnknown
+from metaflow_agents.errors import did_you_mean
+from metaflow_agents.policy.action import Verb
+from metaflow_agents.policy.judged import BUILT_IN, judged
+from metaflow_agents.policy.patterns import NamePattern, PathPattern, RuleWritten, VerbUnknown
 from metaflow_agents.policy.policy import Policy
 from metaflow_agents.policy.rules import Rule, parse_rule
 from metaflow_agents.schema import paths
-from metaflow_agents.schema.sop import PolicySpec
+from metaflow_agents.schema.sop import SOP, PolicySpec
 from metaflow_agents.sop.checks.context import Context, Place
 
+_NAMED: Mapping[Verb, tuple[str, Callable[[SOP], Collection[str]]]] = {
+    "mcp": ("MCP server", lambda sop: sop.mcp_servers), "api": ("API", lambda sop: sop.openapi),
+    "call": ("function under `tools`", lambda sop: [name for name in sop.tools if name not in BUILT_IN]),
+    "start_role": ("role", lambda sop: sop.roles)}
 _STRONGER = {"deny": (), "ask": ("deny",), "allow": ("deny", "ask")}
 
 
@@ -67,6 +74,18 @@ def _idle(c: Context, rules: list[_Written]) -> None:
         elif one.verdict != "deny" and isinstance(one.rule.pattern, PathPattern) and any(
                 paths.is_git(part) for part in one.rule.pattern.pattern.split("/")):
             _say(c, one, "`.git` belongs to git alone: no rule opens it", "remove it")
+        else:
+            _about_nothing(c, one)
+
+
+def _about_nothing(c: Context, one: _Written) -> None:
+    """A rule about a server, a service, a function or a role that the SOP does not have: a misspelt `deny` denies nothing."""
+    if not isinstance(one.rule.pattern, NamePattern) or one.rule.verb not in _NAMED:
+        return
+    what, names = _NAMED[one.rule.verb][0], _NAMED[one.rule.verb][1](c.sop)
+    meant = one.rule.pattern.parts[0]
+    if not any(fnmatchcase(name.casefold(), meant.casefold()) for name in names):
+        _say(c, one, f"the SOP has no {what} `{meant}`", did_you_mean(meant, names) if names else "remove it, or mend the name")
 
 
 def _beneath(c: Context, one: _Written, own: list[_Written], bound: Policy) -> None:
@@ -101,8 +120,15 @@ def _tools(c: Context) -> None:
         if not Policy(c.sop.policy, policy, role_name=role).ever(one.verb, one.name):
             blocked = not Policy(c.sop.policy).ever(one.verb, one.name)
             whose = "the SOP's `policy`" if blocked else f"the `policy` of the role `{role}`"
+            denied = _denying(parse_rule(one.rule), c.sop.policy if blocked else policy)
             c.say("tool-never-allowed", where, f"`{role}` may never use `{tool}`: {whose} denies every call of it",
+                  f"remove `{denied}` from `deny` of {whose}, or remove the tool" if denied else
                   f"add `{one.rule}` to `allow` (or `ask`) of {whose}, or remove the tool")
+
+
+def _denying(whole: Rule, spec: PolicySpec | None) -> str:
+    """The rule under `deny` that covers all of another one, as it is written: no `allow` beats it. Empty where there is none."""
+    return next((text for text in (spec.deny if spec else ()) if whole.within(parse_rule(text))), "")
 
 
 def _uses(c: Context) -> Iterator[tuple[Place, str, str]]:

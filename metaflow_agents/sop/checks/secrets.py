@@ -19,7 +19,8 @@ def check_secrets(c: Context) -> None:
     owners: dict[str, str] = {}
     for owner, name, where in _uses(c):
         if name not in c.sop.secrets:
-            declared = did_you_mean(name, c.sop.secrets) if c.sop.secrets else f"declare it: `secrets: [{name}]`"
+            declared = (f"{did_you_mean(name, c.sop.secrets)}; or add it to `secrets`" if c.sop.secrets else
+                        f"declare it: `secrets: [{name}]`")
             c.say("unknown-secret", where, f"`{name}` is no secret of this SOP", declared)
             name = nearest(name, c.sop.secrets) or name
         elif owners.get(name, owner) != owner:

@@ -11,6 +11,9 @@ from metaflow_agents.sop.checks.context import Context, Place
 
 OF_THE_LOOP = ("more", "find_tools")
 """Tools that roles get without naming them, where results are long or tools many."""
+_HABITS = {"bash": "run", "shell": "run", "terminal": "run", "exec": "run", "grep": "search", "glob": "list", "ls": "list",
+           "cat": "read", "multiedit": "edit", "webfetch": "fetch", "http": "fetch", "task": "start_role", "agent": "start_role"}
+"""What other programs call the built-in tools."""
 _OF_COMMANDS = ("args", "env", "cwd")
 _DECLARED = (("tools", "tools"), ("mcp_servers", "mcpServers"), ("openapi", "openapi"))
 
@@ -40,7 +43,8 @@ def _named(c: Context, where: Place, tools: tuple[str, ...], others: list[str]) 
             server = nearest(tool.partition(".")[0], (*c.sop.mcp_servers, *c.sop.openapi)) if "." in tool else None
             mend = f"did you mean `{server}.{tool.partition('.')[2]}`? there is: {', '.join(tool_names(c.sop))}" if server else (
                 did_you_mean(tool, tool_names(c.sop), limit=20))
-            c.say("unknown-tool", place, f"`{tool}` is no tool of this SOP", mend)
+            habit = _HABITS.get(tool.casefold())
+            c.say("unknown-tool", place, f"`{tool}` is no tool of this SOP", f"here it is called `{habit}`" if habit else mend)
         elif tool == "start_role" and not others:
             c.say("start-role-alone", place, "`start_role` hands work to another role, and the SOP has no other",
                   "declare one under `roles`, or remove the tool")
