@@ -6,6 +6,7 @@ its activation begins as untrusted, or in twins that what the author said lifts 
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -13,7 +14,8 @@ from typing import Any
 
 import pytest
 from security.injection_model import instructions, spelled, taken_over
-from security.injection_sops import NETWORKED, build, rows
+from security.injection_sops import NETWORKED, Places, build, rows
+from walk_acting import SERVER, SERVICE
 
 from metaflow_agents import start
 from metaflow_agents.models.port import ModelRequest
@@ -66,8 +68,10 @@ def test_a_model_that_is_taken_over_makes_each_call_once() -> None:
 
 def written(case: dict[str, Any], folder: Path) -> tuple[Path, dict[str, Any]]:
     """The SOP of a row in a folder, and the values of its inputs."""
-    built = build(case)
+    built = build(case, Places(desk={"command": sys.executable, "args": ["server.py"]}))
     (folder / "injected.yaml").write_text(built.text)
+    (folder / "server.py").write_text(SERVER)           # it is asked what it offers, and nobody calls it
+    (folder / "shop.json").write_text(SERVICE)
     if built.letter is None:
         return folder / "injected.yaml", {}
     letter = folder / "letter"
@@ -82,7 +86,6 @@ def written(case: dict[str, Any], folder: Path) -> tuple[Path, dict[str, Any]]:
 
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case["id"])
 def test_each_row_is_a_sop(case: dict[str, Any], tmp_path: Path) -> None:
-    (tmp_path / "shop.json").write_text("{}")
     found = check(written(case, tmp_path)[0], start=tmp_path)
     assert [str(problem) for problem in found.errors] == []
 
