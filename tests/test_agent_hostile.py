@@ -20,8 +20,10 @@ from metaflow_agents import resume, run, start
 from metaflow_agents.agent.acting import Acting, Tree
 from metaflow_agents.agent.acting import _Turn as Turn
 from metaflow_agents.models.port import ModelRequest
+from metaflow_agents.people.desk import _covers
 from metaflow_agents.people.question import Answer, Question
 from metaflow_agents.schema.event import Done
+from metaflow_agents.schema.trust import joined
 from metaflow_agents.tools.arguments import faults_of
 from metaflow_agents.tools.files import List
 from metaflow_agents.tools.secrets import Secrets
@@ -279,3 +281,10 @@ def test_a_secret_is_blotted_out_however_it_is_spelt(spelt: Callable[[str], str]
     secret = 'käy "with"\nlines & <signs>/'
     told = spelt(secret if spelt(secret) != quote(secret, safe="").lower() else secret.lower())
     assert "with" not in Secrets(["KEY"], lambda name: secret).masked(f"it is {told}.")
+
+
+@pytest.mark.parametrize(("sources", "covered"), [((), True), (("page a",), True), (("page a", "page b"), True),
+                                                  (("page a", "page b", "page c"), False)])
+def test_an_allowance_for_a_rule_does_not_cover_sources_that_nobody_was_shown(sources: tuple[str, ...], covered: bool) -> None:
+    question = Question(key="work@1~0/turn.0/tool.0", kind="action", text="May it?", rule="ask fetch(**)", untrusted=joined(*sources))
+    assert _covers(question, Answer(verdict="yes", scope="rule"), question) is covered

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 from cli_desk import sop
-from test_agent_tools import FILES, Script, calls
+from test_agent_tools import FILES, TEXT, Script, calls
 from test_agent_tools import sop as written
 
-from metaflow_agents import start
+from metaflow_agents import run, start
 from metaflow_agents.journal.audit import RECORDS, Head, Heads, chained, verified
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.state import RunState
+from metaflow_agents.people.question import Answer, Question
 from metaflow_agents.schema.event import Decided, RunOpened
 from metaflow_agents.settings import Settings
 
@@ -33,8 +34,8 @@ async def acted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, 
     return tmp_path / "workspace" / ".journals" / "acted.db", tmp_path / "state" / "sop" / "audit"
 
 
-def audit(folder: Path) -> tuple[int, str]:
-    done = sop(folder, "log", "acted", "--audit")
+def audit(folder: Path, *more: str) -> tuple[int, str]:
+    done = sop(folder, "log", "acted", "--audit", *more)
     return done.returncode, done.stdout
 
 
@@ -86,3 +87,28 @@ def test_records_past_the_head_are_no_fault() -> None:
     assert verified(records, Head(1, first.chain)).faults == ()         # it was killed between the journal and the head
     assert verified(records[:1], Head(2, second.chain)).faults
     assert verified([(2, second)], None).faults
+
+
+@pytest.mark.parametrize(("change", "told"), [
+    ("UPDATE events SET data = replace(data, '\"at\":1', '\"at\":2') WHERE kind = 'answered'", "is not what was written"),
+    ("UPDATE blobs SET data = CAST('{\"verdict\":\"yes\"}' AS BLOB) WHERE CAST(data AS TEXT) LIKE '%never%verdict%'",
+     "what was said in event"),
+])
+@pytest.mark.parametrize("more", [(), ("--json",)])
+async def test_what_a_person_said_and_when_is_noticed(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, told: str, more: tuple[str, ...]) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+
+    async def person(question: Question, number: int) -> Answer | None:
+        return Answer(verdict="no", text="never")
+
+    model = Script(calls(("fetch", {"url": "https://example.com/"})), "done")
+    path = written(tmp_path, TEXT, "fetch")
+    assert (await run(path, topic="x", model=model, workspace=tmp_path / "workspace", name="acted", asker=person)).ok
+    assert audit(tmp_path, *more)[0] == 0
+    with sqlite3.connect(tmp_path / "workspace" / ".journals" / "acted.db") as opened:
+        assert opened.execute(change).rowcount == 1
+    opened.close()
+    status, said = audit(tmp_path, *more)
+    assert status == 1 and told in " ".join(said.split()), said

@@ -11,7 +11,7 @@ import typer
 from metaflow_agents.cli.options import WORKSPACE, Json, RunName, Workspace
 from metaflow_agents.cli.output import page, say, say_json
 from metaflow_agents.cli.told import telling
-from metaflow_agents.errors import UsageError, did_you_mean
+from metaflow_agents.errors import JournalError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from metaflow_agents.views.story import Told
@@ -126,18 +126,24 @@ def _audit(name: str, workspace: Path, *, json: bool) -> int:
     from metaflow_agents.settings import Settings
     from metaflow_agents.views.audit import audit_lines
 
+    def words(digest: str) -> Any:
+        try:
+            return js.loads(journal.blob(digest))
+        except JournalError:
+            return {"text": "(what was said is altered)"}
+
     with Journal.read(journal_path(workspace, name)) as journal:
         heads = Heads(Settings.read().heads)
         opened = journal.state.opened
         head = None if opened is None else heads.read(opened, journal.path)
         records = [(seq, event) for seq, event in journal.events() if isinstance(event, RECORDS)]
-        found = verified(records, head)
+        found = verified(records, head, journal.blob)
         told = ((seq, event.model_dump(mode="json", exclude_defaults=True) | {"kind": event.kind}) for seq, event in records)
         if json:
             say_json({"run": name, "records": [{"event": seq, **record} for seq, record in told],
                       "faults": list(found.faults), "head": head is not None})
         else:
-            say(audit_lines(told, lambda digest: js.loads(journal.blob(digest)), page()))
+            say(audit_lines(told, words, page()))
             say([f"{found.records} records; " + ("; ".join(found.faults) if found.faults else "they are as they were written")
                  + ("" if head is not None or not found.records
                     else "; whether some are cut off the end can't be told: there is no head of this audit on this machine")])

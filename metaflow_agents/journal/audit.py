@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from time import time
 
 from metaflow_agents.errors import JournalError
 from metaflow_agents.journal.journal import Journal
@@ -26,12 +27,13 @@ RECORDS = (Decided, Asked, Answered)
 
 def chained(state: RunState, record: Record) -> Record:
     """The record with its place in the chain. It has to be handed to the journal before any other is chained."""
-    return record.model_copy(update={"chain": link(state.chain, record)})
+    stamped = record if record.at else record.model_copy(update={"at": time()})
+    return stamped.model_copy(update={"chain": link(state.chain, stamped)})
 
 
 def link(before: str, record: Record) -> str:
     """The digest over a record and the one before it."""
-    held = record.model_dump(mode="json", by_alias=True, exclude={"chain", "at"}, exclude_defaults=True)
+    held = record.model_dump(mode="json", by_alias=True, exclude={"chain"}, exclude_defaults=True)
     return digest(canonical([before, record.kind, held]))
 
 
@@ -43,14 +45,23 @@ class Audit:
     faults: tuple[str, ...]
 
 
-def verified(records: Iterable[tuple[int, Record]], head: Head | None) -> Audit:
-    """Follows the chain of a journal's records (event number, record) to its end, and past the head."""
+def verified(records: Iterable[tuple[int, Record]], head: Head | None, blob: Callable[[str], bytes] | None = None) -> Audit:
+    """Follows the chain of a journal's records (event number, record) to its end, and past the head.
+
+    `blob` gives what the journal holds under a digest, and raises JournalError for what is not as it was written: so it is
+    looked whether the questions and answers are.
+    """
     faults: list[str] = []
     chain, count, at_head = "", 0, head is None or head.records == 0
     for seq, record in records:
         count += 1
         if record.chain != link(chain, record):
             faults.append(f"event {seq} ({record.kind}, {record.key}) is not what was written, or one before it is gone")
+        if blob is not None and not isinstance(record, Decided):
+            try:
+                blob(record.question if isinstance(record, Asked) else record.answer)
+            except JournalError:
+                faults.append(f"what was said in event {seq} ({record.kind}, {record.key}) is not what was written")
         chain = record.chain
         if head is not None and count == head.records:
             at_head = chain == head.chain

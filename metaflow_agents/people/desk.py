@@ -18,6 +18,7 @@ from metaflow_agents.people.mailbox import Mailbox
 from metaflow_agents.people.question import Answer, Question
 from metaflow_agents.schema.event import Answered, Asked
 from metaflow_agents.schema.model import digest
+from metaflow_agents.schema.trust import OTHERS
 
 Asker = Callable[[Question, int], Awaitable[Answer | None]]
 """Asks a person who is there; with the question comes its number in the run. None: not now, and the run parks."""
@@ -243,7 +244,10 @@ def _covers(earlier: Question, answer: Answer, question: Question) -> bool:
         return False
     if answer.scope == "run":
         return (earlier.tool, earlier.action, earlier.arguments) == (question.tool, question.action, question.arguments)
-    return earlier.rule == question.rule and question.untrusted in ("", earlier.untrusted)
+    if earlier.rule != question.rule:
+        return False
+    # A label that names not all of its sources may stand for others than it stood for then.
+    return not question.untrusted or (question.untrusted == earlier.untrusted and OTHERS not in question.untrusted)
 
 
 def _who(question: Question) -> str:
