@@ -179,7 +179,8 @@ def _shown(found: Found, expression: str) -> str:
 def text_of(files: Mapping[str, bytes], path: str) -> str | Result:
     """The text of a file, or why there is none."""
     if path not in files:
-        return Result(f"there is no file `{path}`: {did_you_mean(path, sorted(files))}", error=True)
+        choices = did_you_mean(path, sorted(files)) if files else "you see none; inputs and other artifacts stand in your task"
+        return Result(f"there is no file `{path}`: {choices}", error=True)
     try:
         return files[path].decode()
     except UnicodeDecodeError:

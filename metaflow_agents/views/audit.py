@@ -1,4 +1,4 @@
-"""The audit of a run, a line a record: what was decided, by which rule; what a person was asked, and what they said."""
+"""The audit of a run, record by record: what was decided, by which rule; what a person was asked, and what they said."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def audit_lines(records: Iterator[tuple[int, Mapping[str, Any]]], blob: Callable
     """(event number, record) → lines. `blob` gives a question or an answer by its digest."""
     for seq, record in records:
         when = clock(record.get("at", 0.0))
-        yield safe(f"{seq:>6} {when}  {_told(record, blob)}")
+        yield from page.wrapped(safe(_told(record, blob)), f"{seq:>6} {when}  ")
 
 
 def _told(record: Mapping[str, Any], blob: Callable[[str], Any]) -> str:

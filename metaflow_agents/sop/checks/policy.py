@@ -58,7 +58,9 @@ def _read(c: Context, where: Place, spec: PolicySpec | None) -> list[_Written] |
                 found.append(_Written(parse_rule(text), verdict, place))
             except RuleWritten as fault:
                 sound = False
-                c.say("unknown-verb" if isinstance(fault, VerbUnknown) else "bad-rule", place, fault.message, fault.mend)
+                tool = judged(text.partition("(")[0].strip(), c.sop) if isinstance(fault, VerbUnknown) else None
+                c.say("unknown-verb" if isinstance(fault, VerbUnknown) else "bad-rule", place, fault.message,
+                      fault.mend if tool is None or tool.tool in BUILT_IN else f"write `{tool.rule}`")
     return found if sound else None
 
 
