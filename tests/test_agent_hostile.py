@@ -286,5 +286,6 @@ def test_a_secret_is_blotted_out_however_it_is_spelt(spelt: Callable[[str], str]
 @pytest.mark.parametrize(("sources", "covered"), [((), True), (("page a",), True), (("page a", "page b"), True),
                                                   (("page a", "page b", "page c"), False)])
 def test_an_allowance_for_a_rule_does_not_cover_sources_that_nobody_was_shown(sources: tuple[str, ...], covered: bool) -> None:
-    question = Question(key="work@1~0/turn.0/tool.0", kind="action", text="May it?", rule="ask fetch(**)", untrusted=joined(*sources))
+    question = Question(key="work@1~0/turn.0/tool.0", kind="action", text="May it?", rule="ask fetch(**)",
+                        untrusted=joined(*sources))
     assert _covers(question, Answer(verdict="yes", scope="rule"), question) is covered
