@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from metaflow_agents.agent.acting import Surroundings
 from metaflow_agents.agent.agent import RoleAgent
 from metaflow_agents.agent.equipment import Equipment
+from metaflow_agents.agent.surroundings import Surroundings
 from metaflow_agents.bus import Bus
 from metaflow_agents.doers.acceptance import Acceptance
 from metaflow_agents.doers.command import Commands

@@ -10,20 +10,18 @@ import asyncio
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from time import time
 from typing import Any, TypeVar
 
 from metaflow_agents.agent.offered import Offered
-from metaflow_agents.bus import Bus
+from metaflow_agents.agent.surroundings import Surroundings, Tree
 from metaflow_agents.errors import AnswerInvalid, MetaflowError, Waiting, raised
 from metaflow_agents.journal.audit import chained
-from metaflow_agents.journal.state import Act, RunState, Slot
-from metaflow_agents.journal.values import Values
+from metaflow_agents.journal.state import Act, Slot
 from metaflow_agents.models.port import ToolCall
-from metaflow_agents.people.desk import Desk
 from metaflow_agents.people.question import Answer, Question
 from metaflow_agents.policy.action import Action, Decision
 from metaflow_agents.policy.policy import Policy
@@ -35,7 +33,6 @@ from metaflow_agents.schema.trust import joined
 from metaflow_agents.tools.arguments import faults_of
 from metaflow_agents.tools.builtin import BuiltIn
 from metaflow_agents.tools.port import Result, Tool
-from metaflow_agents.tools.secrets import Secrets
 from metaflow_agents.tools.showing import shown
 
 T = TypeVar("T")
@@ -43,42 +40,6 @@ _IN_MEMORY = frozenset({"read", "write", "python"})     # verbs that touch nothi
 _BRINGING = frozenset({"fetch", "mcp", "api"})          # verbs that bring what somebody outside said, also by how they fail
 _SIDE_BY_SIDE = 16                                      # calls of one activation that are carried out at once
 _STRICT = {"allow": 0, "ask": 1, "deny": 2}
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What acting takes; the same for all activations of a run. `staged`: acting tools only tell what they would do."""
-
-    bus: Bus
-    state: RunState
-    values: Values
-    desk: Desk
-    secrets: Secrets
-    staged: bool = False
-
-
-@dataclass(slots=True)
-class Tree:
-    """The files of an activation: those that it sees, and over them what it wrote."""
-
-    seen: Mapping[str, bytes]
-    patterns: tuple[str, ...] = ()
-    written: dict[str, bytes] = field(default_factory=dict)
-    deleted: set[str] = field(default_factory=set)
-
-    @property
-    def files(self) -> dict[str, bytes]:
-        """All of them: path → bytes."""
-        return {**{path: data for path, data in self.seen.items() if path not in self.deleted}, **self.written}
-
-    def take(self, result: Result) -> None:
-        """What a tool did becomes part of it."""
-        for path in result.deleted:
-            self.written.pop(path, None)
-            if path in self.seen:
-                self.deleted.add(path)
-        self.deleted -= set(result.written)
-        self.written.update(result.written)
 
 
 class Acting:

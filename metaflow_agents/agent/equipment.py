@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from metaflow_agents.agent.acting import Acting, Scene, Surroundings, Tree
+from metaflow_agents.agent.acting import Acting, Scene
 from metaflow_agents.agent.offered import Offered
+from metaflow_agents.agent.surroundings import Surroundings, Tree
 from metaflow_agents.agent.talking import AskPerson, Delegate, StartRole
 from metaflow_agents.doers.observed import Observations
 from metaflow_agents.engine.work import Activation
+from metaflow_agents.policy.action import Verb
 from metaflow_agents.policy.policy import Policy
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.tools.port import Tool
@@ -53,6 +55,9 @@ class Equipment:
 
     async def _offered(self, activation: Activation, role: str, names: tuple[str, ...], delegate: Delegate, key: str) -> Offered:
         step = self._sop.steps[activation.key.step]
+        policy = Policy(self._sop.policy, self._sop.roles[role].policy, role_name=role)
+        # A server whose every tool is denied is not even started.
+        names = tuple(name for name in names if not self._toolbox.elsewhere(name) or policy.ever(self._verb(name), _wide(name)))
         own = self._toolbox.own(names)
         if "ask_person" in names:
             own.append(AskPerson(self._around.desk, role, step.on_no_answer))
@@ -74,8 +79,17 @@ class Equipment:
         listed: list[Mapping[str, Any]] = await self._observations.once(f"{key}/tools", look)
         return listed
 
+    def _verb(self, name: str) -> Verb:
+        """What a call of a server's or a service's tools is, to the policy."""
+        return "mcp" if name.partition(".")[0] in self._sop.mcp_servers else "api"
+
     def _makes_files(self, activation: Activation) -> bool:
         return bool(self._sop.artifacts[self._sop.steps[activation.key.step].makes.artifact].files)
+
+
+def _wide(name: str) -> str:
+    """`SERVER` is all of its tools."""
+    return name if "." in name else f"{name}.*"
 
 
 def _told(tool: Tool) -> Mapping[str, Any]:
