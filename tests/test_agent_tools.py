@@ -306,9 +306,10 @@ async def test_a_server_whose_tools_are_all_denied_is_not_started(tmp_path: Path
     mark = tmp_path / "started"
     server = tmp_path / "server.py"
     server.write_text(f"open({str(mark)!r}, 'w').close()\n")
-    path = sop(tmp_path, TEXT, "evil.*", policy='{deny: ["mcp(evil.*)"]}', mcpServers="{evil: {command: python, args: [server.py]}}")
+    servers = "{evil: {command: python, args: [server.py]}}"
+    path = sop(tmp_path, TEXT, "evil.*", policy='{deny: ["mcp(evil.*)"]}', mcpServers=servers)
     model = Script("done")
     assert (await run(path, topic="x", model=model, workspace=None)).ok and not mark.exists() and not model.sent[0].tools
-    path = sop(tmp_path, TEXT, "evil.*", mcpServers="{evil: {command: python, args: [server.py]}}")
+    path = sop(tmp_path, TEXT, "evil.*", mcpServers=servers)
     await run(path, topic="x", model=Script("done"), workspace=None)
     assert mark.exists()

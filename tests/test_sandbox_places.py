@@ -51,13 +51,13 @@ def test_in_memory_where_there_is_room_and_nobody_chose_another_place(memory: Pa
 
 def test_what_was_left_there_by_who_was_killed_is_removed_and_what_is_in_use_is_not(memory: Path) -> None:
     used, held = places.made(1)
-    (memory / "sop-left/work").mkdir(parents=True)
-    (memory / "sop-left/work/x").write_text("x")
-    (memory / "sop-link").symlink_to(memory.parent / "usual")
+    (memory / "sop-copy-left/work").mkdir(parents=True)
+    (memory / "sop-copy-left/work/x").write_text("x")
+    (memory / "sop-copy-link").symlink_to(memory.parent / "usual")
     (memory / "other").mkdir()
     places._memory.cache_clear()
     new, held_too = places.made(1)
-    assert {path.name for path in memory.iterdir()} == {used.name, new.name, "sop-link", "other"}
+    assert {path.name for path in memory.iterdir()} == {used.name, new.name, "sop-copy-link", "other"}
     for descriptor in (held, held_too):
         os.close(descriptor)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from security.injection_model import instructions, spelled, taken_over
 from security.injection_sops import NETWORKED, Places, build, rows
 from walk_acting import SERVER, SERVICE
@@ -84,6 +85,15 @@ def written(case: dict[str, Any], folder: Path) -> tuple[Path, dict[str, Any]]:
     return folder / "injected.yaml", {"letter": str(letter)}
 
 
+def without_tools(sop: Path) -> None:
+    """Where the words get is looked at alone: nobody calls anything, and no server is started."""
+    whole = yaml.safe_load(sop.read_text())
+    for spec in (*whole["roles"].values(), *whole["steps"].values()):
+        spec.pop("tools", None)
+    left = {key: value for key, value in whole.items() if key not in ("mcpServers", "openapi")}
+    sop.write_text(yaml.safe_dump(left, sort_keys=False))
+
+
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case["id"])
 def test_each_row_is_a_sop(case: dict[str, Any], tmp_path: Path) -> None:
     found = check(written(case, tmp_path)[0], start=tmp_path)
@@ -99,6 +109,7 @@ async def test_the_label_gets_where_the_words_get(case: dict[str, Any], tmp_path
         return taken_over(replace(request, tools=()))
 
     sop, inputs = written(case, tmp_path)
+    without_tools(sop)
     given = {"decision": case["answers"][0]} if case.get("shape") == "human" else {}
     async with start(sop, model=model, inputs=inputs, workspace=None, sandbox="none", given=given) as going:
         result = await going.result()

@@ -66,8 +66,7 @@ def chosen(questions: list[Open], run: str, number: int | None) -> Open:
         return waiting[0]
     found = next((one for one in questions if one.number == number), None)
     if found is None:
-        raise UsageError(f"run `{run}` has no open question {number}: there is {listed} "
-                         "(others are answered, or were never asked)")
+        raise UsageError(f"run `{run}` has no open question {number}: there is {listed}; others are answered or unknown")
     if found.given:
         raise UsageError(f"question {number} of run `{run}` is answered already: it is taken in when the run goes on")
     return found

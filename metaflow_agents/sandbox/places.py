@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 MEMORY = Path("/dev/shm")
-_PREFIX = "sop-"
+_PREFIX = "sop-copy-"
 _USUAL = "/tmp"
 _WALK = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _TRIES = 10
