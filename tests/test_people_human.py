@@ -86,7 +86,7 @@ def test_what_does_not_fit_is_asked_again_with_what_is_wrong(tmp_path: Path) -> 
 
 
 def test_a_judgement_that_does_not_fit_fails(tmp_path: Path) -> None:
-    result = played(tmp_path, asking("approve", "{schema: integer}"), Person(YES))
+    result = played(tmp_path, asking("approve", "{schema: boolean, rules: [{assert: not word}]}"), Person(YES))
     assert result.outcome == "stopped" and "the answer 'approved' does not fit" in result.reason
 
 
