@@ -213,7 +213,7 @@ async def html(folder: Path) -> str:
 
 @way
 async def log(folder: Path) -> str:
-    from path_scenes import cli
+    from security.path_scenes import cli
 
     from metaflow_agents.views.minutes import full, minute
     from metaflow_agents.views.page import Page
