@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import stat
 from pathlib import Path
 
 from metaflow_agents.errors import UsageError
@@ -34,10 +35,12 @@ def fine_name(name: str) -> str:
 def folder_taken(folder: Path) -> bool:
     """Whether a new run can't have this folder, since it is a link, or holds something: a run removes what is not its own."""
     try:
-        return folder.is_symlink() or any(folder.iterdir())
-    except FileNotFoundError:
+        mode = folder.lstat().st_mode
+    except OSError:                     # it is not there, or can't be: whoever makes it is told
         return False
-    except OSError:                     # a file, or a folder that may not be looked into
+    try:
+        return not stat.S_ISDIR(mode) or any(folder.iterdir())
+    except OSError:                     # a folder that may not be looked into
         return True
 
 
