@@ -81,7 +81,7 @@ def text(pattern: str | None) -> Callable[[str], str]:
     for ever on a text that somebody made for it is given a second; then the text does not match.
     """
     found = None if pattern is None else re.compile(_to_the_end(pattern))
-    most = _LONG if pattern is None or not may_be_slow(pattern) else 0 if _EXPONENTIAL.search(pattern) else _SHORT
+    most = _LONG if pattern is None or not may_be_slow(pattern) else _TINY if _EXPONENTIAL.search(pattern) else _SHORT
 
     def check(value: str) -> str:
         if not _encodable(value):
@@ -95,6 +95,7 @@ def text(pattern: str | None) -> Callable[[str], str]:
 _EXPONENTIAL = re.compile(r"\)[*+?{]|\\\d")
 _CUBIC = re.compile(r"[*+}].*[*+}].*[*+}]")
 _SHORT = 300                        # characters, up to which a pattern of cubic time is quick
+_TINY = 24                          # and up to which one of exponential time takes no longer than it is given
 _LONG = 10_000                      # characters, from which on two repetitions in a pattern are slow as well
 _SECONDS = 1.0
 

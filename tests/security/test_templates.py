@@ -213,10 +213,14 @@ async def html(folder: Path) -> str:
 
 @way
 async def log(folder: Path) -> str:
+<<<<<<< HEAD
     from security.path_scenes import cli
 
+=======
+>>>>>>> order
     from metaflow_agents.views.minutes import full, minute
     from metaflow_agents.views.page import Page
+    from security.path_scenes import cli
 
     text = HEAD + "roles: {a: {profile: x}}\nartifacts: {first: {}}\nsteps: {one: {role: a, needs: [topic], makes: first}}\n"
     await two(folder, text, CONTROL + WORDS)
