@@ -213,11 +213,6 @@ async def html(folder: Path) -> str:
 
 @way
 async def log(folder: Path) -> str:
-<<<<<<< HEAD
-    from security.path_scenes import cli
-
-=======
->>>>>>> order
     from metaflow_agents.views.minutes import full, minute
     from metaflow_agents.views.page import Page
     from security.path_scenes import cli
