@@ -10,25 +10,21 @@ in turns, A B A B, and told as medians, so that the load of the machine falls on
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
-import json
 import os
-import platform
-import shutil
 import sqlite3
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.report import Report, command_line
 from metaflow_agents import ModelRequest, RunResult, go_on, start
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.schema.event import Sent
@@ -54,49 +50,6 @@ class Sizes:
 
 
 TINY = Sizes(chain=3, items=4, fan=10, appends=4, large=60, repeats=1, processes=1)
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One figure, what it stands beside, their ratio, and the most that figure (or ratio, with `x`) may be."""
-
-    name: str
-    figure: float
-    unit: str
-    beside: str = ""
-    other: float | None = None
-    ratio: float | None = None
-    bound: float | None = None
-
-    @property
-    def fine(self) -> bool | None:
-        """Whether the bound is kept; None without a bound."""
-        judged = self.figure if self.ratio is None else self.ratio
-        return None if self.bound is None else judged <= self.bound
-
-
-@dataclass(slots=True)
-class Report:
-    """The rows, and on what machine they came about."""
-
-    rows: list[Row] = field(default_factory=list)
-    facts: dict[str, Any] = field(default_factory=dict)
-
-    def add(self, name: str, figure: float, unit: str, beside: str = "", other: float | None = None, *,
-            bound: float | None = None, compared: bool = False) -> None:
-        """One more row; `compared`: the ratio to `other` is what counts."""
-        ratio = figure / other if compared and other else None
-        self.rows.append(Row(name, figure, unit, beside, other, ratio, bound))
-
-    def as_text(self) -> str:
-        """The table."""
-        lines = [f"{'':50}{'figure':>13}  {'beside':<44}{'ratio':>8}{'bound':>8}"]
-        for row in self.rows:
-            figure, other = _short(row.figure, row.unit), "" if row.other is None else _short(row.other, row.unit) + " "
-            ratio = "" if row.ratio is None else f"{row.ratio:.2f} x"
-            bound = "" if row.bound is None else f"{row.bound:g}{'' if row.fine is not False else ' !'}"
-            lines.append(f"{row.name:50}{figure:>13}  {other + row.beside:<44}{ratio:>8}{bound:>8}")
-        return "\n".join([*lines, "", ", ".join(f"{name} {value}" for name, value in self.facts.items())])
 
 
 _WHO = "{profile: You work., goal: Good work., constraints: [be brief]}"
@@ -319,10 +272,6 @@ async def _plainly(model: Answer, count: int, *, parallel: bool) -> None:
             await model(request)
 
 
-def _short(figure: float, unit: str) -> str:
-    return f"{figure:.3g} {unit}" if figure < 100 else f"{figure:,.0f} {unit}"
-
-
 def _fine(result: RunResult) -> None:
     if not result.ok:
         raise RuntimeError(f"run {result.name} ended with {result.outcome}: {result.reason}")
@@ -380,35 +329,17 @@ async def parts(bench: Bench) -> AsyncIterator[str]:
     await bench.large()
 
 
-async def measure(folder: Path, sizes: Sizes) -> Report:
-    """All rows, in one run. `folder` is where runs are written: on a real disk, or the synced rows say nothing."""
-    bench = Bench(folder, sizes)
-    load = os.getloadavg()[0]
+async def _all(bench: Bench) -> None:
     async for name in parts(bench):
         print(f"{name} …", file=sys.stderr, flush=True)
-    bench.report.facts = {
-        "date": time.strftime("%Y-%m-%d"), "python": platform.python_version(), "machine": platform.machine(),
-        "cores": os.cpu_count(), "load before": round(load, 2), "load after": round(os.getloadavg()[0], 2)}
-    return bench.report
 
 
-def main() -> None:
-    """The command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--json", action="store_true", help="print the rows as JSON")
-    parser.add_argument("--tiny", action="store_true", help="sizes that only show that it works")
-    parser.add_argument("--folder", type=Path, default=None, help="where to write; a new folder in it is used and removed")
-    given = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="sop-bench-", dir=given.folder))
-    try:
-        report = asyncio.run(measure(folder, TINY if given.tiny else Sizes()))
-    finally:
-        shutil.rmtree(folder)
-    if given.json:
-        print(json.dumps({"facts": report.facts, "rows": [{**asdict(row), "fine": row.fine} for row in report.rows]}, indent=2))
-    else:
-        print(report.as_text())
+def measure(folder: Path, sizes: Sizes) -> tuple[Report, dict[str, Any]]:
+    """All rows, in one run. `folder` is where runs are written: on a real disk, or the synced rows say nothing."""
+    bench = Bench(folder, sizes)
+    asyncio.run(_all(bench))
+    return bench.report, {}
 
 
 if __name__ == "__main__":
-    main()
+    command_line(__doc__, measure, Sizes(), TINY)

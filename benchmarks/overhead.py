@@ -11,10 +11,8 @@ is told are medians; a bound stands on the ratio to the bare `openai` loop. `ben
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import platform
 import shutil
 import statistics
 import subprocess
@@ -24,11 +22,12 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
-from benchmarks.engine import Report
+from benchmarks.report import Report, command_line
 
 TOP = Path(__file__).resolve().parent.parent
 WHO = ("engine", "openai", "aiohttp")
@@ -150,34 +149,12 @@ def endpoint() -> Iterator[str]:
         process.wait(10)
 
 
-def measure(folder: Path, sizes: Sizes) -> Report:
+def measure(folder: Path, sizes: Sizes) -> tuple[Report, dict[str, Any]]:
     """All rows, in one run. `folder` is where runs are written: on a real disk, or the synced journal costs nothing."""
-    load = os.getloadavg()[0]
     with endpoint() as url:
         report = Bench(url, folder, sizes).run()
-    report.facts = {"date": time.strftime("%Y-%m-%d"), "python": platform.python_version(), "openai": version("openai"),
-                    "aiohttp": version("aiohttp"), "machine": platform.machine(), "cores": os.cpu_count(),
-                    "load before": round(load, 2), "load after": round(os.getloadavg()[0], 2)}
-    return report
-
-
-def main() -> None:
-    """The command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--json", action="store_true", help="print the rows as JSON")
-    parser.add_argument("--tiny", action="store_true", help="sizes that only show that it works")
-    parser.add_argument("--folder", type=Path, default=None, help="where to write; a new folder in it is used and removed")
-    given = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="sop-bench-", dir=given.folder))
-    try:
-        report = measure(folder, TINY if given.tiny else Sizes())
-    finally:
-        shutil.rmtree(folder)
-    if given.json:
-        print(json.dumps({"facts": report.facts, "rows": [{**asdict(row), "fine": row.fine} for row in report.rows]}, indent=2))
-    else:
-        print(report.as_text())
+    return report, {"openai": version("openai"), "aiohttp": version("aiohttp")}
 
 
 if __name__ == "__main__":
-    main()
+    command_line(__doc__, measure, Sizes(), TINY)

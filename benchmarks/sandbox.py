@@ -10,21 +10,17 @@ The plain command is the same program on the same files, which already lie there
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import os
-import platform
-import shutil
 import statistics
 import subprocess
-import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from benchmarks.engine import Report
+from benchmarks.report import Report, command_line
 from metaflow_agents.sandbox.bubblewrap import Bubblewrap
 from metaflow_agents.sandbox.probe import bubblewrap_holds
 from metaflow_agents.sandbox.unconfined import Unconfined
@@ -148,36 +144,14 @@ def _p95(found: Sequence[float]) -> float:
     return sorted(found)[min(len(found) - 1, int(0.95 * len(found)))]
 
 
-def measure(folder: Path, sizes: Sizes) -> Report:
+def measure(folder: Path, sizes: Sizes) -> tuple[Report, dict[str, Any]]:
     """All rows, in one run. `folder`: where the plain command works; copies lie in the folder for temporary files."""
     found = bubblewrap_holds(os.environ.get("PATH"))
     if found.program is None:
         raise SystemExit(f"there is nothing to measure: {found.why}; {found.mend}")
-    load = os.getloadavg()[0]
     report = asyncio.run(Bench(found.program, folder, sizes).run())
-    report.facts = {"date": time.strftime("%Y-%m-%d"), "python": platform.python_version(), "machine": platform.machine(),
-                    "cores": os.cpu_count(), "user": "root" if os.geteuid() == 0 else "ordinary",
-                    "load before": round(load, 2), "load after": round(os.getloadavg()[0], 2)}
-    return report
-
-
-def main() -> None:
-    """The command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--json", action="store_true", help="print the rows as JSON")
-    parser.add_argument("--tiny", action="store_true", help="sizes that only show that it works")
-    parser.add_argument("--folder", type=Path, default=None, help="where to write; a new folder in it is used and removed")
-    given = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="sop-bench-", dir=given.folder))
-    try:
-        report = measure(folder, TINY if given.tiny else Sizes())
-    finally:
-        shutil.rmtree(folder)
-    if given.json:
-        print(json.dumps({"facts": report.facts, "rows": [{**asdict(row), "fine": row.fine} for row in report.rows]}, indent=2))
-    else:
-        print(report.as_text())
+    return report, {"user": "root" if os.geteuid() == 0 else "ordinary"}
 
 
 if __name__ == "__main__":
-    main()
+    command_line(__doc__, measure, Sizes(), TINY)
