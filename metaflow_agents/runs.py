@@ -139,6 +139,7 @@ class Run:
         self.program, self.name = program, name
         self.folder = None if home is None else home / name
         self._options, self._open, self._first, self._blobs = options, journal, first, dict(blobs)
+        self.earlier = 0                                       # events of sittings before this one
         self._joined: Assembly | None = None
         self._opened = AsyncExitStack()                        # what models own
         self._work: asyncio.Task[RunEnded] | None = None       # what `stop` cancels
@@ -220,6 +221,7 @@ class Run:
         if self.folder is not None:
             self.name, self.folder = journal.path.stem, self.folder.with_name(journal.path.stem)
         await journal.__aenter__()
+        self.earlier = journal.state.seq
         try:
             await journal.append(*self._first(journal), blobs=self._blobs)
             self._joined = assemble(self.program, journal, self._options, folder=self.folder)

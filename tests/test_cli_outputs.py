@@ -308,6 +308,9 @@ def test_fork_and_resume_go_on(say: Say) -> None:
     assert say("fork", "capped", "--name", "more")[0] == 0
     status, out, _ = say("resume", "more", "--budget", "calls=40")
     assert status == 0 and "run: goes on" in out and "more: success" in out
+    first, *rest = out.splitlines()
+    assert re.fullmatch(r"more: goes on after \d+ events, which `sop log more` tells", first)
+    assert not any(" begins " in line for line in rest), "what was told before is not told again"
 
 
 def test_doctor_tells_what_holds(say: Say, home: Path) -> None:

@@ -26,6 +26,7 @@ from metaflow_agents.views.board import Board
 from metaflow_agents.views.cast import cast_lines
 from metaflow_agents.views.graph import readers
 from metaflow_agents.views.story import ending_lines
+from metaflow_agents.views.wording import amount
 from metaflow_agents.views.writing import Writing
 
 _KILLED = 130               # exit status of a process that was interrupted
@@ -54,6 +55,8 @@ async def _driven(run: Run, json: bool) -> RunResult:
     async with run as going:
         graph, state = SOPGraph(going.program.sop), going.journal.state
         if not json:
+            if going.earlier and not board:
+                say([f"{going.name}: goes on after {amount(going.earlier, 'event')}, which `sop log {going.name}` tells"])
             say(cast_lines(going.program.sop, state.models, state.latest, page()))
         face: Face = SilentFace() if json else PlainFace(readers(graph), lambda digest: loads(going.journal.blob(digest)))
         if board:
@@ -71,8 +74,10 @@ async def _driven(run: Run, json: bool) -> RunResult:
 async def _shown(going: Run, face: Face) -> RunResult:
     """The result; until then every event goes to the face, which is drawn a few times a second."""
     async def hear() -> None:
+        number = 0
         async for event in going.events():
-            face.hear(event)
+            number += 1
+            (face.hear if number > going.earlier else face.recall)(event)
 
     async def draw() -> None:
         while True:

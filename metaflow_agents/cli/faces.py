@@ -39,6 +39,10 @@ class Face(Protocol):
         """One more event."""
         ...
 
+    def recall(self, event: Event) -> None:
+        """One of an earlier sitting, all of which come first."""
+        ...
+
     def draw(self) -> None:
         """Brings what is seen up to date."""
         ...
@@ -64,6 +68,9 @@ class SilentFace:
     """For programs that read the result."""
 
     def hear(self, event: Event) -> None:
+        """Nothing."""
+
+    def recall(self, event: Event) -> None:
         """Nothing."""
 
     def draw(self) -> None:
@@ -130,6 +137,10 @@ class LiveFace:
     def hear(self, event: Event) -> None:
         """The board hears it; it is drawn with the next `draw`."""
         self._board.apply(event)
+
+    def recall(self, event: Event) -> None:
+        """The board shows the whole run."""
+        self.hear(event)
 
     def draw(self) -> None:
         """The board as it stands, as large as the terminal is now."""
