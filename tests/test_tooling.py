@@ -21,3 +21,19 @@ def test_only_what_a_rule_names_by_address_and_port_may_be_private(rule: str, pl
         assert granted_literally(SOP.model_construct(policy=policy)) == places
     assert granted_literally(SOP.model_construct(policy=PolicySpec(deny=(rule,)))) == frozenset()
     assert granted_literally(SOP.model_construct(policy=None)) == frozenset()
+
+
+def test_the_tools_of_a_step_are_its_own_or_those_of_who_works() -> None:
+    who = {"makes": "note", "task": "work"}
+    sop = SOP.model_validate({
+        "sop": "s", "artifacts": {"note": {}},
+        "roles": {"a": {"profile": "A", "tools": ["read"]}, "b": {"profile": "B", "tools": ["write", "read"]}},
+        "steps": {"fixed": {"role": "a", **who}, "any": {"role": "topic", **who},
+                  "own": {"role": "topic", "tools": ["run"], **who}, "bare": {"role": "b", "tools": [], **who},
+                  "none": {"value": "1", "makes": "note"}}})
+    assert {name: sop.tools_of(step) for name, step in sop.steps.items()} == {
+        "fixed": ("read",), "any": ("read", "write"), "own": ("run",), "bare": (), "none": ()}
+    assert sop.tools_of(sop.steps["any"], "b") == ("write", "read")
+    assert sop.tools_of(sop.steps["own"], "b") == ("run",)
+    with pytest.raises(KeyError):
+        sop.tools_of(sop.steps["any"], "nobody")        # never those of others
