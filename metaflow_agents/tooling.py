@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from metaflow_agents.errors import FetchRefused, UsageError
-from metaflow_agents.network.hosts import parse, parse_authority
+from metaflow_agents.errors import UsageError
+from metaflow_agents.policy.place_patterns import literal
+from metaflow_agents.policy.policy import Policy
+from metaflow_agents.policy.rules import parse_rule
 from metaflow_agents.sandbox.port import Sandbox
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import SOP
@@ -55,10 +57,10 @@ def toolbox(program: Program, folder: Path, sandbox: Sandbox, settings: Settings
     if not names:
         return Toolbox()
     setting = Setting(folder=folder, secret=secrets.value, environment=settings.command_environment, masked=secrets.masked)
-    web = Web({} if dry else _filled_headers(sop, secrets), granted_literally(sop), owner=getattr(sandbox, "owner", None))
+    web = Web({} if dry else _filled_headers(sop, secrets), granted_literally(sop), owner=sandbox.owner)
     own: list[Tool] = [tool for tool in (*file_tools(), Python(sandbox), Fetch(web)) if tool.name in names]
     if "run" in names:
-        own.append(Run(sandbox, web if _has_way(sop) else None))
+        own.append(Run(sandbox, web if Policy(sop.policy).ever("connect") else None))
     if dry:
         return Toolbox(own)
     own += _functions(sop, names, setting, load)
@@ -92,22 +94,6 @@ def _filled_headers(sop: SOP, secrets: Secrets) -> Mapping[str, Mapping[str, str
 
 def granted_literally(sop: SOP) -> frozenset[str]:
     """`host:port` of the places that a rule of the SOP allows or asks about by address or as `localhost`: they may be private."""
-    found: set[str] = set()
     rules = () if sop.policy is None else (*sop.policy.allow, *sop.policy.ask)
-    for rule in rules:
-        verb, _, pattern = rule.removesuffix(")").partition("(")
-        try:
-            place = parse(pattern.partition("*")[0] or pattern) if verb == "fetch" else parse_authority(pattern)
-        except FetchRefused:
-            continue                    # a pattern with a wildcard in its host, or of another verb: it names no place literally
-        if verb in ("fetch", "connect") and (place.address is not None or place.host == "localhost"):
-            found.add(place.authority)
-    return frozenset(found)
-
-
-def _has_way(sop: SOP) -> bool:
-    """Whether any rule lets commands reach hosts."""
-    policy = sop.policy
-    if policy is None:
-        return False
-    return policy.preset == "danger-full-access" or any(rule.startswith("connect") for rule in (*policy.allow, *policy.ask))
+    places = (literal(parse_rule(rule).pattern) for rule in rules)
+    return frozenset(place.authority for place in places if place is not None)

@@ -186,6 +186,7 @@ async def test_a_queue_holds_at_least_one(bus: Bus) -> None:
         bus.events(maxsize=0)
 
 
+PATIENCE = 20.0                     # seconds until what does not come is given up
 TOPICS = ("a", "b", "c")
 SUBSCRIBER = st.fixed_dictionaries({
     "topics": st.lists(st.sampled_from(TOPICS), max_size=2, unique=True),
@@ -249,7 +250,8 @@ async def listen(bus: Bus, plan: dict[str, Any]) -> None:
 @given(st.lists(PUBLISHER, min_size=1, max_size=4), st.lists(SUBSCRIBER, min_size=1, max_size=5), st.booleans())
 def test_each_sees_exactly_its_topics(publishers: list[Any], subscribers: list[dict[str, Any]], on_file: bool) -> None:
     async def main(folder: str) -> None:
-        async with Journal.create(Path(folder) / "run.db") if on_file else Journal.in_memory() as journal:
+        begun = Journal.create(Path(folder) / "run.db") if on_file else Journal.in_memory()
+        async with asyncio.timeout(PATIENCE), begun as journal:
             bus = Bus(journal)
             async with asyncio.TaskGroup() as listening:
                 for plan in subscribers:
@@ -265,7 +267,7 @@ def test_each_sees_exactly_its_topics(publishers: list[Any], subscribers: list[d
 
 
 async def test_what_is_handed_over_is_heard_before_it_is_on_disk_by_who_asks_for_that(tmp_path: Path) -> None:
-    async with Journal.create(tmp_path / "run.db") as journal:
+    async with asyncio.timeout(PATIENCE), Journal.create(tmp_path / "run.db") as journal:
         bus = Bus(journal)
         early, late = bus.handed(Committed), bus.events(Committed)
         bus.post(Sent(sender="a", payload="p"), Committed())

@@ -11,6 +11,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from metaflow_agents.runs import RunResult
 from metaflow_agents.serving import Serving, parameters
 from metaflow_agents.sop.load import load_sop
 
+WAITED = 120.0                      # seconds
 FILES = """
 sop: files
 inputs:
@@ -75,15 +77,18 @@ async def client(folder: Path, *words: str) -> AsyncIterator[Client]:
 
 @contextmanager
 def spoken_to(folder: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
-    """The command after the handshake, its pipes in our hands."""
+    """The command after the handshake, its pipes in our hands. Where it keeps us waiting, it is killed and the pipes end."""
     with subprocess.Popen([*SOP, "mcp", *words], cwd=folder, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True) as process:
+        impatience = Timer(WAITED, process.kill)
+        impatience.start()
         try:
             say(process, 1, "initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo={"name": "t", "version": "1"})
             assert process.stdout is not None and json.loads(process.stdout.readline())["result"]["serverInfo"]["version"]
             say(process, None, "notifications/initialized")
             yield process
         finally:
+            impatience.cancel()
             process.kill()
 
 

@@ -425,3 +425,14 @@ def test_problems_of_a_sop_are_told_by_run_too(say: Say, home: Path) -> None:
     status, out, err = say("run", "wrong2.yaml", "--model", "dry", "--topic", "tea")
     assert (status, out) == (2, "") and "mend: did you mean `draft`?" in err
     assert err.splitlines()[-1].startswith("sop: the SOP has ")
+
+
+@pytest.mark.parametrize(("words", "told"), [
+    ("resume", "sop: Missing argument 'RUN'\n"),
+    ("runs --workspace", "sop: Option '--workspace' requires an argument\n"),
+    ("show --jsn", "sop: No such option: --jsn"),
+    ("nowhere", "sop: No such command 'nowhere'"),
+])
+def test_wrong_usage_is_one_line(say: Say, words: str, told: str) -> None:
+    status, out, err = say(*words.split())
+    assert (status, out) == (2, "") and err.startswith(told) and err.count("\n") == 1

@@ -85,9 +85,8 @@ def test_a_second_interrupt_ends_the_process_at_once(home: Path) -> None:
         process.send_signal(signal.SIGINT)
         assert process.stderr is not None and process.stderr.readline() == "sop: stopping… (again to kill)\n"
         assert process.poll() is None
-        began = time.monotonic()
         process.send_signal(signal.SIGINT)
-        assert process.wait(PATIENCE) == 130 and time.monotonic() - began < 2
+        assert process.wait(PATIENCE) == 130            # the thread sleeps three times as long
     assert "twice" in sop(home, "runs").stdout and json.loads(sop(home, "show", "twice", "--json").stdout)["state"] == "killed"
     resumed = sop(home, "resume", "twice", "--model", "python:slow_desk.py:quick")
     assert resumed.returncode == 0, resumed.stderr

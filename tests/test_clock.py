@@ -26,16 +26,16 @@ async def test_the_cap_ends_the_body_and_is_named() -> None:
 
 
 async def test_parallel_work_of_one_scope_counts_once() -> None:
-    caps = TimeCaps({"role:a": 0.4})
+    caps = TimeCaps({"role:a": 1.4})                    # each counted for itself would be 4 s
 
-    async def work() -> None:
+    async def work(seconds: float = 0.2) -> None:
         async with caps.within(["role:a"]):
-            await asyncio.sleep(0.15)
+            await asyncio.sleep(seconds)
 
     await asyncio.gather(*(work() for _ in range(20)))
     await work()
     with pytest.raises(BudgetExceeded):
-        await work()
+        await work(1.2)                                 # it would fit, but for what was used before
 
 
 async def test_what_was_used_before_counts() -> None:

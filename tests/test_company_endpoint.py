@@ -31,6 +31,7 @@ class Content:
     """A sandbox in which every command is content."""
 
     name = "none"
+    owner = None
 
     async def run(self, argv: Sequence[str], *, files: Mapping[str, bytes], timeout: float | None = None,  # noqa: ASYNC109
                   collect: Sequence[str] = ()) -> Completed:

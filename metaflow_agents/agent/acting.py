@@ -79,8 +79,7 @@ class Acting:
         """
         results: dict[int, Result] = {}
         turn = _Turn(self, results)
-        verbs = [await self.offered.verb(call.name) for call in calls]
-        group = [index for index, verb in enumerate(verbs) if verb in _IN_MEMORY]
+        group = [index for index, call in enumerate(calls) if self.offered.verb(call.name) in _IN_MEMORY]
 
         async def one(index: int) -> None:
             key = f"{prefix}/tool.{index}"

@@ -28,14 +28,9 @@ class Equipment:
         self._sop, self._around, self._toolbox, self._observations = sop, around, toolbox, observations
         self._files, self._dry = files, dry
 
-    def names(self, activation: Activation, role: str) -> tuple[str, ...]:
-        """The tools of a role in a step, as they are written."""
-        own = self._sop.steps[activation.key.step].tools
-        return self._sop.roles[role].tools if own is None else own
-
     async def acting(self, activation: Activation, role: str, delegate: Delegate, untrusted: str = "") -> Acting:
         """The tool calls of an activation, not yet entered. Raises RunError where a server can't be asked for its tools."""
-        names = self.names(activation, role)
+        names = self._sop.tools_of(self._sop.steps[activation.key.step], role)
         offered = await self._offered(activation, role, names, delegate, str(activation.key))
         tree = Tree(self._files(activation) if names else {}, activation.patterns if self._makes_files(activation) else ())
         return self._acting(activation, role, offered, tree, untrusted, None)

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from metaflow_agents.errors import did_you_mean
-from metaflow_agents.policy.action import Action
+from metaflow_agents.policy.action import Action, Verb
+from metaflow_agents.policy.judged import BUILT_IN
 from metaflow_agents.tools.builtin import Arguments, BuiltIn
 from metaflow_agents.tools.port import Result, Situation, Tool
 from metaflow_agents.tools.retrieval import TOOLS_SHOWN, ToolIndex
@@ -58,10 +59,10 @@ class Offered:
         if name == "find_tools" and self._index is not None:
             self._load(self._index.search(str(arguments.get("query", ""))))
 
-    async def verb(self, name: str) -> str:
-        """The verb of a tool of this process; empty for others."""
-        return {"read": "read", "list": "read", "search": "read", "write": "write", "edit": "write", "python": "python",
-                "more": "read", "find_tools": "read"}.get(name, "")
+    @staticmethod
+    def verb(name: str) -> Verb | None:
+        """The verb of a built-in tool; None for others."""
+        return "read" if name in (More.name, FindTools.name) else BUILT_IN.get(name)
 
     async def found(self, name: str) -> tuple[Tool | None, str]:
         """The tool of that name; or why there is none."""

@@ -26,11 +26,10 @@ def command(words: Sequence[str]) -> int:
     from metaflow_agents.cli.app import app
 
     out = sys.stdout
-    wrong_usage: type[Exception] = typer.BadParameter.__mro__[2]           # what typer calls a ClickException
     try:
         status = typer.main.get_command(app).main(args=list(words), prog_name="sop", standalone_mode=False)
-    except wrong_usage as error:
-        status = complain(_one_line(str(getattr(error, "format_message", error.__str__)())), 2)
+    except typer.TyperException as error:       # wrong usage: it knows which option or word it is about
+        status = complain(_one_line(error.format_message()), 2)
     except MetaflowError as error:
         status = _failed(error)
     except (KeyboardInterrupt, typer.Abort):

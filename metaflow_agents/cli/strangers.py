@@ -28,14 +28,10 @@ def of_runs(command: Command) -> Command:
 
 def _tell(options: dict[str, Any], error: Exception) -> None:
     """Raises JournalError where a journal among those that the options name (or, where they name none, of all) is at fault."""
-    import typer
-
     from metaflow_agents.errors import JournalError
     from metaflow_agents.journal.places import JOURNALS, WORKSPACE, run_names
     from metaflow_agents.journal.soundness import fault
 
-    if isinstance(error, typer.Exit | typer.Abort | typer.BadParameter.__mro__[2]):
-        return
     workspace = Path(options.get("workspace") or WORKSPACE)
     there = run_names(workspace)
     named = [value for value in options.values() if isinstance(value, str) and value in there]

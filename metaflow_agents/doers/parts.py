@@ -72,7 +72,7 @@ class Parts:
 
     def _tools(self, step: Step, role: str) -> str:
         """What a role may use and do in a step; empty where it has no tools."""
-        names = self._sop.roles[role].tools if step.tools is None else step.tools
+        names = self._sop.tools_of(step, role)
         if not names:
             return ""
         started = self._roles if "start_role" in names else {}         # what they are counts as well, and what tools they have

@@ -83,12 +83,6 @@ class Labels:
     def _is_narrow(self, name: str) -> bool:
         sop, step = self._program.sop, self._program.sop.steps[name]
         held = step.doer in ("role", "call", "value") or (step.run is not None and (step.parse or "").startswith("json"))
-        if not held or sop.artifacts[step.makes.artifact].files or self._has_tools(step):
+        if not held or sop.artifacts[step.makes.artifact].files or sop.tools_of(step):
             return False
         return narrow(self._program.schemas.get(step.makes.artifact))
-
-    def _has_tools(self, step: Step) -> bool:
-        if step.doer != "role" or step.tools is not None:
-            return bool(step.tools)
-        roles = self._program.sop.roles
-        return any(roles[name].tools for name in ([step.role] if step.role in roles else roles))

@@ -88,6 +88,14 @@ class HostPattern:
             isinstance(other, HostPattern) and other.port is None and (self.host, self.below) == (other.host, other.below))
 
 
+def literal(pattern: Pattern) -> Place | None:
+    """The place that a pattern names by an address or as `localhost`, and with a port: it may be private. None of any other."""
+    if not isinstance(pattern, PlacePattern | HostPattern) or pattern.host is None or pattern.below or pattern.port is None:
+        return None
+    place = Place("https", pattern.host, pattern.port, path="")
+    return place if place.address is not None or place.host == "localhost" else None
+
+
 def _parsed(url: str, written: str) -> Place:
     try:
         return hosts.parse(url)

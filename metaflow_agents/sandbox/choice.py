@@ -20,6 +20,8 @@ NOT_BUILT = ("sandlock", "landlock", "docker", "podman", "gvisor", "seatbelt")
 class Unchosen:
     """For a run that carries out no command. `name` is that of the sandbox that was asked for all the same, if any."""
 
+    owner = None
+
     def __init__(self, name: str = "") -> None:
         self.name = name
 

@@ -96,6 +96,11 @@ class Sandbox(Protocol):
         """As `--sandbox NAME` and the journal spell it."""
         ...
 
+    @property
+    def owner(self) -> int | None:
+        """The user and group id by which commands run, so that what they need is opened to it; None: those of this process."""
+        ...
+
     async def run(
         self,
         argv: Sequence[str],

@@ -57,6 +57,17 @@ def json_value(value: Any) -> Any:
     raise PydanticCustomError("not_json", "no JSON value")
 
 
+def is_json(value: Any) -> bool:
+    """Whether a value is JSON, and not `too_deep`."""
+    if too_deep(value):
+        return False
+    try:
+        json_value(value)
+    except ValueError:
+        return False
+    return True
+
+
 def _encodable(text: str) -> bool:
     """Lone surrogates have no bytes, so neither the journal nor an endpoint could take them."""
     return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)

@@ -21,7 +21,7 @@ from urllib.parse import unquote
 from metaflow_agents.errors import AnswerInvalid
 from metaflow_agents.schema import keywords, references
 from metaflow_agents.schema.bounds import list_bounds, number_bounds, string_bounds
-from metaflow_agents.schema.checks import identity, json_value, too_deep
+from metaflow_agents.schema.checks import identity, is_json
 from metaflow_agents.schema.faults import Faults
 from metaflow_agents.schema.json_schema import DEEPEST_SCHEMA, any_of, enumeration
 from metaflow_agents.schema.references import Node
@@ -266,16 +266,16 @@ def _bare(node: Node) -> Node:
 
 def _annotations(written: Mapping[str, Any]) -> Node:
     told: Node = {word: written[word] for word in ("description", "format") if isinstance(written.get(word), str)}
-    if "default" in written and _is_json(written["default"]):
+    if "default" in written and is_json(written["default"]):
         told["default"] = written["default"]
     examples = written.get("examples", [written["example"]] if "example" in written else None)
-    if isinstance(examples, list) and examples and all(map(_is_json, examples)):
+    if isinstance(examples, list) and examples and all(map(is_json, examples)):
         told["examples"] = examples
     return told
 
 
 def _choices(values: Any) -> Node:
-    if not isinstance(values, list) or not values or not all(map(_is_json, values)):
+    if not isinstance(values, list) or not values or not all(map(is_json, values)):
         return {}
     return enumeration(list({identity(value): value for value in values}.values()))
 
@@ -322,13 +322,3 @@ def _numbered(name: str) -> Iterator[str]:
     while True:
         yield f"{name}_{number}"
         number += 1
-
-
-def _is_json(value: Any) -> bool:
-    if too_deep(value):
-        return False
-    try:
-        json_value(value)
-    except ValueError:
-        return False
-    return True

@@ -22,7 +22,7 @@ from urllib.parse import unquote
 from metaflow_agents.errors import AnswerInvalid, did_you_mean
 from metaflow_agents.schema import keywords, references
 from metaflow_agents.schema.bounds import list_bounds, number_bounds, string_bounds
-from metaflow_agents.schema.checks import identity, json_value, too_deep
+from metaflow_agents.schema.checks import identity, is_json
 from metaflow_agents.schema.faults import Faults, Path
 from metaflow_agents.schema.references import Node
 from metaflow_agents.schema.validation import validator
@@ -131,7 +131,7 @@ class _Document:
             self.faults.add("value", path, f"`{word}` is {shown(value)}", "write text")
         elif word == "examples" and not (isinstance(value, list) and value):
             self.faults.add("value", path, f"`examples` is {shown(value)}", "write a list of values")
-        elif not _is_json(value):
+        elif not is_json(value):
             self.faults.add("value", path, f"`{word}` is no JSON value", "write text, numbers, booleans, lists, mappings")
         else:
             return True
@@ -180,7 +180,7 @@ class _Document:
         values = written["enum"] if word == "enum" else [written["const"]]
         if not isinstance(values, list) or not values:
             return self.faults.add("enum", (*path, word), f"`enum` is {shown(values)}", "write a list of values")
-        if not all(_is_json(value) for value in values):
+        if not all(is_json(value) for value in values):
             return self.faults.add("enum", (*path, word), "a choice is no JSON value", "write text, numbers, booleans or null")
         for place, value in enumerate(values):
             if identity(value) in map(identity, values[:place]):
@@ -292,13 +292,3 @@ def _kind(value: Any) -> str:
         return "null"
     known = ((bool, "boolean"), (int, "integer"), (float, "number"), (str, "string"), (list, "array"))
     return next((kind for python, kind in known if isinstance(value, python)), "object")
-
-
-def _is_json(value: Any) -> bool:
-    if too_deep(value):
-        return False
-    try:
-        json_value(value)
-    except ValueError:
-        return False
-    return True

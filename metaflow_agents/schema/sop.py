@@ -422,14 +422,16 @@ class SOP(Value):
     mcp_servers: dict[Name, ServerSpec] = Field(default_factory=dict, alias="mcpServers", description="MCP servers by name")
     openapi: dict[Name, ApiSpec] = Field(default_factory=dict, description="services with an OpenAPI description, by name")
 
-    def tools_of(self, step: Step) -> tuple[str, ...]:
-        """The tools that a step's role may use there; of all roles where it is worked out at run time which one works."""
+    def tools_of(self, step: Step, role: str | None = None) -> tuple[str, ...]:
+        """The tools that a role may use in a step, as they are written. By default that of the step itself; where it is worked
+        out at run time which one works there, all that any of them has.
+        """
         if step.role is None:
             return ()
         if step.tools is not None:
             return step.tools
-        if step.role in self.roles:
-            return self.roles[step.role].tools
+        if role is not None or step.role in self.roles:
+            return self.roles[role or step.role].tools
         return tuple(dict.fromkeys(tool for role in self.roles.values() for tool in role.tools))
 
     @field_validator("language")

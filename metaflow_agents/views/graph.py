@@ -99,9 +99,7 @@ def _who(step: Step) -> str:
 
 def _tools(sop: SOP, step: Step) -> tuple[str, ...]:
     """What the step's role may use, as it is written; nothing where an expression names the role."""
-    if step.doer != "role" or step.tools is not None:
-        return step.tools or ()
-    return sop.roles[step.role].tools if step.role in sop.roles else ()
+    return sop.tools_of(step) if step.role in sop.roles or step.tools is not None else ()
 
 
 def _edges(graph: SOPGraph) -> list[tuple[str, str, str, str]]:
