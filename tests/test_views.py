@@ -441,3 +441,31 @@ def test_a_board_that_is_drawn_again_leaves_what_was_asked_in_between() -> None:
     after = file.getvalue().partition("> yes\n")[2]
     assert "one" in after and "\x1b[1A" not in after.partition("one")[0], "the board goes up over what was asked"
     face.close()
+
+
+def test_the_cursor_comes_back_in_the_middle_of_a_drawing(capfd: pytest.CaptureFixture[str]) -> None:
+    """A second Ctrl-C comes when it likes, and the process ends right after: what rich would write later nobody sees."""
+    from rich.console import Console
+    from rich.live import Live
+
+    class Interrupted(StringIO):
+        shown: str | None = None
+        inside = False
+
+        def write(self, text: str) -> int:
+            if self.inside:
+                raise RuntimeError("reentrant call")            # as Python's own buffered streams do
+            self.inside = True
+            written = super().write(text)
+            if "two" in text and self.shown is None:
+                face.close()
+                self.shown = self.getvalue() + capfd.readouterr().out
+            self.inside = False
+            return written
+
+    file = Interrupted()
+    console = Console(file=file, force_terminal=True, width=60, height=20)
+    face = LiveFace(cast(Board, _Plain()), lambda: Live(console=console, auto_refresh=False, transient=True))
+    face.draw()
+    assert file.shown is not None and file.shown.count("\x1b[?25l") == file.shown.count("\x1b[?25h") == 1
+    face.close()

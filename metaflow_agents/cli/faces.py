@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from metaflow_agents.views.board import Board
 
+_SHOW_CURSOR = b"\x1b[?25h\r\n"
 _QUIET = ("reserved", "settled", "observed")                 # each call is told by what comes of it
 
 
@@ -131,6 +133,7 @@ class LiveFace:
 
     def __init__(self, board: Board, made: Callable[[], Live]) -> None:
         self._board, self._made, self._said, self._paused = board, made, "", False
+        self._drawing = False
         self._live = made()
         self._live.start()
 
@@ -153,7 +156,11 @@ class LiveFace:
         lines = self._board.lines(seen, time.time(), console.height - (2 if self._said else 0))
         if self._said:
             lines += ["", seen.paint(self._said, "yellow")]
-        self._live.update(Text.from_ansi("\n".join(lines), no_wrap=True), refresh=True)
+        self._drawing = True
+        try:
+            self._live.update(Text.from_ansi("\n".join(lines), no_wrap=True), refresh=True)
+        finally:
+            self._drawing = False
 
     def note(self, text: str) -> None:
         """Under the board."""
@@ -173,8 +180,13 @@ class LiveFace:
         self.draw()
 
     def close(self) -> None:
-        """The board goes, the cursor comes back."""
-        self._live.stop()
+        """The board goes, the cursor comes back. In the middle of a drawing, which is where a signal may come, what rich writes
+        would wait for the drawing's end: then only the cursor comes back, and the board stays.
+        """
+        if self._drawing:
+            os.write(sys.stdout.fileno(), _SHOW_CURSOR)
+        else:
+            self._live.stop()
 
 
 def shows_board(*, json: bool, spoken: bool) -> bool:
