@@ -21,7 +21,7 @@ def question_lines(question: Question, page: Page) -> list[str]:
     lines = [page.paint(safe(f"{_who(question)} {_ASKS[question.kind]}"), "bold")]
     if question.text:
         lines += [line for line in _bounded(question.text) for line in page.wrapped(line, "  ")]
-    if question.action:
+    if question.action and f"`{question.action}`" not in question.text:
         lines += page.wrapped(page.paint(safe(shortened(question.action)), "cyan"), "  ")
     lines += [line for name, value in question.arguments.items() for line in _argument(name, value, page)]
     if question.rule:
