@@ -99,3 +99,37 @@ def test_staged_books_nothing(stockroom: tuple[Path, dict[str, str]]) -> None:
     listed = told.stdout.partition("staged: nothing of this was done:")[2]
     assert all(action in listed for action in ("mcp(ledger.stock)", "mcp(ledger.reserve)", "api(carrier.book_shipment)"))
     assert (folder / "carrier.log").read_text() == "" and not (folder / "books.json").exists()
+
+
+def asked(folder: Path, environment: dict[str, str], order: str, *answer: str) -> subprocess.CompletedProcess[str]:
+    """A run that is asked about its booking, answered, and gone on with."""
+    parked = sop(folder, environment, "run", "stockroom.yaml", "--order", order, "--model", "python:desk.py:clerk", "--name", "one")
+    assert parked.returncode == 4, parked.stdout + parked.stderr
+    answered = sop(folder, environment, "answer", "one", *answer)
+    assert answered.returncode == 0, answered.stderr
+    return sop(folder, environment, "resume", "one")
+
+
+def test_arguments_that_a_person_changed_are_carried_out_and_told(stockroom: tuple[Path, dict[str, str]]) -> None:
+    folder, environment = stockroom
+    changed = {"body": {"city": "Porto", "pieces": 1, "reservation": "R-1"}}
+    ended = asked(folder, environment, "1 x teapot to Lisbon", "--yes", "--arguments", json.dumps(changed))
+    assert ended.returncode == 0 and json.loads((folder / "carrier.log").read_text().removeprefix("booked ")) == changed["body"]
+    audit = sop(folder, environment, "log", "one", "--audit").stdout
+    assert f"with {json.dumps(changed)} instead" in audit and '"city": "Lisbon"' in audit
+    assert f"yes, with {json.dumps(changed)} instead" in sop(folder, environment, "log", "one").stdout
+
+
+def test_what_is_refused_is_no_success_and_the_clerk_hears_why(stockroom: tuple[Path, dict[str, str]]) -> None:
+    folder, environment = stockroom
+    ended = asked(folder, environment, "1 x teapot to Lisbon", "--no", "--reason", "too dear")
+    assert ended.returncode == 1 and "did not allow `api(carrier.book_shipment)`: too dear" in ended.stdout
+    assert json.loads((folder / "workspace" / "one" / "receipt.json").read_text())["shipment"] == ""
+    assert (folder / "carrier.log").read_text() == ""
+
+
+def test_what_is_not_there_is_not_booked(stockroom: tuple[Path, dict[str, str]]) -> None:
+    folder, environment = stockroom
+    ended = sop(folder, environment, "run", "stockroom.yaml", "--order", "2 x teapot to Oslo", "--model", "python:desk.py:clerk")
+    assert ended.returncode == 1 and "there are only 1 of teapot" in ended.stdout, ended.stdout + ended.stderr
+    assert "asks a person" not in ended.stdout and (folder / "carrier.log").read_text() == ""
