@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,14 @@ from metaflow_agents.journal.glance import RawJournal
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "stockroom"
 SOP = Path(sys.executable).with_name("sop")
+
+
+RUN = ("run", "stockroom.yaml", "--order", "3 x kettle to Lisbon", "--model", "python:desk.py:clerk", "--name", "kettles")
+HOLD = """\
+        import os, time
+        while os.path.exists("hold"):           # it is booked, and who booked it does not hear of it
+            time.sleep(0.02)
+"""
 
 
 @pytest.fixture
@@ -30,7 +38,8 @@ def stockroom(tmp_path: Path) -> Iterator[tuple[Path, dict[str, str]]]:
         port = free.getsockname()[1]
     for name in ("carrier.py", "carrier.openapi.yaml"):
         file = folder / name
-        file.write_text(file.read_text().replace("8799", str(port)))
+        booking = "        self.answer(201,"
+        file.write_text(file.read_text().replace("8799", str(port)).replace(booking, HOLD + booking))
     environment = {**os.environ, "CARRIER_KEY": "let-me-ship-9174", "PATH": f"{SOP.parent}:{os.environ['PATH']}"}
     with (folder / "carrier.log").open("w") as log:
         carrier = subprocess.Popen([sys.executable, "carrier.py"], cwd=folder, stdout=log)
@@ -60,17 +69,23 @@ def done(journal: Path) -> list[str]:
         return [tools[event["key"]] for _, event in opened.events("done")]
 
 
+def killed(folder: Path, environment: dict[str, str], here: Callable[[], bool], *words: str) -> None:
+    """A command that is killed where it has come so far."""
+    running = subprocess.Popen([str(SOP), *words], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    until = time.monotonic() + 60
+    while not here() and running.poll() is None and time.monotonic() < until:
+        time.sleep(0.05)
+    came = here()
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+    assert came
+
+
 def test_it_is_killed_asks_once_and_ends_well(stockroom: tuple[Path, dict[str, str]]) -> None:
     folder, environment = stockroom
     journal = folder / "workspace" / ".journals" / "kettles.db"
-    running = subprocess.Popen([str(SOP), "run", "stockroom.yaml", "--order", "3 x kettle to Lisbon", "--model",
-                                "python:desk.py:clerk", "--name", "kettles"], cwd=folder, env=environment,
-                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    until = time.monotonic() + 60
-    while "ledger.reserve" not in done(journal) and time.monotonic() < until:
-        time.sleep(0.05)
-    running.send_signal(signal.SIGKILL)
-    running.wait()
+    killed(folder, environment, lambda: "ledger.reserve" in done(journal), *RUN)
     assert done(journal).count("ledger.reserve") == 1 and "carrier.book_shipment" not in done(journal)
 
     parked = sop(folder, environment, "resume", "kettles")
@@ -91,6 +106,26 @@ def test_it_is_killed_asks_once_and_ends_well(stockroom: tuple[Path, dict[str, s
     assert not [file for file in (folder / "workspace").rglob("*") if file.is_file() and b"let-me-ship" in file.read_bytes()]
 
 
+def test_killed_while_it_books_it_asks_whether_that_has_happened(stockroom: tuple[Path, dict[str, str]]) -> None:
+    folder, environment = stockroom
+    (folder / "desk.py").write_text((folder / "desk.py").read_text().replace("SECONDS = 1.0", "SECONDS = 0.0"))
+    (folder / "hold").touch()
+    assert sop(folder, environment, *RUN).returncode == 4
+    assert sop(folder, environment, "answer", "kettles", "--yes").returncode == 0
+    killed(folder, environment, lambda: "booked" in (folder / "carrier.log").read_text(), "resume", "kettles")
+    (folder / "hold").unlink()
+
+    again = sop(folder, environment, "resume", "kettles")
+    assert again.returncode == 4, again.stdout + again.stderr
+    (asked,) = json.loads(sop(folder, environment, "inbox", "--json").stdout)
+    assert asked["kind"] == "effect" and "carrier.book_shipment" in json.dumps(asked)
+    assert sop(folder, environment, "answer", "kettles", "--yes", "--reason", "the carrier has it as S-1").returncode == 0
+    ended = sop(folder, environment, "resume", "kettles")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert (folder / "carrier.log").read_text().count("booked") == 1
+    assert json.loads((folder / "workspace" / "kettles" / "receipt.json").read_text())["shipment"] == "S-1"
+
+
 def test_staged_books_nothing(stockroom: tuple[Path, dict[str, str]]) -> None:
     folder, environment = stockroom
     told = sop(folder, environment, "run", "stockroom.yaml", "--order", "1 x teapot to Oslo", "--staged", "--model",
@@ -103,7 +138,8 @@ def test_staged_books_nothing(stockroom: tuple[Path, dict[str, str]]) -> None:
 
 def asked(folder: Path, environment: dict[str, str], order: str, *answer: str) -> subprocess.CompletedProcess[str]:
     """A run that is asked about its booking, answered, and gone on with."""
-    parked = sop(folder, environment, "run", "stockroom.yaml", "--order", order, "--model", "python:desk.py:clerk", "--name", "one")
+    parked = sop(folder, environment, "run", "stockroom.yaml", "--order", order, "--model", "python:desk.py:clerk", "--name",
+                 "one")
     assert parked.returncode == 4, parked.stdout + parked.stderr
     answered = sop(folder, environment, "answer", "one", *answer)
     assert answered.returncode == 0, answered.stderr

@@ -3,7 +3,6 @@
 Any model with tool calls does the same from the prompt alone: `--model openai:NAME`.
 """
 
-import json
 import re
 import time
 
@@ -29,10 +28,10 @@ def clerk(request):
         case 3 if reservation(said[2]):
             body = {"city": city, "pieces": int(pieces), "reservation": reservation(said[2])}
             return {"calls": [{"name": "carrier.book_shipment", "arguments": {"body": body}}]}
-    found = re.search(r'\{"shipment".*\}', said[-1], re.S)
-    booked = json.loads(found[0]) if found else {"shipment": "not booked (staged)" if staged(said[-1]) else "", "price": 0}
+    shipment, price = re.search(r"S-\d+", said[-1]), re.search(r'"price": *([\d.]+)', said[1])
     return {"item": item, "quantity": int(pieces), "to": city, "reservation": reservation(said[2]),
-            "shipment": booked["shipment"], "price": booked["price"]}
+            "shipment": shipment[0] if shipment else "not booked (staged)" if staged(said[-1]) else "",
+            "price": float(price[1]) if shipment and price else 0}
 
 
 def reservation(said):
