@@ -51,7 +51,8 @@ async def test_what_was_written_is_as_it_was(acted: tuple[Path, Path]) -> None:
 @pytest.mark.parametrize(("change", "told"), [
     ("UPDATE events SET data = replace(data, 'src/b', 'src/z') WHERE kind = 'decided'", "is not what was written"),
     ("DELETE FROM events WHERE seq = (SELECT seq FROM events WHERE kind = 'decided' LIMIT 1 OFFSET 1)", ""),
-    ("DELETE FROM events WHERE seq >= (SELECT max(seq) FROM events WHERE kind = 'decided')", "1 record is cut off the end: there were 3"),
+    ("DELETE FROM events WHERE seq >= (SELECT max(seq) FROM events WHERE kind = 'decided')",
+     "1 record is cut off the end: there were 3"),
 ])
 async def test_what_is_not_is_noticed(acted: tuple[Path, Path], change: str, told: str) -> None:
     journal, _ = acted

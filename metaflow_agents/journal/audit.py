@@ -69,7 +69,8 @@ def verified(records: Iterable[tuple[int, Record]], head: Head | None, blob: Cal
                 faults.append(f"record {count} is not the one that the head of the audit knows: the records were written anew")
     if head is not None and count < head.records:
         lost = head.records - count
-        faults.append(f"{lost} record{' is' if lost == 1 else 's are'} cut off the end: there were {head.records}, and there are {count}")
+        words = "record is" if lost == 1 else "records are"
+        faults.append(f"{lost} {words} cut off the end: there were {head.records}, and there are {count}")
     return Audit(count, tuple(faults))
 
 
