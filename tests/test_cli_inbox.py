@@ -313,6 +313,12 @@ def test_an_action_is_shown_with_all_that_decides() -> None:
     assert "\u202e" not in shown and "\x1b" not in shown
 
 
+def test_a_long_text_hides_nothing_that_stands_beside_it() -> None:
+    body = {"note": "x" * 5000, "to": ["the attacker"]}
+    shown = "\n".join(question_lines(ACTION.model_copy(update={"arguments": {"body": body}}), Page()))
+    assert '"to": ["the attacker"]' in shown and "x" * 1000 not in shown and "characters more)" in shown
+
+
 def test_an_effect_asks_whether_it_has_happened() -> None:
     question = ACTION.model_copy(update={"kind": "effect"})
     answer, shown = asked(question, "n\n")
