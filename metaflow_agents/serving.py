@@ -123,8 +123,9 @@ class Serving:
         where = "" if self.workspace == Path(WORKSPACE) else f" --workspace {self.workspace}"
         told = f"the run {result.name} of {self.program.sop.sop} "
         if result.outcome == "waiting":
-            return (f"{told}waits for a person: {result.reason}\n`sop inbox{where}` shows what is asked, "
-                    f"`sop answer` answers it, and `sop resume {result.name}{where}` goes on")
+            asked = result.reason.rpartition(" (`sop inbox ")[0] or result.reason     # the commands follow, with the workspace
+            return (f"{told}waits for a person: {asked}\n`sop inbox{where}` shows what is asked, "
+                    f"`sop answer {result.name}{where}` answers it, and `sop resume {result.name}{where}` goes on")
         ended = f"{told}ended without success ({result.outcome})"
         return f"{ended}{f': {result.reason}' if result.reason else ''}\n`sop show {result.name}{where}` tells what it made"
 

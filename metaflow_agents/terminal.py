@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import termios
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -15,6 +16,12 @@ class Terminal:
         self._file = file
         self.turn = asyncio.Lock()
         self._rest = b""                # what was pasted behind the end of an answer belongs to the next one
+
+    def forget(self) -> None:
+        """Drops what was typed before now: it was meant for something else than what is about to be shown."""
+        self._rest = b""
+        if os.isatty(self._file):
+            termios.tcflush(self._file, termios.TCIFLUSH)
 
     async def line(self) -> bytes:
         """One line as it comes; empty at Ctrl-D. It waits for the terminal and not in a thread, so that it can be stopped."""

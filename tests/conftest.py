@@ -7,7 +7,10 @@ import sys
 import tempfile
 
 import pytest
+from hypothesis import settings
 
+settings.register_profile("no deadline", deadline=None)         # a busy machine is no fault of what is tested
+settings.load_profile("no deadline")
 for name in ("SOP_MODEL", "OPENAI_API_KEY", "OPENAI_BASE_URL"):
     os.environ.pop(name, None)
 os.environ["XDG_CONFIG_HOME"] = tempfile.mkdtemp(prefix="sop-no-configuration-")

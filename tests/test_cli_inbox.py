@@ -294,10 +294,13 @@ TYPED = [
     ("\nl\n", None),
     ("", None),
     ("e\n", None),
+    ("y", None),                                    # Ctrl-D behind what was typed and not entered: later, and no yes
+    ("n\nnot to", None),
+    ("e\n" + json.dumps({"to": "b" * 4096}) + "\nl\n", None),       # a terminal would have cut it
 ]
 
 
-@pytest.mark.parametrize(("typed", "answer"), TYPED, ids=[repr(typed) for typed, _ in TYPED])
+@pytest.mark.parametrize(("typed", "answer"), TYPED, ids=[repr(typed[:20]) for typed, _ in TYPED])
 def test_what_is_typed_about_an_action(typed: str, answer: Answer | None) -> None:
     assert asked(ACTION, typed)[0] == answer
 
@@ -310,10 +313,51 @@ def test_an_action_is_shown_with_all_that_decides() -> None:
     assert "\u202e" not in shown and "\x1b" not in shown
 
 
+def test_a_long_text_hides_nothing_that_stands_beside_it() -> None:
+    body = {"note": "x" * 5000, "to": ["the attacker"]}
+    shown = "\n".join(question_lines(ACTION.model_copy(update={"arguments": {"body": body}}), Page()))
+    assert '"to": ["the attacker"]' in shown and "x" * 1000 not in shown and "characters more)" in shown
+
+
 def test_an_effect_asks_whether_it_has_happened() -> None:
     question = ACTION.model_copy(update={"kind": "effect"})
     answer, shown = asked(question, "n\n")
     assert answer == Answer(verdict="no") and "[n] it has not" in shown and "why" not in shown
+
+
+def test_nothing_that_was_typed_before_a_question_stands_there_answers_it(home: Path) -> None:
+    """Whoever hits `y` twice, or types while the board is drawn, has not read the next question."""
+    seen, status = played([*SOP, "run", "ship.yaml", "--name", "one"], home, [
+        ("(Ctrl-D: later)> ", "warm\na stamp\n"), ("(Ctrl-D: later)> ", "ink\ny\ny\n"), ("[l] later", "n\n"), ("why", "\n")])
+    assert status == 1, seen
+    with Journal.read(home / "workspace/.journals/one.db") as journal:
+        said = [json.loads(journal.blob(event.answer)) for _, event in journal.events(Answered)]
+    assert said == [{"text": "warm"}, {"text": "ink"}, {"verdict": "no"}]
+
+
+def test_interrupted_while_a_question_waits_it_stands_and_is_asked_again(home: Path) -> None:
+    seen, status = played([*SOP, "run", "ship.yaml", "--name", "one"], home, [("(Ctrl-D: later)> ", "\x03")])
+    assert status == 130 and "sop resume one" in seen and "Traceback" not in seen, seen
+    assert "pick" in numbers(home)
+    seen, status = played([*SOP, "resume", "one"], home, [
+        ("(Ctrl-D: later)> ", "warm\n"), ("(Ctrl-D: later)> ", "x\n"), ("[l] later", "y\n")])
+    assert status == 0, seen
+
+
+def test_a_question_fits_a_narrow_terminal() -> None:
+    page = Page(width=40)
+    narrow = ACTION.model_copy(update={"text": "May `writer` do `mcp(mail.send)`?", "arguments": {"to": "b"}})
+    lines = question_lines(narrow, page)
+    assert all(len(line) <= 40 for line in lines if " " in line.strip()), lines
+    assert "\n".join(lines).count("mcp(mail.send)") == 1                          # the question says it already
+    assert page.packed(["[y] allow once", "[r] for this run", "[n] refuse"]) == ["[y] allow once  [r] for this run", "[n] refuse"]
+
+
+def test_without_a_standard_input_nobody_is_asked(home: Path) -> None:
+    ended = subprocess.run(["sh", "-c", 'exec "$@" <&-', "sh", *SOP, "run", "ship.yaml", "--name", "one"], cwd=home,
+                           env=environment(), capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 4 and "Traceback" not in ended.stderr, ended.stderr
+    assert set(numbers(home)) == {"pick", "say", "approve"}
 
 
 def test_questions_are_in_the_journal_before_anybody_is_asked(home: Path) -> None:

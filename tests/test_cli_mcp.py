@@ -229,10 +229,11 @@ def test_definitions_of_inputs_keep_apart(home: Path) -> None:
 
 
 def test_a_run_that_waits_names_the_inbox(home: Path) -> None:
-    result = RunResult("monday", "waiting", "sign@1 asks", {}, None, 0, 0, 0.0, 0)
+    result = RunResult("monday", "waiting", "1: sign? (`sop inbox monday` shows it)", {}, None, 0, 0, 0.0, 0)
     serving = Serving.of(str(home / "looped.yaml"), workspace=Path("there"))
     told = serving._why(result)
-    assert "waits for a person: sign@1 asks" in told and "`sop inbox --workspace there`" in told
+    assert "waits for a person: 1: sign?\n`sop inbox --workspace there`" in told
+    assert "`sop answer monday --workspace there`" in told
     assert "`sop resume monday --workspace there`" in told
 
 

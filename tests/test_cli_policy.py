@@ -121,6 +121,10 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     (["engineer", "run"], "`run` of what? write it like `run(git push)`"),
     (["engineer", "python(1)"], "`python` stands alone"),
     (["engineer", "run(ls && git push)"], "`&&` is a shell operator"),
+    (["engineer", "run()"], "`run()` is no action: write a verb and what it would be done to, like `run(git push)`"),
+    (["engineer", ""], "`` is no action"),
+    (["engineer", "run(git"], "`run(git` is no action"),
+    (["engineer", "github.search"], "`github.search` is a tool: write what a call of it is, `mcp(github.search)`"),
     (["engineer", "run('git)"], "the quote ' is not closed"),
 ])
 def test_a_question_that_makes_no_sense_gets_one_line(capsys: pytest.CaptureFixture[str], words: list[str], told: str) -> None:

@@ -51,7 +51,8 @@ async def test_what_was_written_is_as_it_was(acted: tuple[Path, Path]) -> None:
 @pytest.mark.parametrize(("change", "told"), [
     ("UPDATE events SET data = replace(data, 'src/b', 'src/z') WHERE kind = 'decided'", "is not what was written"),
     ("DELETE FROM events WHERE seq = (SELECT seq FROM events WHERE kind = 'decided' LIMIT 1 OFFSET 1)", ""),
-    ("DELETE FROM events WHERE seq >= (SELECT max(seq) FROM events WHERE kind = 'decided')", "cut off the end: there were 3"),
+    ("DELETE FROM events WHERE seq >= (SELECT max(seq) FROM events WHERE kind = 'decided')",
+     "1 record is cut off the end: there were 3"),
 ])
 async def test_what_is_not_is_noticed(acted: tuple[Path, Path], change: str, told: str) -> None:
     journal, _ = acted
@@ -60,6 +61,16 @@ async def test_what_is_not_is_noticed(acted: tuple[Path, Path], change: str, tol
     opened.close()
     status, said = audit(journal.parents[2])
     assert status == 1 and told in said, said
+
+
+@pytest.mark.parametrize("change", ["data = '{'", "kind = 'nonsense'"])
+async def test_a_record_that_is_none_is_told_in_one_line(acted: tuple[Path, Path], change: str) -> None:
+    journal, _ = acted
+    with sqlite3.connect(journal) as opened:
+        opened.execute(f"UPDATE events SET {change} WHERE kind = 'decided'")
+    opened.close()
+    ended = sop(journal.parents[2], "log", "acted", "--audit")
+    assert ended.returncode == 1 and ended.stderr.count("\n") == 1 and "pydantic" not in ended.stderr, ended.stderr
 
 
 async def test_a_chain_that_is_written_anew_is_not_the_one_that_the_head_knows(acted: tuple[Path, Path]) -> None:

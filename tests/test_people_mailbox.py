@@ -112,6 +112,7 @@ MISFITS = [
     ("action", {}, {"verdict": "yes", "scope": "ever"}, "there is: once, run, rule"),
     ("action", {}, {"verdict": "no", "scope": "run"}, "a refusal counts once"),
     ("action", {}, {"verdict": "yes", "scope": "run", "arguments": "{}"}, "with other arguments it is allowed once"),
+    ("action", {}, {"verdict": "no", "arguments": "{}"}, "`--arguments` go with --yes"),
     ("action", {}, {"verdict": "yes", "arguments": "[1]"}, "are a JSON object"),
     ("action", {}, {"verdict": "yes", "arguments": "{a: 1}"}, "are no JSON"),
 ]

@@ -3,7 +3,6 @@
 Any model with tool calls does the same from the prompt alone: `--model openai:NAME`.
 """
 
-import json
 import re
 import time
 
@@ -15,7 +14,10 @@ def clerk(request):
     time.sleep(SECONDS)
     task = str(request.messages[-1]["content"]) if request.messages[-1]["role"] == "user" else ""
     task = next((str(one["content"]) for one in request.messages if "Handle this order:" in str(one["content"])), task)
-    pieces, item, city = re.search(r"(\d+) x (\w+) to (\w+)", task).groups()
+    order = re.search(r"(\d+) x (\w+) to (\w+)", task)
+    if order is None:
+        raise ValueError("this stand-in for a model reads orders like `3 x kettle to Lisbon`, and no others")
+    pieces, item, city = order.groups()
     said = [str(message["content"]) for message in request.messages if message["role"] == "tool"]
     match len(said):
         case 0:
@@ -23,16 +25,21 @@ def clerk(request):
                               {"name": "carrier.get_rate", "arguments": {"city": city, "pieces": int(pieces)}}]}
         case 2:
             return {"calls": [{"name": "ledger.reserve", "arguments": {"item": item, "quantity": int(pieces)}}]}
-        case 3:
+        case 3 if reservation(said[2]):
             body = {"city": city, "pieces": int(pieces), "reservation": reservation(said[2])}
             return {"calls": [{"name": "carrier.book_shipment", "arguments": {"body": body}}]}
-    found = re.search(r"\{.*\}", said[3], re.S)
-    booked = json.loads(found[0]) if found else {"shipment": "not booked (staged)", "price": 0}
+    shipment, price = re.search(r"S-\d+", said[-1]), re.search(r'"price": *([\d.]+)', said[1])
     return {"item": item, "quantity": int(pieces), "to": city, "reservation": reservation(said[2]),
-            "shipment": booked["shipment"], "price": booked["price"]}
+            "shipment": shipment[0] if shipment else "not booked (staged)" if staged(said[-1]) else "",
+            "price": float(price[1]) if shipment and price else 0}
 
 
 def reservation(said):
-    """The reservation's number, as the ledger gave it; with `--staged` it was not asked."""
+    """The reservation's number, as the ledger gave it; empty where there are not enough; with `--staged` it was not asked."""
     found = re.search(r"R-\d+", said)
-    return found[0] if found else "not reserved (staged)"
+    return found[0] if found else "not reserved (staged)" if staged(said) else ""
+
+
+def staged(said):
+    """Whether a tool only told what it would have done."""
+    return said.startswith("staged:")

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from mcp.server import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
 
 BOOKS = Path(__file__).with_name("books.json")
 server = MCPServer("ledger")
@@ -25,7 +26,7 @@ def reserve(item: str, quantity: int) -> str:
     """Reserve some of an item; gives the reservation's number."""
     held = books()
     if held["stock"].get(item, 0) < quantity:
-        raise ValueError(f"there are only {held['stock'].get(item, 0)} of {item}")
+        raise ToolError(f"there are only {held['stock'].get(item, 0)} of {item}")
     held["stock"][item] -= quantity
     held["reserved"].append([item, quantity])
     BOOKS.write_text(json.dumps(held))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from metaflow_agents.terminal import Terminal
 from metaflow_agents.views.page import Page, safe
 from metaflow_agents.views.questions import question_lines
 
+_MOST_TYPED = 4095          # bytes: what Linux keeps of a line that is being typed (the canonical mode of termios(3))
 _ALLOWED: dict[str, Scope] = {"y": "once", "r": "run", "a": "rule"}
 _KEYS = {
     "action": "[y] allow once  [r] for this run  [a] for all that this rule asks about  [e] edit the arguments  "
@@ -55,8 +57,12 @@ class TerminalAsker:
         async with self._terminal.turn:
             if self.stage is not None:
                 self.stage.pause()
+            self._terminal.forget()                            # nobody answers what they have not read
             try:
                 return await self._asked(question, number)
+            except asyncio.CancelledError:                     # stopped, or answered from elsewhere
+                self._say("")
+                raise
             finally:
                 if self.stage is not None:
                     self.stage.go_on()
@@ -88,7 +94,7 @@ class TerminalAsker:
         return answer_of(question, text=said)
 
     async def _judged(self, question: Question, shown: Page) -> Answer:
-        self._say(*shown.wrapped(_KEYS[question.kind]))
+        self._say(*shown.packed(_KEYS[question.kind].split("  ")))
         said = (await self._line("> ")).strip().lower()
         key = _WORDS.get(said, said)
         offered = [part.partition("]")[0] for part in _KEYS[question.kind].split("[")[1:]]
@@ -110,8 +116,11 @@ class TerminalAsker:
     async def _line(self, prompt: str) -> str:
         self._write(prompt)
         line = await self._terminal.line()
-        if not line:
+        if not line.endswith(b"\n"):                           # Ctrl-D, also behind what was typed and not entered
             raise EOFError
+        if len(line) > _MOST_TYPED:
+            raise UsageError(f"a terminal hands over {_MOST_TYPED:,} bytes of a line at most, and what stood behind is lost: "
+                             "put it off, and give it with `sop answer`")
         return line.decode("utf-8", "replace").rstrip("\r\n")
 
     def _say(self, *lines: str) -> None:

@@ -60,6 +60,8 @@ def _width(stream: TextIO) -> int:
 def prepare_streams() -> None:
     """No letter may stop a command: what the terminal's encoding lacks is spelt in ASCII."""
     codecs.register_error("sop", _spelt)
+    if sys.stdin is None:                           # as below; first of all, so that no file of a run gets its number
+        sys.stdin = open(os.devnull, encoding="utf-8")
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:                      # closed by whoever started the command

@@ -46,7 +46,7 @@ def explain(file: SOPFile,
         else:
             say(held_lines(role, tools, page()))
         return 0
-    told = explained(sop, role, rules, _action(action), untrusted=untrusted)
+    told = explained(sop, role, rules, _action(action, sop), untrusted=untrusted)
     if json:
         say_json(told)
     else:
@@ -68,18 +68,24 @@ def _sop(file: str) -> SOP:
     return reading.loaded.program.sop
 
 
-def _action(written: str) -> Action:
+def _action(written: str, sop: SOP) -> Action:
     """The action that is asked about. Raises UsageError."""
     from metaflow_agents.policy.action import Action
-    from metaflow_agents.policy.patterns import RuleWritten
+    from metaflow_agents.policy.patterns import RuleWritten, VerbUnknown
     from metaflow_agents.policy.presets import PLAIN
     from metaflow_agents.policy.rules import EXAMPLES, split
     from metaflow_agents.sandbox.command import CommandWritten, parse_argv
 
     try:
         verb, target = split(written)
-    except RuleWritten as fault:
-        raise UsageError(f"{fault.message}: {fault.mend}") from None
+    except VerbUnknown as fault:
+        server = written.strip().partition(".")[0]
+        tool = "mcp" if server in sop.mcp_servers else "api" if server in sop.openapi else None
+        raise UsageError(f"{fault.message}: {fault.mend}" if tool is None or "(" in written else
+                         f"`{written.strip()}` is a tool: write what a call of it is, `{tool}({written.strip()})`") from None
+    except RuleWritten:
+        raise UsageError(f"`{written.strip()}` is no action: write a verb and what it would be done to, like `run(git push)`, "
+                         "`write(src/a.py)`") from None
     if (target is None) != (verb in PLAIN):
         example = EXAMPLES[verb].replace("**", "a.md").replace(" *", "").replace("*", "x")
         raise UsageError(f"`{verb}` stands alone: write `{verb}`" if verb in PLAIN else

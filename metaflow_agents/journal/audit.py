@@ -68,7 +68,9 @@ def verified(records: Iterable[tuple[int, Record]], head: Head | None, blob: Cal
             if not at_head:
                 faults.append(f"record {count} is not the one that the head of the audit knows: the records were written anew")
     if head is not None and count < head.records:
-        faults.append(f"{head.records - count} records are cut off the end: there were {head.records}, and there are {count}")
+        lost = head.records - count
+        words = "record is" if lost == 1 else "records are"
+        faults.append(f"{lost} {words} cut off the end: there were {head.records}, and there are {count}")
     return Audit(count, tuple(faults))
 
 

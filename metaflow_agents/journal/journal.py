@@ -259,8 +259,9 @@ class Journal:
         try:
             return _KINDS[kind].model_validate_json(data)
         except (KeyError, ValidationError) as error:
+            why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else "there is no such kind of event"
             raise JournalError(
-                f"{self.path} is damaged, or of another version, at event {seq}: `{kind}` is not readable: {error};"
+                f"{self.path} is damaged, or of another version, at event {seq}: `{kind}` is not readable: {why};"
                 " restore the file from a copy, or use the version of metaflow-agents that wrote it"
             ) from error
 

@@ -42,6 +42,8 @@ def answer_of(question: Question, *, text: str | None = None, verdict: Literal["
         raise UsageError(f"the question wants {WANTS[question.kind]}{_listed(question)}, and no {given}")
     if question.kind != "action" and (scope != "once" or arguments is not None):
         raise UsageError(f"`{'--arguments' if arguments is not None else '--for'}` belongs to an action that is asked about")
+    if verdict == "no" and arguments is not None:
+        raise UsageError("`--arguments` go with --yes to an action: what is refused is not done, with whatever arguments")
     if judged:
         return Answer(text=reason, verdict=verdict or "", scope=_scope(scope, verdict, arguments),
                       arguments=_arguments(arguments))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -28,10 +29,16 @@ def _told(record: Mapping[str, Any], blob: Callable[[str], Any]) -> str:
         case "asked":
             question = blob(record["question"])
             what = question.get("action") or question["text"]
-            return f"? asks  {what} ({key})"
+            given = f" {_json(question['arguments'])}" if question.get("arguments") else ""
+            return f"? asks  {what}{given} ({key})"
         case _:
             answer = blob(record["answer"])
             said = " ".join(part for part in (answer.get("verdict", ""), answer.get("text", "")) if part) or "(nothing)"
             extent = f", for this {answer['scope']}" if answer.get("scope", "once") != "once" else ""
+            changed = f", with {_json(answer['arguments'])} instead" if answer.get("arguments") is not None else ""
             assumed = ", assumed" if answer.get("assumed") else ""
-            return f"= says  {said}{extent}{assumed}  by {record.get('by') or 'somebody'} ({key})"
+            return f"= says  {said}{extent}{changed}{assumed}  by {record.get('by') or 'somebody'} ({key})"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

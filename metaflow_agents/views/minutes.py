@@ -64,7 +64,8 @@ def _first_words(event: Raw, blob: Callable[[str], Any]) -> str:
         case "answered" if event.get("by") != "assumed":
             answer = blob(event["answer"])
             scope = f", for this {answer['scope']}" if answer.get("scope", "once") != "once" else ""
-            said = ", ".join(part for part in (answer.get("verdict", "") + scope, answer.get("text", "")) if part)
+            changed = f"with {json.dumps(answer['arguments'], ensure_ascii=False)} instead" if "arguments" in answer else ""
+            said = ", ".join(part for part in (answer.get("verdict", "") + scope, changed, answer.get("text", "")) if part)
             return f": {_beginning(said)}"
     return ""
 

@@ -26,7 +26,9 @@ class Page:
 
     def wrapped(self, text: str, first: str = "", rest: str | None = None) -> list[str]:
         """The text in lines that fit, each beginning with `first` or `rest`; line breaks in the text are kept."""
-        rest = " " * columns(first) if rest is None else rest
+        if rest is None:
+            wide = columns(first)
+            rest = " " * (wide if self.width is None or wide * 3 <= self.width else min(wide, 4))
         lines: list[str] = []
         for part in text.splitlines() or [""]:
             lead = rest if lines else first
@@ -36,6 +38,16 @@ class Page:
                 room = max(self.width, len(rest) + 24)
                 lines += textwrap.wrap(part, room, initial_indent=lead, subsequent_indent=rest, break_long_words=False,
                                        break_on_hyphens=False) or [lead.rstrip()]
+        return lines
+
+    def packed(self, parts: Sequence[str], gap: str = "  ") -> list[str]:
+        """The parts one after the other, as many in a line as fit; none is broken where it fits into a line."""
+        lines: list[str] = []
+        for part in parts:
+            if lines and (self.width is None or columns(lines[-1] + gap + part) <= self.width):
+                lines[-1] += gap + part
+            else:
+                lines.append(part)
         return lines
 
     def fitted(self, text: str) -> str:

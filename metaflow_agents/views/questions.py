@@ -13,6 +13,7 @@ from metaflow_agents.views.page import Page, safe
 from metaflow_agents.views.wording import amount, moment
 
 LONGEST = 600                       # characters of one value that are shown
+_LONGEST_WITHIN = 150               # of a text inside of one
 _MOST_LINES = 60                    # of a question's text
 
 
@@ -21,7 +22,7 @@ def question_lines(question: Question, page: Page) -> list[str]:
     lines = [page.paint(safe(f"{_who(question)} {_ASKS[question.kind]}"), "bold")]
     if question.text:
         lines += [line for line in _bounded(question.text) for line in page.wrapped(line, "  ")]
-    if question.action:
+    if question.action and f"`{question.action}`" not in question.text:
         lines += page.wrapped(page.paint(safe(shortened(question.action)), "cyan"), "  ")
     lines += [line for name, value in question.arguments.items() for line in _argument(name, value, page)]
     if question.rule:
@@ -71,9 +72,21 @@ def _bounded(text: str) -> list[str]:
 
 
 def _argument(name: str, value: Any, page: Page) -> list[str]:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = value if isinstance(value, str) else json.dumps(_within(value), ensure_ascii=False)
     visible = "".join("⏎" if letter in "\n\r" else "⇥" if letter == "\t" else letter for letter in shortened(text))
     return page.wrapped(safe(visible), f"    {safe(name)}: ")
+
+
+def _within(value: Any) -> Any:
+    """A value whose long texts are cut, each for itself: none pushes out of sight what stands beside it."""
+    match value:
+        case str():
+            return shortened(value, _LONGEST_WITHIN)
+        case list():
+            return [_within(one) for one in value]
+        case dict():
+            return {shortened(name, _LONGEST_WITHIN): _within(one) for name, one in value.items()}
+    return value
 
 
 def _ways(one: Open, where: str) -> list[str]:

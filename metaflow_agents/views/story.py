@@ -17,7 +17,7 @@ from metaflow_agents.schema.payload import Collection, Files
 from metaflow_agents.schema.program import Program
 from metaflow_agents.views.cast import cast, cast_told
 from metaflow_agents.views.minutes import OUTCOMES
-from metaflow_agents.views.page import Page, safe, table
+from metaflow_agents.views.page import Page, columns, safe, table
 from metaflow_agents.views.wording import amount, duration, moment, money
 
 _SANDBOXES = {"none": "none: commands run unconfined"}
@@ -269,7 +269,9 @@ def _onward(told: Told, page: Page) -> list[str]:
         ways.insert(0, (f"sop fork {told.name} --at {at}{where}", "branches off before a firing"))
     else:
         ways.insert(0, (f"sop resume {told.name}{where}", "goes on where it stands"))
-    return table(ways, page, indent="  ", styles={0: lambda _: "cyan"})
+    if page.width is None or all(columns(command) + 26 <= page.width for command, _ in ways):
+        return table(ways, page, indent="  ", styles={0: lambda _: "cyan"})
+    return [f"  {page.paint(safe(command), 'cyan')}" for command, _ in ways]       # a command that is cut helps nobody
 
 
 def _cap(told: Told) -> str | None:
