@@ -460,10 +460,9 @@ def go_on(
 ) -> Run:
     """A run gone on with, to be entered with `async with`: after a crash, a cap, a failure, or an `until`.
 
-    Models and sandbox are those that it had unless others are given; no sandbox (`"none"`) has to be given again where that
-    was not said on this machine. Where the SOP's file means something else now, what
-    changed is told, and only `accept_changes` goes on with it. `reask` pays again for calls whose prompt changed. `yes` and
-    `asker` are as for `start`.
+    Models and sandbox are those that it had unless others are given; `sandbox="none"` has to be given again where that was not
+    done on this machine. Where the SOP's file means something else now, what changed is told, and only `accept_changes` goes on
+    with it. `reask` pays again for calls whose prompt changed. `yes` and `asker` are as for `start`.
     Raises UsageError, RunBusy, SOPInvalid, ModelMissing; nothing is changed then.
     """
     settings = settings or Settings.read()
