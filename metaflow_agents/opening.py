@@ -12,6 +12,7 @@ from typing import Any
 
 from metaflow_agents.agent import strategies
 from metaflow_agents.errors import AnswerInvalid, SOPInvalid, SOPNotFound, UsageError, did_you_mean
+from metaflow_agents.journal.consent import Consents
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.places import WORKSPACE as WORKSPACE
 from metaflow_agents.journal.places import fine_name as fine_name
@@ -19,6 +20,7 @@ from metaflow_agents.journal.places import free_name as free_name
 from metaflow_agents.journal.places import journal_path as journal_path
 from metaflow_agents.journal.places import refuse_taken as refuse_taken
 from metaflow_agents.journal.places import run_names as run_names
+from metaflow_agents.journal.state import RunState
 from metaflow_agents.models.port import traits
 from metaflow_agents.models.registry import Given, Models, Resolved, Sources
 from metaflow_agents.sandbox.choice import Unchosen, choose, refuse_unknown
@@ -152,12 +154,13 @@ def sandbox_for(sop: SOP, asked: str | None, settings: Settings, *, dry: bool) -
     return choose(asked, settings.command_environment, what_for=what_for)
 
 
-def refuse_unconfined(run: str, location: str, sandbox: str) -> None:
-    """Raises UsageError for commands without a sandbox that stand in a journal alone: anybody may have written it."""
-    if sandbox == "none":
-        raise UsageError(f"the SOP of run `{run}` is not at {location} any more, and by its journal its commands ran without a "
-                         "sandbox: put the file back, or say `--sandbox none` (or `--sandbox bubblewrap`) to go on with what "
-                         "the journal holds")
+def refuse_unconfined(run: str, state: RunState, consents: Consents) -> None:
+    """Raises UsageError for commands without a sandbox that the journal alone speaks for: anybody may have written it."""
+    if state.opened is None or not consents.has(state.opened, state.compiled):
+        where = "there is no home" if consents.folder is None else f"no mark of it in {consents.folder}"
+        raise UsageError(f"by its journal the commands of run `{run}` have the sandbox `none`, and nothing shows that this was "
+                         f"said on this machine ({where}): say `--sandbox none` to go on unconfined, if you know the run, or "
+                         "`--sandbox bubblewrap` to confine it")
 
 
 def refuse_unknown_step(sop: SOP, until: str | None) -> None:

@@ -19,6 +19,7 @@ from decimal import Decimal
 from functools import partial
 from importlib.metadata import version as installed
 from pathlib import Path
+from time import time
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -38,6 +39,7 @@ from metaflow_agents.errors import (
     did_you_mean,
 )
 from metaflow_agents.inputs import labels, read_inputs
+from metaflow_agents.journal.consent import Consents
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.values import Values
 from metaflow_agents.models.caller import Watch
@@ -427,7 +429,12 @@ def start(
         return Journal.in_memory() if home is None else _created(home, label, chosen=name is not None)
 
     def first_events(journal: Journal) -> list[Event]:
-        return [opened if home is None else opened.model_copy(update={"run": journal.path.stem}), first]
+        if home is None:
+            return [opened, first]
+        begun = opened.model_copy(update={"run": journal.path.stem, "at": time()})
+        if confining.name == "none":
+            Consents(settings.consents).give(begun, begun.compiled)     # before the event: a kill in between loses nothing
+        return [begun, first]
 
     return Run(program, options, label, home, journal, first_events, blobs)
 
@@ -455,13 +462,13 @@ def go_on(
 ) -> Run:
     """A run gone on with, to be entered with `async with`: after a crash, a cap, a failure, or an `until`.
 
-    Models and sandbox are those that it had unless others are given. Where the SOP's file means something else now, what
-    changed is told, and only `accept_changes` goes on with it. `reask` pays again for calls whose prompt changed. `yes` and
-    `asker` are as for `start`.
+    Models and sandbox are those that it had unless others are given; `sandbox="none"` has to be given again where that was not
+    done on this machine. Where the SOP's file means something else now, what changed is told, and only `accept_changes` goes on
+    with it. `reask` pays again for calls whose prompt changed. `yes` and `asker` are as for `start`.
     Raises UsageError, RunBusy, SOPInvalid, ModelMissing; nothing is changed then.
     """
     settings = settings or Settings.read()
-    home = Path(workspace)
+    home, consents = Path(workspace), Consents(settings.consents)
     journal = Journal.open(journal_path(home, name))
     try:
         state = journal.state
@@ -481,7 +488,8 @@ def go_on(
         chosen: dict[str, Given] = {**(state.chosen if model is None else {"*": model}), **(models or {})}
         resolved = resolve(model_names(program.sop), sources(program.sop, chosen, settings, folders, home, state.base_url))
         confining = sandbox_for(program.sop, sandbox or state.sandbox or None, settings, dry=resolved.models.dry)
-        refuse_unconfined(name, opened.location, confining.name if loaded is None and sandbox is None else "")
+        if confining.name == "none" and not sandbox:
+            refuse_unconfined(name, state, consents)
         refuse_unknown_step(program.sop, until)
         refuse_unknown_models(program.sop, models or {})
         refuse_lost_steps(program.sop, state.active)
@@ -499,7 +507,13 @@ def go_on(
     except BaseException:
         journal.__exit__()
         raise
-    return Run(program, options, name, home, lambda: journal, lambda _: [resumed], blobs)
+
+    def first_events(_: Journal) -> list[Event]:
+        if confining.name == "none":
+            consents.give(opened, resumed.compiled)
+        return [resumed]
+
+    return Run(program, options, name, home, lambda: journal, first_events, blobs)
 
 
 def fork(name: str, *, at: str | None = None, new_name: str | None = None, workspace: Path | str = WORKSPACE) -> str:

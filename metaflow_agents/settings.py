@@ -41,6 +41,11 @@ class Settings:
         """A variable that a SOP names as the one that holds a key; None where it is not set, or empty."""
         return self._variables.get(name) or None
 
+    @property
+    def consents(self) -> Path | None:
+        """The folder of what was allowed to run without a sandbox; None where there is no home."""
+        return None if self.state is None else self.state / "unconfined"
+
     @classmethod
     def read(cls, environment: Mapping[str, str] | None = None) -> Settings:
         """The settings of this process, or of the given mapping (name → value). Empty variables count as not set."""

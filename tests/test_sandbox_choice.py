@@ -7,6 +7,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -239,8 +240,8 @@ async def test_the_journal_says_which_and_a_resume_keeps_to_it(
     sop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for given, kept in ((None, "bubblewrap"), ("none", "none")):
-        home = tmp_path / kept
-        await run(sop, workspace=home, name="one", until="look", sandbox=given, settings=SETTINGS)
+        home, settings = tmp_path / kept, replace(SETTINGS, state=tmp_path / "state")
+        await run(sop, workspace=home, name="one", until="look", sandbox=given, settings=settings)
         with Journal.read(home / ".journals/one.db") as journal:
             assert journal.state.opened is not None and journal.state.opened.sandbox == journal.state.sandbox == kept
         with monkeypatch.context() as patched:
@@ -252,7 +253,7 @@ async def test_the_journal_says_which_and_a_resume_keeps_to_it(
             else:
                 with pytest.raises(UsageError, match="no sandbox holds here"):
                     go_on("one", workspace=home, sandbox="bubblewrap", settings=SETTINGS)
-                result = await resume("one", workspace=home, settings=SETTINGS)
+                result = await resume("one", workspace=home, settings=settings)
         assert result["told"] == ("True\n" if kept == "bubblewrap" else "False\n")      # what was seen is not looked at again
         with Journal.read(home / ".journals/one.db") as journal:
             assert [event.sandbox for _, event in journal.events(Resumed)] == ["none"] and journal.state.sandbox == "none"
