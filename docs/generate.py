@@ -23,7 +23,6 @@ from pydantic.fields import FieldInfo
 
 import metaflow_agents
 from metaflow_agents import errors
-from metaflow_agents.agent import strategies
 from metaflow_agents.agent.offered import FindTools
 from metaflow_agents.agent.talking import AskPerson, StartRole
 from metaflow_agents.policy.action import VERBS
@@ -41,8 +40,9 @@ from metaflow_agents.schema import keywords, results
 from metaflow_agents.schema.event import Entry, Event, Version
 from metaflow_agents.schema.shorthand import NAMES
 from metaflow_agents.schema.sop import NOT_BUILT, PolicySpec
+from metaflow_agents.schema.strategies import STRATEGIES
 from metaflow_agents.sop import codes
-from metaflow_agents.sop.checks.doers import LATER_STRATEGIES
+from metaflow_agents.sop.checks.strategies import LATER_STRATEGIES
 from metaflow_agents.sop.editor_schema import role_schema, sop_schema
 from metaflow_agents.sop.names import RESERVED
 from metaflow_agents.sop.shape_errors import MODELS
@@ -176,13 +176,15 @@ def reserved() -> str:
 
 @_named("strategies")
 def strategies_() -> str:
-    """The strategies that are built."""
-    return table(["strategy", "calls for one answer", "what it does"],
-                 [[f"`{name}`", str(made.calls), first_line(made.__doc__)] for name, made in _built().items()])
-
-
-def _built() -> dict[str, Any]:
-    return {name: made for name, made in strategies.known().items() if made.__module__.startswith("metaflow_agents.")}
+    """The strategies that are built, with their parameters."""
+    rows = []
+    for name, spec in STRATEGIES.items():
+        rows.append([f"`{name}`", "", "", first_line(spec.__doc__)])
+        rows += [["", f"`{field.alias or key}`", _default(field), field.description or ""]
+                 for key, field in spec.model_fields.items() if key != "prompts"]
+        if spec.PROMPTS:
+            rows.append(["", "`prompts`", "", f"{_ticked(spec.PROMPTS)}: prompt → file name of the template in its place"])
+    return table(["strategy", "parameter", "default", "what it does"], rows)
 
 
 # --- schemas

@@ -5,7 +5,6 @@ Everything here is decided before a run makes anything.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -40,8 +39,6 @@ from metaflow_agents.sop.check import check as check_sop
 from metaflow_agents.sop.configuration import load_configuration, read_configuration
 from metaflow_agents.sop.library import shipped_recording
 from metaflow_agents.sop.load import LoadedSOP, Reading, read_sop
-from metaflow_agents.sop.strategies import KnownStrategy
-from metaflow_agents.sop.targets import Signature
 from metaflow_agents.tooling import CONFINED, used
 
 
@@ -53,27 +50,7 @@ def check(source: str | Path | Reading, *, start: Path | None = None, settings: 
     Raises SOPNotFound where there is no such SOP; whatever stands in its files is told in `problems`.
     """
     models = read_configuration((settings or Settings.read()).configuration).configuration.models
-    return check_sop(source, start=start, strategies=known_strategies(), models=models)
-
-
-def known_strategies() -> dict[str, KnownStrategy]:
-    """The strategies of this process as a check sees them: those of the package and those that were registered."""
-    return {name: KnownStrategy(_parameters(strategy), getattr(strategy, "calls", None))
-            for name, strategy in strategies.known().items()}
-
-
-def _parameters(strategy: Callable[..., Any]) -> Signature:
-    """What a strategy takes by keyword. Where nobody can say, a check lets everything pass."""
-    if isinstance(strategy, type) and getattr(getattr(strategy, "__init__", None), "__module__", "") == "typing":
-        return Signature()                                # a class without a constructor that inherits from the protocol
-    try:
-        found = inspect.signature(strategy).parameters.values()
-    except ValueError:
-        return Signature(takes_any=True)
-    named = [one for one in found if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
-    return Signature(required=tuple(one.name for one in named if one.default is one.empty),
-                     optional=tuple(one.name for one in named if one.default is not one.empty),
-                     takes_any=any(one.kind is one.VAR_KEYWORD for one in found))
+    return check_sop(source, start=start, strategies=strategies.known(), models=models)
 
 
 def checked(sop: str | Path, settings: Settings | None = None) -> LoadedSOP:

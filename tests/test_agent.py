@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 from scripted import Scripted, block, events, finished, write
 
 from metaflow_agents import RunResult, resume, run, start
 from metaflow_agents.agent import strategies
 from metaflow_agents.errors import UsageError
 from metaflow_agents.schema.event import Failed, Observed, Reserved
+from metaflow_agents.schema.strategies import StrategySpec
 
 DATA = """
     sop: data
@@ -245,24 +247,25 @@ async def test_a_role_named_by_an_expression_gets_its_own_prompt_and_model(tmp_p
 
 
 async def test_ones_own_strategy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Twice:
-        def __init__(self, again: str = "again") -> None:
-            self.again = again
+    class Again(StrategySpec):
+        again: str = "again"
 
-        async def answer(self, ask: Any, compose: Any, output_format: str) -> Any:
-            messages = compose(output_format)
-            await ask("turn.0/first", messages)
-            messages = (*messages, {"role": "user", "content": self.again})
-            return await ask("turn.0", messages)
+    class Twice(strategies.Strategy[Again]):
+        SPEC = Again
 
-    monkeypatch.setattr(strategies, "_REGISTRY", dict(strategies.known()))
+        async def answer(self, thinking: strategies.Thinking) -> strategies.Said:
+            messages = thinking.compose(thinking.output_format)
+            await thinking.ask("turn.0/first", messages)
+            return await thinking.ask("turn.0", (*messages, {"role": "user", "content": self.given.again}))
+
+    monkeypatch.setattr(strategies, "_REGISTRY", dict(strategies._REGISTRY))
     strategies.register("twice", Twice)
-    assert strategies.make("twice", {"again": "x"}).again == "x"            # type: ignore[attr-defined]
+    assert strategies.make("twice", {"again": "x"}).given.again == "x"
     with pytest.raises(UsageError, match="there is a strategy `single` already"):
         strategies.register("single", Twice)
     with pytest.raises(UsageError, match="did you mean `twice`"):
         strategies.make("twic", {})
-    with pytest.raises(UsageError, match="strategy `twice`"):
+    with pytest.raises(ValidationError, match="wrong"):
         strategies.make("twice", {"wrong": 1})
 
 

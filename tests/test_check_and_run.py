@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from scripted import Scripted, block, events, ran, write
 
 from metaflow_agents import check, resume, run
 from metaflow_agents.agent import strategies
-from metaflow_agents.agent.strategies import Strategy
+from metaflow_agents.agent.strategies import Said, Strategy, Thinking
 from metaflow_agents.errors import SOPInvalid, UsageError
 from metaflow_agents.schema.event import Failed
+from metaflow_agents.schema.strategies import StrategySpec
 from metaflow_agents.sop.check import check as check_without_registry
 
 # --- rules on files
@@ -146,28 +147,34 @@ def test_rules_of_parsed_json_have_an_author_to_hear_of_them(tmp_path: Path) -> 
 # --- strategies of one's own
 
 
-class Twice:
-    """Asks twice."""
+class Again(StrategySpec):
+    again: str
+    times: int = 1
 
-    calls: ClassVar[int] = 2
-
-    def __init__(self, again: str, *, times: int = 1) -> None:
-        self.again, self.times = again, times
-
-    async def answer(self, ask: Any, compose: Any, output_format: str) -> Any:
-        messages = compose(output_format)
-        for time in range(self.times):
-            await ask(f"turn.0/first.{time}", messages)
-        messages = (*messages, {"role": "user", "content": self.again})
-        return await ask("turn.0", messages)
+    def calls(self, answer: int) -> int | None:
+        """Those, and the answer."""
+        return (1 + self.times) * answer
 
 
-class Silent(Strategy):
+class Twice(Strategy[Again]):
+    """Asks several times for the same answer."""
+
+    SPEC = Again
+
+    async def answer(self, thinking: Thinking) -> Said:
+        messages = thinking.compose(thinking.output_format)
+        for time in range(self.given.times):
+            await thinking.ask(f"turn.0/first.{time}", messages)
+        return await thinking.ask("turn.0", (*messages, {"role": "user", "content": self.given.again}))
+
+
+class Silent(Strategy[StrategySpec]):
     """Says nothing of its calls and takes nothing."""
 
-    async def answer(self, ask: Any, compose: Any, output_format: str) -> Any:
-        messages = compose(output_format)
-        return await ask("turn.0", messages)
+    SPEC = StrategySpec
+
+    async def answer(self, thinking: Thinking) -> Said:
+        return await thinking.ask("turn.0", thinking.compose(thinking.output_format))
 
 
 LETTER = """
@@ -181,17 +188,16 @@ LETTER = """
 
 @pytest.fixture
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(strategies, "_REGISTRY", dict(strategies.known()))
+    monkeypatch.setattr(strategies, "_REGISTRY", dict(strategies._REGISTRY))
     strategies.register("twice", Twice)
     strategies.register("silent", Silent)
-    strategies.register("any", lambda **parameters: Silent())
 
 
 @pytest.mark.usefixtures("registered")
 async def test_a_registered_strategy_is_named_checked_and_run(tmp_path: Path) -> None:
     path = write(tmp_path, LETTER.replace("STRATEGY", "{twice: {again: Once more., times: 2}}"))
     report = check(path)
-    assert report.ok and report.bounds is not None and report.bounds.calls == 2 + 2
+    assert report.ok and report.bounds is not None and report.bounds.calls == 3 + 2
     model = Scripted()
     result = await run(path, goal="x", model=model, workspace=None)
     assert result.ok
@@ -206,6 +212,7 @@ async def test_a_registered_strategy_is_named_checked_and_run(tmp_path: Path) ->
     ("{twice: {times: 2}}", "wants `again`"),
     ("twice", "wants `again`"),
     ("{silent: {x: 1}}", "has no parameter `x`"),
+    ("{twice: {again: x, times: many}}", "`times` has to be a whole number"),
     ("twic", "there is no strategy `twic`"),
 ])
 async def test_parameters_of_a_registered_strategy_are_checked(tmp_path: Path, written: str, told: str) -> None:
@@ -215,15 +222,14 @@ async def test_parameters_of_a_registered_strategy_are_checked(tmp_path: Path, w
 
 
 @pytest.mark.usefixtures("registered")
-@pytest.mark.parametrize("written", ["silent", "{any: {whatever: 1}}"])
-async def test_a_strategy_that_says_nothing_of_its_calls_has_no_bound(tmp_path: Path, written: str) -> None:
-    path = write(tmp_path, LETTER.replace("STRATEGY", written))
+async def test_a_strategy_that_says_nothing_of_its_calls_has_no_bound(tmp_path: Path) -> None:
+    path = write(tmp_path, LETTER.replace("STRATEGY", "silent"))
     report = check(path)
     assert report.ok and report.bounds is not None
     bound = report.bounds.steps["write"]
     assert (bound.calls, bound.total_calls, report.bounds.calls) == (None, None, None)
     assert (await run(path, goal="x", model=Scripted(), workspace=None)).ok
-    capped = write(tmp_path, LETTER.replace("STRATEGY", f"{written}, budget: {{calls: 5}}"))
+    capped = write(tmp_path, LETTER.replace("STRATEGY", "silent, budget: {calls: 5}"))
     assert check(capped).bounds.calls == 5                          # type: ignore[union-attr]
 
 

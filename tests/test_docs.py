@@ -60,7 +60,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "pyproject.toml").touch()       # a project of its own: nothing of this one is found by accident
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(strategies, "_REGISTRY", dict(strategies.known()))
+    monkeypatch.setattr(strategies, "_REGISTRY", dict(strategies._REGISTRY))
     monkeypatch.delitem(sys.modules, "desk", raising=False)         # other tests have one too
     before = set(sys.modules)
     yield tmp_path

@@ -264,7 +264,7 @@ def test_views_have_the_fields_that_their_shapes_have() -> None:
 def test_package_templates_are_clean_and_say_what_matters() -> None:
     anything = dict.fromkeys(("name", "kind", "description", "schema", "rules", "patterns", "revises", "key", "reads", "item", "prior",
                               "prior_files", "task", "output_format", "faults", "left", "role", "step", "part"), Shape.any())
-    for name in ("material", "activation", "output_format", "repair", "role", "chain_of_thought"):
+    for name in ("material", "activation", "output_format", "repair", "role", "strategies/form"):
         assert analyse_template(package_template(name), anything).findings == ()
 
 
@@ -305,5 +305,5 @@ def test_repair_role_and_reasoning() -> None:
     role = render(package_template("role"), {"role": {"name": "qa_engineer", "profile": "tests", "goal": "", "constraints": ["be kind"]},
                                              "step": "triage"})
     assert role.startswith("You are the qa engineer: tests.\n") and "- be kind\n" in role and "goal" not in role
-    assert "not the answer yet" in render(package_template("chain_of_thought"), {"part": "reason", "output_format": "F"})
-    assert render(package_template("chain_of_thought"), {"part": "answer", "output_format": "F"}).endswith("F\n")
+    assert "not the answer yet" in render(package_template("strategies/chain_of_thought.reason"), {})
+    assert render(package_template("strategies/chain_of_thought.answer"), {"output_format": "F"}).endswith("F\n")

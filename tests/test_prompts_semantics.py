@@ -213,5 +213,5 @@ def test_arguments_keep_their_type() -> None:
 def test_package_templates_are_known_by_name() -> None:
     with pytest.raises(SOPNotFound, match="did you mean `repair`"):
         package_template("repiar")
-    for name in ("material", "activation", "output_format", "repair", "role", "chain_of_thought"):
+    for name in ("material", "activation", "output_format", "repair", "role", "strategies/form"):
         assert package_template(name).startswith(f"{{# {name}, version ")

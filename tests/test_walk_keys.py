@@ -22,15 +22,15 @@ from pydantic import BaseModel
 from walk_journal import told
 from walk_pairs import KEYS_SET, LEFT_OUT, LETTER, NOTES, PAIRS, Pair, StandIn
 
+from metaflow_agents.agent import strategies
 from metaflow_agents.cli import given
 from metaflow_agents.errors import MetaflowError, UsageError
-from metaflow_agents.opening import known_strategies
 from metaflow_agents.runs import start
 from metaflow_agents.schema.sop import NOT_BUILT, SOP, Human, Makes, OnFail, Step
+from metaflow_agents.schema.strategies import STRATEGIES
 from metaflow_agents.settings import Settings
 from metaflow_agents.sop.check import check
 from metaflow_agents.sop.load import load_sop
-from metaflow_agents.sop.strategies import STRATEGIES
 from metaflow_agents.trial import Verdict, try_out
 from metaflow_agents.views.page import Page
 
@@ -92,7 +92,7 @@ def test_the_walk_sees_every_kind_of_key() -> None:
             "steps.*.makes", "steps.*.makes.*", "steps.*.on_fail(makes)", "steps.*.strategy(single)",
             "tests.*.expect"} <= set(KEYS)
     assert len(KEYS) == len(set(KEYS)) > 90
-    assert known_strategies() == STRATEGIES
+    assert strategies.known() == STRATEGIES
 
 
 def test_every_key_has_a_pair_and_every_pair_a_key() -> None:

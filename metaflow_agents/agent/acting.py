@@ -323,6 +323,15 @@ class Acting:
             raise AnswerInvalid([f"staged: nothing was done. `{action}` would have been done"])
         await self._around.bus.sync()
 
+    def heed(self, other: Acting) -> None:
+        """What another branch of the activation read bears on what becomes of this one."""
+        self.untrusted, self.heard = joined(self.untrusted, other.untrusted), joined(self.heard, other.heard)
+
+    def go_on_from(self, other: Acting) -> None:
+        """The files of another branch, and what was assumed on it, count from here on."""
+        self.tree.written, self.tree.deleted = dict(other.tree.written), set(other.tree.deleted)
+        self.assumed += other.assumed
+
     def trusts(self, tool: str) -> bool:
         """Whether the step trusts what a tool says: by its name, by a pattern of it, or by the name of its server."""
         return any(name == tool.partition(".")[0] or fnmatchcase(tool, name) for name in self._step.trusts)

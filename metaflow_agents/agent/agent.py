@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from metaflow_agents.agent import strategies
 from metaflow_agents.agent.acting import Acting, Scene
-from metaflow_agents.agent.blocks import apply_blocks, holds_block, parse_blocks
-from metaflow_agents.agent.continuing import whole
+from metaflow_agents.agent.answers import Answers
 from metaflow_agents.agent.conversation import Conversations
 from metaflow_agents.agent.equipment import Equipment
-from metaflow_agents.agent.strategies.port import Ask, Messages
+from metaflow_agents.agent.strategies.port import Messages, Said
 from metaflow_agents.agent.talking import Delegate
+from metaflow_agents.agent.thinking import ActivationThinking, Means, Prompting, sent_back, turns
 from metaflow_agents.doers.acceptance import Acceptance
 from metaflow_agents.doers.command import Commands
 from metaflow_agents.doers.function import Functions
@@ -29,14 +29,12 @@ from metaflow_agents.models.registry import Models
 from metaflow_agents.prompts import MISSING, evaluate, package_template, render
 from metaflow_agents.schema.event import Entry
 from metaflow_agents.schema.model import canonical, digest
-from metaflow_agents.schema.payload import Patch
 from metaflow_agents.schema.program import Program
-from metaflow_agents.schema.sop import ANSWER_REPAIRS, TOOL_TURNS, Step
+from metaflow_agents.schema.sop import ANSWER_REPAIRS, Step
 from metaflow_agents.schema.trust import joined
 from metaflow_agents.tools.port import Result
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_FENCED = re.compile(r"\s*```[a-zA-Z]*\n(.*)\n```\s*", re.DOTALL)
 
 
 class RoleAgent:
@@ -49,6 +47,8 @@ class RoleAgent:
         self._acceptance, self._commands, self._functions = acceptance, commands, functions
         self._memory, self._observations, self._state, self._values = memory, observations, state, values
         self._conversations, self._equipment = Conversations(program, acceptance, values), equipment
+        self._means = Means(program, caller, acceptance, Answers(program.sop, acceptance, values, dry=models.dry), commands,
+                            observations, self.model_of)
 
     def role_of(self, activation: Activation) -> str:
         """Who does this activation: the step's role, or the one that its expression names. Raises AttemptFailed."""
@@ -94,13 +94,28 @@ class RoleAgent:
             return self._conversations.opening(system, remembered, f"{material}{asked}{ending.strip()}\n")
 
         (strategy, parameters), = (step.strategy or {"single": {}}).items()
-        acting = await self._equipment.acting(activation, name, self._delegate(activation), joined(activation.untrusted, heard))
+        thinks = strategies.make(strategy, parameters or {})
+        delegate = self._delegate(activation)
+        acting = await self._equipment.acting(activation, name, delegate, joined(activation.untrusted, heard))
+
+        def composed(role: str) -> Callable[[str], Messages]:
+            if role == name:
+                return compose
+            own = self._sop.roles[role]
+            system, remembered = self._conversations.system(role, own, activation), \
+                self._memory.turns(role, own, activation.key.firing)
+            return lambda ending: self._conversations.opening(system, remembered, f"{material}{asked}{ending.strip()}\n")
+
+        async def equip(role: str, key: str, beside: Acting) -> Acting:
+            remembers = "" if role == name else self._memory.untrusted(role, self._sop.roles[role], activation.key.firing)
+            return await self._equipment.beside(activation, role, delegate, key, beside, remembers)
+
         try:
             async with acting:
                 output_format += self._conversations.writing(acting.offered.told()) if acting.tree.patterns else ""
-                ask = self._asker(step, name, activation, acting)
-                messages, reply = await strategies.make(strategy, parameters or {}).answer(ask, compose, output_format)
-                work, said = await self._mended(step, activation, ask, messages, reply, acting)
+                prompting = Prompting(strategy, asked, output_format, thinks.given.prompts, composed)
+                thinking = ActivationThinking(self._means, activation, name, acting, prompting, equip)
+                work, said = await self._mended(step, activation, thinking, await thinks.answer(thinking))
         except RunError as error:
             error.untrusted = joined(error.untrusted, acting.untrusted)
             raise
@@ -133,115 +148,42 @@ class RoleAgent:
                           deleted=tuple(sorted(acting.tree.deleted)))
         return delegate
 
-    def _asker(self, step: Step, role: str, activation: Activation, acting: Acting) -> Ask:
-        model = self.model_of(activation, role)
-        its = traits(model)
-        files = bool(self._sop.artifacts[step.makes.artifact].files)
-
-        async def send(branch: str, messages: Messages, schema: Mapping[str, Any] | None, patterns: tuple[str, ...],
-                       tools: tuple[Mapping[str, Any], ...] = ()) -> Reply:
-            return await self._caller.ask(model, ModelRequest(
-                key=f"{activation.key}/{branch}", role=role, step=activation.key.step, messages=messages, model=model.name,
-                schema=schema, patterns=patterns, tools=tools, max_tokens=its.max_tokens, parameters=its.parameters))
-
-        async def ask(branch: str, messages: Messages, *, structured: bool = True) -> tuple[Messages, Reply]:
-            schema = self._acceptance.schema(step.makes.artifact) if structured else None
-            patterns = activation.patterns if files and structured else ()
-
-            async def turn(at: str, messages: Messages, tools: tuple[Mapping[str, Any], ...]) -> Reply:
-                return await send(at, messages, schema, patterns, tools)
-
-            if structured and acting.offered:
-                branch, messages, reply = await turns(turn, acting, str(activation.key), branch, messages)
-            else:
-                reply = await turn(branch, messages, ())
-            if not reply.cut:
-                return messages, reply
-
-            async def more(part: str, messages: Messages) -> Reply:
-                return await send(f"{branch}/{part}", messages, None, ())
-
-            return messages, await whole(reply, messages, more, its.max_tokens, None if schema == {"type": "string"} else schema)
-        return ask
-
-    async def _mended(self, step: Step, activation: Activation, ask: Ask, messages: Messages, reply: Reply,
-                      acting: Acting) -> tuple[Work, str]:
+    async def _mended(self, step: Step, activation: Activation, thinking: ActivationThinking, answered: Said) -> tuple[Work, str]:
         """The work, after repairs of form and of what the check says; and the answer that was taken."""
         branch, checks = "turn.0", 0
         while True:
-            work, messages, reply = await self._in_form(activation, ask, messages, reply, branch, acting)
-            told = None if step.check is None or self._models.dry else await self._checked(step, activation, work, reply, checks)
+            work, answered = await self._in_form(activation, thinking, answered, branch)
+            told = None if step.check is None or self._models.dry else await self._checked(step, activation, work, checks)
             if told is None:
-                return work, reply.said
+                return work, answered.reply.said
             if step.check is None or checks >= step.check.repairs:
                 raise AnswerInvalid([f"its check still fails: {told}"])
             checks += 1
             branch = f"check.{checks}"
-            messages, reply = await ask(branch, _sent_back(messages, reply, [told], step.check.repairs - checks + 1))
+            answered = await thinking.ask(branch, sent_back(*answered, [told], step.check.repairs - checks + 1))
 
-    async def _in_form(self, activation: Activation, ask: Ask, messages: Messages, reply: Reply, branch: str,
-                       acting: Acting) -> tuple[Work, Messages, Reply]:
+    async def _in_form(self, activation: Activation, thinking: ActivationThinking, answered: Said,
+                       branch: str) -> tuple[Work, Said]:
         """The work that an answer is, repaired up to `ANSWER_REPAIRS` times. Raises AnswerInvalid."""
         repairs = 0
         while True:
             try:
-                return self._taken(activation, reply, acting), messages, reply
+                return self._means.answers.taken(activation, answered.reply, thinking.acting), answered
             except AnswerInvalid as error:
                 if repairs >= ANSWER_REPAIRS:
                     raise
                 repairs += 1
-                messages = _sent_back(messages, reply, error.faults, ANSWER_REPAIRS - repairs + 1)
-            messages, reply = await ask(f"{branch}/repair.{repairs}", messages)
+                messages = sent_back(*answered, error.faults, ANSWER_REPAIRS - repairs + 1)
+            answered = await thinking.ask(f"{branch}/repair.{repairs}", messages)
 
-    def _taken(self, activation: Activation, reply: Reply, acting: Acting) -> Work:
-        artifact = self._sop.steps[activation.key.step].makes.artifact
-        if reply.text is None:
-            return self._acceptance.accept(activation, reply.value)
-        if self._sop.artifacts[artifact].files:
-            written, deleted = self._files_made(activation, reply.text, acting)
-            return self._acceptance.files(activation, written, deleted, ruled=not self._models.dry)
-        schema = self._acceptance.schema(artifact)
-        if schema is None or schema == {"type": "string"}:
-            return self._acceptance.accept(activation, reply.text)
-        fenced = _FENCED.fullmatch(reply.text)
-        value = self._acceptance.validator(artifact).validate_json(fenced[1] if fenced else reply.text)
-        return self._acceptance.accept(activation, value)
-
-    def _files_made(self, activation: Activation, answer: str, acting: Acting) -> tuple[dict[str, str], tuple[str, ...]]:
-        """What the tools wrote and, over it, what the blocks of the answer say."""
-        by_tools = {path: data.decode() for path, data in acting.tree.written.items()}
-        gone = acting.tree.deleted
-        if (by_tools or gone) and not holds_block(answer):
-            return by_tools, tuple(sorted(gone))
-        before = {path: text for path, text in self._files_before(activation).items() if path not in gone} | by_tools
-        written, deleted = apply_blocks(parse_blocks(answer), before, activation.patterns)
-        left = {path: text for path, text in by_tools.items() if path not in deleted}
-        return {**left, **written}, tuple(sorted({*deleted, *gone} - set(written)))
-
-    def _files_before(self, activation: Activation) -> Mapping[str, str]:
-        """The files that edits apply to: the latest version, and on it what the items made that this one comes after."""
-        latest: Mapping[str, str] = {} if activation.base is None else self._values.view(activation.base)
-        patches = activation.patches()
-        if not patches:
-            return latest
-        found = dict(latest)
-        for patch in patches:
-            for path in patch.deleted:
-                found.pop(path, None)
-            found.update((path, self._values.text(blob)) for path, blob in patch.written.items())
-        return found
-
-    async def _checked(self, step: Step, activation: Activation, work: Work, reply: Reply, number: int) -> str | None:
+    async def _checked(self, step: Step, activation: Activation, work: Work, number: int) -> str | None:
         check = step.check
         if check is None:
             return None
         key = f"{activation.key}/checked.{number}"
         if check.run is not None:
             return await self._commands.check(check.run, activation, work, key)
-        given = work.payload
-        made: Any = {path: work.blobs[blob].decode() for path, blob in given.written.items()} \
-            if isinstance(given, Patch) else given.value
-        return await self._functions.check(check.call or "", activation, made, key)
+        return await self._functions.check(check.call or "", activation, self._means.answers.value(work), key)
 
     async def _inbox(self, role: str, activation: Activation) -> list[Turn]:
         """Messages that were sent to the role: which ones it has seen is not determined, and so it is journalled."""
@@ -273,32 +215,6 @@ class RoleAgent:
                     acting.untrusted)
 
 
-async def turns(send: Callable[[str, Messages, tuple[Mapping[str, Any], ...]], Awaitable[Reply]], acting: Acting, key: str,
-                branch: str, messages: Messages) -> tuple[str, Messages, Reply]:
-    """Turn after turn, until the model calls no tool any more: the last turn's branch, the conversation, the reply.
-
-    The first turn is at `branch`, those after it at `turn.1`, `turn.2`, … After `TOOL_TURNS` it is given no more tools.
-    """
-    first, at = branch.removesuffix("turn.0"), branch
-    for number in range(TOOL_TURNS + 1):
-        tools = acting.offered.told() if number < TOOL_TURNS else ()
-        reply = await send(at, messages, tools)
-        if not reply.calls or not tools:
-            break
-        told = await acting.answered(f"{key}/{at}", reply.calls)
-        messages = (*messages, reply.message, *told)
-        if number + 1 == TOOL_TURNS:
-            messages = (*messages, {"role": "user", "content": render(package_template("last_turn"), {"turns": TOOL_TURNS})})
-        at = f"{first}turn.{number + 1}" if branch.endswith("turn.0") else f"{branch}/turn.{number + 1}"
-    return at, messages, reply
-
-
 def _payer(acting: Acting) -> str:
     """The role whose budget a started role's calls count against: that of the first one who started another."""
     return acting.role if acting.above is None else _payer(acting.above)
-
-
-def _sent_back(messages: Messages, reply: Reply, faults: Any, left: int) -> Messages:
-    """The conversation with the answer and what is wrong with it."""
-    told = render(package_template("repair"), {"faults": list(faults), "output_format": "", "left": left})
-    return (*messages, {"role": "assistant", "content": reply.said}, {"role": "user", "content": told})

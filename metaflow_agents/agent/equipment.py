@@ -14,6 +14,7 @@ from metaflow_agents.engine.work import Activation
 from metaflow_agents.policy.action import Verb
 from metaflow_agents.policy.policy import Policy
 from metaflow_agents.schema.sop import SOP
+from metaflow_agents.schema.trust import joined
 from metaflow_agents.tools.port import Tool
 from metaflow_agents.tools.toolbox import Toolbox
 
@@ -40,6 +41,18 @@ class Equipment:
         offered = await self._offered(activation, role, self._sop.roles[role].tools, delegate, scene.key)
         tree = Tree(dict(scene.files), scene.patterns)
         return self._acting(activation, role, offered, tree, scene.untrusted, scene.acting)
+
+    async def beside(self, activation: Activation, role: str, delegate: Delegate, key: str, acting: Acting,
+                     untrusted: str = "") -> Acting:
+        """That of a branch that goes its own way: on files of its own, which are those of `acting` as they stand. A role that
+        is not the one of `acting` has its own tools. `untrusted`: of what else it begins with.
+        """
+        names = self._sop.tools_of(self._sop.steps[activation.key.step], role) if role == acting.role \
+            else self._sop.roles[role].tools
+        offered = await self._offered(activation, role, names, delegate, key)
+        files = acting.tree.seen if acting.offered or not names else self._files(activation)
+        tree = Tree(files, acting.tree.patterns, dict(acting.tree.written), set(acting.tree.deleted))
+        return self._acting(activation, role, offered, tree, joined(acting.untrusted, untrusted), acting.above)
 
     def _acting(self, activation: Activation, role: str, offered: Offered, tree: Tree, untrusted: str,
                 above: Acting | None) -> Acting:

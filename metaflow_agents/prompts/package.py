@@ -10,14 +10,14 @@ from metaflow_agents.errors import SOPNotFound, did_you_mean
 
 @cache
 def package_template(name: str) -> str:
-    """The text of a template of the package: `material`, `activation`, `output_format`, `repair`, `more`, `role`,
-    `chain_of_thought`, `tools`, `files_by_tools`, `last_turn`, `subtask`.
+    """The text of a template of the package: `material`, `activation`, `output_format`, `repair`, `more`, `role`, `tools`,
+    `files_by_tools`, `last_turn`, `subtask`; those of strategies are `strategies/STRATEGY.PROMPT`.
 
     Raises SOPNotFound, naming those that exist.
     """
-    folder = files("metaflow_agents.prompts") / "templates"
-    found = {entry.name.removesuffix(".md.j2"): entry for entry in folder.iterdir() if entry.name.endswith(".md.j2")}
-    name = name.removesuffix(".md.j2")
+    folder, _, name = name.removesuffix(".md.j2").rpartition("/")
+    place = (files("metaflow_agents.prompts") / "templates").joinpath(*folder.split("/"))
+    found = {entry.name.removesuffix(".md.j2"): entry for entry in place.iterdir() if entry.name.endswith(".md.j2")}
     if name not in found:
         raise SOPNotFound(f"the package has no prompt template `{name}`; {did_you_mean(name, sorted(found))}")
     return found[name].read_text(encoding="utf-8")

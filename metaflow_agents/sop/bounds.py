@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from pydantic import ValidationError
+
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.shape import Shape
 from metaflow_agents.schema.sop import ANSWER_REPAIRS, SOP, TOOL_TURNS, Budget, Step
+from metaflow_agents.schema.strategies import STRATEGIES, StrategySpec
 from metaflow_agents.sop.graph import SOPGraph
-from metaflow_agents.sop.strategies import STRATEGIES, KnownStrategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ class Bounds:
 
 
 def bounds_of(program: Program, graph: SOPGraph, items: Mapping[str, Shape],
-              strategies: Mapping[str, KnownStrategy] = STRATEGIES) -> Bounds:
+              strategies: Mapping[str, type[StrategySpec]] = STRATEGIES) -> Bounds:
     """The bounds of a program without unbounded cycles. `items`: step → the shape of the list that its `foreach` walks."""
     firings = graph.firing_bounds()
     steps = {name: _step(step, firings[name], items.get(name), _calls(program.sop, step, strategies))
@@ -72,20 +74,23 @@ def _step(step: Step, firings: int, walked: Shape | None, calls: int | None) -> 
     return StepBounds(firings, activations, calls, total)
 
 
-def _calls(sop: SOP, step: Step, strategies: Mapping[str, KnownStrategy]) -> int | None:
+def _calls(sop: SOP, step: Step, strategies: Mapping[str, type[StrategySpec]]) -> int | None:
     """Of one activation: each attempt is an answer and its repairs, then an answer and its repairs for each mended check.
 
     With tools each of these may take `TOOL_TURNS` turns before it. A role that starts others has no bound but its budget.
     """
     if step.role is None:
         return 0
-    strategy = next(iter(step.strategy)) if step.strategy else "single"
-    answer = strategies[strategy].calls if strategy in strategies else None
-    if answer is None:
-        return None
-    checks = step.check.repairs if step.check else 0
     tools = sop.tools_of(step)
     if "start_role" in tools:
         return None
     turns = 1 + TOOL_TURNS if tools else 1
-    return (1 + step.retries) * (answer + ANSWER_REPAIRS + checks * (1 + ANSWER_REPAIRS)) * turns
+    (name, parameters), = (step.strategy or {"single": {}}).items()
+    try:
+        answer = strategies[name].model_validate(parameters or {}).calls(turns)
+    except (KeyError, ValidationError):
+        return None                         # told by a check of its own
+    if answer is None:
+        return None
+    checks = step.check.repairs if step.check else 0
+    return (1 + step.retries) * (answer + (ANSWER_REPAIRS + checks * (1 + ANSWER_REPAIRS)) * turns)

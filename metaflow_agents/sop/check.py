@@ -10,6 +10,7 @@ from typing import Any
 from metaflow_agents.errors import Problem
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import EndpointModel
+from metaflow_agents.schema.strategies import STRATEGIES, StrategySpec
 from metaflow_agents.sop.bounds import Bounds, bounds_of
 from metaflow_agents.sop.checks.acting import acts
 from metaflow_agents.sop.checks.calls import check_calls
@@ -22,10 +23,10 @@ from metaflow_agents.sop.checks.models import check_models
 from metaflow_agents.sop.checks.money import check_money
 from metaflow_agents.sop.checks.names import check_names, check_use
 from metaflow_agents.sop.checks.steps import check_expressions
+from metaflow_agents.sop.checks.strategies import check_strategies
 from metaflow_agents.sop.checks.values import check_values
 from metaflow_agents.sop.library import python_folders
 from metaflow_agents.sop.load import Reading, read_sop
-from metaflow_agents.sop.strategies import STRATEGIES, KnownStrategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class CheckReport:
 
 
 def check(source: str | Path | Reading, *, start: Path | None = None,
-          strategies: Mapping[str, KnownStrategy] = STRATEGIES,
+          strategies: Mapping[str, type[StrategySpec]] = STRATEGIES,
           models: Mapping[str, str | EndpointModel] | None = None) -> CheckReport:
     """Checks a SOP by file or name, or one that was read already.
 
@@ -99,6 +100,7 @@ def _checked(c: Context) -> Bounds | None:
     if acts(c.sop):
         _check_acting(c)
     check_expressions(c)
+    check_strategies(c)
     check_files(c)
     check_calls(c)
     check_values(c)

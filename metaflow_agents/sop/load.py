@@ -8,6 +8,7 @@ only (`task`, `strategy` and the like) reach steps of that kind, and a default d
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -175,6 +176,10 @@ class _Loading:
         for name, artifact in artifacts.items() if isinstance(artifacts, dict) else ():
             if isinstance(artifact, dict) and isinstance(artifact.get("render"), str):
                 templates.read(artifact["render"], ("artifacts", name, "render"), self.sop_folders)
+        steps = merged.get("steps")
+        for name, step in steps.items() if isinstance(steps, dict) else ():
+            for strategy, prompt, file in _strategy_prompts(step):
+                templates.read(file, ("steps", name, "strategy", strategy, "prompts", prompt), self.sop_folders)
 
     def _validated(self, merged: dict[str, Any], places: Places) -> SOP | None:
         """The SOP as a value; None where its structure does not hold, with a problem for each reason."""
@@ -201,6 +206,16 @@ class _Loading:
             for key in islice(defaults.get(part, {}), _ENOUGH):
                 if key not in keys_of(kind):
                     self.problems.append(unknown_key(kind, ("defaults", part, key), places))
+
+
+def _strategy_prompts(step: Any) -> Iterator[tuple[str, str, str]]:
+    """Strategy, prompt and file of the templates that take the place of a strategy's own prompts."""
+    strategy = step.get("strategy") if isinstance(step, dict) else None
+    for name, parameters in strategy.items() if isinstance(strategy, dict) else ():
+        prompts = parameters.get("prompts") if isinstance(parameters, dict) else None
+        for prompt, file in prompts.items() if isinstance(prompts, dict) else ():
+            if isinstance(file, str):
+                yield name, prompt, file
 
 
 def _step(value: Any, defaults: Any) -> Any:

@@ -37,6 +37,7 @@ _CUSTOM = {
     "makes": ("bad-makes", "write `makes: NAME`, or `makes: {NAME: PATTERN}`"),
     "on_fail": ("bad-on-fail", "write `on_fail: skip`, or leave it out to stop"),
     "human": ("bad-human", "write `human: text`, `human: approve`, or `human: {choice: [yes, no]}`"),
+    "strategy": ("strategy-parameter", "see the parameters of the strategy in the language reference"),
     "language": ("bad-language", "write `language: 1`, or leave it out"),
 }
 _TEXTS = {"needs", "wants", "sees", "files", "constraints"}

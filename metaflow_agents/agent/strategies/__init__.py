@@ -5,39 +5,43 @@ A user adds a strategy from Python by `register("name", MyStrategy)` and names i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
 from metaflow_agents.agent.strategies.chain_of_thought import ChainOfThought
-from metaflow_agents.agent.strategies.port import Ask, Messages, Strategy
+from metaflow_agents.agent.strategies.port import Messages, Said, Strategy, Thinking, Verdict
+from metaflow_agents.agent.strategies.self_consistency import SelfConsistency
 from metaflow_agents.agent.strategies.single import Single
 from metaflow_agents.errors import UsageError, did_you_mean
+from metaflow_agents.schema.strategies import StrategySpec
 
-_REGISTRY: dict[str, Callable[..., Strategy]] = {"single": Single, "chain_of_thought": ChainOfThought}
+_REGISTRY: dict[str, type[Strategy[Any]]] = {
+    "single": Single,
+    "chain_of_thought": ChainOfThought,
+    "self_consistency": SelfConsistency,
+}
 
 
-def register(name: str, strategy: Callable[..., Strategy]) -> None:
+def register(name: str, strategy: type[Strategy[Any]]) -> None:
     """Makes a strategy known under a name, to runs and checks of this process. Raises UsageError.
 
-    Its keyword arguments are its parameters in YAML; its `calls` says how many model calls an answer takes at most.
+    Its `SPEC` holds its parameters in YAML, and says how many model calls an answer takes at most.
     """
     if name in _REGISTRY:
         raise UsageError(f"there is a strategy `{name}` already")
     _REGISTRY[name] = strategy
 
 
-def known() -> dict[str, Callable[..., Strategy]]:
-    """The strategies by name."""
-    return dict(_REGISTRY)
+def known() -> dict[str, type[StrategySpec]]:
+    """The parameters of the strategies of this process, by name: those of the package and those that were registered."""
+    return {name: strategy.SPEC for name, strategy in _REGISTRY.items()}
 
 
-def make(name: str, parameters: dict[str, object]) -> Strategy:
-    """The strategy of that name. Raises UsageError for an unknown one or parameters that it does not take."""
+def make(name: str, parameters: dict[str, Any]) -> Strategy[Any]:
+    """The strategy of that name. Raises UsageError for an unknown one, pydantic's ValidationError for wrong parameters."""
     if name not in _REGISTRY:
         raise UsageError(f"there is no strategy `{name}`: {did_you_mean(name, _REGISTRY)}")
-    try:
-        return _REGISTRY[name](**parameters)
-    except TypeError as error:
-        raise UsageError(f"strategy `{name}`: {error}") from None
+    strategy = _REGISTRY[name]
+    return strategy(strategy.SPEC.model_validate(parameters))
 
 
-__all__ = ["Ask", "ChainOfThought", "Messages", "Single", "Strategy", "known", "make", "register"]
+__all__ = ["Messages", "Said", "Strategy", "Thinking", "Verdict", "known", "make", "register"]

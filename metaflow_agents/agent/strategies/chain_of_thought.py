@@ -6,24 +6,18 @@ reasoning and one that extracts the answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar
-
-from metaflow_agents.agent.strategies.port import Ask, Messages
-from metaflow_agents.models.port import Reply
-from metaflow_agents.prompts import package_template, render
+from metaflow_agents.agent.strategies.port import Said, Strategy, Thinking
+from metaflow_agents.schema.strategies import chain_of_thought
 
 
-class ChainOfThought:
+class ChainOfThought(Strategy[chain_of_thought.ChainOfThought]):
     """Two calls: free reasoning, then the answer in the form of the artifact."""
 
-    calls: ClassVar[int] = 2
+    SPEC = chain_of_thought.ChainOfThought
 
-    async def answer(self, ask: Ask, compose: Callable[[str], Messages], output_format: str) -> tuple[Messages, Reply]:
+    async def answer(self, thinking: Thinking) -> Said:
         """See `Strategy.answer`."""
-        template = package_template("chain_of_thought")
-        messages = compose(render(template, {"part": "reason", "output_format": output_format}))
-        _, reasoning = await ask("turn.0/reason", messages, structured=False)
-        asked = render(template, {"part": "answer", "output_format": output_format})
-        messages = (*messages, {"role": "assistant", "content": reasoning.said}, {"role": "user", "content": asked})
-        return await ask("turn.0", messages)
+        messages = thinking.compose(thinking.prompt("reason"))
+        _, reasoning = await thinking.ask("turn.0/reason", messages, structured=False)
+        asked = thinking.prompt("answer", output_format=thinking.output_format)
+        return await thinking.ask("turn.0", (*messages, reasoning.message, {"role": "user", "content": asked}))

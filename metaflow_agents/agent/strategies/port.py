@@ -2,35 +2,132 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
-from metaflow_agents.models.port import Reply
+from metaflow_agents.models.port import Reply, ToolCall
+from metaflow_agents.schema.strategies import Evaluator, StrategySpec
 
 Messages = tuple[Mapping[str, Any], ...]
+P = TypeVar("P", bound=StrategySpec)
 
 
-class Ask(Protocol):
-    """Asks the role's model. `branch` is the call's path inside the activation, such as `turn.0/reason`."""
+class Said(NamedTuple):
+    """An answer: the conversation that led to it (tool calls and their results included), and the reply."""
 
-    async def __call__(self, branch: str, messages: Messages, *, structured: bool = True) -> tuple[Messages, Reply]:
-        """The reply, and the conversation that led to it: the messages, and after them the tool calls on the way and their
-        results. `structured`: in the form of the artifact, and with the step's tools; else free text, without any.
-        """
-        ...
+    messages: Messages
+    reply: Reply
 
 
-class Strategy(Protocol):
-    """A way to come from a prompt to an answer.
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether an answer is good, and in words why not."""
 
-    The parameters of its class are those that a SOP may give. `calls: ClassVar[int]` on the class says how many model
-    calls an answer takes at most; `sop check` tells no bound on the calls of a class that does not say it.
+    ok: bool
+    told: str = ""
+
+
+class Thinking(Protocol):
+    """What a strategy thinks with: the activation's prompts, its role's model and tools.
+
+    Every call has a branch: its path below `key`, such as `turn.0/reason`, and no two calls may have the same. What a call
+    gave is in the journal under it, so that a resume comes to the same point by the same way; a strategy must decide by nothing
+    else than what it is given here. Calls may be made side by side.
     """
 
-    async def answer(self, ask: Ask, compose: Callable[[str], Messages], output_format: str) -> tuple[Messages, Reply]:
-        """The conversation that led to the answer, and the answer.
+    key: str
+    """Of the activation, and of the branch that this one is."""
+    role: str
+    task: str
+    """What the role is asked to do, in the words of its prompt; empty where its step has neither task nor item."""
+    scope: Mapping[str, Any]
+    """What the step's expressions and templates may name."""
+    output_format: str
+    """What the role is told of the form of its answer."""
 
-        `compose(ending)` gives the messages of the activation, the last of them ending with the given text.
-        `output_format` says the form of the answer. The answer's own call has the branch `turn.0`.
+    def compose(self, ending: str) -> Messages:
+        """The messages of the activation, the last of them ending with the given text."""
+        ...
+
+    def prompt(self, name: str, **more: Any) -> str:
+        """A prompt of the strategy, rendered: the SOP's own template or the package's. It sees the step's scope and `more`."""
+        ...
+
+    def evaluate(self, expression: str, **more: Any) -> Any:
+        """An expression of the strategy's parameters over the step's scope and `more`. Raises AttemptFailed."""
+        ...
+
+    async def ask(self, branch: str, messages: Messages, *, structured: bool = True, temperature: float | None = None) -> Said:
+        """The role's answer. `structured`: in the form of the artifact, and by way of the step's tools; else free text, without
+        any. `temperature`: in place of the model's own.
         """
         ...
+
+    async def typed(self, branch: str, messages: Messages, form: Mapping[str, Any],
+                    faults: Callable[[Any], Sequence[str]] | None = None) -> Any:
+        """An answer in a form of the strategy's own, in the shorthand of schemas (`{vote: integer}`), repaired like others.
+
+        What it has to look like is said at the end of the last message. `faults` says what else is wrong with a value.
+        Raises AnswerInvalid where repairs don't help.
+        """
+        ...
+
+    async def turn(self, branch: str, messages: Messages, *, tools: bool = True) -> Reply:
+        """One reply, which may call tools, and none of them is carried out yet; for strategies that go their own way with
+        tools (`act`). Its answer is free text.
+        """
+        ...
+
+    async def act(self, branch: str, calls: Sequence[ToolCall]) -> Messages:
+        """Carries out tool calls of the turn at that branch, and gives the messages with their results."""
+        ...
+
+    @property
+    def tools(self) -> tuple[Mapping[str, Any], ...]:
+        """The tools at hand: `name`, `description`, `parameters`."""
+        ...
+
+    def value(self, reply: Reply) -> Any:
+        """The artifact's value that an answer would become, as templates see it (of files: path → text).
+        Raises AnswerInvalid with what is wrong with it.
+        """
+        ...
+
+    async def judged(self, branch: str, evaluator: Evaluator, reply: Reply) -> Verdict:
+        """What an evaluator says of an answer. One that is not in the artifact's form is not good."""
+        ...
+
+    async def note(self, branch: str, told: Mapping[str, Any]) -> None:
+        """Puts into the journal how it was decided, for people who read the run's log."""
+        ...
+
+    def apart(self, branch: str, role: str = "") -> AbstractAsyncContextManager[Thinking]:
+        """The same below a branch of its own: with tools that work on files of its own, or another role's model and tools.
+
+        What its tools wrote counts only where it is `taken`.
+        """
+        ...
+
+    def take(self, other: Thinking) -> None:
+        """Goes on from where `other`, which was `apart`, stands: its files and what it read."""
+        ...
+
+
+class Strategy(ABC, Generic[P]):
+    """A way to come from a prompt to an answer.
+
+    `SPEC` holds the parameters that a SOP may give, a subclass of `StrategySpec`; its `calls` says how many model calls an
+    answer takes at most. Package prompts lie in `prompts/templates/strategies/`, named `STRATEGY.PROMPT.md.j2`.
+    """
+
+    SPEC: ClassVar[type[StrategySpec]]
+
+    def __init__(self, given: P) -> None:
+        self.given = given
+
+    @abstractmethod
+    async def answer(self, thinking: Thinking) -> Said:
+        """The conversation that led to the answer, and the answer. Where it is one call its branch is `turn.0`."""

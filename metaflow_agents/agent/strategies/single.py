@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar
-
-from metaflow_agents.agent.strategies.port import Ask, Messages
-from metaflow_agents.models.port import Reply
+from metaflow_agents.agent.strategies.port import Said, Strategy, Thinking
+from metaflow_agents.schema.strategies import single
 
 
-class Single:
+class Single(Strategy[single.Single]):
     """The default strategy: the prompt goes out, the answer comes back."""
 
-    calls: ClassVar[int] = 1
+    SPEC = single.Single
 
-    async def answer(self, ask: Ask, compose: Callable[[str], Messages], output_format: str) -> tuple[Messages, Reply]:
+    async def answer(self, thinking: Thinking) -> Said:
         """See `Strategy.answer`."""
-        return await ask("turn.0", compose(output_format))
+        return await thinking.ask("turn.0", thinking.compose(thinking.output_format))

@@ -15,10 +15,10 @@ from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.results import FAILURE, JUNIT_RESULT, RUN_RESULT, human_result
 from metaflow_agents.schema.shape import Shape
 from metaflow_agents.schema.sop import DOERS, NAME_PATTERN, SOP, EndpointModel, Step
+from metaflow_agents.schema.strategies import StrategySpec
 from metaflow_agents.sop.codes import CODES
 from metaflow_agents.sop.graph import artifact_of, makes, reads
 from metaflow_agents.sop.load import LoadedSOP
-from metaflow_agents.sop.strategies import KnownStrategy
 
 Place = tuple[str | int, ...]
 """A path in the file: `("steps", "write", "needs", 0)`."""
@@ -29,7 +29,7 @@ class Context:
     """One check of one SOP. Groups of checks read it and call `say`; nothing in it changes the program."""
 
     loaded: LoadedSOP
-    strategies: Mapping[str, KnownStrategy]
+    strategies: Mapping[str, type[StrategySpec]]
     folders: tuple[Path, ...]
     """Where the user's Python modules are looked for, before `sys.path`."""
     reading: tuple[Problem, ...] = ()

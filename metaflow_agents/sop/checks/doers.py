@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
 from metaflow_agents.errors import did_you_mean, nearest
 from metaflow_agents.sandbox.command import CommandWritten, is_pytest, parse_argv, parse_parse
@@ -16,8 +14,6 @@ from metaflow_agents.sop.checks.expressions import step_scope, template
 FITS = {"task": ("role", "human"), "strategy": ("role",), "check": ("role",), "model": ("role",), "parse": ("run",),
         "args": ("call",), "tools": ("role",), "trusts": ("role", "call", "run", "value"), "effect": ("call",),
         "on_no_answer": ("role", "human")}
-LATER_STRATEGIES = ("self_consistency", "react", "reflexion", "tree_of_thoughts", "plan_and_execute", "task_queue", "route",
-                    "debate", "solver", "hindsight")
 
 
 def check_doers(c: Context) -> None:
@@ -33,7 +29,6 @@ def check_doers(c: Context) -> None:
             _parsing(c, name, step)
         if step.check:
             _check(c, name, step)
-        _strategy(c, name, step)
 
 
 def _doer(c: Context, name: str, step: Step) -> None:
@@ -140,39 +135,3 @@ def _blind(c: Context, name: str, step: Step) -> None:
         c.say("check-blind", ("steps", name, "check", "run"),
               f"a command sees files, and `{made}` lies in none: this one can't see the answer that it is to check",
               f"give `{made}` a place, such as `file: {file}`, or use `check: {{call: MODULE:FUNCTION}}`")
-
-
-def _strategy(c: Context, name: str, step: Step) -> None:
-    if step.strategy is None:
-        return
-    where: Place = ("steps", name, "strategy")
-    (strategy, parameters), = step.strategy.items()
-    if strategy in ("matrix", "max-parallel") and strategy not in c.strategies:
-        return                                            # a habit from GitHub Actions, told while reading
-    at_key = c.has(*where, strategy)
-    spot: Place = (*where, strategy) if at_key else where
-    if strategy in LATER_STRATEGIES and strategy not in c.strategies:
-        c.say("not-built", spot, f"the strategy `{strategy}` is not built in this version",
-              f"there is: {', '.join(c.strategies)}", key=at_key)
-    elif strategy not in c.strategies:
-        c.say("unknown-strategy", spot, f"there is no strategy `{strategy}`", did_you_mean(strategy, c.strategies), key=at_key)
-    elif parameters is not None and not isinstance(parameters, dict):
-        c.say("strategy-parameter", spot, f"the parameters of `{strategy}` have to be a mapping", f"write `{strategy}: {{}}`")
-    else:
-        _parameters(c, spot, strategy, parameters or {}, at_key)
-
-
-def _parameters(c: Context, spot: Place, strategy: str, given: Mapping[str, Any], at_key: bool) -> None:
-    takes = c.strategies[strategy].parameters
-    known = (*takes.required, *takes.optional)
-    for parameter in given:
-        if parameter not in known and not takes.takes_any:
-            c.say("strategy-parameter", (*spot, parameter), f"the strategy `{strategy}` has no parameter `{parameter}`",
-                  did_you_mean(parameter, known) if known else f"it takes none: write `strategy: {strategy}`", key=True)
-    missing = [parameter for parameter in takes.required if parameter not in given]
-    if missing:
-        listed = ", ".join(f"`{parameter}`" for parameter in missing)
-        wanted = ", ".join(f"{parameter}: …" for parameter in missing)
-        c.say("strategy-parameter", spot, f"the strategy `{strategy}` wants {listed}", f"write `{{{strategy}: {{{wanted}}}}}`",
-              key=at_key)
-

@@ -1,0 +1,75 @@
+"""What an answer becomes: text, data or files in the form of the artifact."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from metaflow_agents.agent.acting import Acting
+from metaflow_agents.agent.blocks import apply_blocks, holds_block, parse_blocks
+from metaflow_agents.doers.acceptance import Acceptance
+from metaflow_agents.engine.work import Activation, Work
+from metaflow_agents.journal.values import Values
+from metaflow_agents.models.port import Reply
+from metaflow_agents.schema.payload import Patch
+from metaflow_agents.schema.sop import SOP
+
+_FENCED = re.compile(r"\s*```[a-zA-Z]*\n(.*)\n```\s*", re.DOTALL)
+
+
+def unfenced(text: str) -> str:
+    """A text without the code fence around the whole of it."""
+    fenced = _FENCED.fullmatch(text)
+    return fenced[1] if fenced else text
+
+
+class Answers:
+    """Takes answers. `dry`: rules of files are not asked for, since what stands in for files could not keep them."""
+
+    def __init__(self, sop: SOP, acceptance: Acceptance, values: Values, *, dry: bool) -> None:
+        self._sop, self._acceptance, self._values, self._dry = sop, acceptance, values, dry
+
+    def taken(self, activation: Activation, reply: Reply, acting: Acting) -> Work:
+        """The work that an answer is. Raises AnswerInvalid with all that is wrong with it."""
+        artifact = self._sop.steps[activation.key.step].makes.artifact
+        if reply.text is None:
+            return self._acceptance.accept(activation, reply.value)
+        if self._sop.artifacts[artifact].files:
+            written, deleted = self._files_made(activation, reply.text, acting)
+            return self._acceptance.files(activation, written, deleted, ruled=not self._dry)
+        schema = self._acceptance.schema(artifact)
+        if schema is None or schema == {"type": "string"}:
+            return self._acceptance.accept(activation, reply.text)
+        return self._acceptance.accept(activation, self._acceptance.validator(artifact).validate_json(unfenced(reply.text)))
+
+    def value(self, work: Work) -> Any:
+        """What a template sees of it: a value, or of files path → text, those that it deletes left out."""
+        payload = work.payload
+        if isinstance(payload, Patch):
+            return {path: work.blobs[blob].decode() for path, blob in payload.written.items()}
+        return payload.value
+
+    def _files_made(self, activation: Activation, answer: str, acting: Acting) -> tuple[dict[str, str], tuple[str, ...]]:
+        """What the tools wrote and, over it, what the blocks of the answer say."""
+        by_tools = {path: data.decode() for path, data in acting.tree.written.items()}
+        gone = acting.tree.deleted
+        if (by_tools or gone) and not holds_block(answer):
+            return by_tools, tuple(sorted(gone))
+        before = {path: text for path, text in self._files_before(activation).items() if path not in gone} | by_tools
+        written, deleted = apply_blocks(parse_blocks(answer), before, activation.patterns)
+        left = {path: text for path, text in by_tools.items() if path not in deleted}
+        return {**left, **written}, tuple(sorted({*deleted, *gone} - set(written)))
+
+    def _files_before(self, activation: Activation) -> Mapping[str, str]:
+        """The files that edits apply to: the latest version, and on it what the items made that this one comes after."""
+        latest: Mapping[str, str] = {} if activation.base is None else self._values.view(activation.base)
+        patches = activation.patches()
+        if not patches:
+            return latest
+        found = dict(latest)
+        for patch in patches:
+            for path in patch.deleted:
+                found.pop(path, None)
+            found.update((path, self._values.text(blob)) for path, blob in patch.written.items())
+        return found

@@ -1,0 +1,232 @@
+"""How an activation's calls are made: with its role's model and tools, each under a key of its own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from metaflow_agents.agent.acting import Acting
+from metaflow_agents.agent.answers import Answers, unfenced
+from metaflow_agents.agent.continuing import whole
+from metaflow_agents.agent.strategies.port import Messages, Said, Thinking, Verdict
+from metaflow_agents.doers.acceptance import Acceptance
+from metaflow_agents.doers.command import Commands
+from metaflow_agents.doers.observed import Observations
+from metaflow_agents.engine.work import Activation
+from metaflow_agents.errors import AnswerInvalid, AttemptFailed, ExpressionError
+from metaflow_agents.models.caller import Caller
+from metaflow_agents.models.port import Model, ModelRequest, Reply, ToolCall, traits
+from metaflow_agents.prompts import evaluate, package_template, render
+from metaflow_agents.schema.program import Program
+from metaflow_agents.schema.shorthand import to_json_schema
+from metaflow_agents.schema.sop import ANSWER_REPAIRS, TOOL_TURNS
+from metaflow_agents.schema.strategies import Evaluator
+from metaflow_agents.schema.validation import validator
+
+Equip = Callable[[str, str, Acting], Awaitable[Acting]]
+"""The acting of a role on a branch of its own, not yet entered: role, the branch's key, the acting that it goes off from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What thinking takes; the same for all activations of a run."""
+
+    program: Program
+    caller: Caller
+    acceptance: Acceptance
+    answers: Answers
+    commands: Commands
+    observations: Observations
+    model_of: Callable[[Activation, str], Model]
+
+
+@dataclass(frozen=True, slots=True)
+class Prompting:
+    """The prompts of one activation: what is asked, the form of the answer, and `prompts`, the SOP's own templates in the place
+    of the strategy's. `compose` gives, for a role, what makes its messages: the last one ends with a text.
+    """
+
+    strategy: str
+    task: str
+    output_format: str
+    prompts: Mapping[str, str]
+    compose: Callable[[str], Callable[[str], Messages]]
+
+
+class ActivationThinking:
+    """Fits `Thinking`. `branch`: the key below which all of its calls lie."""
+
+    def __init__(self, means: Means, activation: Activation, role: str, acting: Acting, prompting: Prompting, equip: Equip,
+                 branch: str = "") -> None:
+        self._means, self._activation, self.role, self.acting = means, activation, role, acting
+        self._prompting, self._equip, self._branch = prompting, equip, branch
+        self.key = f"{activation.key}/{branch}" if branch else str(activation.key)
+        self.scope, self.task, self.output_format = activation.scope, prompting.task, prompting.output_format
+        self._step = means.program.sop.steps[activation.key.step]
+        self._model = means.model_of(activation, role)
+        self._its = traits(self._model)
+
+    def compose(self, ending: str) -> Messages:
+        """See `Thinking`."""
+        return self._prompting.compose(self.role)(ending)
+
+    def prompt(self, name: str, **more: Any) -> str:
+        """See `Thinking`."""
+        scope, templates = {**self.scope, **more}, self._means.program.templates
+        own = self._prompting.prompts.get(name)
+        if own is not None:
+            return render(templates[own], scope, templates, name=own)
+        return render(package_template(f"strategies/{self._prompting.strategy}.{name}"), scope)
+
+    def evaluate(self, expression: str, **more: Any) -> Any:
+        """See `Thinking`."""
+        try:
+            return evaluate(expression, {**self.scope, **more})
+        except ExpressionError as error:
+            raise AttemptFailed(f"`{expression}` failed: {error}") from None
+
+    async def ask(self, branch: str, messages: Messages, *, structured: bool = True, temperature: float | None = None) -> Said:
+        """See `Thinking`."""
+        schema = self._means.acceptance.schema(self._step.makes.artifact) if structured else None
+        files = bool(self._means.program.sop.artifacts[self._step.makes.artifact].files)
+        patterns = self._activation.patterns if files and structured else ()
+
+        async def turn(at: str, messages: Messages, tools: tuple[Mapping[str, Any], ...]) -> Reply:
+            return await self._send(at, messages, schema, patterns, tools, temperature)
+
+        if structured and self.acting.offered:
+            branch, messages, reply = await turns(turn, self.acting, self.key, branch, messages)
+        else:
+            reply = await turn(branch, messages, ())
+        return Said(messages, await self._whole(branch, messages, reply, schema, temperature))
+
+    async def typed(self, branch: str, messages: Messages, form: Mapping[str, Any],
+                    faults: Callable[[Any], Sequence[str]] | None = None) -> Any:
+        """See `Thinking`."""
+        schema = to_json_schema(form)
+        shown = evaluate("schema | tojson(indent=2)", {"schema": schema})
+        messages = _ending(messages, render(package_template("strategies/form"), {"schema": shown}))
+        check, at = validator(schema, "answer"), branch
+        for repairs in range(ANSWER_REPAIRS + 1):
+            reply = await self._whole(at, messages, await self._send(at, messages, schema, (), ()), schema)
+            try:
+                value = check.validate(reply.value) if reply.text is None else check.validate_json(unfenced(reply.text))
+                wrong = list(faults(value)) if faults is not None else []
+                if not wrong:
+                    return value
+            except AnswerInvalid as error:
+                wrong = list(error.faults)
+            messages, at = sent_back(messages, reply, wrong, ANSWER_REPAIRS - repairs), f"{branch}/repair.{repairs + 1}"
+        raise AnswerInvalid(wrong)
+
+    async def turn(self, branch: str, messages: Messages, *, tools: bool = True) -> Reply:
+        """See `Thinking`."""
+        reply = await self._send(branch, messages, None, (), self.tools if tools else ())
+        return reply if reply.calls else await self._whole(branch, messages, reply, None)
+
+    async def act(self, branch: str, calls: Sequence[ToolCall]) -> Messages:
+        """See `Thinking`."""
+        return tuple(await self.acting.answered(f"{self.key}/{branch}", calls))
+
+    @property
+    def tools(self) -> tuple[Mapping[str, Any], ...]:
+        """See `Thinking`."""
+        return self.acting.offered.told()
+
+    def value(self, reply: Reply) -> Any:
+        """See `Thinking`."""
+        return self._means.answers.value(self._means.answers.taken(self._activation, reply, self.acting))
+
+    async def judged(self, branch: str, evaluator: Evaluator, reply: Reply) -> Verdict:
+        """See `Thinking`."""
+        try:
+            work = self._means.answers.taken(self._activation, reply, self.acting)
+        except AnswerInvalid as error:
+            return Verdict(False, "; ".join(error.faults))
+        answer = self._means.answers.value(work)
+        if evaluator.assert_ is not None:
+            held = bool(self.evaluate(evaluator.assert_, answer=answer))
+            return Verdict(held, "" if held else f"`{evaluator.assert_}` does not hold")
+        if evaluator.run is not None:
+            told = await self._means.commands.check(evaluator.run, self._activation, work, f"{self.key}/{branch}")
+            return Verdict(told is None, told or "")
+        async with self.apart(branch, evaluator.role or "") as judge:
+            asked = judge.compose(render(package_template("strategies/verdict"), {"answer": answer}))
+            found = await judge.typed("verdict", asked, {"good": "boolean", "why": "string"})
+        return Verdict(found["good"], found["why"])
+
+    async def note(self, branch: str, told: Mapping[str, Any]) -> None:
+        """See `Thinking`."""
+        async def look() -> Any:
+            return dict(told)
+
+        await self._means.observations.once(f"{self.key}/{branch}", look)
+
+    @asynccontextmanager
+    async def apart(self, branch: str, role: str = "") -> AsyncIterator[Thinking]:
+        """See `Thinking`."""
+        name, place = role or self.role, f"{self._branch}/{branch}" if self._branch else branch
+        acting = await self._equip(name, f"{self._activation.key}/{place}", self.acting)
+        try:
+            async with acting:
+                yield ActivationThinking(self._means, self._activation, name, acting, self._prompting, self._equip, place)
+        finally:
+            self.acting.heed(acting)
+
+    def take(self, other: Thinking) -> None:
+        """See `Thinking`."""
+        if not isinstance(other, ActivationThinking):
+            raise TypeError("what is taken has to come from `apart`")
+        self.acting.go_on_from(other.acting)
+
+    async def _send(self, branch: str, messages: Messages, schema: Mapping[str, Any] | None, patterns: tuple[str, ...],
+                    tools: tuple[Mapping[str, Any], ...], temperature: float | None = None) -> Reply:
+        parameters = self._its.parameters if temperature is None else {**self._its.parameters, "temperature": temperature}
+        return await self._means.caller.ask(self._model, ModelRequest(
+            key=f"{self.key}/{branch}", role=self.role, step=self._activation.key.step, messages=messages,
+            model=self._model.name, schema=schema, patterns=patterns, tools=tools, max_tokens=self._its.max_tokens,
+            parameters=parameters))
+
+    async def _whole(self, branch: str, messages: Messages, reply: Reply, schema: Mapping[str, Any] | None,
+                     temperature: float | None = None) -> Reply:
+        if not reply.cut:
+            return reply
+
+        async def more(part: str, messages: Messages) -> Reply:
+            return await self._send(f"{branch}/{part}", messages, None, (), (), temperature)
+
+        return await whole(reply, messages, more, self._its.max_tokens, None if schema == {"type": "string"} else schema)
+
+
+async def turns(send: Callable[[str, Messages, tuple[Mapping[str, Any], ...]], Awaitable[Reply]], acting: Acting, key: str,
+                branch: str, messages: Messages) -> tuple[str, Messages, Reply]:
+    """Turn after turn, until the model calls no tool any more: the last turn's branch, the conversation, the reply.
+
+    The first turn is at `branch`, those after it at `turn.1`, `turn.2`, … After `TOOL_TURNS` it is given no more tools.
+    """
+    first, at = branch.removesuffix("turn.0"), branch
+    for number in range(TOOL_TURNS + 1):
+        tools = acting.offered.told() if number < TOOL_TURNS else ()
+        reply = await send(at, messages, tools)
+        if not reply.calls or not tools:
+            break
+        told = await acting.answered(f"{key}/{at}", reply.calls)
+        messages = (*messages, reply.message, *told)
+        if number + 1 == TOOL_TURNS:
+            messages = (*messages, {"role": "user", "content": render(package_template("last_turn"), {"turns": TOOL_TURNS})})
+        at = f"{first}turn.{number + 1}" if branch.endswith("turn.0") else f"{branch}/turn.{number + 1}"
+    return at, messages, reply
+
+
+def sent_back(messages: Messages, reply: Reply, faults: Sequence[str], left: int) -> Messages:
+    """The conversation with the answer and what is wrong with it."""
+    told = render(package_template("repair"), {"faults": list(faults), "output_format": "", "left": left})
+    return (*messages, {"role": "assistant", "content": reply.said}, {"role": "user", "content": told})
+
+
+def _ending(messages: Messages, text: str) -> Messages:
+    """The messages with a text at the end of the last one, which is the user's."""
+    *before, last = messages
+    return (*before, {**last, "content": f"{str(last['content']).rstrip()}\n\n{text.strip()}\n"})

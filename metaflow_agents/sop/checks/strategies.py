@@ -1,0 +1,94 @@
+"""How roles think: strategies that exist, parameters that they take, and what these refer to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from metaflow_agents.errors import did_you_mean
+from metaflow_agents.prompts import analyse_template
+from metaflow_agents.schema.shape import Shape
+from metaflow_agents.schema.sop import Step
+from metaflow_agents.schema.strategies import Reference, StrategySpec
+from metaflow_agents.sop.checks.context import Context, Place
+from metaflow_agents.sop.checks.expressions import Scope, expression, step_scope
+from metaflow_agents.sop.shape_errors import problems_of
+
+LATER_STRATEGIES = ("react", "reflexion", "tree_of_thoughts", "plan_and_execute", "task_queue", "route", "debate", "solver",
+                    "hindsight")
+
+
+def check_strategies(c: Context) -> None:
+    """The strategy of each step that has one."""
+    for name, step in c.sop.steps.items():
+        if step.strategy is not None:
+            _strategy(c, name, step)
+
+
+def _strategy(c: Context, name: str, step: Step) -> None:
+    where: Place = ("steps", name, "strategy")
+    (strategy, parameters), = (step.strategy or {}).items()
+    if strategy in ("matrix", "max-parallel") and strategy not in c.strategies:
+        return                                            # a habit from GitHub Actions, told while reading
+    at_key = c.has(*where, strategy)
+    spot: Place = (*where, strategy) if at_key else where
+    if strategy in LATER_STRATEGIES and strategy not in c.strategies:
+        c.say("not-built", spot, f"the strategy `{strategy}` is not built in this version",
+              f"there is: {', '.join(c.strategies)}", key=at_key)
+    elif strategy not in c.strategies:
+        c.say("unknown-strategy", spot, f"there is no strategy `{strategy}`", did_you_mean(strategy, c.strategies), key=at_key)
+    elif parameters is not None and not isinstance(parameters, dict):
+        c.say("strategy-parameter", spot, f"the parameters of `{strategy}` have to be a mapping", f"write `{strategy}: {{}}`")
+    else:
+        spec = _parameters(c, spot, strategy, parameters or {}, at_key)
+        for reference in () if spec is None else spec.references():
+            _reference(c, name, step, spot, reference)
+
+
+def _parameters(c: Context, spot: Place, strategy: str, given: Mapping[str, Any], at_key: bool) -> StrategySpec | None:
+    takes = c.strategies[strategy]
+    fields = {field.alias or name: field for name, field in takes.model_fields.items() if name != "prompts" or takes.PROMPTS}
+    unknown = [parameter for parameter in given if parameter not in fields]
+    for parameter in unknown:
+        c.say("strategy-parameter", (*spot, parameter), f"the strategy `{strategy}` has no parameter `{parameter}`",
+              did_you_mean(parameter, fields) if fields else f"it takes none: write `strategy: {strategy}`", key=True)
+    missing = [name for name, field in fields.items() if field.is_required() and name not in given]
+    if missing:
+        listed = ", ".join(f"`{parameter}`" for parameter in missing)
+        wanted = ", ".join(f"{parameter}: …" for parameter in missing)
+        c.say("strategy-parameter", spot, f"the strategy `{strategy}` wants {listed}", f"write `{{{strategy}: {{{wanted}}}}}`",
+              key=at_key)
+    if unknown or missing:
+        return None
+    try:
+        return takes.model_validate(given)
+    except ValidationError as error:
+        for problem in problems_of(error.errors(include_url=False), given, c.loaded.places, spot):
+            c.say_at(problem.code, problem.file, problem.line, problem.column, problem.message, problem.mend)
+        return None
+
+
+def _reference(c: Context, name: str, step: Step, spot: Place, reference: Reference) -> None:
+    """That what a parameter refers to exists, and what its expression or template names."""
+    where, to = (*spot, *reference.place), reference.refers.to
+    if to == "role" and reference.text not in c.sop.roles:
+        c.say("unknown-role", where, f"there is no role `{reference.text}`", did_you_mean(reference.text, c.sop.roles))
+    elif to == "expression":
+        expression(c, where, reference.text, _scope(c, name, step, reference), name)
+    elif to == "template" and reference.text in c.program.templates:
+        text = c.program.templates[reference.text]
+        analysis = analyse_template(text, _scope(c, name, step, reference), c.program.templates)
+        c.analyses.append((name, analysis))
+        for finding in analysis.findings:
+            c.say_at(finding.code, *c.loaded.places.template(reference.text, finding.line, finding.column), finding.message,
+                     finding.mend)
+
+
+def _scope(c: Context, name: str, step: Step, reference: Reference) -> Scope:
+    """What the step reads, and the names that the strategy adds; of these only the answer's form is known."""
+    made = c.shape(step.makes.artifact)
+    answer = made.element if made.kind == "collection" and made.element is not None else made
+    more = {one: answer if one == "answer" else Shape.any() for one in reference.refers.also}
+    return {**step_scope(c, name, step, Shape.any() if step.foreach else None), **more}
