@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
 from typing import Any
 
 from metaflow_agents.agent import strategies
@@ -110,12 +111,17 @@ class RoleAgent:
             remembers = "" if role == name else self._memory.untrusted(role, self._sop.roles[role], activation.key.firing)
             return await self._equipment.beside(activation, role, delegate, key, beside, remembers)
 
+        def formatted(acting: Acting) -> str:
+            return output_format + (self._conversations.writing(acting.offered.told()) if acting.tree.patterns else "")
+
         try:
-            async with acting:
-                output_format += self._conversations.writing(acting.offered.told()) if acting.tree.patterns else ""
-                prompting = Prompting(strategy, asked, output_format, thinks.given.prompts, composed)
-                thinking = ActivationThinking(self._means, activation, name, acting, prompting, equip)
-                work, said = await self._mended(step, activation, thinking, await thinks.answer(thinking))
+            async with acting, AsyncExitStack() as kept:
+                prompting = Prompting(strategy, asked, formatted, thinks.given.prompts, composed)
+                thinking = ActivationThinking(self._means, activation, name, acting, prompting, equip, kept)
+                answered = await thinks.answer(thinking)
+                work, said = await self._mended(step, activation, thinking.author, answered)
+                if thinking.author is not thinking:
+                    acting.go_on_from(thinking.author.acting)
         except RunError as error:
             error.untrusted = joined(error.untrusted, acting.untrusted)
             raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,20 +50,22 @@ class Prompting:
 
     strategy: str
     task: str
-    output_format: str
+    output_format: Callable[[Acting], str]
     prompts: Mapping[str, str]
     compose: Callable[[str], Callable[[str], Messages]]
 
 
 class ActivationThinking:
-    """Fits `Thinking`. `branch`: the key below which all of its calls lie."""
+    """Fits `Thinking`. `branch`: the key below which all of its calls lie. `kept`: what stays open until the activation ends."""
 
     def __init__(self, means: Means, activation: Activation, role: str, acting: Acting, prompting: Prompting, equip: Equip,
-                 branch: str = "") -> None:
+                 kept: AsyncExitStack, branch: str = "") -> None:
         self._means, self._activation, self.role, self.acting = means, activation, role, acting
+        self._kept = kept
+        self._author: ActivationThinking | None = None
         self._prompting, self._equip, self._branch = prompting, equip, branch
         self.key = f"{activation.key}/{branch}" if branch else str(activation.key)
-        self.scope, self.task, self.output_format = activation.scope, prompting.task, prompting.output_format
+        self.scope, self.task, self.output_format = activation.scope, prompting.task, prompting.output_format(acting)
         self._step = means.program.sop.steps[activation.key.step]
         self._model = means.model_of(activation, role)
         self._its = traits(self._model)
@@ -169,17 +171,26 @@ class ActivationThinking:
         """See `Thinking`."""
         name, place = role or self.role, f"{self._branch}/{branch}" if self._branch else branch
         acting = await self._equip(name, f"{self._activation.key}/{place}", self.acting)
-        try:
-            async with acting:
-                yield ActivationThinking(self._means, self._activation, name, acting, self._prompting, self._equip, place)
-        finally:
-            self.acting.heed(acting)
+        other = ActivationThinking(self._means, self._activation, name, acting, self._prompting, self._equip, self._kept, place)
+        async with AsyncExitStack() as opened:
+            opened.callback(self.acting.heed, acting)
+            await opened.enter_async_context(acting)
+            yield other
+            if self._author is other:               # it may have to mend its answer
+                self.acting.heed(acting)
+                self._kept.push_async_exit(opened.pop_all())
 
     def take(self, other: Thinking) -> None:
         """See `Thinking`."""
         if not isinstance(other, ActivationThinking):
             raise TypeError("what is taken has to come from `apart`")
         self.acting.go_on_from(other.acting)
+        self._author = other if other.role != self.role or other.author is not other else None
+
+    @property
+    def author(self) -> ActivationThinking:
+        """Whose the answer is: this one's, or that of another role which was taken."""
+        return self if self._author is None else self._author.author
 
     async def _send(self, branch: str, messages: Messages, schema: Mapping[str, Any] | None, patterns: tuple[str, ...],
                     tools: tuple[Mapping[str, Any], ...], temperature: float | None = None) -> Reply:

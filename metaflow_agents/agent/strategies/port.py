@@ -112,7 +112,9 @@ class Thinking(Protocol):
         ...
 
     def take(self, other: Thinking) -> None:
-        """Goes on from where `other`, which was `apart`, stands: its files and what it read."""
+        """Goes on from where `other`, which was `apart`, stands: its files and what it read. Where that is another role's, the
+        answer is its own: what is wrong with it goes back to that role. Taken before it is left.
+        """
         ...
 
 
