@@ -20,7 +20,7 @@ from metaflow_agents.doers.command import Commands
 from metaflow_agents.doers.function import Functions
 from metaflow_agents.doers.observed import Observations
 from metaflow_agents.engine.work import Activation, Work
-from metaflow_agents.errors import AnswerInvalid, AttemptFailed, RunError, did_you_mean
+from metaflow_agents.errors import AnswerInvalid, AttemptFailed, RunError, did_you_mean, first_failure
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.values import Values
 from metaflow_agents.memory.window import RoleMemory, Turn
@@ -118,7 +118,7 @@ class RoleAgent:
             async with acting, AsyncExitStack() as kept:
                 prompting = Prompting(strategy, asked, formatted, thinks.given.prompts, composed)
                 thinking = ActivationThinking(self._means, activation, name, acting, prompting, equip, kept)
-                answered = await thinks.answer(thinking)
+                answered = await _thought(thinks, thinking)
                 work, said = await self._mended(step, activation, thinking.author, answered)
                 if thinking.author is not thinking:
                     acting.go_on_from(thinking.author.acting)
@@ -219,6 +219,14 @@ class RoleAgent:
         payload = work.payload.model_copy(update={"assumed": tuple(acting.assumed)}) if acting.assumed else work.payload
         return Work(payload, {**work.blobs, entry.asked: question, entry.answered: answer}, entry, tuple(acting.assumed),
                     acting.untrusted)
+
+
+async def _thought(thinks: strategies.Strategy[Any], thinking: ActivationThinking) -> Said:
+    """The strategy's answer. Where calls that it makes at once fail, it is for the failure of the first of them."""
+    try:
+        return await thinks.answer(thinking)
+    except BaseExceptionGroup as failures:
+        raise first_failure(failures) from None
 
 
 def _payer(acting: Acting) -> str:
