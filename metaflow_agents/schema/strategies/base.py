@@ -109,6 +109,11 @@ def _of(found: Any, place: tuple[str | int, ...], mark: Refers | None) -> Iterat
     elif isinstance(found, tuple | list) and not (mark and mark.to == "command"):
         for index, one in enumerate(found):
             yield from _of(one, (*place, index), mark)
+    elif isinstance(found, dict):
+        for key, one in found.items():
+            if mark is not None:                                    # the keys are what refers
+                yield Reference((*place, key), mark, key)
+            yield from _of(one, (*place, key), None)
     elif mark is not None and found is not None:
         for text in (found,) if isinstance(found, str) else found:
             yield Reference(place, mark, text)
