@@ -175,6 +175,16 @@ class EndpointRefused(ModelMissing):
     """An endpoint refuses what every other call would ask too: a wrong key, an unknown model, a limit that holds for hours."""
 
 
+def raise_first(errors: Iterable[BaseException]) -> None:
+    """Of what went wrong side by side, the first fault; else, all questions that are waited for; nothing where nothing did."""
+    listed = list(errors)
+    for error in listed:
+        if not isinstance(error, Waiting):
+            raise error
+    if listed:
+        raise Waiting(key for error in listed if isinstance(error, Waiting) for key in error.keys)
+
+
 def nearest(name: str, choices: Iterable[str]) -> str | None:
     """The existing name that a mistyped one probably meant, or None."""
     found = get_close_matches(name, list(choices), n=1, cutoff=0.6)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from metaflow_agents.agent.offered import Offered
 from metaflow_agents.agent.surroundings import Surroundings, Tree
-from metaflow_agents.errors import AnswerInvalid, MetaflowError, Waiting, raised
+from metaflow_agents.errors import AnswerInvalid, MetaflowError, raise_first, raised
 from metaflow_agents.journal.audit import chained
 from metaflow_agents.journal.state import Act, Slot
 from metaflow_agents.models.port import ToolCall
@@ -92,7 +92,7 @@ class Acting:
 
         ended = await asyncio.gather(in_order(), *(one(index) for index in range(len(calls)) if index not in group),
                                      return_exceptions=True)
-        _raise_first([error for error in ended if error is not None])
+        raise_first([error for error in ended if error is not None])
         for index in range(len(calls)):
             self.tree.take(results[index])
             self.heard = joined(self.heard, results[index].untrusted)
@@ -332,6 +332,14 @@ class Acting:
         self.tree.written, self.tree.deleted = dict(other.tree.written), set(other.tree.deleted)
         self.assumed += [one for one in other.assumed if one not in self.assumed]
 
+    def join(self, other: Acting) -> tuple[str, ...]:
+        """What another branch did to the files, and what was assumed on it, is added to what was done here. Gives the paths
+        where both did something else.
+        """
+        self.heed(other)
+        self.assumed += [one for one in other.assumed if one not in self.assumed]
+        return self.tree.join(other.tree)
+
     def trusts(self, tool: str) -> bool:
         """Whether the step trusts what a tool says: by its name, by a pattern of it, or by the name of its server."""
         return any(name == tool.partition(".")[0] or fnmatchcase(tool, name) for name in self._step.trusts)
@@ -418,16 +426,6 @@ class _Turn:
                     seen.take(self.results[before])
             return {path: data for path, data in seen.files.items() if self.acting.readable(path)}
         return Scene(self.acting, key, look)
-
-
-def _raise_first(errors: Iterable[BaseException]) -> None:
-    """What went wrong with a turn: the first fault; else, all questions that it waits for."""
-    listed = list(errors)
-    for error in listed:
-        if not isinstance(error, Waiting):
-            raise error
-    if listed:
-        raise Waiting(key for error in listed if isinstance(error, Waiting) for key in error.keys)
 
 
 def _packed(arguments: Any) -> bytes:

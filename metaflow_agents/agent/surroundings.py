@@ -33,6 +33,11 @@ class Tree:
     patterns: tuple[str, ...] = ()
     written: dict[str, bytes] = field(default_factory=dict)
     deleted: set[str] = field(default_factory=set)
+    _came: dict[str, bytes | None] = field(default_factory=dict, init=False)
+    """What it began with besides the files that it sees, and what it was joined with: all that it did not do itself."""
+
+    def __post_init__(self) -> None:
+        self._came = {**self.written, **dict.fromkeys(self.deleted)}
 
     @property
     def files(self) -> dict[str, bytes]:
@@ -47,3 +52,26 @@ class Tree:
                 self.deleted.add(path)
         self.deleted -= set(result.written)
         self.written.update(result.written)
+
+    def join(self, other: Tree) -> tuple[str, ...]:
+        """Adds what another one, which saw the same files, did itself. Gives the paths where this one meanwhile came to have
+        something else: the other's stands there.
+        """
+        clashes = []
+        for path in sorted({*other.written, *other.deleted, *other._came}):
+            before, now, here = other._came.get(path, other.seen.get(path)), other._at(path), self._at(path)
+            if now == before:
+                continue
+            if here not in (before, now):
+                clashes.append(path)
+            self.written.pop(path, None)
+            self.deleted.discard(path)
+            if now is not None:
+                self.written[path] = now
+            elif path in self.seen:
+                self.deleted.add(path)
+            self._came[path] = now
+        return tuple(clashes)
+
+    def _at(self, path: str) -> bytes | None:
+        return self.written[path] if path in self.written else None if path in self.deleted else self.seen.get(path)

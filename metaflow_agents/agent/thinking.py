@@ -105,14 +105,22 @@ class ActivationThinking:
         return Said(messages, await self._whole(branch, messages, reply, schema, temperature))
 
     async def typed(self, branch: str, messages: Messages, form: Mapping[str, Any],
-                    faults: Callable[[Any], Sequence[str]] | None = None) -> Any:
+                    faults: Callable[[Any], Sequence[str]] | None = None, *, tools: bool = False) -> Any:
         """See `Thinking`."""
         schema = to_json_schema(form)
         shown = evaluate("schema | tojson(indent=2)", {"schema": schema})
         messages = _ending(messages, render(package_template("strategies/form"), {"schema": shown}))
         check, at = validator(schema, "answer"), branch
+
+        async def turn(at: str, messages: Messages, tools: tuple[Mapping[str, Any], ...]) -> Reply:
+            return await self._send(at, messages, schema, (), tools)
+
         for repairs in range(ANSWER_REPAIRS + 1):
-            reply = await self._whole(at, messages, await self._send(at, messages, schema, (), ()), schema)
+            if tools and not repairs and self.acting.offered:
+                last, messages, reply = await turns(turn, self.acting, self.key, at, messages)
+            else:
+                last, reply = at, await turn(at, messages, ())
+            reply = await self._whole(last, messages, reply, schema)
             try:
                 value = check.validate(reply.value) if reply.text is None else check.validate_json(unfenced(reply.text))
                 wrong = list(faults(value)) if faults is not None else []
@@ -191,6 +199,12 @@ class ActivationThinking:
     def author(self) -> ActivationThinking:
         """Whose the answer is: this one's, or that of another role which was taken."""
         return self if self._author is None else self._author.author
+
+    def join(self, other: Thinking) -> tuple[str, ...]:
+        """See `Thinking`."""
+        if not isinstance(other, ActivationThinking):
+            raise TypeError("what is joined has to come from `apart`")
+        return self.acting.join(other.acting)
 
     async def _send(self, branch: str, messages: Messages, schema: Mapping[str, Any] | None, patterns: tuple[str, ...],
                     tools: tuple[Mapping[str, Any], ...], temperature: float | None = None) -> Reply:

@@ -67,11 +67,11 @@ class Thinking(Protocol):
         ...
 
     async def typed(self, branch: str, messages: Messages, form: Mapping[str, Any],
-                    faults: Callable[[Any], Sequence[str]] | None = None) -> Any:
+                    faults: Callable[[Any], Sequence[str]] | None = None, *, tools: bool = False) -> Any:
         """An answer in a form of the strategy's own, in the shorthand of schemas (`{vote: integer}`), repaired like others.
 
-        What it has to look like is said at the end of the last message. `faults` says what else is wrong with a value.
-        Raises AnswerInvalid where repairs don't help.
+        What it has to look like is said at the end of the last message. `faults` says what else is wrong with a value. `tools`:
+        by way of the role's tools, where it has any. Raises AnswerInvalid where repairs don't help.
         """
         ...
 
@@ -114,6 +114,12 @@ class Thinking(Protocol):
     def take(self, other: Thinking) -> None:
         """Goes on from where `other`, which was `apart`, stands: its files and what it read. Where that is another role's, the
         answer is its own: what is wrong with it goes back to that role. Taken before it is left.
+        """
+        ...
+
+    def join(self, other: Thinking) -> tuple[str, ...]:
+        """Adds to the files here what was done to them on `other`, which was `apart` from the same place as this one, or from
+        this one. Gives the paths to which something else was done here: they are now as `other` has them.
         """
         ...
 
