@@ -8,9 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from metaflow_agents.agent.strategies.chain_of_thought import ChainOfThought
+from metaflow_agents.agent.strategies.plan_and_execute import PlanAndExecute
 from metaflow_agents.agent.strategies.port import Messages, Said, Strategy, Thinking, Verdict
 from metaflow_agents.agent.strategies.self_consistency import SelfConsistency
 from metaflow_agents.agent.strategies.single import Single
+from metaflow_agents.agent.strategies.task_queue import TaskQueue
 from metaflow_agents.errors import UsageError, did_you_mean
 from metaflow_agents.schema.strategies import StrategySpec
 
@@ -18,6 +20,8 @@ _REGISTRY: dict[str, type[Strategy[Any]]] = {
     "single": Single,
     "chain_of_thought": ChainOfThought,
     "self_consistency": SelfConsistency,
+    "plan_and_execute": PlanAndExecute,
+    "task_queue": TaskQueue,
 }
 
 

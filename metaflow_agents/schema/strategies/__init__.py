@@ -20,8 +20,10 @@ from metaflow_agents.schema.strategies.base import (
     StrategySpec,
 )
 from metaflow_agents.schema.strategies.chain_of_thought import ChainOfThought
+from metaflow_agents.schema.strategies.plan_and_execute import PlanAndExecute
 from metaflow_agents.schema.strategies.self_consistency import SelfConsistency
 from metaflow_agents.schema.strategies.single import Single
+from metaflow_agents.schema.strategies.task_queue import TaskQueue
 
 Specs = Mapping[str, type[StrategySpec]]
 """Strategies by name."""
@@ -30,6 +32,8 @@ STRATEGIES: Specs = {
     "single": Single,
     "chain_of_thought": ChainOfThought,
     "self_consistency": SelfConsistency,
+    "plan_and_execute": PlanAndExecute,
+    "task_queue": TaskQueue,
 }
 """Those of this version, by name."""
 
