@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from scripted import Scripted, events, write
+from stopped_everywhere import stopped_everywhere
 
 from metaflow_agents import check, run
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
-from metaflow_agents.runs import resume, start
-from metaflow_agents.schema.event import Failed, Observed, Settled
+from metaflow_agents.schema.event import Failed, Observed
 
 REPORT = """
     sop: planned
@@ -28,8 +28,8 @@ REPORT = """
 
 def task(name: str, *needs: str, value: float = 1, effort: float = 1, **more: Any) -> dict[str, Any]:
     """A task that makes `NAME.out`."""
-    return {"name": name, "does": f"do {name}", "needs": [f"{one}.out" for one in needs], "makes": [f"{name}.out"], "value": value,
-            "effort": effort, **more}
+    return {"name": name, "does": f"do {name}", "needs": [f"{one}.out" for one in needs], "makes": [f"{name}.out"],
+            "value": value, "effort": effort, **more}
 
 
 DIAMOND = [task("a"), task("b", "a"), task("c", "a"), task("d", "b", "c")]
@@ -88,8 +88,13 @@ class Desk(Scripted):
 
 
 async def made(folder: Path, model: Any, parameters: str = "", sop: str = REPORT) -> Any:
-    folder.mkdir(exist_ok=True)
-    return await run(write(folder, sop.replace("PARAMETERS", parameters)), wish="x", model=model, workspace=folder / "w", name="r")
+    path = write(folder, sop.replace("PARAMETERS", parameters))
+    return await run(path, wish="x", model=model, workspace=folder / "w", name="r")
+
+
+def place(folder: Path, name: str) -> Path:
+    (folder / name).mkdir()
+    return folder / name
 
 
 async def test_tasks_are_given_the_results_that_they_need_and_the_answer_all_of_them(tmp_path: Path) -> None:
@@ -105,7 +110,7 @@ async def test_what_is_ready_is_done_side_by_side_and_no_more_than_parallel(tmp_
     plan = [task("a"), *(task(f"b{number}", "a") for number in range(5)), task("c", "b0")]
     for parallel, most in (("", 5), ("parallel: 2", 2), ("parallel: 1", 1)):
         desk = Desk(plan, together=most)
-        result = await made(tmp_path / parallel[-1:], desk, parallel)
+        result = await made(place(tmp_path, str(most)), desk, parallel)
         assert desk.most == most and len(result["report"]["said"]) == 7
 
 
@@ -225,9 +230,10 @@ async def test_what_is_left_is_planned_anew_every_so_many_tasks(tmp_path: Path) 
     result = await made(tmp_path, desk, "every: 2")
     assert result["report"]["said"][-1] == "d(b(a),c(a))"
     assert [key.partition("~0/")[2] for key in desk.keys] == [
-        "plan.0", "plan.0/task.a/turn.0", "plan.0/task.b/turn.0", "plan.1", "plan.1/task.c/turn.0", "plan.1/task.d/turn.0", "turn.0"]
+        "plan.0", "plan.0/task.a/turn.0", "plan.0/task.b/turn.0", "plan.1", "plan.1/task.c/turn.0", "plan.1/task.d/turn.0",
+        "turn.0"]
     shorter = Desk(DIAMOND, [])
-    result = await made(tmp_path / "shorter", shorter, "every: 2")
+    result = await made(place(tmp_path, "shorter"), shorter, "every: 2")
     assert result["report"]["said"] == ["a", "b(a)"], "a planner that sees that nothing more is needed"
 
 
@@ -260,10 +266,10 @@ class Writer(Desk):
         if not turns:
             return Reply(text="", calls=(ToolCall("1", "read", {"path": "src/all"}),))
         if len(turns) == 1:
-            seen = re.findall(r"\b[a-d]\b", str(turns[0]["content"]).partition("\n")[2]) if "|" in str(turns[0]) else \
-                re.findall(r"(?m)^[a-d]$", str(turns[0]["content"]))
-            calls = (("src/all", "".join(f"{one}\n" for one in [*seen, name])), (f"src/{name}", name))
-            return Reply(text="", calls=tuple(ToolCall(path, "write", {"path": path, "text": text}) for path, text in calls))
+            seen = re.findall(r"(?m)\b[a-d]$", str(turns[0]["content"]))
+            wrote = {"src/all": "".join(f"{one}\n" for one in [*seen, name]), f"src/{name}": name}
+            return Reply(text="", calls=tuple(ToolCall(path, "write", {"path": path, "text": text})
+                                              for path, text in wrote.items()))
         return {"ok": True, "why": "", "results": {f"{name}.out": name}}
 
 
@@ -279,65 +285,34 @@ async def test_a_task_has_the_files_of_those_that_it_builds_on_and_all_count(tmp
 async def test_files_that_were_changed_side_by_side_are_told(tmp_path: Path) -> None:
     desk = Writer(DIAMOND)
     result = await made(tmp_path, desk, sop=FILES)
-    assert result["code"]["src/all"].split() == ["a", "c", "d"] and {*"abcd"} == {path[4:] for path in result["code"]} - {"all", "last"}
-    told = [message["content"] for message in next(one for one in desk.requests if named(one.key) == "d").messages]
-    assert "the last one's stand: src/all" in told[-1] and "the last one's stand: src/all" in desk.last_said("make@1~0/turn.0")
+    assert result["code"]["src/all"].split() == ["a", "c", "d"]
+    assert {path.removeprefix("src/") for path in result["code"]} == {*"abcd", "all", "last"}
+    told = "the last one's stand: src/all"
+    assert told in desk.last_said("make@1~0/plan.0/task.d/turn.0") and told in desk.last_said("make@1~0/turn.0")
+    assert told not in desk.last_said("make@1~0/plan.0/task.c/turn.0")
 
 
 def test_parameters_are_checked_and_bound_the_calls(tmp_path: Path) -> None:
     report = check(write(tmp_path, REPORT.replace("PARAMETERS", "tasks: 4, every: 2, replans: 1")))
     assert report.ok and report.bounds is not None and report.bounds.calls == (1 + 1 + 2) * 3 + 4 * 3 + 1 + 2
-    for wrong, told in (("tasks: 0", "at least 1"), ("executor: hnad", "did you mean `hand`"), ("paralel: 2", "did you mean `parallel`"),
-                        ("every: 0", "at least 1"), ("prompts: {plann: x.j2}", "did you mean `plan`")):
+    for wrong, told in (("tasks: 0", "at least 1"), ("executor: hnad", "did you mean `hand`"), ("every: 0", "at least 1"),
+                        ("paralel: 2", "did you mean `parallel`"), ("prompts: {plann: x.j2}", "did you mean `plan`")):
         said = "\n".join(str(problem) for problem in check(write(tmp_path, REPORT.replace("PARAMETERS", wrong))).problems)
         assert told in said, (wrong, said)
 
 
 async def test_a_dry_run_walks_through_it(tmp_path: Path) -> None:
     for sop in (REPORT, FILES):
-        result = await made(tmp_path / str(len(sop)), "dry", "every: 2", sop)
+        result = await made(place(tmp_path, str(len(sop))), "dry", "every: 2", sop)
         assert result.ok, result
 
 
 async def test_a_run_that_is_stopped_at_any_call_goes_on_to_the_same(tmp_path: Path) -> None:
     """A plan that is mended, a task that fails, a new plan, three tasks at once: left at each call, taken up again."""
-    await stopped_everywhere(tmp_path, REPORT.replace("PARAMETERS", "every: 3"), planner)
+    await stopped_everywhere(write(tmp_path, REPORT.replace("PARAMETERS", "every: 3")), planner, {"wish": "x"}, "report")
 
 
 def planner() -> Desk:
     wrong = [task("a"), task("b", "A"), task("c", "a")]
-    return Desk(lambda request: DIAMOND if "/repair." in request.key else wrong, [task("c2", "a"), task("e"), task("d", "b", "c2", "e")],
-                fails={"c": "no paper"})
-
-
-async def stopped_everywhere(folder: Path, sop: str, model: Callable[[], Scripted]) -> None:
-    """The run as it is without a stop, and stopped at its first call, its second, and so on: the same result, the same calls,
-    and none that was settled is asked again.
-    """
-    path, whole = write(folder, sop), model()
-    wanted = (await run(path, wish="x", model=whole, workspace=folder / "whole", name="r"))["report"]
-    assert len(whole.keys) == len(set(whole.keys)) > 5
-    for stop_at in range(1, len(whole.keys) + 1):
-        again, place = model(), folder / str(stop_at)
-        left = Left(model(), stop_at)
-        async with start(path, wish="x", model=left, workspace=place, name="r") as going:
-            left.stop = going.stop
-            assert not (await going.result()).ok
-        settled = {event.key for event in events(place, "r", Settled)}
-        result = await resume("r", model=Left(again), workspace=place)
-        assert result.ok and result["report"] == wanted, stop_at
-        assert not settled & set(again.keys) and settled | set(again.keys) == set(whole.keys), stop_at
-
-
-class Left:
-    """A model whose run is stopped when it is asked for the nth time; the calls under way then are cut off."""
-
-    def __init__(self, model: Scripted, number: int | None = None) -> None:
-        self.model, self.number, self.calls, self.stop = model, number, 0, lambda: None
-
-    async def __call__(self, request: ModelRequest) -> Any:
-        self.calls += 1
-        if self.number is not None and self.calls >= self.number:
-            self.stop()
-            await asyncio.sleep(60)
-        return await self.model(request)
+    anew = [task("c2", "a"), task("e"), task("d", "b", "c2", "e")]
+    return Desk(lambda request: DIAMOND if "/repair." in request.key else wrong, anew, fails={"c": "no paper"})
