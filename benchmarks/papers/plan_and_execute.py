@@ -1,0 +1,408 @@
+"""Plans that others published, carried out: GSM8K's solutions as tasks, HuggingGPT's demonstrations, TaskBench's graph of tools.
+
+Wang et al., "Plan-and-Solve Prompting" (ACL 2023); Shen et al., "HuggingGPT" (NeurIPS 2023); Shen et al., "TaskBench" (2023);
+Kim et al., "An LLM Compiler for Parallel Function Calling" (ICML 2024).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import random
+import re
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+
+from benchmarks.papers.arithmetic import Problem, computed, problems
+from benchmarks.papers.row import PaperRow
+from metaflow_agents import run_sync
+from metaflow_agents.models.port import ModelRequest
+
+SOP = """
+sop: planned
+inputs: {requests: [{id: string, text: string}]}
+roles: {planner: {profile: You plan and do.}}
+artifacts: {answers: {each: {results: [string]}}}
+steps:
+  do:
+    role: planner
+    needs: [requests]
+    foreach: {in: requests, as: request, key: request.id, parallel: AT_ONCE}
+    makes: answers
+    task: "One of {{ requests | length }} requests: {{ request.text }}"
+    strategy: STRATEGY
+    on_fail: skip
+"""
+BLIND = """One part of the whole, without the results that it works from:
+<part name="{{ task.name }}">
+{{ task.does }}
+</part>
+"""
+Plan = list[dict[str, Any]]
+
+
+def rows(data: Path) -> list[PaperRow]:
+    """The figures, from the folder of public data."""
+    asked = problems(data)
+    told, blind, alone = solved(asked), solved(asked, blind=True), solved(asked, strategy="single")
+    shown, bench = demonstrations(data), tool_plans(data)
+    wide = [widths(plans) for plans in (shown, bench)]
+    orders = smith()
+    mended = mended_plans(dict(itertools.islice(bench.items(), 60)))
+    return [
+        PaperRow("plan_and_execute", "GSM8K: right, tasks given the results that they need / not given them / one call for all",
+                 "59.3 % (PS+ with text-davinci-003), 56.4 % (zero-shot chain of thought)",
+                 f"{told} / {blind} / {alone} of {len(asked)}",
+                 "no language model: a program that plans the published solution and can do one sum a call; what is tested is "
+                 "that results reach who needs them"),
+        PaperRow("plan_and_execute", "HuggingGPT's demonstrations: tasks whose result is that of doing them one by one", "—",
+                 f"{wide[0].same} of {wide[0].tasks}",
+                 "the models behind the tasks are stand-ins that set their inputs together"),
+        PaperRow("plan_and_execute", "graphs whose measured concurrency is their width (HuggingGPT, TaskBench)",
+                 "—", f"{wide[0].reached} of {wide[0].plans}, {wide[1].reached} of {wide[1].plans}",
+                 "TaskBench's own plans are not in this half: for each of its requests a plan is made on its graph of tools"),
+        PaperRow("plan_and_execute", "rounds of calls, tasks side by side, against one by one (TaskBench's requests)",
+                 "up to 3.7 times faster (LLMCompiler)", f"{wide[1].rounds} against {wide[1].tasks}: "
+                 f"{wide[1].tasks / wide[1].rounds:.2f} times fewer", "rounds are counted, not seconds; other tasks"),
+        PaperRow("plan_and_execute", "one at a time: weighted completion time as small as that of the best of all orders",
+                 "Smith's rule is optimal (1956)", f"{orders.best} of {orders.all}; in the order of the plan it is "
+                 f"{100 * (orders.planned / orders.least - 1):.0f} % more", "seeded values and efforts of 6 tasks"),
+        PaperRow("plan_and_execute", "plans of TaskBench's requests broken in one of 4 ways, mended by what is told alone", "—",
+                 f"{mended[0]} of {mended[1]}", "a program that does what the message says, and nothing else; of two makers "
+                 "of one result it guesses which one is wrong"),
+    ]
+
+
+def carried_out(requests: Mapping[str, str], model: Callable[[ModelRequest], Any], strategy: str, at_once: int = 10,
+                **templates: str) -> Mapping[str, Any]:
+    """Request → what was answered; those that failed are left out."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "planned.yaml"
+        path.write_text(SOP.replace("STRATEGY", strategy).replace("AT_ONCE", str(at_once)), encoding="utf-8")
+        for name, text in templates.items():
+            (Path(folder) / f"{name}.md.j2").write_text(text, encoding="utf-8")
+        result = run_sync(path, requests=[{"id": key, "text": text} for key, text in requests.items()], model=model,
+                          workspace=None, sandbox="none")
+        answers = result["answers"]
+    return {key: answers[key]["results"] for key in requests if key in answers}
+
+
+# -- what a prompt says
+
+def item_of(request: ModelRequest) -> str:
+    """The request that a call is for."""
+    return request.key.partition("[")[2].partition("]")[0]
+
+
+def task_of(request: ModelRequest) -> str:
+    """The task that a call does; empty for plans and answers."""
+    return request.key.partition("/task.")[2].partition("/")[0]
+
+
+def asked_of(request: ModelRequest) -> str:
+    """What a call is told, the last message alone."""
+    return str(request.messages[-1]["content"])
+
+
+def results_in(text: str) -> dict[str, str]:
+    """The results that a prompt shows, in order."""
+    return {name: said.strip() for name, said in re.findall(r'<result name="([^"]+)">\n(.*?)\n</result>', text, re.DOTALL)}
+
+
+def filled(request: ModelRequest, form: str = "{}") -> tuple[str, str]:
+    """What is to be done, its references replaced by the results that the prompt shows, in this form; and what is missing."""
+    asked = asked_of(request)
+    (does,) = re.findall(r"<part[^>]*>\n(.*?)\n</part>", asked, re.DOTALL)
+    shown = results_in(asked)
+    missing = [name for name in re.findall(r"<(\w+)>", does) if name not in shown]
+    return re.sub(r"<(\w+)>", lambda found: form.format(shown.get(found[1], "")), does), ", ".join(missing)
+
+
+def answered(request: ModelRequest, value: str, why: str) -> dict[str, Any]:
+    """The answer of a task that makes one result."""
+    (name,) = (request.schema or {})["properties"]["results"]["properties"]
+    return {"ok": not why, "why": why, "results": {name: "" if why else value}}
+
+
+# -- GSM8K: each calculator mark of the published solution is a task
+
+def plan_of(problem: Problem) -> Plan:
+    """Each sum a task that needs the sums whose results stand in it."""
+    return [{"name": f"s{number}", "does": f"Compute {sum_.text}.", "needs": [f"r{one}" for one in sum_.needs],
+             "makes": [f"r{number}"], "value": 1, "effort": 1} for number, sum_ in enumerate(problem.sums)]
+
+
+def solved(asked: Mapping[str, Problem], *, blind: bool = False, strategy: str = "") -> int:
+    """How many problems come out right. `blind`: tasks are not given results; `strategy`: another one."""
+    async def model(request: ModelRequest) -> Any:
+        await asyncio.sleep(0)
+        problem = asked[item_of(request)]
+        if "/plan." in request.key and not task_of(request):
+            return {"tasks": plan_of(problem)}
+        if task_of(request):
+            does, missing = filled(request, "({})")
+            value = "" if missing else computed(does.removeprefix("Compute ").removesuffix("."))
+            return answered(request, value, f"there is no value of {missing}" if missing else "")
+        shown = results_in(asked_of(request))
+        return {"results": [[*shown.values()][-1] if shown else computed(problem.sums[0].text)]}    # one sum a call
+
+    prompts = ", prompts: {execute: blind.md.j2}" if blind else ""
+    written = strategy or f"{{plan_and_execute: {{tasks: 50, replans: 0{prompts}}}}}"
+    found = carried_out({key: problem.question for key, problem in asked.items()}, model, written,
+                        **({"blind": BLIND} if blind else {}))
+    return sum(problem.right(found[key][0]) for key, problem in asked.items() if key in found)
+
+
+# -- HuggingGPT and TaskBench: graphs of tools
+
+def demonstrations(data: Path) -> dict[str, Plan]:
+    """The demonstrations of task parsing as plans. Their brackets are broken in part: each task is read on its own."""
+    talk = json.loads((data / "hugginggpt/demo_parse_task.json").read_text(encoding="utf-8"))
+    found = {}
+    for number, (_, said) in enumerate(zip(talk[::2], talk[1::2], strict=True)):
+        tasks = [json.JSONDecoder().raw_decode(said["content"], at.start())[0]
+                 for at in re.finditer(r'\{"task"', said["content"])]
+        found[f"d{number}"] = [_demonstrated(task) for task in tasks]
+    return found
+
+
+def _demonstrated(task: Mapping[str, Any]) -> dict[str, Any]:
+    told = " ".join(str(value) for value in task["args"].values())
+    told = re.sub(r"<GENERATED>-(\d+)|<GENERATED-(\d+)>", lambda found: f"<r{found[1] or found[2]}>", told)
+    return {"name": f"t{task['id']}", "does": f"{task['task']}({told})", "needs": [f"r{one}" for one in task["dep"] if one >= 0],
+            "makes": [f"r{task['id']}"], "value": 1, "effort": 1}
+
+
+def tool_plans(data: Path) -> dict[str, Plan]:
+    """For each request of TaskBench a plan of the tools that its words call for. A tool works on what the last tool before it
+    made that the published graph joins to it, for each kind of input; else on what the request gives.
+    """
+    graph = json.loads((data / "taskbench_huggingface/graph_desc.json").read_text(encoding="utf-8"))
+    tools = {node["id"]: node for node in graph["nodes"]}
+    joined = {(link["source"], link["target"], link["type"]) for link in graph["links"]}
+    lines = (data / "taskbench_huggingface/user_requests.jsonl").read_text(encoding="utf-8").splitlines()
+    found = {}
+    for request in map(json.loads, lines):
+        chosen = _called_for(request["user_request"], tools)
+        plan: Plan = []
+        for number, name in enumerate(chosen):
+            needs = {}
+            for kind in tools[name]["input-type"]:
+                makers = [one for one in range(number) if (chosen[one], name, kind) in joined]
+                if makers:
+                    needs[f"r{makers[-1]}"] = None
+            told = ", ".join(f"<{one}>" for one in needs) or "the request"
+            plan.append({"name": f"t{number}", "does": f"{name}({told})", "needs": [*needs], "makes": [f"r{number}"],
+                         "value": 1, "effort": 1})
+        found[request["id"]] = plan
+    return found
+
+
+def _called_for(request: str, tools: Mapping[str, Any]) -> list[str]:
+    """Up to 8 tools that share most stems with a request, as in the order in which it speaks of them; one at least."""
+    words = [word[:5] for word in re.findall(r"[a-z]{4,}", request.casefold())]
+    places = {}
+    for name in tools:
+        stems = {word[:5] for word in re.findall(r"[a-z]{4,}", name.casefold())}
+        hits = [place for place, word in enumerate(words) if word in stems]
+        if hits:
+            places[name] = (len({words[place] for place in hits}) / len(stems), hits[0])
+    best = sorted(places, key=lambda name: -places[name][0])[:8]
+    return sorted(best, key=lambda name: places[name][1]) or [next(iter(tools))]
+
+
+@dataclass
+class Widths:
+    """What was measured over plans: how many had as many tasks under way as they are wide, tasks, rounds, equal results."""
+
+    plans: int = 0
+    reached: int = 0
+    tasks: int = 0
+    rounds: int = 0
+    same: int = 0
+
+
+@dataclass
+class _Bench:
+    """One plan under way: the tasks of its widest front are held until all of them are under way."""
+
+    front: frozenset[str]
+    running: set[str] = field(default_factory=set)
+    most: int = 0
+    gathered: asyncio.Event = field(default_factory=asyncio.Event)
+    depth: dict[str, int] = field(default_factory=dict)
+
+
+def widths(plans: Mapping[str, Plan]) -> Widths:
+    """Carries plans out. A round is what could be asked for at once: one more than that of the latest task that is shown."""
+    benches = {key: _Bench(front(plan)) for key, plan in plans.items()}
+
+    async def model(request: ModelRequest) -> Any:
+        name, bench = task_of(request), benches[item_of(request)]
+        if not name:
+            shown = results_in(asked_of(request))
+            return {"tasks": plans[item_of(request)]} if "/plan." in request.key else {"results": [*shown.values()]}
+        bench.running.add(name)
+        bench.most = max(bench.most, len(bench.running))
+        if bench.front <= bench.running:
+            bench.gathered.set()
+        if name in bench.front:
+            async with asyncio.timeout(20):
+                await bench.gathered.wait()
+        bench.running.remove(name)
+        needs = results_in(asked_of(request))
+        bench.depth[name] = 1 + max((bench.depth[f"t{need[1:]}"] for need in needs), default=0)
+        does, missing = filled(request)
+        return answered(request, does, missing)
+
+    found = carried_out(dict.fromkeys(plans, ""), model, "{plan_and_execute: {tasks: 50, parallel: 50, replans: 0}}")
+    return Widths(len(plans), sum(bench.most == len(bench.front) for bench in benches.values()),
+                  sum(map(len, plans.values())), sum(max(bench.depth.values()) for bench in benches.values()),
+                  sum(len({*found.get(key, ())} & {*one_by_one(plan)}) for key, plan in plans.items()))
+
+
+def front(plan: Plan) -> frozenset[str]:
+    """The most tasks of which none waits for another: a largest antichain of the graph."""
+    graph = nx.DiGraph()
+    makers = {name: task["name"] for task in plan for name in task["makes"]}
+    graph.add_nodes_from(makers.values())
+    graph.add_edges_from((makers[need], task["name"]) for task in plan for need in task["needs"])
+    return frozenset(max(nx.antichains(graph), key=len))
+
+
+def one_by_one(plan: Plan) -> list[str]:
+    """The results of a plan, done without the strategy."""
+    makers = {name: task for task in plan for name in task["makes"]}
+
+    def result(name: str) -> str:
+        return re.sub(r"<(\w+)>", lambda found: result(found[1]), makers[name]["does"])
+
+    return [result(name) for name in makers]
+
+
+# -- value for effort
+
+@dataclass
+class Orders:
+    """Sums over instances of the weighted completion time: as done, the least of all orders, in the order of the plan."""
+
+    best: int = 0
+    all: int = 0
+    least: float = 0
+    planned: float = 0
+
+
+def smith(instances: int = 20, size: int = 6) -> Orders:
+    """Independent tasks one at a time: the order in which they were asked for, against all orders."""
+    chance = random.Random(24)
+    plans = {f"i{number}": [{"name": f"t{one}", "does": "x", "needs": [], "makes": [f"r{one}"], "value": chance.randint(1, 10),
+                             "effort": chance.randint(1, 10)} for one in range(size)] for number in range(instances)}
+    orders: dict[str, list[dict[str, Any]]] = {key: [] for key in plans}
+
+    async def model(request: ModelRequest) -> Any:
+        name, plan = task_of(request), plans[item_of(request)]
+        if name:
+            orders[item_of(request)].append(next(task for task in plan if task["name"] == name))
+            return answered(request, "done", "")
+        return {"tasks": plan} if "/plan." in request.key else {"results": []}
+
+    carried_out(dict.fromkeys(plans, ""), model, "{plan_and_execute: {parallel: 1}}")
+    found = Orders(all=instances)
+    for key, plan in plans.items():
+        least = min(map(_weighted, itertools.permutations(plan)))
+        found.best += _weighted(orders[key]) == least
+        found.least += least
+        found.planned += _weighted(plan)
+    return found
+
+
+def _weighted(order: Sequence[Mapping[str, Any]]) -> float:
+    ends = itertools.accumulate(task["effort"] for task in order)
+    return sum(task["value"] * end for task, end in zip(order, ends, strict=True))
+
+
+# -- what is broken goes back
+
+def mended_plans(plans: Mapping[str, Plan]) -> tuple[int, int]:
+    """How many broken plans were accepted in the end, of how many."""
+    chance = random.Random(24)
+    broken = {f"{key}-{way.__name__}": wrong for key, plan in plans.items() for way in (_unknown, _twice, _circle, _namesake)
+              if (wrong := way(plan, chance)) is not None}
+    accepted = set()
+
+    def model(request: ModelRequest) -> Any:
+        key = item_of(request)
+        if task_of(request):
+            return answered(request, *filled(request)[:1], "")
+        if "/plan." not in request.key:
+            accepted.add(key)
+            return {"results": []}
+        plan = broken[key]
+        for message in request.messages:
+            if message["role"] == "user" and "Your answer can't be taken" in str(message["content"]):
+                plan = _as_told(plan, str(message["content"]))
+        return {"tasks": plan}
+
+    carried_out(dict.fromkeys(broken, ""), model, "{plan_and_execute: {tasks: 50, replans: 0}}")
+    return len(accepted), len(broken)
+
+
+def _unknown(plan: Plan, chance: random.Random) -> Plan | None:
+    """A need with a letter too many."""
+    users = [task for task in plan if task["needs"]]
+    if not users:
+        return None
+    wrong = chance.choice(users)
+    return [{**task, "needs": [f"{task['needs'][0]}x", *task["needs"][1:]]} if task is wrong else task for task in plan]
+
+
+def _twice(plan: Plan, chance: random.Random) -> Plan | None:
+    """A task that makes what another one makes, and not its own."""
+    if len(plan) < 2:
+        return None
+    one, other = chance.sample(plan, 2)
+    return [{**task, "makes": other["makes"]} if task is one else task for task in plan]
+
+
+def _circle(plan: Plan, chance: random.Random) -> Plan | None:
+    """The first task of a way needs its last one."""
+    ways = [(need[1:], task) for task in plan for need in task["needs"]]
+    if not ways:
+        return None
+    first, last = chance.choice(ways)
+    return [{**task, "needs": [*task["needs"], *last["makes"]]} if task["name"] == f"t{first}" else task for task in plan]
+
+
+def _namesake(plan: Plan, chance: random.Random) -> Plan | None:
+    """Two tasks of one name."""
+    if len(plan) < 2:
+        return None
+    one, other = chance.sample(plan, 2)
+    return [{**task, "name": other["name"]} if task is one else task for task in plan]
+
+
+def _as_told(plan: Plan, told: str) -> Plan:
+    """The plan with what the message names, changed as it says."""
+    makers = {name: task["name"] for task in plan for name in task["makes"]}
+    unknown = re.findall(r"`(\w+)` needs `(\w+)`, which no task makes: (?:did you mean `(\w+)`)?", told)
+    double = re.findall(r"`(\w+)` is made by .* and `(\w+)`:", told)
+    for name, need, meant in unknown:
+        if not double:
+            plan = [{**task, "needs": [meant if one == need else one for one in task["needs"]]} if task["name"] == name else task
+                    for task in plan]
+    for name, by in double:
+        plan = [{**task, "makes": [unknown[0][1] if unknown else f"{name}b"]} if task["name"] == by else task for task in plan]
+    for way in re.findall(r"wait for each other: (.*?);", told):
+        circle = re.findall(r"`(\w+)`", way)
+        plan = [{**task, "needs": [need for need in task["needs"] if makers.get(need) != circle[-2]]}
+                if task["name"] == circle[-1] else task for task in plan]
+    for name in re.findall(r"tasks are called `(\w+)`", told):
+        places = [place for place, task in enumerate(plan) if task["name"] == name]
+        plan = [{**task, "name": f"{name}b"} if place == places[-1] else task for place, task in enumerate(plan)]
+    return plan
