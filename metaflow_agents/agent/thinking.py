@@ -70,6 +70,11 @@ class ActivationThinking:
         self._model = means.model_of(activation, role)
         self._its = traits(self._model)
 
+    def described(self, role: str) -> Mapping[str, Any]:
+        """See `Thinking`."""
+        its = self._means.program.sop.roles[role]
+        return {"profile": its.profile, "goal": its.goal, "tools": list(its.tools)}
+
     def compose(self, ending: str) -> Messages:
         """See `Thinking`."""
         return self._prompting.compose(self.role)(ending)

@@ -8,7 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from metaflow_agents.agent.strategies.chain_of_thought import ChainOfThought
+from metaflow_agents.agent.strategies.debate import Debate
+from metaflow_agents.agent.strategies.hindsight import Hindsight
 from metaflow_agents.agent.strategies.port import Messages, Said, Strategy, Thinking, Verdict
+from metaflow_agents.agent.strategies.route import Route
 from metaflow_agents.agent.strategies.self_consistency import SelfConsistency
 from metaflow_agents.agent.strategies.single import Single
 from metaflow_agents.errors import UsageError, did_you_mean
@@ -18,6 +21,9 @@ _REGISTRY: dict[str, type[Strategy[Any]]] = {
     "single": Single,
     "chain_of_thought": ChainOfThought,
     "self_consistency": SelfConsistency,
+    "route": Route,
+    "debate": Debate,
+    "hindsight": Hindsight,
 }
 
 

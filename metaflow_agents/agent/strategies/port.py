@@ -48,6 +48,10 @@ class Thinking(Protocol):
     output_format: str
     """What the role is told of the form of its answer."""
 
+    def described(self, role: str) -> Mapping[str, Any]:
+        """What a role is: `profile`, `goal`, and the names of its `tools`."""
+        ...
+
     def compose(self, ending: str) -> Messages:
         """The messages of the activation, the last of them ending with the given text."""
         ...

@@ -20,6 +20,9 @@ from metaflow_agents.schema.strategies.base import (
     StrategySpec,
 )
 from metaflow_agents.schema.strategies.chain_of_thought import ChainOfThought
+from metaflow_agents.schema.strategies.debate import Debate
+from metaflow_agents.schema.strategies.hindsight import Hindsight
+from metaflow_agents.schema.strategies.route import Route
 from metaflow_agents.schema.strategies.self_consistency import SelfConsistency
 from metaflow_agents.schema.strategies.single import Single
 
@@ -30,6 +33,9 @@ STRATEGIES: Specs = {
     "single": Single,
     "chain_of_thought": ChainOfThought,
     "self_consistency": SelfConsistency,
+    "route": Route,
+    "debate": Debate,
+    "hindsight": Hindsight,
 }
 """Those of this version, by name."""
 

@@ -18,10 +18,13 @@ Kind = Literal["role", "expression", "template", "command"]
 
 @dataclass(frozen=True, slots=True)
 class Refers:
-    """Marks what a parameter's text is. `also`: names that an expression or a template sees besides what its step reads."""
+    """Marks what a parameter's text is. `also`: names that an expression or a template sees besides what its step reads;
+    `gives`: what an expression has to give, empty: anything.
+    """
 
     to: Kind
     also: tuple[str, ...] = ()
+    gives: Literal["", "list", "numbers"] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,22 @@ def _references(value: BaseModel, place: tuple[str | int, ...]) -> Iterator[Refe
     for name, field in type(value).model_fields.items():
         marks = [mark for mark in (*field.metadata, *_inner(field.annotation)) if isinstance(mark, Refers)]
         yield from _of(getattr(value, name), (*place, field.alias or name), marks[0] if marks else None)
+
+
+def model_at(model: type[BaseModel], place: tuple[str | int, ...]) -> type[BaseModel] | None:
+    """The model of the mapping that stands at a place below a model's own; None where there is none."""
+    here: Any = model
+    for part in place:
+        if isinstance(here, type) and issubclass(here, BaseModel):
+            found = [field.annotation for name, field in here.model_fields.items() if part in (name, field.alias)]
+            here = found[0] if found else None
+    return _model_in(here)
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for one in get_args(annotation) if (found := _model_in(one)) is not None), None)
 
 
 def _of(found: Any, place: tuple[str | int, ...], mark: Refers | None) -> Iterator[Reference]:
