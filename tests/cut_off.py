@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,9 @@ from typing import Any
 from scripted import events
 
 from metaflow_agents import resume, run, start
+from metaflow_agents.journal.journal import Journal
 from metaflow_agents.models.port import ModelRequest
-from metaflow_agents.schema.event import Settled
+from metaflow_agents.schema.event import Observed, Settled
 
 
 class Cutting:
@@ -55,3 +57,10 @@ async def same_after_every_cut(path: Path, folder: Path, answer: Callable[[Model
         assert answered.isdisjoint(model.asked), f"asked again: {sorted(answered & set(model.asked))}"
         assert answered | set(model.asked) == everything and len(answered) < len(everything)
     return len(everything)
+
+
+def noted(folder: Path, run: str, ending: str) -> list[Any]:
+    """What a strategy put into the journal of how it decided, in the order of the events."""
+    with Journal.read(folder / ".journals" / f"{run}.db") as journal:
+        return [json.loads(journal.blob(event.payload))["value"] for _, event in journal.events(Observed)
+                if event.key.endswith(ending)]

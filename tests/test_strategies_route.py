@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cut_off import same_after_every_cut
-from scripted import Scripted, events, write
+from cut_off import noted, same_after_every_cut
+from scripted import Scripted, write
 
 from metaflow_agents import check, run
-from metaflow_agents.schema.event import Observed
 from metaflow_agents.schema.sop import ANSWER_REPAIRS, TOOL_TURNS
 
 DATA = os.environ.get("SOP_TEST_DATA")
@@ -104,8 +103,8 @@ async def test_arguments_are_repaired_and_what_is_not_given_goes_to_the_fallback
     assert found["by"] == "helper"
     assert [key for key in model.keys if "arguments" in key] == [
         "solve@1~0/arguments", "solve@1~0/arguments/repair.1", "solve@1~0/arguments/repair.2"]
-    (note,) = [event for event in events(tmp_path, "desk-1", Observed) if event.key.endswith("/route")]
-    assert note is not None
+    (note,) = noted(tmp_path, "desk-1", "/route")
+    assert (note["chosen"], note["given_to"], note["arguments"]) == ("adder", "helper", None) and "JSON" in note["not_given"]
 
 
 async def test_without_a_fallback_what_an_expert_takes_has_to_be_there(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ class Hindsight(StrategySpec):
         None, description="a list of earlier outputs, as an expression over what the step reads, such as `history('draft')`")
     ratings: Annotated[Expression | None, Refers("expression", gives="numbers")] = Field(
         None, description="a list of as many numbers: how good each output was; higher is better")
-    best: float | None = Field(
+    best: Annotated[int, Field(strict=True)] | Annotated[float, Field(strict=True)] | None = Field(
         None, description="the rating that is asked for; by default the highest that one of them has")
     episodes: Annotated[Expression | None, Refers("expression", gives="list")] = Field(
         None, description="in place of outputs: a list of earlier episodes, in the order in which they were gone through")
