@@ -167,7 +167,8 @@ async def test_ratings_that_do_not_fit_fail_the_attempt_and_say_why(tmp_path: Pa
     loose = RATED.replace("past: [{text: string, mark: number}]", "past: {type: any}")
     for past, told in (([{"text": "a", "mark": "good"}], "'good', which is no number"),
                        ([{"text": "a", "mark": True}], "True, which is no number")):
-        result = await run(desk(tmp_path, BY_MARK, loose), past=past, model=Scripted(write=follows), workspace=None, sandbox="none")
+        path = desk(tmp_path, BY_MARK, loose)
+        result = await run(path, past=past, model=Scripted(write=follows), workspace=None, sandbox="none")
         assert not result.ok and told in str(result.reason)
     fewer = desk(tmp_path, "outputs: words, ratings: past | map(attribute='mark') | list")
     result = await run(fewer, past=PAST, model=Scripted(write=follows), workspace=None, sandbox="none")
