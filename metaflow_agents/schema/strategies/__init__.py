@@ -20,6 +20,8 @@ from metaflow_agents.schema.strategies.base import (
     StrategySpec,
 )
 from metaflow_agents.schema.strategies.chain_of_thought import ChainOfThought
+from metaflow_agents.schema.strategies.react import React
+from metaflow_agents.schema.strategies.reflexion import Reflexion
 from metaflow_agents.schema.strategies.self_consistency import SelfConsistency
 from metaflow_agents.schema.strategies.single import Single
 
@@ -30,6 +32,8 @@ STRATEGIES: Specs = {
     "single": Single,
     "chain_of_thought": ChainOfThought,
     "self_consistency": SelfConsistency,
+    "react": React,
+    "reflexion": Reflexion,
 }
 """Those of this version, by name."""
 

@@ -17,8 +17,7 @@ from metaflow_agents.sop.checks.doers import blind, command
 from metaflow_agents.sop.checks.expressions import Scope, expression, step_scope, template
 from metaflow_agents.sop.shape_errors import problems_of
 
-LATER_STRATEGIES = ("react", "reflexion", "tree_of_thoughts", "plan_and_execute", "task_queue", "route", "debate", "solver",
-                    "hindsight")
+LATER_STRATEGIES = ("tree_of_thoughts", "plan_and_execute", "task_queue", "route", "debate", "solver", "hindsight")
 
 
 def check_strategies(c: Context) -> None:
