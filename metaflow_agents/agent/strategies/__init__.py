@@ -11,6 +11,8 @@ from metaflow_agents.agent.strategies.chain_of_thought import ChainOfThought
 from metaflow_agents.agent.strategies.debate import Debate
 from metaflow_agents.agent.strategies.hindsight import Hindsight
 from metaflow_agents.agent.strategies.port import Messages, Said, Strategy, Thinking, Verdict
+from metaflow_agents.agent.strategies.react import React
+from metaflow_agents.agent.strategies.reflexion import Reflexion
 from metaflow_agents.agent.strategies.route import Route
 from metaflow_agents.agent.strategies.self_consistency import SelfConsistency
 from metaflow_agents.agent.strategies.single import Single
@@ -21,6 +23,8 @@ _REGISTRY: dict[str, type[Strategy[Any]]] = {
     "single": Single,
     "chain_of_thought": ChainOfThought,
     "self_consistency": SelfConsistency,
+    "react": React,
+    "reflexion": Reflexion,
     "route": Route,
     "debate": Debate,
     "hindsight": Hindsight,

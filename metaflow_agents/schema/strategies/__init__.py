@@ -22,6 +22,8 @@ from metaflow_agents.schema.strategies.base import (
 from metaflow_agents.schema.strategies.chain_of_thought import ChainOfThought
 from metaflow_agents.schema.strategies.debate import Debate
 from metaflow_agents.schema.strategies.hindsight import Hindsight
+from metaflow_agents.schema.strategies.react import React
+from metaflow_agents.schema.strategies.reflexion import Reflexion
 from metaflow_agents.schema.strategies.route import Route
 from metaflow_agents.schema.strategies.self_consistency import SelfConsistency
 from metaflow_agents.schema.strategies.single import Single
@@ -33,6 +35,8 @@ STRATEGIES: Specs = {
     "single": Single,
     "chain_of_thought": ChainOfThought,
     "self_consistency": SelfConsistency,
+    "react": React,
+    "reflexion": Reflexion,
     "route": Route,
     "debate": Debate,
     "hindsight": Hindsight,

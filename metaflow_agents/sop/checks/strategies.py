@@ -14,10 +14,11 @@ from metaflow_agents.schema.sop import Step
 from metaflow_agents.schema.strategies import Reference, StrategySpec
 from metaflow_agents.schema.strategies.base import model_at
 from metaflow_agents.sop.checks.context import Context, Place
-from metaflow_agents.sop.checks.expressions import Scope, expression, step_scope
+from metaflow_agents.sop.checks.doers import blind, command
+from metaflow_agents.sop.checks.expressions import Scope, expression, step_scope, template
 from metaflow_agents.sop.shape_errors import problems_of
 
-LATER_STRATEGIES = ("react", "reflexion", "tree_of_thoughts", "plan_and_execute", "task_queue", "solver")
+LATER_STRATEGIES = ("tree_of_thoughts", "plan_and_execute", "task_queue", "solver")
 
 
 def check_strategies(c: Context) -> None:
@@ -45,6 +46,8 @@ def _strategy(c: Context, name: str, step: Step) -> None:
         spec = _parameters(c, spot, strategy, parameters or {}, at_key)
         for reference in () if spec is None else spec.references():
             _reference(c, name, step, spot, reference)
+        for message, mend in () if spec is None or step.role is None else spec.wrong_tools(c.sop.tools_of(step)):
+            c.say("strategy-tools", spot, message, mend, key=at_key)
 
 
 def _parameters(c: Context, spot: Place, strategy: str, given: Mapping[str, Any], at_key: bool) -> StrategySpec | None:
@@ -93,6 +96,8 @@ def _reference(c: Context, name: str, step: Step, spot: Place, reference: Refere
         analysis = expression(c, where, reference.text, _scope(c, name, step, reference), name)
         if analysis is not None and reference.refers.gives:
             _gives(c, where, analysis.shape, reference.refers.gives)
+    elif to == "command":
+        _command(c, name, step, where, reference.text)
     elif to == "template" and reference.text in c.program.templates:
         text = c.program.templates[reference.text]
         analysis = analyse_template(text, _scope(c, name, step, reference), c.program.templates)
@@ -110,6 +115,16 @@ def _gives(c: Context, where: Place, shape: Shape, wanted: str) -> None:
     elif wanted == "numbers" and shape.kinds == {"list"} and not shape.item().kinds & {"number", "integer", "any"}:
         c.say("strategy-parameter", where, f"this expression gives a list of {shape.item().describe()}, and numbers are wanted",
               "take the numbers of its items: `… | map(attribute='NAME') | list`")
+
+
+def _command(c: Context, name: str, step: Step, where: Place, text: str) -> None:
+    """A command, or an argument of one that is written as a list."""
+    if isinstance(where[-1], str):
+        command(c, name, step, where, text)
+    else:
+        template(c, where, text, step_scope(c, name, step, Shape.any() if step.foreach else None), name)
+    if where[-1] in ("run", 0):
+        blind(c, name, step, where, "assert: EXPRESSION")
 
 
 def _scope(c: Context, name: str, step: Step, reference: Reference) -> Scope:
