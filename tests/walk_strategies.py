@@ -35,6 +35,37 @@ roles: {writer: {profile: You write.}, judge: {profile: You judge.}, other: {pro
 artifacts: {number: {schema: integer, file: number.json}}
 steps: {write: {role: writer, makes: number, strategy: {reflexion: {evaluator: {assert: answer > 3}, trials: 5}}}}
 """
+ROUTED = """
+sop: walk
+roles: {writer: {profile: You hand on.}, poet: {profile: You write verse.}, clerk: {profile: You file.}}
+artifacts: {letter: {}}
+steps: {write: {role: writer, makes: letter, strategy: {route: {experts: {poet: {}, clerk: {}}}}}}
+"""
+DEBATED = """
+sop: walk
+roles: {writer: {profile: You write.}, poet: {profile: You write verse.}, judge: {profile: You judge.}}
+artifacts: {letter: {schema: {word: string, place: integer}}}
+steps: {write: {role: writer, makes: letter, strategy: {debate: {roles: [writer, poet]}}}}
+"""
+RATED = """
+sop: walk
+inputs: {past: {type: [{text: string, mark: integer}], default: [{text: a, mark: 1}, {text: b, mark: 3}, {text: c, mark: 2}]}}
+roles: {writer: {profile: You write.}}
+artifacts: {letter: {}}
+steps:
+  write:
+    role: writer
+    needs: [past]
+    makes: letter
+    strategy: {hindsight: {outputs: "past | map(attribute='text') | list", ratings: "past | map(attribute='mark') | list"}}
+"""
+EPISODES = """
+sop: walk
+inputs: {past: {type: [string], default: [a, b, c]}}
+roles: {writer: {profile: You write.}}
+artifacts: {letter: {}}
+steps: {write: {role: writer, needs: [past], makes: letter, strategy: {hindsight: {episodes: past}}}}
+"""
 A_TEMPLATE = {"other.j2": "In other words.", **walk_acting.FILES}
 
 
@@ -50,6 +81,19 @@ async def trials(request: ModelRequest) -> Any:
     if request.key.endswith("/lesson"):
         return f"It is not {number}."
     return {"good": number > (2 if request.role == "judge" else 3), "why": request.role} if "/verdict" in request.key else number
+
+
+async def routed(request: ModelRequest) -> Any:
+    """The first of the experts, and one word for it."""
+    if request.key.endswith("/choice") and request.schema is not None:
+        return {"expert": request.schema["properties"]["expert"]["enum"][0], "why": "it is the first"}
+    return {"words": 1} if request.key.endswith("/arguments") else f"by {request.role}"
+
+
+async def debated(request: ModelRequest) -> Any:
+    """All give the same word, each its place; a judge takes the second."""
+    found = re.search(r"/debater\.(\d+)/", request.key)
+    return {"best": 2, "why": ""} if found is None else {"word": "a", "place": int(found[1])}
 
 
 class Way(NamedTuple):
@@ -78,5 +122,17 @@ STRATEGIES: dict[str, tuple[str, Any, Mapping[str, Way]]] = {
         "evaluator.run": Way("true", "false", {"evaluator": {}}), "evaluator.role": Way("judge", "other", {"evaluator": {}}),
         "trials": Way(4), "lessons": Way(1), "unsolved": Way("last", also={"trials": 2}), "prompts.trial": Way("other.j2"),
         "prompts.reflect": Way("other.j2")}),
+    "route": (ROUTED, routed, {
+        "experts": Way({"clerk": {}, "writer": {}}, {"poet": {}, "clerk": {}}), "experts.poet": Way({}, None, {"fallback": "writer"}),
+        "experts.poet.about": Way("for verse"), "experts.poet.takes": Way({"words": "integer"}), "fallback": Way("writer"),
+        "prompts.choose": Way("other.j2"), "prompts.extract": Way("other.j2", also={"experts.poet.takes": {"words": "integer"}}),
+        "prompts.work": Way("other.j2")}),
+    "debate": (DEBATED, debated, {
+        "roles": Way(["poet", "writer"], ["writer", "poet"]), "rounds": Way(1), "compare": Way("answer.word"),
+        "judge": Way("judge"), "prompts.round": Way("other.j2"), "prompts.judge": Way("other.j2", also={"judge": "judge"})}),
+    "hindsight": (RATED, words, {
+        "outputs": Way("past | map(attribute='text') | reverse | list", "past | map(attribute='text') | list"),
+        "ratings": Way("past | map(attribute='mark') | reverse | list", "past | map(attribute='mark') | list"),
+        "best": Way(5), "most": Way(2), "prompts.outputs": Way("other.j2")}),
 }
 """Strategy → its base, its model, and its parameters."""
