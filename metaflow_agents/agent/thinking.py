@@ -40,6 +40,7 @@ class Means:
     commands: Commands
     observations: Observations
     model_of: Callable[[Activation, str], Model]
+    dry: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,11 @@ class ActivationThinking:
         self._model = means.model_of(activation, role)
         self._its = traits(self._model)
 
+    def described(self, role: str) -> Mapping[str, Any]:
+        """See `Thinking`."""
+        its = self._means.program.sop.roles[role]
+        return {"profile": its.profile, "goal": its.goal, "tools": list(its.tools)}
+
     def compose(self, ending: str) -> Messages:
         """See `Thinking`."""
         return self._prompting.compose(self.role)(ending)
@@ -89,7 +95,13 @@ class ActivationThinking:
         except ExpressionError as error:
             raise AttemptFailed(f"`{expression}` failed: {error}") from None
 
-    async def ask(self, branch: str, messages: Messages, *, structured: bool = True, temperature: float | None = None) -> Said:
+    @property
+    def plain(self) -> bool:
+        """See `Thinking`."""
+        return self._means.answers.plain(self._activation, self.acting)
+
+    async def ask(self, branch: str, messages: Messages, *, structured: bool = True, tools: bool = True,
+                  temperature: float | None = None) -> Said:
         """See `Thinking`."""
         schema = self._means.acceptance.schema(self._step.makes.artifact) if structured else None
         files = bool(self._means.program.sop.artifacts[self._step.makes.artifact].files)
@@ -98,7 +110,7 @@ class ActivationThinking:
         async def turn(at: str, messages: Messages, tools: tuple[Mapping[str, Any], ...]) -> Reply:
             return await self._send(at, messages, schema, patterns, tools, temperature)
 
-        if structured and self.acting.offered:
+        if structured and tools and self.acting.offered:
             branch, messages, reply = await turns(turn, self.acting, self.key, branch, messages)
         else:
             reply = await turn(branch, messages, ())
@@ -131,9 +143,10 @@ class ActivationThinking:
             messages, at = sent_back(messages, reply, wrong, ANSWER_REPAIRS - repairs), f"{branch}/repair.{repairs + 1}"
         raise AnswerInvalid(wrong)
 
-    async def turn(self, branch: str, messages: Messages, *, tools: bool = True) -> Reply:
+    async def turn(self, branch: str, messages: Messages, *, tools: bool = True,
+                   also: Sequence[Mapping[str, Any]] = ()) -> Reply:
         """See `Thinking`."""
-        reply = await self._send(branch, messages, None, (), self.tools if tools else ())
+        reply = await self._send(branch, messages, None, (), (*(self.tools if tools else ()), *also))
         return reply if reply.calls else await self._whole(branch, messages, reply, None)
 
     async def act(self, branch: str, calls: Sequence[ToolCall]) -> Messages:
@@ -150,11 +163,13 @@ class ActivationThinking:
         return self._means.answers.value(self._means.answers.taken(self._activation, reply, self.acting))
 
     async def judged(self, branch: str, evaluator: Evaluator, reply: Reply) -> Verdict:
-        """See `Thinking`."""
+        """See `Thinking`. Nothing is executed in a dry run, where every answer is good."""
+        if self._means.dry and evaluator.role is None:
+            return Verdict(True)
         try:
             work = self._means.answers.taken(self._activation, reply, self.acting)
         except AnswerInvalid as error:
-            return Verdict(False, "; ".join(error.faults))
+            return Verdict(self._means.dry, "; ".join(error.faults))
         answer = self._means.answers.value(work)
         if evaluator.assert_ is not None:
             held = bool(self.evaluate(evaluator.assert_, answer=answer))
@@ -165,7 +180,7 @@ class ActivationThinking:
         async with self.apart(branch, evaluator.role or "") as judge:
             asked = judge.compose(render(package_template("strategies/verdict"), {"answer": answer}))
             found = await judge.typed("verdict", asked, {"good": "boolean", "why": "string"})
-        return Verdict(found["good"], found["why"])
+        return Verdict(found["good"] or self._means.dry, found["why"])
 
     async def note(self, branch: str, told: Mapping[str, Any]) -> None:
         """See `Thinking`."""

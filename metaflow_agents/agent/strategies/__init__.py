@@ -8,8 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 from metaflow_agents.agent.strategies.chain_of_thought import ChainOfThought
+from metaflow_agents.agent.strategies.debate import Debate
+from metaflow_agents.agent.strategies.hindsight import Hindsight
 from metaflow_agents.agent.strategies.plan_and_execute import PlanAndExecute
 from metaflow_agents.agent.strategies.port import Messages, Said, Strategy, Thinking, Verdict
+from metaflow_agents.agent.strategies.react import React
+from metaflow_agents.agent.strategies.reflexion import Reflexion
+from metaflow_agents.agent.strategies.route import Route
 from metaflow_agents.agent.strategies.self_consistency import SelfConsistency
 from metaflow_agents.agent.strategies.single import Single
 from metaflow_agents.agent.strategies.task_queue import TaskQueue
@@ -20,6 +25,11 @@ _REGISTRY: dict[str, type[Strategy[Any]]] = {
     "single": Single,
     "chain_of_thought": ChainOfThought,
     "self_consistency": SelfConsistency,
+    "react": React,
+    "reflexion": Reflexion,
+    "route": Route,
+    "debate": Debate,
+    "hindsight": Hindsight,
     "plan_and_execute": PlanAndExecute,
     "task_queue": TaskQueue,
 }

@@ -20,7 +20,12 @@ from metaflow_agents.schema.strategies.base import (
     StrategySpec,
 )
 from metaflow_agents.schema.strategies.chain_of_thought import ChainOfThought
+from metaflow_agents.schema.strategies.debate import Debate
+from metaflow_agents.schema.strategies.hindsight import Hindsight
 from metaflow_agents.schema.strategies.plan_and_execute import PlanAndExecute
+from metaflow_agents.schema.strategies.react import React
+from metaflow_agents.schema.strategies.reflexion import Reflexion
+from metaflow_agents.schema.strategies.route import Route
 from metaflow_agents.schema.strategies.self_consistency import SelfConsistency
 from metaflow_agents.schema.strategies.single import Single
 from metaflow_agents.schema.strategies.task_queue import TaskQueue
@@ -32,6 +37,11 @@ STRATEGIES: Specs = {
     "single": Single,
     "chain_of_thought": ChainOfThought,
     "self_consistency": SelfConsistency,
+    "react": React,
+    "reflexion": Reflexion,
+    "route": Route,
+    "debate": Debate,
+    "hindsight": Hindsight,
     "plan_and_execute": PlanAndExecute,
     "task_queue": TaskQueue,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
@@ -18,15 +18,21 @@ Kind = Literal["role", "expression", "template", "command"]
 
 @dataclass(frozen=True, slots=True)
 class Refers:
-    """Marks what a parameter's text is. `also`: names that an expression or a template sees besides what its step reads."""
+    """Marks what a parameter's text is. `also`: names that an expression or a template sees besides what its step reads;
+    `gives`: what an expression has to give, empty: anything.
+    """
 
     to: Kind
     also: tuple[str, ...] = ()
+    gives: Literal["", "list", "numbers"] = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A text among the parameters that refers to something: where it stands below them, what it is, and the text."""
+    """A text among the parameters that refers to something: where it stands below them, what it is, and the text.
+
+    Of a command that is written as a list each argument is one.
+    """
 
     place: tuple[str | int, ...]
     refers: Refers
@@ -65,6 +71,10 @@ class StrategySpec(Value):
         """
         return None
 
+    def wrong_tools(self, tools: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """What is wrong with the tools of a step for this strategy, each with the mend."""
+        return iter(())
+
     def references(self) -> Iterator[Reference]:
         """All texts that refer to roles, expressions, templates and commands."""
         for prompt, file in self.prompts.items():
@@ -75,7 +85,7 @@ class StrategySpec(Value):
 class Evaluator(Value):
     """Who says whether an answer is good: exactly one of a command, an expression, a role."""
 
-    run: Annotated[str | tuple[str, ...] | None, Refers("command")] = Field(
+    run: Annotated[str | Annotated[tuple[str, ...], Field(min_length=1)] | None, Refers("command")] = Field(
         None, description="a command on the answer's files: good where its exit code is 0")
     assert_: Annotated[Expression | None, Refers("expression", ("answer",))] = Field(
         None, alias="assert", description="an expression over what the step reads and `answer`")
@@ -103,10 +113,26 @@ def _references(value: BaseModel, place: tuple[str | int, ...]) -> Iterator[Refe
         yield from _of(getattr(value, name), (*place, field.alias or name), marks[0] if marks else None)
 
 
+def model_at(model: type[BaseModel], place: tuple[str | int, ...]) -> type[BaseModel] | None:
+    """The model of the mapping that stands at a place below a model's own; None where there is none."""
+    here: Any = model
+    for part in place:
+        if isinstance(here, type) and issubclass(here, BaseModel):
+            found = [field.annotation for name, field in here.model_fields.items() if part in (name, field.alias)]
+            here = found[0] if found else None
+    return _model_in(here)
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for one in get_args(annotation) if (found := _model_in(one)) is not None), None)
+
+
 def _of(found: Any, place: tuple[str | int, ...], mark: Refers | None) -> Iterator[Reference]:
     if isinstance(found, BaseModel):
         yield from _references(found, place)
-    elif isinstance(found, tuple | list) and not (mark and mark.to == "command"):
+    elif isinstance(found, tuple | list):
         for index, one in enumerate(found):
             yield from _of(one, (*place, index), mark)
     elif isinstance(found, dict):
@@ -115,8 +141,7 @@ def _of(found: Any, place: tuple[str | int, ...], mark: Refers | None) -> Iterat
                 yield Reference((*place, key), mark, key)
             yield from _of(one, (*place, key), None)
     elif mark is not None and found is not None:
-        for text in (found,) if isinstance(found, str) else found:
-            yield Reference(place, mark, text)
+        yield Reference(place, mark, found)
 
 
 def _inner(annotation: Any) -> Iterator[Any]:

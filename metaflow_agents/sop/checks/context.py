@@ -43,6 +43,8 @@ class Context:
     """Artifacts about whose use no more is said: what names them is at fault already."""
     analyses: list[tuple[str, Analysis]] = field(default_factory=list)
     """(step, or "" for the SOP's own) and what each expression and template names."""
+    lost_strategies: set[str] = field(default_factory=set)
+    """Steps with wrong parameters of their strategy: whom these name is not known."""
     walked: dict[str, Shape] = field(default_factory=dict)
     """Step → the shape of the list that its `foreach` walks."""
 

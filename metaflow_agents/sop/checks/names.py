@@ -195,8 +195,8 @@ def _through_run(c: Context, name: str) -> bool:
 
 def _unused_roles(c: Context) -> None:
     used = {step.role for step in c.sop.steps.values() if step.role}
-    if c.role_expressions:
-        used |= c.sop.roles.keys()                      # an expression may name each of them
+    if c.role_expressions or c.lost_strategies:
+        used |= c.sop.roles.keys()                      # an expression may name each of them, or what could not be read
     used |= {role for step in c.sop.steps.values() for role in partners(step, c.strategies)}
     if any("start_role" in tools_in(c.sop, step, c.strategies) for step in c.sop.steps.values()):
         used |= c.sop.roles.keys()                      # and so may a role that hands work on

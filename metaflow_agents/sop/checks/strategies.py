@@ -12,11 +12,13 @@ from metaflow_agents.prompts import analyse_template
 from metaflow_agents.schema.shape import Shape
 from metaflow_agents.schema.sop import Step
 from metaflow_agents.schema.strategies import Reference, StrategySpec
+from metaflow_agents.schema.strategies.base import model_at
 from metaflow_agents.sop.checks.context import Context, Place
-from metaflow_agents.sop.checks.expressions import Scope, expression, step_scope
+from metaflow_agents.sop.checks.doers import blind, command
+from metaflow_agents.sop.checks.expressions import Scope, expression, step_scope, template
 from metaflow_agents.sop.shape_errors import problems_of
 
-LATER_STRATEGIES = ("react", "reflexion", "tree_of_thoughts", "route", "debate", "solver", "hindsight")
+LATER_STRATEGIES = ("tree_of_thoughts", "solver")
 
 
 def check_strategies(c: Context) -> None:
@@ -44,6 +46,8 @@ def _strategy(c: Context, name: str, step: Step) -> None:
         spec = _parameters(c, spot, strategy, parameters or {}, at_key)
         for reference in () if spec is None else spec.references():
             _reference(c, name, step, spot, reference)
+        for message, mend in () if spec is None or step.role is None else spec.wrong_tools(c.sop.tools_of(step)):
+            c.say("strategy-tools", spot, message, mend, key=at_key)
 
 
 def _parameters(c: Context, spot: Place, strategy: str, given: Mapping[str, Any], at_key: bool) -> StrategySpec | None:
@@ -60,13 +64,27 @@ def _parameters(c: Context, spot: Place, strategy: str, given: Mapping[str, Any]
         c.say("strategy-parameter", spot, f"the strategy `{strategy}` wants {listed}", f"write `{{{strategy}: {{{wanted}}}}}`",
               key=at_key)
     if unknown or missing:
+        c.lost_strategies.add(str(spot[1]))
         return None
     try:
         return takes.model_validate(given)
     except ValidationError as error:
-        for problem in problems_of(error.errors(include_url=False), given, c.loaded.places, spot):
+        errors = error.errors(include_url=False)
+        for one in errors:
+            if one["type"] == "extra_forbidden":
+                _unknown_below(c, spot, takes, one["loc"])
+        errors = [one for one in errors if one["type"] != "extra_forbidden"]
+        for problem in problems_of(errors, given, c.loaded.places, spot):
             c.say_at(problem.code, problem.file, problem.line, problem.column, problem.message, problem.mend)
+        c.lost_strategies.add(str(spot[1]))
         return None
+
+
+def _unknown_below(c: Context, spot: Place, takes: type[StrategySpec], loc: tuple[str | int, ...]) -> None:
+    """A key that a mapping among the parameters, such as an evaluator, does not have."""
+    model = model_at(takes, loc[:-1])
+    fields = [] if model is None else [field.alias or name for name, field in model.model_fields.items()]
+    c.say("strategy-parameter", (*spot, *loc), f"there is no `{loc[-1]}` here", did_you_mean(str(loc[-1]), fields), key=True)
 
 
 def _reference(c: Context, name: str, step: Step, spot: Place, reference: Reference) -> None:
@@ -75,7 +93,11 @@ def _reference(c: Context, name: str, step: Step, spot: Place, reference: Refere
     if to == "role" and reference.text not in c.sop.roles:
         c.say("unknown-role", where, f"there is no role `{reference.text}`", did_you_mean(reference.text, c.sop.roles))
     elif to == "expression":
-        expression(c, where, reference.text, _scope(c, name, step, reference), name)
+        analysis = expression(c, where, reference.text, _scope(c, name, step, reference), name)
+        if analysis is not None and reference.refers.gives:
+            _gives(c, where, analysis.shape, reference.refers.gives)
+    elif to == "command":
+        _command(c, name, step, where, reference.text)
     elif to == "template" and reference.text in c.program.templates:
         text = c.program.templates[reference.text]
         analysis = analyse_template(text, _scope(c, name, step, reference), c.program.templates)
@@ -83,6 +105,26 @@ def _reference(c: Context, name: str, step: Step, spot: Place, reference: Refere
         for finding in analysis.findings:
             c.say_at(finding.code, *c.loaded.places.template(reference.text, finding.line, finding.column), finding.message,
                      finding.mend)
+
+
+def _gives(c: Context, where: Place, shape: Shape, wanted: str) -> None:
+    """That an expression gives a list, or a list of numbers, as far as that is known."""
+    if not shape.kinds & {"list", "any"}:
+        c.say("not-a-list", where, f"this expression gives {shape.describe()}, and a list is wanted",
+              "name a list, such as the versions of an artifact: `history('NAME')`")
+    elif wanted == "numbers" and shape.kinds == {"list"} and not shape.item().kinds & {"number", "integer", "any"}:
+        c.say("strategy-parameter", where, f"this expression gives a list of {shape.item().describe()}, and numbers are wanted",
+              "take the numbers of its items: `… | map(attribute='NAME') | list`")
+
+
+def _command(c: Context, name: str, step: Step, where: Place, text: str) -> None:
+    """A command, or an argument of one that is written as a list."""
+    if isinstance(where[-1], str):
+        command(c, name, step, where, text)
+    else:
+        template(c, where, text, step_scope(c, name, step, Shape.any() if step.foreach else None), name)
+    if where[-1] in ("run", 0):
+        blind(c, name, step, where, "assert: EXPRESSION")
 
 
 def _scope(c: Context, name: str, step: Step, reference: Reference) -> Scope:

@@ -1,0 +1,138 @@
+"""Pairs for the parameters of strategies: what `walk_pairs.py` hands on. The models compute what they say from key and prompt."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import walk_acting
+
+from metaflow_agents.models.port import ModelRequest
+
+THOUGHT = """
+sop: walk
+roles: {writer: {profile: You write.}}
+artifacts: {letter: {}}
+steps: {write: {role: writer, makes: letter, strategy: {chain_of_thought: {}}}}
+"""
+VOTED = """
+sop: walk
+roles: {writer: {profile: You write.}, judge: {profile: You judge.}, other: {profile: You judge too.}}
+artifacts: {letter: {schema: {word: string, place: integer}}}
+steps: {write: {role: writer, makes: letter, strategy: {self_consistency: {samples: 4}}}}
+"""
+ACTED = """
+sop: walk
+roles: {writer: {profile: You write., tools: [count]}}
+tools: {count: {python: "counting:count"}}
+artifacts: {letter: {}}
+steps: {write: {role: writer, makes: letter, strategy: {react: {max_steps: 3}}}}
+"""
+TRIED = """
+sop: walk
+roles: {writer: {profile: You write.}, judge: {profile: You judge.}, other: {profile: You judge too.}}
+artifacts: {number: {schema: integer, file: number.json}}
+steps: {write: {role: writer, makes: number, strategy: {reflexion: {evaluator: {assert: answer > 3}, trials: 5}}}}
+"""
+ROUTED = """
+sop: walk
+roles: {writer: {profile: You hand on.}, poet: {profile: You write verse.}, clerk: {profile: You file.}}
+artifacts: {letter: {}}
+steps: {write: {role: writer, makes: letter, strategy: {route: {experts: {poet: {}, clerk: {}}}}}}
+"""
+DEBATED = """
+sop: walk
+roles: {writer: {profile: You write.}, poet: {profile: You write verse.}, judge: {profile: You judge.}}
+artifacts: {letter: {schema: {word: string, place: integer}}}
+steps: {write: {role: writer, makes: letter, strategy: {debate: {roles: [writer, poet]}}}}
+"""
+RATED = """
+sop: walk
+inputs: {past: {type: [{text: string, mark: integer}], default: [{text: a, mark: 1}, {text: b, mark: 3}, {text: c, mark: 2}]}}
+roles: {writer: {profile: You write.}}
+artifacts: {letter: {}}
+steps:
+  write:
+    role: writer
+    needs: [past]
+    makes: letter
+    strategy: {hindsight: {outputs: "past | map(attribute='text') | list", ratings: "past | map(attribute='mark') | list"}}
+"""
+EPISODES = """
+sop: walk
+inputs: {past: {type: [string], default: [a, b, c]}}
+roles: {writer: {profile: You write.}}
+artifacts: {letter: {}}
+steps: {write: {role: writer, needs: [past], makes: letter, strategy: {hindsight: {episodes: past}}}}
+"""
+A_TEMPLATE = {"other.j2": "In other words.", **walk_acting.FILES}
+
+
+async def samples(request: ModelRequest) -> Any:
+    """`a`, `b`, `b`, `a`, each with its place; a judge takes the second of those that it is shown."""
+    found = re.search(r"/vote\.s(\d+)/", request.key)
+    return {"best": 2, "why": ""} if found is None else {"word": "abba"[int(found[1]) % 4], "place": int(found[1])}
+
+
+async def trials(request: ModelRequest) -> Any:
+    """The number of the trial; a lesson that names it. Judges find the third good, one of them the fourth alone."""
+    number = int(re.search(r"/trial\.(\d+)/", request.key)[1]) if "/trial." in request.key else 0     # type: ignore[index]
+    if request.key.endswith("/lesson"):
+        return f"It is not {number}."
+    return {"good": number > (2 if request.role == "judge" else 3), "why": request.role} if "/verdict" in request.key else number
+
+
+async def routed(request: ModelRequest) -> Any:
+    """The first of the experts, and one word for it."""
+    if request.key.endswith("/choice") and request.schema is not None:
+        return {"expert": request.schema["properties"]["expert"]["enum"][0], "why": "it is the first"}
+    return {"words": 1} if request.key.endswith("/arguments") else f"by {request.role}"
+
+
+async def debated(request: ModelRequest) -> Any:
+    """All give the same word, each its place; a judge takes the second."""
+    found = re.search(r"/debater\.(\d+)/", request.key)
+    return {"best": 2, "why": ""} if found is None else {"word": "a", "place": int(found[1])}
+
+
+class Way(NamedTuple):
+    """A parameter's value, what stands there on the other side (None: nothing), and what both sides have besides."""
+
+    value: Any
+    instead: Any = None
+    also: Mapping[str, Any] = {}
+
+
+async def words(request: ModelRequest) -> Any:
+    """Always the same."""
+    return "a word"
+
+
+STRATEGIES: dict[str, tuple[str, Any, Mapping[str, Way]]] = {
+    "chain_of_thought": (THOUGHT, words, {"prompts.reason": Way("other.j2"), "prompts.answer": Way("other.j2")}),
+    "self_consistency": (VOTED, samples, {
+        "samples": Way(2, 3), "compare": Way("answer.word"), "judge": Way("judge"), "temperature": Way(0.5),
+        "prompts.judge": Way("other.j2", also={"judge": "judge"})}),
+    "react": (ACTED, walk_acting.acting, {
+        "max_steps": Way(4), "prompts.act": Way("other.j2"), "prompts.correct": Way("other.j2"),
+        "prompts.best": Way("other.j2")}),
+    "reflexion": (TRIED, trials, {
+        "evaluator": Way({"assert": "answer > 1"}, {"role": "judge"}), "evaluator.assert": Way("answer > 1", "answer > 2"),
+        "evaluator.run": Way("true", "false", {"evaluator": {}}), "evaluator.role": Way("judge", "other", {"evaluator": {}}),
+        "trials": Way(4), "lessons": Way(1), "unsolved": Way("last", also={"trials": 2}), "prompts.trial": Way("other.j2"),
+        "prompts.reflect": Way("other.j2")}),
+    "route": (ROUTED, routed, {
+        "experts": Way({"clerk": {}, "writer": {}}, {"poet": {}, "clerk": {}}), "experts.poet": Way({}, None, {"fallback": "writer"}),
+        "experts.poet.about": Way("for verse"), "experts.poet.takes": Way({"words": "integer"}), "fallback": Way("writer"),
+        "prompts.choose": Way("other.j2"), "prompts.extract": Way("other.j2", also={"experts.poet.takes": {"words": "integer"}}),
+        "prompts.work": Way("other.j2")}),
+    "debate": (DEBATED, debated, {
+        "roles": Way(["poet", "writer"], ["writer", "poet"]), "rounds": Way(1), "compare": Way("answer.word"),
+        "judge": Way("judge"), "prompts.round": Way("other.j2"), "prompts.judge": Way("other.j2", also={"judge": "judge"})}),
+    "hindsight": (RATED, words, {
+        "outputs": Way("past | map(attribute='text') | reverse | list", "past | map(attribute='text') | list"),
+        "ratings": Way("past | map(attribute='mark') | reverse | list", "past | map(attribute='mark') | list"),
+        "best": Way(5), "most": Way(2), "prompts.outputs": Way("other.j2")}),
+}
+"""Strategy → its base, its model, and its parameters."""
