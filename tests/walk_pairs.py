@@ -360,6 +360,8 @@ DOER_KEYS = [
     Pair("steps.write.strategy", "chain_of_thought", LETTER, form="chain_of_thought"),
     Pair("steps.write.strategy", "single", LETTER, form="single", also={"defaults.steps.strategy": "chain_of_thought"}),
     Pair("steps.write.strategy", "self_consistency", LETTER, form="self_consistency"),
+    Pair("steps.write.strategy", "plan_and_execute", LETTER, form="plan_and_execute"),
+    Pair("steps.write.strategy", "task_queue", LETTER, form="task_queue"),
     Pair("steps.write.strategy", "react", walk_acting.COUNTER, form="react", files=walk_acting.FILES),
     Pair("steps.write.strategy", {"route": {"experts": {"writer": {}, "scout": {}}}}, LETTER, form="route", also=A_SCOUT),
     Pair("steps.write.strategy", {"debate": {"roles": ["writer", "writer"]}}, LETTER, form="debate"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -66,6 +67,18 @@ roles: {writer: {profile: You write.}}
 artifacts: {letter: {}}
 steps: {write: {role: writer, needs: [past], makes: letter, strategy: {hindsight: {episodes: past}}}}
 """
+PLANNED = """
+sop: walk
+roles: {writer: {profile: You write.}, other: {profile: You do.}}
+artifacts: {letter: {}}
+steps: {write: {role: writer, makes: letter, strategy: {plan_and_execute: {}}}}
+"""
+QUEUED = """
+sop: walk
+roles: {writer: {profile: You write.}, other: {profile: You do.}}
+artifacts: {letter: {}}
+steps: {write: {role: writer, makes: letter, strategy: {task_queue: {}}}}
+"""
 A_TEMPLATE = {"other.j2": "In other words.", **walk_acting.FILES}
 
 
@@ -94,6 +107,32 @@ async def debated(request: ModelRequest) -> Any:
     """All give the same word, each its place; a judge takes the second."""
     found = re.search(r"/debater\.(\d+)/", request.key)
     return {"best": 2, "why": ""} if found is None else {"word": "a", "place": int(found[1])}
+
+
+async def planned(request: ModelRequest) -> Any:
+    """A plan of three tasks, of two where it is mended; one of them fails, and the next plan does without it."""
+    if "/task." in request.key:
+        for _ in range(50):                     # the others go on meanwhile
+            await asyncio.sleep(0)
+        failed = request.key.endswith("task.c/turn.0")
+        names = request.schema["properties"]["results"]["properties"] if request.schema else {}
+        return {"ok": not failed, "why": "no paper" if failed else "", "results": dict.fromkeys(names, "done")}
+    if "/plan." not in request.key:
+        return "a word"
+    names = "d" if "/plan.0" not in request.key else "ab" if "/repair." in request.key else "abc"
+    return {"tasks": [{"name": one, "does": one, "needs": [], "makes": [f"{one}.out"], "value": 1, "effort": 1} for one in names]}
+
+
+async def queued(request: ModelRequest) -> Any:
+    """Two tasks, of one where it is mended, and after each of the first two another; the last one first."""
+    if request.key.endswith("/order"):
+        waiting = re.findall(r"(?m)^- (\d+): ", str(request.messages[-1]["content"]))
+        return {"order": [int(number) for number in reversed(waiting)]}
+    if "/create" not in request.key:
+        return {"ok": True, "result": "done"} if "/do/" in request.key else "a word"
+    after = re.search(r"/queue\.(\d)/", request.key)
+    new = ["a"] if "/repair." in request.key else ["a", "b"] if after is None else ["c", "d"][int(after[1]):int(after[1]) + 1]
+    return {"tasks": new}
 
 
 class Way(NamedTuple):
@@ -134,5 +173,13 @@ STRATEGIES: dict[str, tuple[str, Any, Mapping[str, Way]]] = {
         "outputs": Way("past | map(attribute='text') | reverse | list", "past | map(attribute='text') | list"),
         "ratings": Way("past | map(attribute='mark') | reverse | list", "past | map(attribute='mark') | list"),
         "best": Way(5), "most": Way(2), "prompts.outputs": Way("other.j2")}),
+    "plan_and_execute": (PLANNED, planned, {
+        "tasks": Way(2), "parallel": Way(1), "replans": Way(0), "every": Way(1), "executor": Way("other"),
+        "prompts.plan": Way("other.j2"), "prompts.replan": Way("other.j2"), "prompts.execute": Way("other.j2"),
+        "prompts.answer": Way("other.j2")}),
+    "task_queue": (QUEUED, queued, {
+        "tasks": Way(1), "queue": Way(1), "reprioritise": Way(False), "executor": Way("other"),
+        "prompts.create": Way("other.j2"), "prompts.execute": Way("other.j2"), "prompts.reprioritise": Way("other.j2"),
+        "prompts.answer": Way("other.j2")}),
 }
 """Strategy → its base, its model, and its parameters."""
