@@ -307,6 +307,28 @@ async def test_a_dry_run_walks_through_it(tmp_path: Path) -> None:
         assert result.ok, result
 
 
+async def test_no_prompt_depends_on_which_task_was_ready_first(tmp_path: Path) -> None:
+    """Four tasks at once, one fails, the rest is planned anew: whatever the order in which they end, the same is asked."""
+    plan = [*(task(name) for name in "abcd"), task("e", "a", "b"), task("f", "c", "d")]
+
+    class Shuffled(Desk):
+        async def worked(self, name: str, asked: str) -> Any:
+            before = order[order.index(name) - 1] if name in order[1:] else ""
+            async with asyncio.timeout(20):
+                await (ended[before].wait() if before else asyncio.sleep(0))
+            said = await super().worked(name, asked)
+            ended.setdefault(name, asyncio.Event()).set()
+            return said
+
+    told = []
+    for order in ("acd", "dca", "cad"):
+        ended = {name: asyncio.Event() for name in order}
+        desk = Shuffled(plan, [task("g"), task("e", "a", "g"), task("f", "c", "d")], fails={"b": "no paper"})
+        assert (await made(place(tmp_path, order), desk, "every: 4")).ok
+        told.append({request.key: request.messages for request in desk.requests})
+    assert told[0] == told[1] == told[2] and "make@1~0/plan.1/task.f/turn.0" in told[0]
+
+
 async def test_a_run_that_is_stopped_at_any_call_goes_on_to_the_same(tmp_path: Path) -> None:
     """A plan that is mended, a task that fails, a new plan, three tasks at once: left at each call, taken up again."""
     await stopped_everywhere(write(tmp_path, REPORT.replace("PARAMETERS", "every: 3")), planner, {"wish": "x"}, "report")
