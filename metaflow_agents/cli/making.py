@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from metaflow_agents.cli.options import WORKSPACE, Json, RunName, Sandbox, SOPFile, Workspace
+from metaflow_agents.cli.options import WORKSPACE, Json, Sandbox, SOPFile, Workspace
 from metaflow_agents.cli.output import page, say, say_json
 
 
@@ -23,7 +24,10 @@ def new(name: Annotated[str, typer.Argument(metavar="NAME", help="The SOP's name
     return 0
 
 
-def export(name: RunName,
+Kind = Enum("Kind", {name: name for name in ("finetune", "tool_calls", "hindsight", "episodes")})  # type: ignore[misc]
+
+
+def export(names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Runs' names; `sop runs` lists them.")],
            recording: Annotated[Path | None, typer.Option(
                "--recording", metavar="FILE", help="Its calls and answers, for `--model replay:FILE`. Ends in .jsonl.")] = None,
            answered_by: Annotated[str | None, typer.Option(
@@ -31,26 +35,71 @@ def export(name: RunName,
            also: Annotated[list[str] | None, typer.Option(
                "--also", metavar="RUN", help="A run of the same SOP and inputs that went another way: its calls too. "
                "May be repeated.")] = None,
+           kind: Annotated[Kind | None, typer.Option(
+               "--for", help="A data set to train on, in the chat format of fine-tuning.")] = None,
+           output: Annotated[Path | None, typer.Option("--output", metavar="FILE", help="Where the data set goes.")] = None,
+           untrusted: Annotated[bool, typer.Option(
+               "--untrusted", help="In a data set: what came from outside the user as well.")] = False,
            workspace: Workspace = WORKSPACE) -> int:
-    """Writes what a run holds into a file."""
-    from contextlib import ExitStack
-
+    """Writes what runs hold into a file: a recording to replay, or a data set to train on."""
     from metaflow_agents.errors import UsageError
-    from metaflow_agents.journal.glance import RawJournal
-    from metaflow_agents.journal.places import journal_path
-    from metaflow_agents.models.recording import ENDING, save
-    from metaflow_agents.views.wording import amount
+    from metaflow_agents.models.recording import ENDING
 
+    if kind is not None:
+        return _data_set(names, str(kind.value), output, recording, untrusted, workspace)
+    if output is not None or untrusted:
+        raise UsageError("`--output` and `--untrusted` belong to data sets: say which one, `--for finetune`")
+    name, *more = names
+    if more:
+        raise UsageError(f"one recording is of one run: give `{name}` alone, and `--also {more[0]}` for a run of the same SOP "
+                         "and inputs")
     if recording is None:
-        raise UsageError(f"what of {name} shall be written? `--recording FILE{ENDING}` writes its calls and their answers")
+        raise UsageError(f"what of {name} shall be written? `--recording FILE{ENDING}` writes its calls and their answers, "
+                         "`--for finetune --output FILE` a data set")
     if recording.suffix != ENDING:
         raise UsageError(f"`--recording {recording}`: a recording's name ends in `{ENDING}`, by which `replay:` knows it")
     if answered_by is None:
         raise UsageError("who answered? `--answered-by \"…\"` stands in the recording, for whoever replays it")
+    return _recording(name, recording, answered_by, also or [], workspace)
+
+
+def _recording(name: str, file: Path, answered_by: str, also: list[str], workspace: Path) -> int:
+    from contextlib import ExitStack
+
+    from metaflow_agents.journal.glance import RawJournal
+    from metaflow_agents.journal.places import journal_path
+    from metaflow_agents.models.recording import save
+    from metaflow_agents.views.wording import amount
+
     with ExitStack() as opened:
-        first, *others = [opened.enter_context(RawJournal(journal_path(workspace, run))) for run in (name, *(also or ()))]
-        calls = save(first, recording, answered_by, *others)
-    say([f"wrote {recording}: {amount(calls, 'call')}; answered from it again: --model replay:{recording}"])
+        first, *others = [opened.enter_context(RawJournal(journal_path(workspace, run))) for run in (name, *also)]
+        calls = save(first, file, answered_by, *others)
+    say([f"wrote {file}: {amount(calls, 'call')}; answered from it again: --model replay:{file}"])
+    return 0
+
+
+def _data_set(names: list[str], kind: str, file: Path | None, recording: Path | None, untrusted: bool, workspace: Path) -> int:
+    from metaflow_agents.datasets.kinds import dataset
+    from metaflow_agents.datasets.lived import Lived, lives
+    from metaflow_agents.errors import UsageError
+    from metaflow_agents.journal.glance import RawJournal
+    from metaflow_agents.journal.places import journal_path
+    from metaflow_agents.journal.whole import write_whole
+    from metaflow_agents.schema.model import canonical
+    from metaflow_agents.views.wording import amount
+
+    if recording is not None:
+        raise UsageError("`--recording` and `--for` write two different files: give one")
+    if file is None:
+        raise UsageError(f"where shall the data set go? `--for {kind} --output FILE.jsonl`")
+    lived: list[Lived] = []
+    for name in names:
+        with RawJournal(journal_path(workspace, name)) as journal:
+            lived += lives(journal)
+    made = dataset(kind, lived, untrusted=untrusted)
+    write_whole(file, b"".join(canonical(line) + b"\n" for line in made.lines), file.with_name(f".{file.name}.part"))
+    say([f"wrote {file}: {amount(len(made.lines), 'conversation')}",
+         *(f"  left out: {amount(count, 'activation')}, {why}" for why, count in made.left_out.most_common())])
     return 0
 
 
