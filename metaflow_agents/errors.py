@@ -198,3 +198,10 @@ def raised(error: BaseException) -> str:
     place = "" if trace is None else f" ({trace.tb_frame.f_code.co_filename.rsplit('/', 1)[-1]}:{trace.tb_lineno})"
     said = " ".join(str(error).split())
     return f"{type(error).__name__}{': ' if said else ''}{said}{place}"
+
+
+def first_failure(failures: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The one failure to tell of what was done at once: what stopped it, not what was cancelled because of it."""
+    for failure in failures.exceptions:
+        return first_failure(failure) if isinstance(failure, BaseExceptionGroup) else failure
+    return failures

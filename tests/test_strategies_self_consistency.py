@@ -60,6 +60,16 @@ async def test_a_judge_chooses_where_votes_are_tied_and_is_not_asked_otherwise(t
     assert not any("judge" in key for key in clear.keys)
 
 
+async def test_a_sample_that_fails_is_a_failed_attempt_and_not_the_end_of_the_run(tmp_path: Path) -> None:
+    """Samples are asked for at once; what one of them raises is what the step's `retries` and `on_fail` are about."""
+    def said(request: Any) -> Any:
+        if "~0/vote.s1" in request.key:
+            raise ValueError("the line was cut")
+        return {"answer": "b"}
+    path = write(tmp_path, VOTE.replace("{PARAMETERS}}}", "{samples: 3}}, retries: 1}"))
+    assert (await run(path, puzzle="x", model=Scripted(solve=said), workspace=None, sandbox="none"))["solved"] == {"answer": "b"}
+
+
 async def test_what_is_not_in_form_has_no_vote_and_ties_are_told(tmp_path: Path) -> None:
     path = write(tmp_path, VOTE.replace("PARAMETERS", "samples: 4"))
     model = samples("no json", {"answer": "b"}, "no json", {"answer": "a"})

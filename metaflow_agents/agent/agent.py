@@ -19,7 +19,7 @@ from metaflow_agents.doers.command import Commands
 from metaflow_agents.doers.function import Functions
 from metaflow_agents.doers.observed import Observations
 from metaflow_agents.engine.work import Activation, Work
-from metaflow_agents.errors import AnswerInvalid, AttemptFailed, RunError, did_you_mean
+from metaflow_agents.errors import AnswerInvalid, AttemptFailed, RunError, did_you_mean, first_failure
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.values import Values
 from metaflow_agents.memory.window import RoleMemory, Turn
@@ -115,7 +115,7 @@ class RoleAgent:
                 output_format += self._conversations.writing(acting.offered.told()) if acting.tree.patterns else ""
                 prompting = Prompting(strategy, asked, output_format, thinks.given.prompts, composed)
                 thinking = ActivationThinking(self._means, activation, name, acting, prompting, equip)
-                work, said = await self._mended(step, activation, thinking, await thinks.answer(thinking))
+                work, said = await self._mended(step, activation, thinking, await _thought(thinks, thinking))
         except RunError as error:
             error.untrusted = joined(error.untrusted, acting.untrusted)
             raise
@@ -213,6 +213,14 @@ class RoleAgent:
         payload = work.payload.model_copy(update={"assumed": tuple(acting.assumed)}) if acting.assumed else work.payload
         return Work(payload, {**work.blobs, entry.asked: question, entry.answered: answer}, entry, tuple(acting.assumed),
                     acting.untrusted)
+
+
+async def _thought(thinks: strategies.Strategy[Any], thinking: ActivationThinking) -> Said:
+    """The strategy's answer. Where calls that it makes at once fail, it is for the failure of the first of them."""
+    try:
+        return await thinks.answer(thinking)
+    except BaseExceptionGroup as failures:
+        raise first_failure(failures) from None
 
 
 def _payer(acting: Acting) -> str:

@@ -15,7 +15,7 @@ from metaflow_agents.bus import Bus, Subscription
 from metaflow_agents.engine.fanout import Fanout
 from metaflow_agents.engine.parking import Lot
 from metaflow_agents.engine.scope import Scopes
-from metaflow_agents.errors import AnswerInvalid, ExpressionError
+from metaflow_agents.errors import AnswerInvalid, ExpressionError, first_failure
 from metaflow_agents.journal.state import Firing, RunState
 from metaflow_agents.journal.values import Values
 from metaflow_agents.prompts import MISSING, evaluate, truthy
@@ -61,7 +61,7 @@ class Scheduler:
                     for task in self._tasks.values():          # what is left is parked: it is entered again by a resume
                         task.cancel()
             except BaseExceptionGroup as failures:
-                raise _first(failures) from None
+                raise first_failure(failures) from None
         if self._running and not reached:
             return RunEnded(outcome="waiting", reason=self._parking.answers.waiting())
         return self._end(reached)
@@ -209,10 +209,3 @@ def succeeded(sop: SOP, values: Values, run: Mapping[str, Any]) -> tuple[bool, s
         return fine, "" if fine else f"`success: {sop.success}` does not hold"
     absent = [name for name in outputs_of(sop) if values.latest(name) is MISSING]
     return not absent, "" if not absent else f"not made: {', '.join(absent)}"
-
-
-def _first(failures: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The one failure to tell of: what stopped the run, not what was cancelled because of it."""
-    for failure in failures.exceptions:
-        return _first(failure) if isinstance(failure, BaseExceptionGroup) else failure
-    return failures
