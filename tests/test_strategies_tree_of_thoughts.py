@@ -42,6 +42,8 @@ async def test_samples_are_summed_whatever_their_order(tmp_path: Path) -> None:
     model = Tree({(): ["a", "b"]}, {("a",): ["likely", "impossible", "sure"], ("b",): ["sure", "likely", "impossible"]})
     assert await solved(tmp_path, model, depth=1) == "a"
     assert [one["value"] for one in noted(tmp_path)["tot.d1"]["thoughts"]] == [21.001, 21.001]
+    tenths = Tree({(): ["a", "b"]}, {("a",): ["three", "two", "one"], ("b",): ["one", "two", "three"]})
+    assert await solved(tmp_path / "t", tenths, depth=1, values={"one": 0.1, "two": 0.2, "three": 0.3}) == "a", "equal"
     other = Tree({(): ["a", "b"]}, {("a",): ["poor"], ("b",): ["good"]})
     assert await solved(tmp_path / "o", other, depth=1, samples=1, values={"poor": 0, "fair": 0.5, "good": 7}) == "b"
     assert "from the best to the worst: good, fair, poor" in other.asked["solve@1~0/tot.d1.n0.value.s0"]
