@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from metaflow_agents.agent import strategies
 from metaflow_agents.agent.agent import RoleAgent
 from metaflow_agents.agent.equipment import Equipment
 from metaflow_agents.agent.surroundings import Surroundings
@@ -112,14 +113,15 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
     staged = state.opened is not None and state.opened.staged
     equipment = Equipment(sop, Surroundings(bus, state, values, desk, secrets, staged=staged), tools, observations,
                           commands.files, dry=options.models.dry)
+    known = strategies.known()
     agent = RoleAgent(program, options.models, caller, acceptance, commands, functions, memory, observations, state, values,
                       equipment)
     doers = Doers(sop, agent, commands, functions, Expressions(sop, acceptance), Humans(program, acceptance, desk), acceptance,
-                  Parts(program, state, memory), dry=options.models.dry, given=options.given)
+                  Parts(program, state, memory, known), dry=options.models.dry, given=options.given)
     parking = Parking(desk)
     desk.idle = parking.seconds_idle
     fanout = Fanout(program, bus, state, values, scopes, doers, earlier=options.earlier, caps=time_caps(program, state),
-                    parking=parking, recalled=doers.recalled)
+                    parking=parking, recalled=doers.recalled, strategies=known)
     scheduler = Scheduler(program, graph, bus, state, values, scopes, fanout, until=state.until)
     kept = None if folder is None else Folder(bus, state, tree, Workspace(folder), journal.path)
     return Assembly(journal, bus, values, scheduler, graph, kept, parking, tools)

@@ -31,6 +31,7 @@ from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.payload import Collection, Data, Files, pack
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import SOP, Budget, Limits, Step
+from metaflow_agents.schema.strategies.workers import workers
 from metaflow_agents.schema.validation import validator
 from metaflow_agents.settings import Settings
 from metaflow_agents.sop.changes import changes
@@ -39,6 +40,7 @@ from metaflow_agents.sop.check import check as check_sop
 from metaflow_agents.sop.configuration import load_configuration, read_configuration
 from metaflow_agents.sop.library import shipped_recording
 from metaflow_agents.sop.load import LoadedSOP, Reading, read_sop
+from metaflow_agents.sop.naming import runs_commands
 from metaflow_agents.tooling import CONFINED, used
 
 
@@ -123,7 +125,7 @@ def sandbox_for(sop: SOP, asked: str | None, settings: Settings, *, dry: bool) -
     A run without commands has none. Raises UsageError for an unknown name, and where the sandbox does not hold here.
     """
     refuse_unknown(asked)
-    commands = [name for name, step in sop.steps.items() if step.run is not None or (step.check and step.check.run)]
+    commands = [name for name, step in sop.steps.items() if runs_commands(step, strategies.known())]
     tools = [name for name in used(sop) if name in CONFINED]
     if not (commands or tools) or dry:
         return Unchosen(asked or "" if commands or tools else "")
@@ -182,7 +184,7 @@ def asking(sop: SOP) -> Iterator[tuple[str, Step, str, str | None]]:
     """Who may ask which model: step, its definition, role, and the name of the model (None: the default)."""
     for step_name, step in sop.steps.items():
         if step.doer == "role":
-            for role in (step.role,) if step.role in sop.roles else sop.roles:
+            for role in workers(sop, step, strategies.known()):
                 yield step_name, step, role, step.model if step.model is not None else sop.roles[role].model
 
 

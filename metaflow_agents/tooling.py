@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from metaflow_agents.agent import strategies
 from metaflow_agents.errors import UsageError
 from metaflow_agents.policy.place_patterns import literal
 from metaflow_agents.policy.policy import Policy
@@ -13,6 +14,7 @@ from metaflow_agents.policy.rules import parse_rule
 from metaflow_agents.sandbox.port import Sandbox
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import SOP
+from metaflow_agents.schema.strategies.workers import tools_in
 from metaflow_agents.settings import Settings
 from metaflow_agents.tools.commands import Python, Run
 from metaflow_agents.tools.files import file_tools
@@ -27,7 +29,7 @@ CONFINED = ("run", "python")
 
 def used(sop: SOP) -> tuple[str, ...]:
     """The tools that roles have, as they are written, in the order of the file."""
-    found = dict.fromkeys(name for step in sop.steps.values() for name in sop.tools_of(step))
+    found = dict.fromkeys(name for step in sop.steps.values() for name in tools_in(sop, step, strategies.known()))
     if "start_role" in found:           # who is started has its own
         found.update(dict.fromkeys(name for role in sop.roles.values() for name in role.tools))
     return tuple(found)

@@ -27,7 +27,7 @@ from metaflow_agents.cli import given
 from metaflow_agents.errors import MetaflowError, UsageError
 from metaflow_agents.runs import start
 from metaflow_agents.schema.sop import NOT_BUILT, SOP, Human, Makes, OnFail, Step
-from metaflow_agents.schema.strategies import STRATEGIES
+from metaflow_agents.schema.strategies import STRATEGIES, StrategySpec
 from metaflow_agents.settings import Settings
 from metaflow_agents.sop.check import check
 from metaflow_agents.sop.load import load_sop
@@ -48,10 +48,21 @@ def key_paths(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
         elif path == "steps.*.human":
             yield from (f"{path}({kind})" for kind in get_args(Human.model_fields["kind"].annotation))
         elif path == "steps.*.strategy":
-            yield from (f"{path}({strategy})" for strategy in STRATEGIES)
+            for strategy, spec in STRATEGIES.items():
+                yield f"{path}({strategy})"
+                yield from _parameters(spec, f"{path}.{strategy}.")
         else:
             yield path
             yield from _inside(field.annotation, path)
+
+
+def _parameters(spec: type[StrategySpec], prefix: str) -> Iterator[str]:
+    """The keys of a strategy's parameters, with each of its prompts."""
+    for path in key_paths(spec, prefix):
+        if path == f"{prefix}prompts":
+            yield from (f"{path}.{prompt}" for prompt in spec.PROMPTS)
+        else:
+            yield path
 
 
 def _inside(annotation: Any, path: str) -> Iterator[str]:
@@ -90,6 +101,7 @@ def test_the_walk_sees_every_kind_of_key() -> None:
     assert {"sop", "models", "budget.calls", "inputs.*.type", "roles.*.memory.window", "roles.*.budget.time",
             "artifacts.*.rules.*.message", "defaults.roles", "steps.*.foreach.parallel", "steps.*.check.repairs",
             "steps.*.makes", "steps.*.makes.*", "steps.*.on_fail(makes)", "steps.*.strategy(single)",
+            "steps.*.strategy.reflexion.evaluator.run", "steps.*.strategy.react.prompts.act",
             "tests.*.expect"} <= set(KEYS)
     assert len(KEYS) == len(set(KEYS)) > 90
     assert strategies.known() == STRATEGIES

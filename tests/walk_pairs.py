@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import walk_acting
+import walk_strategies
 
 from metaflow_agents.models.dry import DryModel
 from metaflow_agents.models.port import MAX_TOKENS, Model, ModelRequest, Reply, Traits
@@ -359,6 +360,9 @@ DOER_KEYS = [
     Pair("steps.write.strategy", "chain_of_thought", LETTER, form="chain_of_thought"),
     Pair("steps.write.strategy", "tree_of_thoughts", LETTER, form="tree_of_thoughts"),
     Pair("steps.write.strategy", "single", LETTER, form="single", also={"defaults.steps.strategy": "chain_of_thought"}),
+    Pair("steps.write.strategy", "self_consistency", LETTER, form="self_consistency"),
+    Pair("steps.write.strategy", "react", walk_acting.COUNTER, form="react", files=walk_acting.FILES),
+    Pair("steps.write.strategy", {"reflexion": {"evaluator": {"assert": "answer"}}}, LETTER, form="reflexion"),
     Pair("steps.write.model", "python:desk.py:other", LETTER, also=AT_THE_DESK, model=None, files=ITS_FILES),
     Pair("steps.list_it.run", "cat fact.txt", LISTED, "check"),
     Pair("steps.list_it.run", "cat fact.txt", LISTED, instead="true"),
@@ -525,5 +529,10 @@ ACTING_KEYS = [Pair(at, value, base, "journal", LEFT_OUT if instead is None else
                     model=walk_acting.acting, files=walk_acting.FILES)
                for at, value, base, also, instead in walk_acting.ACTING]
 
+STRATEGY_KEYS = [Pair(f"steps.write.strategy.{strategy}.{name}", way.value, base, instead=LEFT_OUT if way.instead is None
+                      else way.instead, also={f"steps.write.strategy.{strategy}.{at}": what for at, what in way.also.items()},
+                      model=model, files=walk_strategies.A_TEMPLATE)
+                 for strategy, (base, model, ways) in walk_strategies.STRATEGIES.items() for name, way in ways.items()]
+
 PAIRS = [*SOP_KEYS, *MODEL_KEYS, *ROLE_KEYS, *ARTIFACT_KEYS, *DOER_KEYS, *STEP_KEYS, *POLICY_KEYS, *FOREACH_KEYS, *TEST_KEYS,
-         *ACTING_KEYS]
+         *ACTING_KEYS, *STRATEGY_KEYS]

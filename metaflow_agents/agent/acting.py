@@ -330,7 +330,7 @@ class Acting:
     def go_on_from(self, other: Acting) -> None:
         """The files of another branch, and what was assumed on it, count from here on."""
         self.tree.written, self.tree.deleted = dict(other.tree.written), set(other.tree.deleted)
-        self.assumed += other.assumed
+        self.assumed += [one for one in other.assumed if one not in self.assumed]
 
     def trusts(self, tool: str) -> bool:
         """Whether the step trusts what a tool says: by its name, by a pattern of it, or by the name of its server."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
 from typing import Any
 
 from metaflow_agents.agent import strategies
@@ -48,7 +49,7 @@ class RoleAgent:
         self._memory, self._observations, self._state, self._values = memory, observations, state, values
         self._conversations, self._equipment = Conversations(program, acceptance, values), equipment
         self._means = Means(program, caller, acceptance, Answers(program.sop, acceptance, values, dry=models.dry), commands,
-                            observations, self.model_of)
+                            observations, self.model_of, dry=models.dry)
 
     def role_of(self, activation: Activation) -> str:
         """Who does this activation: the step's role, or the one that its expression names. Raises AttemptFailed."""
@@ -110,12 +111,17 @@ class RoleAgent:
             remembers = "" if role == name else self._memory.untrusted(role, self._sop.roles[role], activation.key.firing)
             return await self._equipment.beside(activation, role, delegate, key, beside, remembers)
 
+        def formatted(acting: Acting) -> str:
+            return output_format + (self._conversations.writing(acting.offered.told()) if acting.tree.patterns else "")
+
         try:
-            async with acting:
-                output_format += self._conversations.writing(acting.offered.told()) if acting.tree.patterns else ""
-                prompting = Prompting(strategy, asked, output_format, thinks.given.prompts, composed)
-                thinking = ActivationThinking(self._means, activation, name, acting, prompting, equip)
-                work, said = await self._mended(step, activation, thinking, await _thought(thinks, thinking))
+            async with acting, AsyncExitStack() as kept:
+                prompting = Prompting(strategy, asked, formatted, thinks.given.prompts, composed)
+                thinking = ActivationThinking(self._means, activation, name, acting, prompting, equip, kept)
+                answered = await _thought(thinks, thinking)
+                work, said = await self._mended(step, activation, thinking.author, answered)
+                if thinking.author is not thinking:
+                    acting.go_on_from(thinking.author.acting)
         except RunError as error:
             error.untrusted = joined(error.untrusted, acting.untrusted)
             raise

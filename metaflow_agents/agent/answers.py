@@ -38,10 +38,16 @@ class Answers:
         if self._sop.artifacts[artifact].files:
             written, deleted = self._files_made(activation, reply.text, acting)
             return self._acceptance.files(activation, written, deleted, ruled=not self._dry)
-        schema = self._acceptance.schema(artifact)
-        if schema is None or schema == {"type": "string"}:
+        if self.plain(activation, acting):
             return self._acceptance.accept(activation, reply.text)
         return self._acceptance.accept(activation, self._acceptance.validator(artifact).validate_json(unfenced(reply.text)))
+
+    def plain(self, activation: Activation, acting: Acting) -> bool:
+        """Whether any words whatever are an answer: of a text, and of files as soon as tools wrote some."""
+        artifact = self._sop.steps[activation.key.step].makes.artifact
+        if self._sop.artifacts[artifact].files:
+            return bool(acting.tree.written or acting.tree.deleted)
+        return self._acceptance.schema(artifact) in (None, {"type": "string"})
 
     def value(self, work: Work) -> Any:
         """What a template sees of it: a value, or of files path → text, those that it deletes left out."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +40,7 @@ class Means:
     commands: Commands
     observations: Observations
     model_of: Callable[[Activation, str], Model]
+    dry: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,20 +51,22 @@ class Prompting:
 
     strategy: str
     task: str
-    output_format: str
+    output_format: Callable[[Acting], str]
     prompts: Mapping[str, str]
     compose: Callable[[str], Callable[[str], Messages]]
 
 
 class ActivationThinking:
-    """Fits `Thinking`. `branch`: the key below which all of its calls lie."""
+    """Fits `Thinking`. `branch`: the key below which all of its calls lie. `kept`: what stays open until the activation ends."""
 
     def __init__(self, means: Means, activation: Activation, role: str, acting: Acting, prompting: Prompting, equip: Equip,
-                 branch: str = "") -> None:
+                 kept: AsyncExitStack, branch: str = "") -> None:
         self._means, self._activation, self.role, self.acting = means, activation, role, acting
+        self._kept = kept
+        self._author: ActivationThinking | None = None
         self._prompting, self._equip, self._branch = prompting, equip, branch
         self.key = f"{activation.key}/{branch}" if branch else str(activation.key)
-        self.scope, self.task, self.output_format = activation.scope, prompting.task, prompting.output_format
+        self.scope, self.task, self.output_format = activation.scope, prompting.task, prompting.output_format(acting)
         self._step = means.program.sop.steps[activation.key.step]
         self._model = means.model_of(activation, role)
         self._its = traits(self._model)
@@ -87,7 +90,13 @@ class ActivationThinking:
         except ExpressionError as error:
             raise AttemptFailed(f"`{expression}` failed: {error}") from None
 
-    async def ask(self, branch: str, messages: Messages, *, structured: bool = True, temperature: float | None = None) -> Said:
+    @property
+    def plain(self) -> bool:
+        """See `Thinking`."""
+        return self._means.answers.plain(self._activation, self.acting)
+
+    async def ask(self, branch: str, messages: Messages, *, structured: bool = True, tools: bool = True,
+                  temperature: float | None = None) -> Said:
         """See `Thinking`."""
         schema = self._means.acceptance.schema(self._step.makes.artifact) if structured else None
         files = bool(self._means.program.sop.artifacts[self._step.makes.artifact].files)
@@ -96,7 +105,7 @@ class ActivationThinking:
         async def turn(at: str, messages: Messages, tools: tuple[Mapping[str, Any], ...]) -> Reply:
             return await self._send(at, messages, schema, patterns, tools, temperature)
 
-        if structured and self.acting.offered:
+        if structured and tools and self.acting.offered:
             branch, messages, reply = await turns(turn, self.acting, self.key, branch, messages)
         else:
             reply = await turn(branch, messages, ())
@@ -121,9 +130,10 @@ class ActivationThinking:
             messages, at = sent_back(messages, reply, wrong, ANSWER_REPAIRS - repairs), f"{branch}/repair.{repairs + 1}"
         raise AnswerInvalid(wrong)
 
-    async def turn(self, branch: str, messages: Messages, *, tools: bool = True) -> Reply:
+    async def turn(self, branch: str, messages: Messages, *, tools: bool = True,
+                   also: Sequence[Mapping[str, Any]] = ()) -> Reply:
         """See `Thinking`."""
-        reply = await self._send(branch, messages, None, (), self.tools if tools else ())
+        reply = await self._send(branch, messages, None, (), (*(self.tools if tools else ()), *also))
         return reply if reply.calls else await self._whole(branch, messages, reply, None)
 
     async def act(self, branch: str, calls: Sequence[ToolCall]) -> Messages:
@@ -140,11 +150,13 @@ class ActivationThinking:
         return self._means.answers.value(self._means.answers.taken(self._activation, reply, self.acting))
 
     async def judged(self, branch: str, evaluator: Evaluator, reply: Reply) -> Verdict:
-        """See `Thinking`."""
+        """See `Thinking`. Nothing is executed in a dry run, where every answer is good."""
+        if self._means.dry and evaluator.role is None:
+            return Verdict(True)
         try:
             work = self._means.answers.taken(self._activation, reply, self.acting)
         except AnswerInvalid as error:
-            return Verdict(False, "; ".join(error.faults))
+            return Verdict(self._means.dry, "; ".join(error.faults))
         answer = self._means.answers.value(work)
         if evaluator.assert_ is not None:
             held = bool(self.evaluate(evaluator.assert_, answer=answer))
@@ -155,7 +167,7 @@ class ActivationThinking:
         async with self.apart(branch, evaluator.role or "") as judge:
             asked = judge.compose(render(package_template("strategies/verdict"), {"answer": answer}))
             found = await judge.typed("verdict", asked, {"good": "boolean", "why": "string"})
-        return Verdict(found["good"], found["why"])
+        return Verdict(found["good"] or self._means.dry, found["why"])
 
     async def note(self, branch: str, told: Mapping[str, Any]) -> None:
         """See `Thinking`."""
@@ -169,17 +181,26 @@ class ActivationThinking:
         """See `Thinking`."""
         name, place = role or self.role, f"{self._branch}/{branch}" if self._branch else branch
         acting = await self._equip(name, f"{self._activation.key}/{place}", self.acting)
-        try:
-            async with acting:
-                yield ActivationThinking(self._means, self._activation, name, acting, self._prompting, self._equip, place)
-        finally:
-            self.acting.heed(acting)
+        other = ActivationThinking(self._means, self._activation, name, acting, self._prompting, self._equip, self._kept, place)
+        async with AsyncExitStack() as opened:
+            opened.callback(self.acting.heed, acting)
+            await opened.enter_async_context(acting)
+            yield other
+            if self._author is other:               # it may have to mend its answer
+                self.acting.heed(acting)
+                self._kept.push_async_exit(opened.pop_all())
 
     def take(self, other: Thinking) -> None:
         """See `Thinking`."""
         if not isinstance(other, ActivationThinking):
             raise TypeError("what is taken has to come from `apart`")
         self.acting.go_on_from(other.acting)
+        self._author = other if other.role != self.role or other.author is not other else None
+
+    @property
+    def author(self) -> ActivationThinking:
+        """Whose the answer is: this one's, or that of another role which was taken."""
+        return self if self._author is None else self._author.author
 
     async def _send(self, branch: str, messages: Messages, schema: Mapping[str, Any] | None, patterns: tuple[str, ...],
                     tools: tuple[Mapping[str, Any], ...], temperature: float | None = None) -> Reply:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -13,8 +14,10 @@ from metaflow_agents.prompts.names import free_names, histories
 from metaflow_agents.schema.model import fingerprint
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import Step
+from metaflow_agents.schema.strategies import STRATEGIES, Specs, references
+from metaflow_agents.schema.strategies.workers import partners
 from metaflow_agents.sop.graph import reads
-from metaflow_agents.sop.naming import texts_of, with_includes
+from metaflow_agents.sop.naming import runs_commands, texts_of, with_includes
 
 PACKAGE_PROMPTS = 1
 """Counted up when a template that the package owns changes what a model is told."""
@@ -27,40 +30,52 @@ _KEPT = 64                          # firings whose parts are at hand: about as 
 
 class Parts:
     """Fingerprints by name: `step`, `role`, `model`, `memory`, `tools` where there are some, and `round` and `run` where a text
-    of the step names them.
+    of the step names them. Of another role that the step's strategy names these are `role:NAME`, `model:NAME` and so on.
     """
 
-    def __init__(self, program: Program, state: RunState, memory: RoleMemory) -> None:
+    def __init__(self, program: Program, state: RunState, memory: RoleMemory, strategies: Specs = STRATEGIES) -> None:
         self._program, self._sop, self._state, self._memory = program, program.sop, state, memory
+        self._strategies = strategies
+        self._beside: dict[str, tuple[str, ...]] = {}
         self._steps: dict[str, tuple[str, frozenset[str], frozenset[str]]] = {}
         self._prompts: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
         self._firings: OrderedDict[tuple[str, str | None, str | None], dict[str, str]] = OrderedDict()
 
-    def of(self, activation: Activation, role: str | None, model: str | None, facts: Any) -> dict[str, str]:
-        """The parts of one activation; `role` and `model` are those that do it, `facts` is `run` as templates see it.
+    def beside(self, name: str) -> tuple[str, ...]:
+        """The roles that the strategy of a step names."""
+        if name not in self._beside:
+            named = partners(self._sop.steps[name], self._strategies)
+            self._beside[name] = tuple(role for role in named if role in self._sop.roles)
+        return self._beside[name]
+
+    def of(self, activation: Activation, role: str | None, model: str | None, facts: Any,
+           beside: Mapping[str, str]) -> dict[str, str]:
+        """The parts of one activation; `role` and `model` are those that do it, `beside` others that its strategy names, each
+        with its model, `facts` is `run` as templates see it.
 
         They are the same for all items of a firing, whose versions are fixed, and made once for them.
         """
         key = (activation.key.firing, role, model)
         if key not in self._firings:
-            self._firings[key] = self._of(activation, role, model, facts)
+            self._firings[key] = self._of(activation, {} if role is None else {role: model or "", **beside}, facts)
             if len(self._firings) > _KEPT:
                 self._firings.popitem(last=False)
         return dict(self._firings[key])
 
-    def _of(self, activation: Activation, role: str | None, model: str | None, facts: Any) -> dict[str, str]:
+    def _of(self, activation: Activation, roles: Mapping[str, str], facts: Any) -> dict[str, str]:
         name = activation.key.step
         own, names, past = self._of_step(name)
         parts = {"step": own}
-        if role is not None:
+        for place, (role, model) in enumerate(roles.items()):
             told, recalled = self._named_by_prompt(role)
             names, past = names | told, past | recalled
-            parts["role"] = self._roles[role]
-            parts["model"] = _of_name(model or "")
-            tools = self._tools(self._sop.steps[name], role)
+            whose = f":{role}" if place else ""
+            parts[f"role{whose}"] = self._roles[role]
+            parts[f"model{whose}"] = _of_name(model)
+            tools = self._tools(role, self._sop.roles[role].tools if place else self._sop.tools_of(self._sop.steps[name], role))
             if tools:
-                parts["tools"] = tools
-            parts["memory"] = self._memory.fingerprint(role, self._sop.roles[role], activation.key.firing)
+                parts[f"tools{whose}"] = tools
+            parts[f"memory{whose}"] = self._memory.fingerprint(role, self._sop.roles[role], activation.key.firing)
         if "round" in names:
             parts["round"] = str(activation.key.round)
         if "run" in names:
@@ -70,9 +85,8 @@ class Parts:
             parts[f"history:{artifact}"] = fingerprint([version.payload for version in made])
         return parts
 
-    def _tools(self, step: Step, role: str) -> str:
-        """What a role may use and do in a step; empty where it has no tools."""
-        names = self._sop.tools_of(step, role)
+    def _tools(self, role: str, names: tuple[str, ...]) -> str:
+        """What a role may use and do by tools of these names; empty where it has none."""
         if not names:
             return ""
         started = self._roles if "start_role" in names else {}         # what they are counts as well, and what tools they have
@@ -88,7 +102,7 @@ class Parts:
     def _of_step(self, name: str) -> tuple[str, frozenset[str], frozenset[str]]:
         if name not in self._steps:
             step = self._sop.steps[name]
-            texts = list(texts_of(step))
+            texts = list(texts_of(self._program, step, self._strategies))
             used = frozenset().union(*(free_names(text, template=template) for text, template in texts))
             past = frozenset().union(*(histories(text, template=template) for text, template in texts))
             self._steps[name] = fingerprint(self._meaning(step)), used, past
@@ -110,11 +124,16 @@ class Parts:
                 if (spec := self._sop.artifacts.get(name) or self._sop.inputs.get(name)) is not None}
         return [step.model_dump(mode="json", exclude=_NOT_MEANING, exclude_unset=True), foreach, told,
                 made.model_dump(mode="json", exclude={"initial", "render", "file"}, exclude_unset=True),
-                self._program.schemas.get(step.makes.artifact), self._lying_as(step)]
+                self._program.schemas.get(step.makes.artifact), self._lying_as(step), *self._prompts_of(step)]
+
+    def _prompts_of(self, step: Step) -> list[Any]:
+        """The templates that stand in the place of a strategy's prompts, includes included."""
+        return [with_includes(self._program, one.text) for one in references(step.strategy, self._strategies)
+                if one.refers.to == "template"]
 
     def _lying_as(self, step: Step) -> dict[str, Any]:
         """Artifact → where and in what form it lies in the tree of the step's command: that decides what the command says."""
-        if step.run is None and (step.check is None or step.check.run is None):
+        if not runs_commands(step, self._strategies):
             return {}
         specs = {name: self._sop.artifacts.get(name) for name in (*reads(step), step.makes.artifact)}
         return {name: [spec.file, {} if spec.render is None else with_includes(self._program, spec.render)]

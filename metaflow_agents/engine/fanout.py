@@ -25,6 +25,7 @@ from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.payload import Collection, Data, Files, Patch, pack
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import Foreach, Step
+from metaflow_agents.schema.strategies import STRATEGIES, Specs
 from metaflow_agents.schema.trust import joined
 
 News = tuple[Item, Result | Waiting | dict[str, str] | None]
@@ -47,10 +48,10 @@ class Fanout:
 
     def __init__(self, program: Program, bus: Bus, state: RunState, values: Values, scopes: Scopes, runner: StepRunner,
                  *, earlier: Earlier | None = None, caps: TimeCaps | None = None, parking: Parking | None = None,
-                 recalled: Recalled = lambda _: "") -> None:
+                 recalled: Recalled = lambda _: "", strategies: Specs = STRATEGIES) -> None:
         self.parking = parking or Parking()
         self._means = Means(program.sop, bus, state, values, scopes, runner, earlier, caps or TimeCaps({}), self.parking,
-                            Labels(program, state), recalled)
+                            Labels(program, state, strategies), recalled)
 
     def items(self, step: Step, read: Mapping[str, int], round_: int) -> list[Item] | None:
         """The items of a firing that reads these versions; None without `foreach`."""

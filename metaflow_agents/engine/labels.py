@@ -15,6 +15,8 @@ from metaflow_agents.prompts.names import free_names, histories
 from metaflow_agents.schema.narrow import narrow
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import Step
+from metaflow_agents.schema.strategies import STRATEGIES, Specs
+from metaflow_agents.schema.strategies.workers import tools_in
 from metaflow_agents.schema.trust import joined
 from metaflow_agents.sop.graph import reads
 from metaflow_agents.sop.naming import Named, named
@@ -36,8 +38,8 @@ class Label:
 class Labels:
     """Reads labels out of a run's state for the steps of its program. Nothing is looked at in a run without any."""
 
-    def __init__(self, program: Program, state: RunState) -> None:
-        self._program, self._state = program, state
+    def __init__(self, program: Program, state: RunState, strategies: Specs = STRATEGIES) -> None:
+        self._program, self._state, self._strategies = program, state, strategies
         self._named = cache(self._names)
         self._narrow = cache(self._is_narrow)
 
@@ -78,11 +80,11 @@ class Labels:
         return set(found) if "run" in names or any(histories(text) for text in texts) else names & set(found)
 
     def _names(self, name: str) -> Named:
-        return named(self._program, self._program.sop.steps[name])
+        return named(self._program, self._program.sop.steps[name], self._strategies)
 
     def _is_narrow(self, name: str) -> bool:
         sop, step = self._program.sop, self._program.sop.steps[name]
         held = step.doer in ("role", "call", "value") or (step.run is not None and (step.parse or "").startswith("json"))
-        if not held or sop.artifacts[step.makes.artifact].files or sop.tools_of(step):
+        if not held or sop.artifacts[step.makes.artifact].files or tools_in(sop, step, self._strategies):
             return False
         return narrow(self._program.schemas.get(step.makes.artifact))

@@ -12,6 +12,7 @@ from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.shape import Shape
 from metaflow_agents.schema.sop import ANSWER_REPAIRS, SOP, TOOL_TURNS, Budget, Step
 from metaflow_agents.schema.strategies import STRATEGIES, StrategySpec
+from metaflow_agents.schema.strategies.workers import tools_in
 from metaflow_agents.sop.graph import SOPGraph
 
 
@@ -77,11 +78,12 @@ def _step(step: Step, firings: int, walked: Shape | None, calls: int | None) -> 
 def _calls(sop: SOP, step: Step, strategies: Mapping[str, type[StrategySpec]]) -> int | None:
     """Of one activation: each attempt is an answer and its repairs, then an answer and its repairs for each mended check.
 
-    With tools each of these may take `TOOL_TURNS` turns before it. A role that starts others has no bound but its budget.
+    Where anybody who works in it has tools each of these may take `TOOL_TURNS` turns before it. A role that starts others has no
+    bound but its budget.
     """
     if step.role is None:
         return 0
-    tools = sop.tools_of(step)
+    tools = tools_in(sop, step, strategies)
     if "start_role" in tools:
         return None
     turns = 1 + TOOL_TURNS if tools else 1

@@ -158,6 +158,8 @@ GROUPS: dict[str, dict[str, Code]] = {
         "unknown-strategy": Code("A strategy that does not exist.", "Use one that is named."),
         "strategy-parameter": Code("A parameter that the strategy does not have, or one that it wants and is not given.",
                                    "Use those that are named."),
+        "strategy-tools": Code("A strategy that acts with tools, in a step that has none or one of the strategy's own names.",
+                               "Give the step the tools that it needs."),
         "unknown-model": Code("A model that does not exist.",
                               "Declare it under `models`, or write `openai:NAME`, `python:…`, `replay:…`, `manual` or `dry`."),
         "model-endpoint": Code("The address of an endpoint is none, or holds more than its base URL.",

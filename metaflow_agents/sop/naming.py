@@ -13,6 +13,8 @@ from metaflow_agents.prompts.names import histories
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.shape import Shape
 from metaflow_agents.schema.sop import Step
+from metaflow_agents.schema.strategies import STRATEGIES, Specs, references
+from metaflow_agents.schema.strategies.workers import workers
 from metaflow_agents.sop.graph import reads
 
 Text = tuple[str, bool]
@@ -27,10 +29,11 @@ class Named:
     histories: frozenset[str] = frozenset()
 
 
-def named(program: Program, step: Step) -> Named:
+def named(program: Program, step: Step, strategies: Specs = STRATEGIES) -> Named:
     """What is named by anything that decides what a step makes: its own texts, and the templates of those who work in it."""
-    texts = [*texts_of(step), *_walk(step), *((pattern, True) for pattern in program.sop.artifacts[step.makes.artifact].files),
-             *((text, True) for text in _templates(program, step))]
+    texts = [*texts_of(program, step, strategies), *_walk(step),
+             *((pattern, True) for pattern in program.sop.artifacts[step.makes.artifact].files),
+             *((text, True) for text in _templates(program, step, strategies))]
     inputs: set[str] = set()
     for text, template in texts:
         inputs |= _inputs(text, template, frozenset(program.sop.inputs))
@@ -38,8 +41,8 @@ def named(program: Program, step: Step) -> Named:
     return Named(frozenset(inputs), past)
 
 
-def texts_of(step: Step) -> Iterator[Text]:
-    """The step's own texts that decide a result."""
+def texts_of(program: Program, step: Step, strategies: Specs = STRATEGIES) -> Iterator[Text]:
+    """The step's own texts that decide a result, those of its strategy's parameters among them."""
     if step.task:
         yield step.task, True
     if step.value:
@@ -49,6 +52,17 @@ def texts_of(step: Step) -> Iterator[Text]:
         if command is not None:
             yield from ((part, True) for part in ([command] if isinstance(command, str) else command))
     yield from ((text, True) for text in _strings(step.args))
+    for reference in references(step.strategy, strategies):
+        if reference.refers.to == "template":
+            yield from ((text, True) for text in with_includes(program, reference.text).values())
+        elif reference.refers.to != "role":
+            yield reference.text, reference.refers.to == "command"
+
+
+def runs_commands(step: Step, strategies: Specs = STRATEGIES) -> bool:
+    """Whether a command has a part in what the step makes: its doer, its check, or one that its strategy names."""
+    return (step.run is not None or (step.check is not None and step.check.run is not None)
+            or any(reference.refers.to == "command" for reference in references(step.strategy, strategies)))
 
 
 def with_includes(program: Program, template: str) -> dict[str, str]:
@@ -73,13 +87,12 @@ def _walk(step: Step) -> Iterator[Text]:
         yield step.role, False
 
 
-def _templates(program: Program, step: Step) -> Iterator[str]:
+def _templates(program: Program, step: Step, strategies: Specs) -> Iterator[str]:
     """Prompts of the roles that may work in it, and what the files in the tree of its commands are rendered with."""
-    roles = [] if step.role is None else [step.role] if step.role in program.sop.roles else list(program.sop.roles)
-    for prompt in (program.sop.roles[name].prompt for name in roles):
+    for prompt in (program.sop.roles[name].prompt for name in workers(program.sop, step, strategies)):
         if prompt is not None:
             yield from with_includes(program, prompt).values()
-    if step.run is not None or (step.check is not None and step.check.run is not None):
+    if runs_commands(step, strategies):
         for name in (*reads(step), step.makes.artifact):
             spec = program.sop.artifacts.get(name)
             if spec is not None and spec.file is not None and spec.render is not None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 from metaflow_agents.schema.sop import NAME_PATTERN, SOP
+from metaflow_agents.schema.strategies.workers import partners
 from metaflow_agents.views.page import Page, safe
 from metaflow_agents.views.wording import clock
 
@@ -20,7 +21,7 @@ def cast(sop: SOP, models: Mapping[str, str]) -> dict[str, str]:
         if step.role is None:
             continue
         plain = re.fullmatch(NAME_PATTERN, step.role) is not None
-        for role in [step.role] if plain else list(sop.roles):
+        for role in [step.role, *partners(step)] if plain else list(sop.roles):
             own = sop.roles[role].model if role in sop.roles else None
             asked = models.get(step.model or own or "default", models.get("*", ""))
             found[role if step.model is None else f"{role if plain else 'any role'} in {name}"] = asked

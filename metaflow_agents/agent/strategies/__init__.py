@@ -9,6 +9,8 @@ from typing import Any
 
 from metaflow_agents.agent.strategies.chain_of_thought import ChainOfThought
 from metaflow_agents.agent.strategies.port import Messages, Said, Strategy, Thinking, Verdict
+from metaflow_agents.agent.strategies.react import React
+from metaflow_agents.agent.strategies.reflexion import Reflexion
 from metaflow_agents.agent.strategies.self_consistency import SelfConsistency
 from metaflow_agents.agent.strategies.single import Single
 from metaflow_agents.agent.strategies.tree_of_thoughts import TreeOfThoughts
@@ -19,6 +21,8 @@ _REGISTRY: dict[str, type[Strategy[Any]]] = {
     "single": Single,
     "chain_of_thought": ChainOfThought,
     "self_consistency": SelfConsistency,
+    "react": React,
+    "reflexion": Reflexion,
     "tree_of_thoughts": TreeOfThoughts,
 }
 

@@ -48,6 +48,11 @@ class Thinking(Protocol):
     output_format: str
     """What the role is told of the form of its answer."""
 
+    @property
+    def plain(self) -> bool:
+        """Whether any words whatever are an answer: of a text, and of files as soon as tools wrote some."""
+        ...
+
     def compose(self, ending: str) -> Messages:
         """The messages of the activation, the last of them ending with the given text."""
         ...
@@ -60,9 +65,10 @@ class Thinking(Protocol):
         """An expression of the strategy's parameters over the step's scope and `more`. Raises AttemptFailed."""
         ...
 
-    async def ask(self, branch: str, messages: Messages, *, structured: bool = True, temperature: float | None = None) -> Said:
-        """The role's answer. `structured`: in the form of the artifact, and by way of the step's tools; else free text, without
-        any. `temperature`: in place of the model's own.
+    async def ask(self, branch: str, messages: Messages, *, structured: bool = True, tools: bool = True,
+                  temperature: float | None = None) -> Said:
+        """The role's answer. `structured`: in the form of the artifact, and by way of the step's tools, if `tools`; else free
+        text, without any. `temperature`: in place of the model's own.
         """
         ...
 
@@ -75,9 +81,10 @@ class Thinking(Protocol):
         """
         ...
 
-    async def turn(self, branch: str, messages: Messages, *, tools: bool = True) -> Reply:
+    async def turn(self, branch: str, messages: Messages, *, tools: bool = True,
+                   also: Sequence[Mapping[str, Any]] = ()) -> Reply:
         """One reply, which may call tools, and none of them is carried out yet; for strategies that go their own way with
-        tools (`act`). Its answer is free text.
+        tools (`act`). Its answer is free text. `also`: tools of the strategy's own, offered besides; `act` does not know them.
         """
         ...
 
@@ -112,7 +119,9 @@ class Thinking(Protocol):
         ...
 
     def take(self, other: Thinking) -> None:
-        """Goes on from where `other`, which was `apart`, stands: its files and what it read."""
+        """Goes on from where `other`, which was `apart`, stands: its files and what it read. Where that is another role's, the
+        answer is its own: what is wrong with it goes back to that role. Taken before it is left.
+        """
         ...
 
 

@@ -5,7 +5,10 @@ What they do stands in `agent/strategies/`, under the same names.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import ValidationError
 
 from metaflow_agents.schema.strategies.base import (
     TYPED_CALLS,
@@ -17,16 +20,34 @@ from metaflow_agents.schema.strategies.base import (
     StrategySpec,
 )
 from metaflow_agents.schema.strategies.chain_of_thought import ChainOfThought
+from metaflow_agents.schema.strategies.react import React
+from metaflow_agents.schema.strategies.reflexion import Reflexion
 from metaflow_agents.schema.strategies.self_consistency import SelfConsistency
 from metaflow_agents.schema.strategies.single import Single
 from metaflow_agents.schema.strategies.tree_of_thoughts import TreeOfThoughts
 
-STRATEGIES: Mapping[str, type[StrategySpec]] = {
+Specs = Mapping[str, type[StrategySpec]]
+"""Strategies by name."""
+
+STRATEGIES: Specs = {
     "single": Single,
     "chain_of_thought": ChainOfThought,
     "self_consistency": SelfConsistency,
+    "react": React,
+    "reflexion": Reflexion,
     "tree_of_thoughts": TreeOfThoughts,
 }
 """Those of this version, by name."""
 
-__all__ = ["STRATEGIES", "TYPED_CALLS", "AnswerExpression", "Evaluator", "Reference", "Refers", "RoleName", "StrategySpec"]
+
+def references(strategy: Mapping[str, Any] | None, known: Specs = STRATEGIES) -> Iterator[Reference]:
+    """All that a step's `strategy` refers to; nothing where it is unknown or wrong, which `sop check` tells."""
+    for name, parameters in (strategy or {}).items():
+        try:
+            yield from known[name].model_validate(parameters or {}).references()
+        except (KeyError, ValidationError):
+            continue
+
+
+__all__ = ["STRATEGIES", "TYPED_CALLS", "AnswerExpression", "Evaluator", "Reference", "Refers", "RoleName", "Specs",
+           "StrategySpec", "references"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
@@ -26,7 +26,10 @@ class Refers:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A text among the parameters that refers to something: where it stands below them, what it is, and the text."""
+    """A text among the parameters that refers to something: where it stands below them, what it is, and the text.
+
+    Of a command that is written as a list each argument is one.
+    """
 
     place: tuple[str | int, ...]
     refers: Refers
@@ -65,6 +68,10 @@ class StrategySpec(Value):
         """
         return None
 
+    def wrong_tools(self, tools: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """What is wrong with the tools of a step for this strategy, each with the mend."""
+        return iter(())
+
     def references(self) -> Iterator[Reference]:
         """All texts that refer to roles, expressions, templates and commands."""
         for prompt, file in self.prompts.items():
@@ -75,7 +82,7 @@ class StrategySpec(Value):
 class Evaluator(Value):
     """Who says whether an answer is good: exactly one of a command, an expression, a role."""
 
-    run: Annotated[str | tuple[str, ...] | None, Refers("command")] = Field(
+    run: Annotated[str | Annotated[tuple[str, ...], Field(min_length=1)] | None, Refers("command")] = Field(
         None, description="a command on the answer's files: good where its exit code is 0")
     assert_: Annotated[Expression | None, Refers("expression", ("answer",))] = Field(
         None, alias="assert", description="an expression over what the step reads and `answer`")
@@ -106,12 +113,16 @@ def _references(value: BaseModel, place: tuple[str | int, ...]) -> Iterator[Refe
 def _of(found: Any, place: tuple[str | int, ...], mark: Refers | None) -> Iterator[Reference]:
     if isinstance(found, BaseModel):
         yield from _references(found, place)
-    elif isinstance(found, tuple | list) and not (mark and mark.to == "command"):
+    elif isinstance(found, tuple | list):
         for index, one in enumerate(found):
             yield from _of(one, (*place, index), mark)
+    elif isinstance(found, dict):
+        for key, one in found.items():
+            if mark is not None:                                    # the keys are what refers
+                yield Reference((*place, key), mark, key)
+            yield from _of(one, (*place, key), None)
     elif mark is not None and found is not None:
-        for text in (found,) if isinstance(found, str) else found:
-            yield Reference(place, mark, text)
+        yield Reference(place, mark, found)
 
 
 def _inner(annotation: Any) -> Iterator[Any]:

@@ -25,7 +25,7 @@ def check_doers(c: Context) -> None:
         if step.role is not None:
             _role(c, name, step)
         if step.run is not None:
-            _command(c, name, step, ("steps", name, "run"), step.run)
+            command(c, name, step, ("steps", name, "run"), step.run)
             _parsing(c, name, step)
         if step.check:
             _check(c, name, step)
@@ -75,7 +75,7 @@ def _role(c: Context, name: str, step: Step) -> None:
     c.say("unknown-role", where, f"`{role}` is no role of this SOP", declare + did_you_mean(role, c.sop.roles))
 
 
-def _command(c: Context, name: str, step: Step, where: Place, written: str | tuple[str, ...]) -> tuple[str, ...]:
+def command(c: Context, name: str, step: Step, where: Place, written: str | tuple[str, ...]) -> tuple[str, ...]:
     """The command's arguments; empty where it could not be split."""
     scope = step_scope(c, name, step, Shape.any() if step.foreach else None)
     try:
@@ -123,15 +123,16 @@ def _check(c: Context, name: str, step: Step) -> None:
         c.say("check-doer", where, "`check` has " + ("neither `run` nor `call`" if check.run is None else "`run` and `call`"),
               "write one: `run: COMMAND`, or `call: MODULE:FUNCTION`")
     elif check.run is not None:
-        _command(c, name, step, (*where, "run"), check.run)
-        _blind(c, name, step)
+        command(c, name, step, (*where, "run"), check.run)
+        blind(c, name, step, (*where, "run"), "check: {call: MODULE:FUNCTION}")
 
 
-def _blind(c: Context, name: str, step: Step) -> None:
+def blind(c: Context, name: str, step: Step, where: Place, instead: str) -> None:
+    """That a command that judges an answer sees it. `instead`: what judges without files."""
     made = step.makes.artifact
     artifact = c.sop.artifacts.get(made)
     if artifact is not None and not artifact.files and artifact.file is None and c.doers.get(name) == "role":
         file = f"{made}.txt" if c.shape(made).kinds & {"any", "string"} else f"{made}.json"
-        c.say("check-blind", ("steps", name, "check", "run"),
+        c.say("check-blind", where,
               f"a command sees files, and `{made}` lies in none: this one can't see the answer that it is to check",
-              f"give `{made}` a place, such as `file: {file}`, or use `check: {{call: MODULE:FUNCTION}}`")
+              f"give `{made}` a place, such as `file: {file}`, or use `{instead}`")

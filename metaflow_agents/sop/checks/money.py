@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from metaflow_agents.schema.sop import EndpointModel, Step
+from metaflow_agents.schema.strategies.workers import workers
 from metaflow_agents.sop.checks.context import Context, Place
 
 
@@ -21,7 +22,7 @@ def check_money(c: Context) -> None:
 
 def _roles(c: Context, name: str, step: Step) -> Iterator[str]:
     if c.doers.get(name) == "role":
-        yield from [step.role] if step.role in c.sop.roles else c.sop.roles
+        yield from workers(c.sop, step, c.strategies)
 
 
 def _asked(c: Context, name: str, step: Step, role: str) -> tuple[Place, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from metaflow_agents.errors import did_you_mean, nearest
 from metaflow_agents.schema.sop import READS, Step
+from metaflow_agents.schema.strategies.workers import partners, tools_in
 from metaflow_agents.sop.checks.context import Context, Place
 from metaflow_agents.sop.graph import artifact_of, reads
 
@@ -196,7 +197,8 @@ def _unused_roles(c: Context) -> None:
     used = {step.role for step in c.sop.steps.values() if step.role}
     if c.role_expressions:
         used |= c.sop.roles.keys()                      # an expression may name each of them
-    if any("start_role" in c.sop.tools_of(step) for step in c.sop.steps.values()):
+    used |= {role for step in c.sop.steps.values() for role in partners(step, c.strategies)}
+    if any("start_role" in tools_in(c.sop, step, c.strategies) for step in c.sop.steps.values()):
         used |= c.sop.roles.keys()                      # and so may a role that hands work on
     used |= {nearest(name, c.sop.roles) or name for name in used}
     for name in c.sop.roles:

@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 
 from metaflow_agents.errors import AnswerInvalid, did_you_mean
 from metaflow_agents.schema.sop import Human, Step
+from metaflow_agents.schema.strategies.workers import tools_in
 from metaflow_agents.schema.validation import Validator, validator
 from metaflow_agents.schema.wording import describe
 from metaflow_agents.sop.checks.context import Context
@@ -63,7 +64,7 @@ def _valid(check: Validator, value: object) -> bool:
 
 
 def _no_answer(c: Context, name: str, step: Step) -> None:
-    if "on_no_answer" in step.model_fields_set and step.role is not None and not c.sop.tools_of(step):
+    if "on_no_answer" in step.model_fields_set and step.role is not None and not tools_in(c.sop, step, c.strategies):
         if c.own("steps", name, "on_no_answer"):
             c.say("nobody-asked", ("steps", name, "on_no_answer"),
                   f"`{name}` asks nobody: its role has no tool that a person is asked about, nor `ask_person`",
@@ -73,7 +74,7 @@ def _no_answer(c: Context, name: str, step: Step) -> None:
 def _trusts(c: Context, name: str, step: Step) -> None:
     if c.doers.get(name) == "human":
         return                                            # told as misplaced
-    tools = c.sop.tools_of(step)
+    tools = tools_in(c.sop, step, c.strategies)
     servers = dict.fromkeys(tool.partition(".")[0] for tool in tools if "." in tool)
     known = (*dict.fromkeys(reads(step)), *tools, *servers)
     for index, trusted in enumerate(step.trusts):

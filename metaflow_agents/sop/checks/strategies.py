@@ -13,11 +13,11 @@ from metaflow_agents.schema.shape import Shape
 from metaflow_agents.schema.sop import Step
 from metaflow_agents.schema.strategies import Reference, StrategySpec
 from metaflow_agents.sop.checks.context import Context, Place
-from metaflow_agents.sop.checks.expressions import Scope, expression, step_scope
+from metaflow_agents.sop.checks.doers import blind, command
+from metaflow_agents.sop.checks.expressions import Scope, expression, step_scope, template
 from metaflow_agents.sop.shape_errors import problems_of
 
-LATER_STRATEGIES = ("react", "reflexion", "plan_and_execute", "task_queue", "route", "debate", "solver",
-                    "hindsight")
+LATER_STRATEGIES = ("plan_and_execute", "task_queue", "route", "debate", "solver", "hindsight")
 
 
 def check_strategies(c: Context) -> None:
@@ -45,6 +45,8 @@ def _strategy(c: Context, name: str, step: Step) -> None:
         spec = _parameters(c, spot, strategy, parameters or {}, at_key)
         for reference in () if spec is None else spec.references():
             _reference(c, name, step, spot, reference)
+        for message, mend in () if spec is None or step.role is None else spec.wrong_tools(c.sop.tools_of(step)):
+            c.say("strategy-tools", spot, message, mend, key=at_key)
 
 
 def _parameters(c: Context, spot: Place, strategy: str, given: Mapping[str, Any], at_key: bool) -> StrategySpec | None:
@@ -77,6 +79,8 @@ def _reference(c: Context, name: str, step: Step, spot: Place, reference: Refere
         c.say("unknown-role", where, f"there is no role `{reference.text}`", did_you_mean(reference.text, c.sop.roles))
     elif to == "expression":
         expression(c, where, reference.text, _scope(c, name, step, reference), name)
+    elif to == "command":
+        _command(c, name, step, where, reference.text)
     elif to == "template" and reference.text in c.program.templates:
         text = c.program.templates[reference.text]
         analysis = analyse_template(text, _scope(c, name, step, reference), c.program.templates)
@@ -84,6 +88,16 @@ def _reference(c: Context, name: str, step: Step, spot: Place, reference: Refere
         for finding in analysis.findings:
             c.say_at(finding.code, *c.loaded.places.template(reference.text, finding.line, finding.column), finding.message,
                      finding.mend)
+
+
+def _command(c: Context, name: str, step: Step, where: Place, text: str) -> None:
+    """A command, or an argument of one that is written as a list."""
+    if isinstance(where[-1], str):
+        command(c, name, step, where, text)
+    else:
+        template(c, where, text, step_scope(c, name, step, Shape.any() if step.foreach else None), name)
+    if where[-1] in ("run", 0):
+        blind(c, name, step, where, "assert: EXPRESSION")
 
 
 def _scope(c: Context, name: str, step: Step, reference: Reference) -> Scope:
