@@ -89,6 +89,8 @@ def _default(field: FieldInfo) -> str:
         return "`40 turns`"
     if isinstance(value, tuple):
         return ", ".join(f"`{one}`" for one in value)
+    if isinstance(value, dict):
+        return f"`{{{', '.join(f'{name}: {one}' for name, one in value.items())}}}`"
     return f"`{'true' if value is True else 'false' if value is False else value}`"
 
 

@@ -79,6 +79,12 @@ roles: {writer: {profile: You write.}, other: {profile: You do.}}
 artifacts: {letter: {}}
 steps: {write: {role: writer, makes: letter, strategy: {task_queue: {}}}}
 """
+TREE = """
+sop: walk
+roles: {writer: {profile: You write.}, judge: {profile: You judge.}}
+artifacts: {letter: {}}
+steps: {write: {role: writer, makes: letter, strategy: {tree_of_thoughts: {depth: 2, breadth: 2, samples: 2}}}}
+"""
 A_TEMPLATE = {"other.j2": "In other words.", **walk_acting.FILES}
 
 
@@ -135,6 +141,22 @@ async def queued(request: ModelRequest) -> Any:
     return {"tasks": new}
 
 
+async def tree(request: ModelRequest) -> Any:
+    """From every way `b`, `c` and `a` go on, and of them `a` is the best. Votes are for the last of those that are shown."""
+    said = str(next(message["content"] for message in request.messages if message["role"] == "user"))
+    path, asked = re.findall(r"<thought .*?>\n(.*?)\n</thought>", said), request.key.rpartition("/")[2]
+    if asked.endswith(".propose"):
+        return {"thoughts": ["b", "c", "a"]}
+    if ".sample." in asked:
+        return "bca"[int(asked[-1]) % 3]
+    if ".tot." not in f".{asked}":
+        return "-".join(path)
+    properties = (request.schema or {})["properties"]
+    if ".vote." in asked:
+        return {"why": "", "best": properties["best"]["enum"][-1]}
+    return {"why": "", "value": properties["value"]["enum"]["abc".index(path[-1]) if path else 0]}
+
+
 class Way(NamedTuple):
     """A parameter's value, what stands there on the other side (None: nothing), and what both sides have besides."""
 
@@ -180,6 +202,13 @@ STRATEGIES: dict[str, tuple[str, Any, Mapping[str, Way]]] = {
     "task_queue": (QUEUED, queued, {
         "tasks": Way(1), "queue": Way(1), "reprioritise": Way(False), "executor": Way("other"),
         "prompts.create": Way("other.j2"), "prompts.execute": Way("other.j2"), "prompts.reprioritise": Way("other.j2"),
+        "prompts.answer": Way("other.j2")}),
+    "tree_of_thoughts": (TREE, tree, {
+        "thought": Way("a letter"), "depth": Way(1), "search": Way("dfs"), "breadth": Way(1), "generate": Way("sample"),
+        "thoughts": Way(4), "evaluate": Way("vote"), "samples": Way(1), "values": Way({"good": 3, "fair": 2, "poor": 1}),
+        "threshold": Way(10), "expansions": Way(1, also={"search": "dfs"}), "judge": Way("judge"), "answer": Way("last"),
+        "prompts.propose": Way("other.j2"), "prompts.sample": Way("other.j2", also={"generate": "sample"}),
+        "prompts.value": Way("other.j2"), "prompts.vote": Way("other.j2", also={"evaluate": "vote"}),
         "prompts.answer": Way("other.j2")}),
 }
 """Strategy → its base, its model, and its parameters."""

@@ -18,6 +18,7 @@ from metaflow_agents.agent.strategies.route import Route
 from metaflow_agents.agent.strategies.self_consistency import SelfConsistency
 from metaflow_agents.agent.strategies.single import Single
 from metaflow_agents.agent.strategies.task_queue import TaskQueue
+from metaflow_agents.agent.strategies.tree_of_thoughts import TreeOfThoughts
 from metaflow_agents.errors import UsageError, did_you_mean
 from metaflow_agents.schema.strategies import StrategySpec
 
@@ -32,6 +33,7 @@ _REGISTRY: dict[str, type[Strategy[Any]]] = {
     "hindsight": Hindsight,
     "plan_and_execute": PlanAndExecute,
     "task_queue": TaskQueue,
+    "tree_of_thoughts": TreeOfThoughts,
 }
 
 

@@ -29,6 +29,7 @@ from metaflow_agents.schema.strategies.route import Route
 from metaflow_agents.schema.strategies.self_consistency import SelfConsistency
 from metaflow_agents.schema.strategies.single import Single
 from metaflow_agents.schema.strategies.task_queue import TaskQueue
+from metaflow_agents.schema.strategies.tree_of_thoughts import TreeOfThoughts
 
 Specs = Mapping[str, type[StrategySpec]]
 """Strategies by name."""
@@ -44,6 +45,7 @@ STRATEGIES: Specs = {
     "hindsight": Hindsight,
     "plan_and_execute": PlanAndExecute,
     "task_queue": TaskQueue,
+    "tree_of_thoughts": TreeOfThoughts,
 }
 """Those of this version, by name."""
 
