@@ -123,12 +123,24 @@ def sandbox_for(sop: SOP, asked: str | None, settings: Settings, *, dry: bool) -
     A run without commands has none. Raises UsageError for an unknown name, and where the sandbox does not hold here.
     """
     refuse_unknown(asked)
-    commands = [name for name, step in sop.steps.items() if step.run is not None or (step.check and step.check.run)]
+    thinking = [] if dry else [name for name, step in sop.steps.items() if _thinks_by_commands(name, step)]
+    commands = [name for name, step in sop.steps.items() if step.run is not None or (step.check and step.check.run)
+                or name in thinking]
     tools = [name for name in used(sop) if name in CONFINED]
     if not (commands or tools) or dry:
         return Unchosen(asked or "" if commands or tools else "")
     what_for = f"steps run commands ({', '.join(commands)})" if commands else f"roles run commands (tools: {', '.join(tools)})"
     return choose(asked, settings.command_environment, what_for=what_for)
+
+
+def _thinks_by_commands(name: str, step: Step) -> bool:
+    """Whether a step's strategy runs commands. Raises UsageError where what it needs is not installed."""
+    for strategy, parameters in (step.strategy or {}).items():
+        if missing := strategies.missing(strategy):
+            raise UsageError(f"step `{name}` thinks by the strategy `{strategy}`, and {missing}")
+        spec = strategies.known().get(strategy)
+        return spec is not None and spec.model_validate(parameters or {}).runs
+    return False
 
 
 def refuse_unconfined(run: str, state: RunState, consents: Consents) -> None:

@@ -48,7 +48,7 @@ class RoleAgent:
         self._memory, self._observations, self._state, self._values = memory, observations, state, values
         self._conversations, self._equipment = Conversations(program, acceptance, values), equipment
         self._means = Means(program, caller, acceptance, Answers(program.sop, acceptance, values, dry=models.dry), commands,
-                            observations, self.model_of)
+                            observations, self.model_of, dry=models.dry)
 
     def role_of(self, activation: Activation) -> str:
         """Who does this activation: the step's role, or the one that its expression names. Raises AttemptFailed."""

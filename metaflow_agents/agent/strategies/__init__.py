@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from metaflow_agents.agent.strategies.chain_of_thought import ChainOfThought
-from metaflow_agents.agent.strategies.port import Messages, Said, Strategy, Thinking, Verdict
+from metaflow_agents.agent.strategies.port import Messages, Ran, Said, Strategy, Thinking, Verdict
 from metaflow_agents.agent.strategies.self_consistency import SelfConsistency
 from metaflow_agents.agent.strategies.single import Single
 from metaflow_agents.errors import UsageError, did_you_mean
@@ -44,4 +44,9 @@ def make(name: str, parameters: dict[str, Any]) -> Strategy[Any]:
     return strategy(strategy.SPEC.model_validate(parameters))
 
 
-__all__ = ["Messages", "Said", "Strategy", "Thinking", "Verdict", "known", "make", "register"]
+def missing(name: str) -> str:
+    """What a strategy needs and is not installed here, with the mend; empty where nothing is missing."""
+    return _REGISTRY[name].missing() if name in _REGISTRY else ""
+
+
+__all__ = ["Messages", "Ran", "Said", "Strategy", "Thinking", "Verdict", "known", "make", "missing", "register"]
