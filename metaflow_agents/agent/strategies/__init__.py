@@ -11,6 +11,7 @@ from metaflow_agents.agent.strategies.chain_of_thought import ChainOfThought
 from metaflow_agents.agent.strategies.port import Messages, Ran, Said, Strategy, Thinking, Verdict
 from metaflow_agents.agent.strategies.self_consistency import SelfConsistency
 from metaflow_agents.agent.strategies.single import Single
+from metaflow_agents.agent.strategies.solver import Solver
 from metaflow_agents.errors import UsageError, did_you_mean
 from metaflow_agents.schema.strategies import StrategySpec
 
@@ -18,6 +19,7 @@ _REGISTRY: dict[str, type[Strategy[Any]]] = {
     "single": Single,
     "chain_of_thought": ChainOfThought,
     "self_consistency": SelfConsistency,
+    "solver": Solver,
 }
 
 

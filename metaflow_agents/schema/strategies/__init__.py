@@ -19,11 +19,13 @@ from metaflow_agents.schema.strategies.base import (
 from metaflow_agents.schema.strategies.chain_of_thought import ChainOfThought
 from metaflow_agents.schema.strategies.self_consistency import SelfConsistency
 from metaflow_agents.schema.strategies.single import Single
+from metaflow_agents.schema.strategies.solver import Solver
 
 STRATEGIES: Mapping[str, type[StrategySpec]] = {
     "single": Single,
     "chain_of_thought": ChainOfThought,
     "self_consistency": SelfConsistency,
+    "solver": Solver,
 }
 """Those of this version, by name."""
 

@@ -16,8 +16,7 @@ from metaflow_agents.sop.checks.context import Context, Place
 from metaflow_agents.sop.checks.expressions import Scope, expression, step_scope
 from metaflow_agents.sop.shape_errors import problems_of
 
-LATER_STRATEGIES = ("react", "reflexion", "tree_of_thoughts", "plan_and_execute", "task_queue", "route", "debate", "solver",
-                    "hindsight")
+LATER_STRATEGIES = ("react", "reflexion", "tree_of_thoughts", "plan_and_execute", "task_queue", "route", "debate", "hindsight")
 
 
 def check_strategies(c: Context) -> None:
