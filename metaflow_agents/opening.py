@@ -123,9 +123,8 @@ def sandbox_for(sop: SOP, asked: str | None, settings: Settings, *, dry: bool) -
     A run without commands has none. Raises UsageError for an unknown name, and where the sandbox does not hold here.
     """
     refuse_unknown(asked)
-    thinking = [] if dry else [name for name, step in sop.steps.items() if _thinks_by_commands(name, step)]
-    commands = [name for name, step in sop.steps.items() if step.run is not None or (step.check and step.check.run)
-                or name in thinking]
+    commands = [name for name, step in sop.steps.items() if step.run is not None or (step.check and step.check.run)]
+    commands += [] if dry else [name for name, step in sop.steps.items() if _has_commands_of_its_own(name, step)]
     tools = [name for name in used(sop) if name in CONFINED]
     if not (commands or tools) or dry:
         return Unchosen(asked or "" if commands or tools else "")
@@ -133,14 +132,13 @@ def sandbox_for(sop: SOP, asked: str | None, settings: Settings, *, dry: bool) -
     return choose(asked, settings.command_environment, what_for=what_for)
 
 
-def _thinks_by_commands(name: str, step: Step) -> bool:
-    """Whether a step's strategy runs commands. Raises UsageError where what it needs is not installed."""
-    for strategy, parameters in (step.strategy or {}).items():
+def _has_commands_of_its_own(name: str, step: Step) -> bool:
+    """Whether a step's strategy runs commands that no SOP wrote. Raises UsageError where what it needs is not installed."""
+    known = strategies.known()
+    for strategy in step.strategy or {}:
         if missing := strategies.missing(strategy):
             raise UsageError(f"step `{name}` thinks by the strategy `{strategy}`, and {missing}")
-        spec = strategies.known().get(strategy)
-        return spec is not None and spec.model_validate(parameters or {}).runs
-    return False
+    return any(known[strategy].COMMANDS for strategy in step.strategy or {} if strategy in known)
 
 
 def refuse_unconfined(run: str, state: RunState, consents: Consents) -> None:

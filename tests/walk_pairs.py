@@ -357,6 +357,8 @@ DOER_KEYS = [
     Pair("steps.write.role", "'writer' if topic else 'scout'", LETTER, instead="scout", also=A_SCOUT),
     Pair("steps.write.task", "Write about {{ topic }}.", LETTER),
     Pair("steps.write.strategy", "chain_of_thought", LETTER, form="chain_of_thought"),
+    Pair("steps.write.strategy", "solver", LETTER, form="solver"),
+    Pair("steps.write.strategy", {"self_consistency": {"samples": 2}}, LETTER, form="self_consistency"),
     Pair("steps.write.strategy", "single", LETTER, form="single", also={"defaults.steps.strategy": "chain_of_thought"}),
     Pair("steps.write.model", "python:desk.py:other", LETTER, also=AT_THE_DESK, model=None, files=ITS_FILES),
     Pair("steps.list_it.run", "cat fact.txt", LISTED, "check"),

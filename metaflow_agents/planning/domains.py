@@ -24,7 +24,7 @@ _PARTS = (":parameters", ":precondition", ":effect")
 
 def read_domain(text: str, file: str) -> tuple[Domain | None, list[Fault]]:
     """The domain that a text is, and all that is wrong with it; None where its parentheses can't be followed."""
-    scanner = Scanner(file)
+    scanner = _Scanner(file)
     try:
         name, sections = scanner.definition(text, "domain", SECTIONS)
     except Unreadable as error:
@@ -39,6 +39,11 @@ def read_domain(text: str, file: str) -> tuple[Domain | None, list[Fault]]:
         scanner.faults.append(Fault(file, 1, 1, "found no action in the domain; expected one at least",
                                     "write `(:action NAME :parameters (…) :precondition … :effect …)`"))
     return domain, sorted(scanner.faults, key=lambda fault: (fault.line, fault.column))
+
+
+class _Scanner(Scanner):
+    declares_predicates = True
+    declares_objects = "(:constants"
 
 
 def _requirements(scanner: Scanner, domain: Domain, form: Form) -> Domain:
@@ -60,10 +65,16 @@ def _types(scanner: Scanner, domain: Domain, form: Form) -> Domain:
         while (above := types.get(chain[-1], ROOT)) != ROOT and above not in chain:
             chain.append(above)
         if above != ROOT:
-            scanner.say(form, f"found the type `{name}` below itself ({' - '.join([*chain, above])}); expected a tree of types",
-                        f"write `{name} - {ROOT}`")
+            scanner.say(_above(form, name), f"found `{above}` above `{name}`, which lies below itself so "
+                        f"({' - '.join([*chain, above])}); expected a tree of types", write(ROOT))
             types[name] = ROOT
     return replace(domain, types=types)
+
+
+def _above(form: Form, name: str) -> Node:
+    """Where a list of types says what is above one of them."""
+    words = [node.text if isinstance(node, Word) else "" for node in form.items]
+    return form.items[words.index("-", words.index(name)) + 1]
 
 
 def _constants(scanner: Scanner, domain: Domain, form: Form) -> Domain:

@@ -94,8 +94,8 @@ class Domain:
     actions: Mapping[str, Action] = field(default_factory=dict)
 
     def is_a(self, type_: str, wanted: str) -> bool:
-        """Whether a type is another one, or lies below it."""
-        return wanted == ROOT or wanted in self.above(type_)
+        """Whether a type is another one, or lies below it. The type that is not known, `""`, fits any: it was told already."""
+        return wanted in (ROOT, "") or not type_ or wanted in self.above(type_)
 
     def above(self, type_: str) -> Iterator[str]:
         """A type and those that it lies below, the nearest first."""

@@ -122,6 +122,8 @@ class _Reader:
                               f"{listed(_TOP)}", LEAVE_OUT)
         if following in _TOP and len(self.open) > 1:
             raise self._wrong(line, column, f"{what}, while {self._innermost()} is still open; expected `)`", before(")"))
+        if following == "either":
+            return
         head = self._head()
         lost = not following.startswith(":") and head == "define" and len(self.open[-1][0]) > 2
         if lost or (following in _TOP and not self.open and self.done):
@@ -130,6 +132,11 @@ class _Reader:
         if self.open and head and not head.startswith(":") and head not in _NESTING and len(self.open) > 1:
             raise self._wrong(line, column, f"{what}, while {self._innermost()} is still open, which holds names alone; "
                               "expected `)`", before(")"))
+
+    def _outside(self, line: int, column: int) -> str:
+        """The text from a place to the end of its line, or to the next parenthesis."""
+        rest = self.text.splitlines()[line - 1][column - 1:]
+        return re.split(r"[();]", rest)[0].rstrip()
 
     def _last_closed(self, line: int, column: int) -> tuple[int, int]:
         """Where the parenthesis stands that came before a place."""
@@ -149,7 +156,8 @@ class _Reader:
 
     def _word(self, token: str, line: int, column: int) -> None:
         if not self.open:
-            raise self._wrong(line, column, f"found `{token}` outside of parentheses; expected `(define …)`", LEAVE_OUT)
+            raise self._wrong(line, column, f"found `{self._outside(line, column)}` outside of parentheses; "
+                              "expected `(define …)`", LEAVE_OUT)
         text, head = token.lower(), self._head()
         self._may_stand(text, token, head, line, column)
         if head in _FORMS_ONLY:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from metaflow_agents.errors import nearest
 from metaflow_agents.planning.faults import LEAVE_OUT, Fault, Unreadable, before, instead, listed, write
 from metaflow_agents.planning.model import ROOT, AllOf, Atom, Condition, Domain, Holds, Not, OneOf, Quantified, Same, Typed
 from metaflow_agents.planning.reading import Form, Node, Word, read, shown
@@ -15,9 +16,14 @@ CONNECTIVES = ("and", "or", "not", "imply", "exists", "forall", "=")
 class Scanner:
     """Goes through the forms of one file and collects what is wrong with them."""
 
+    declares_predicates = False
+    declares_objects = "(:objects"
+    """What a name may be declared in where none is like it."""
+
     def __init__(self, file: str) -> None:
         self.file = file
         self.faults: list[Fault] = []
+        self._undeclared: set[str] = set()
 
     def say(self, node: Node, told: str, mend: str) -> None:
         """A fault at a node."""
@@ -31,24 +37,24 @@ class Scanner:
         """The name that a `(define (KIND name) …)` gives, and its sections in order. Raises Unreadable."""
         forms = read(text, self.file)
         if not forms:
-            raise Unreadable(Fault(self.file, 1, 1, f"found nothing; expected `(define ({kind} …) …)`", f"write the whole {kind}"))
+            raise Unreadable(Fault(self.file, 1, 1, f"found nothing; expected `(define ({kind} …) …)`", f"write the {kind}"))
         whole, *more = forms
         if more:
             raise self.stop(more[0], f"found `{shown(more[0])}` after the end of `(define`; expected nothing", LEAVE_OUT)
         first = whole.items[0] if whole.items else whole
+        header = whole.items[1] if len(whole.items) > 1 else None
         if whole.head != "define":
             raise self.stop(first, f"found `{shown(first)}`; expected `define`",
                             write("define") if isinstance(first, Word) else before("define"))
-        header, *rest = whole.items[1:] or [whole]
-        if not isinstance(header, Form) or header is whole or header.head.startswith(":"):
-            raise self.stop(header, f"found `{shown(header)}`; expected `({kind} NAME)`",
-                            before(f"({kind} it)"))
+        if not isinstance(header, Form) or header.head.startswith(":"):
+            wrong = header or whole
+            raise self.stop(wrong, f"found `{shown(wrong)}`; expected `({kind} NAME)`", before(f"({kind} it)"))
         if header.head != kind:
             named = header.items[0] if header.items else header
             raise self.stop(named, f"found `{shown(named)}`; expected `{kind}`", write(kind))
         if len(header.items) != 2 or not isinstance(header.items[1], Word):
             raise self.stop(header, f"found `{shown(header)}`; expected one name, `({kind} NAME)`", write(f"({kind} it)"))
-        return header.items[1].text, list(self._sections(rest, sections))
+        return header.items[1].text, list(self._sections(whole.items[2:], sections))
 
     def _sections(self, nodes: Iterable[Node], known: Sequence[str]) -> Iterator[tuple[str, Form]]:
         seen: dict[str, Form] = {}
@@ -70,7 +76,7 @@ class Scanner:
         `known`: types have to be.
         """
         found: list[tuple[str, str]] = []
-        waiting: list[Word] = []
+        waiting: list[str] = []
         at = 0
         while at < len(nodes):
             node, at = nodes[at], at + 1
@@ -83,33 +89,34 @@ class Scanner:
                     self.say(node, f"found `-` with no name before it; expected {_a(kind)}", LEAVE_OUT)
                 elif type_ is None:
                     self.say(node, "found `-` with no type after it; expected a type", LEAVE_OUT)
-                found += [(word.text, self._type(type_, domain, known=known)) for word in waiting]
+                above = self._type(type_, domain, known=known)
+                found += [(name, above) for name in waiting]
                 waiting = []
-            elif self._named(node, kind, [name for name, _ in found] + [word.text for word in waiting]):
-                waiting.append(node)
-        return (*found, *((word.text, ROOT) for word in waiting))
+            elif name := self._named(node, kind, [*(name for name, _ in found), *waiting]):
+                waiting.append(name)
+        return (*found, *((name, ROOT) for name in waiting))
 
-    def _named(self, word: Word, kind: str, taken: Sequence[str]) -> bool:
+    def _named(self, word: Word, kind: str, taken: Sequence[str]) -> str:
+        """The name that a word is, or that it is once it is mended: one fault does not bring others. Empty: it goes."""
         variable = kind == "?variable"
-        if word.text.startswith("?") != variable or word.text.startswith(":"):
-            mend = write(f"?{word.text}") if variable else write(word.text.lstrip("?:"))
-            self.say(word, f"found `{word.written}`; expected {_a(kind)}", mend)
-            return False
-        if word.text in taken:
+        meant = f"?{word.text.lstrip(':?')}" if variable else word.text.lstrip("?:")
+        if meant != word.text:
+            self.say(word, f"found `{word.written}`; expected {_a(kind)}", write(meant))
+        if meant in taken:
             self.say(word, f"found `{word.written}` a second time; expected each {kind.strip('?')} once", LEAVE_OUT)
-            return False
-        return True
+            return ""
+        return meant
 
     def _type(self, node: Node | None, domain: Domain, *, known: bool) -> str:
         if node is None:
             return ROOT
         if isinstance(node, Form):
             self.say(node, f"found `{shown(node)}`: a choice of types is not understood here; expected one type", write(ROOT))
-            return ROOT
+            return ""
         if known and node.text != ROOT and node.text not in domain.types:
             self.say(node, f"found `{node.written}`, which is no type of the domain",
                      instead(node.text, [ROOT, *domain.types], "one of"))
-            return ROOT
+            return ""
         return node.text
 
     def atom(self, form: Form, domain: Domain, scope: Mapping[str, str]) -> Atom | None:
@@ -122,8 +129,9 @@ class Scanner:
             self.say(form, f"found `{shown(form)}`: numbers are not understood here; expected a predicate", LEAVE_OUT)
             return None
         if name.text not in domain.predicates:
-            self.say(name, f"found `{name.written}`, which is no predicate of the domain",
-                     instead(name.text, list(domain.predicates), "one of"))
+            if name.text not in self._undeclared:
+                self.say(name, f"found `{name.written}`, which is no predicate of the domain",
+                         self._predicate(form, name, domain, scope))
             return None
         wanted = domain.predicates[name.text]
         if len(terms) != len(wanted):
@@ -131,6 +139,17 @@ class Scanner:
             return None
         fine = [self.term(term, scope, type_, domain) for term, (_, type_) in zip(terms, wanted, strict=True)]
         return None if not all(fine) else (name.text, *(term.text for term in terms if isinstance(term, Word)))
+
+    def _predicate(self, form: Form, name: Word, domain: Domain, scope: Mapping[str, str]) -> str:
+        """The mend for a predicate that does not exist: where none has a name like it, it may be declared."""
+        choices = list(domain.predicates)
+        if nearest(name.text, choices) is not None or not self.declares_predicates:
+            return instead(name.text, choices, "one of")
+        typed = [f"?x{number}{_typed(scope.get(term.text, ROOT))}" for number, term in enumerate(form.items[1:], 1)
+                 if isinstance(term, Word)]
+        self._undeclared.add(name.text)
+        declared = f"({' '.join((name.text, *typed))})"
+        return f"declare it in `(:predicates` as `{declared}`, or expected one of: {listed(choices)}"
 
     def _miscount(self, form: Form, name: str, terms: Sequence[Node], wanted: Typed) -> None:
         """Says so at the first argument too many, or else at the form."""
@@ -152,7 +171,13 @@ class Scanner:
         kind = "variable" if node.text.startswith("?") else "object"
         if node.text not in scope:
             same = [name for name in scope if name.startswith("?") == (kind == "variable")] or list(scope)
-            self.say(node, f"found `{node.written}`, which is no {kind} here", instead(node.text, same, "one of"))
+            mend = instead(node.text, same, "one of")
+            if kind == "object" and nearest(node.text, same) is None:
+                mend = f"declare it in `{self.declares_objects}` as `{node.text}{_typed(wanted)}`, or {mend}"
+                if node.text in self._undeclared:           # it was told at its first place
+                    return False
+                self._undeclared.add(node.text)
+            self.say(node, f"found `{node.written}`, which is no {kind} here", mend)
             return False
         if not domain.is_a(scope[node.text], wanted):
             fitting = [name for name, type_ in scope.items() if domain.is_a(type_, wanted)]
@@ -213,6 +238,10 @@ class Scanner:
             left, right = (term.text for term in terms if isinstance(term, Word))
             return Same(left, right)
         return AllOf(())
+
+
+def _typed(type_: str) -> str:
+    return "" if type_ == ROOT else f" - {type_}"
 
 
 def _a(kind: str) -> str:

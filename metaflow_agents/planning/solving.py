@@ -89,7 +89,7 @@ def outcome(ended: Ended, seconds: float) -> Solved:
         case "solved":
             return Solved("solved", found["plan"])
         case "unsolvable":
-            return Solved("unsolvable", told="the solver went through everything that can be done: no plan reaches the goal")
+            return Solved("unsolvable", told="the solver went through all that it can try, and no plan reaches the goal")
         case "refused":
             return Solved("refused", told=f"the solver can't read it: {told}")
         case "memory" | "time":

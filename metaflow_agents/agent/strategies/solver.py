@@ -21,6 +21,7 @@ from metaflow_agents.planning.domains import read_domain
 from metaflow_agents.planning.executing import execute
 from metaflow_agents.planning.model import Domain, Problem, shown
 from metaflow_agents.planning.problems import read_problem
+from metaflow_agents.planning.reaching import unreachable
 from metaflow_agents.schema.strategies import solver
 
 DOMAIN, PROBLEM = "domain.pddl", "problem.pddl"
@@ -106,7 +107,9 @@ class Solver(Strategy[solver.Solver]):
                                    collect=solving.OUTCOME)
         found = solving.outcome(ended, self.given.time)
         if found.status != "solved":
-            raise AnswerInvalid([f"{PROBLEM}: {found.told}"])
+            lost = () if found.status != "unsolvable" \
+                else unreachable(written.domain, written.problem, written.problem_text, PROBLEM)
+            raise AnswerInvalid([f"{PROBLEM}: {found.told}", *map(str, lost)])
         done = execute(written.domain, written.problem, found.plan)
         if not done.ok:
             raise AnswerInvalid([f"the solver's plan does not hold: {fault}" for fault in done.faults])

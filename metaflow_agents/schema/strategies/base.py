@@ -47,7 +47,7 @@ class StrategySpec(Value):
 
     PROMPTS: ClassVar[dict[str, tuple[str, ...]]] = {}
     COMMANDS: ClassVar[bool] = False
-    """Whether it runs commands of its own, for which the run needs a sandbox."""
+    """Whether it runs commands that no SOP wrote, for which the run needs a sandbox."""
 
     prompts: dict[str, str] = Field(default_factory=dict, description="prompt → file name of the template in its place")
 
@@ -66,11 +66,6 @@ class StrategySpec(Value):
         `answer`: those of one answer in the form of the artifact, all its turns with tools together.
         """
         return None
-
-    @property
-    def runs(self) -> bool:
-        """Whether commands are run: its own, or one that a parameter names."""
-        return self.COMMANDS or any(reference.refers.to == "command" for reference in self.references())
 
     def references(self) -> Iterator[Reference]:
         """All texts that refer to roles, expressions, templates and commands."""
