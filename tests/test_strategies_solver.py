@@ -241,7 +241,7 @@ def test_parameters_are_checked_and_bound_the_calls(tmp_path: Path) -> None:
     bounds = [report(parameters).bounds.calls for parameters in ("repairs: 4", "repairs: 4, plan: answer.steps", "")]
     assert bounds == [1 + 3 + 4, 1 + 3 + 4, 1 + 3 + 5], "three for the answer, with its repairs"
     for wrong, told in (("domain: ruels", "did you mean `rules`"), ("plan: answer.stpes", "did you mean `steps`"),
-                        ("optimal: 1", "valid boolean"), ("repairs: -1", "at least 0"), ("time: soon", "not a duration"),
+                        ("optimal: 1", "has to be true or false"), ("repairs: -1", "at least 0"), ("time: soon", "not a duration"),
                         ("plans: x", "did you mean `plan`"), ("prompts: {solve: x.j2}", "there is no prompt `solve`")):
         told_ = "\n".join(map(str, report(wrong).problems))
         assert told in told_, (wrong, told_)
