@@ -197,6 +197,37 @@ async def test_the_plan_of_the_answer_is_carried_out_too(tmp_path: Path, planner
     assert not result.ok and "gave '2'; expected a plan" in result.reason
 
 
+async def test_a_plan_may_become_files_one_for_each_item(tmp_path: Path, planner: Planner) -> None:
+    path = write(tmp_path, """
+        sop: lights
+        inputs: {houses: [string]}
+        roles: {planner: {profile: You plan.}}
+        artifacts: {plans: {files: "plans/*"}}
+        steps:
+          plan_it:
+            role: planner
+            needs: [houses]
+            foreach: {in: houses, as: house}
+            makes: {plans: "plans/{{ house }}.txt"}
+            strategy: {solver: {plan: "answer['plans/' ~ house ~ '.txt']"}}
+    """)
+
+    def model(request: Any) -> Any:
+        if request.key.endswith("/turn.0"):
+            house = request.key.partition("[")[2].partition("]")[0]
+            plan = "\n".join(answer(request)["steps"]) if house == "hut" else "(press z)"
+            return f"=== file: plans/{house}.txt ===\n{plan}\n=== end ==="
+        if request.key.endswith("/plan.1"):
+            return "=== file: plans/villa.txt ===\n(press b)\n(press a)\n=== end ==="
+        return answer(request)
+    asked = Scripted(plan_it=model)
+    result = await run(path, inputs={"houses": ["hut", "villa"]}, model=asked, workspace=None, sandbox="none")
+    assert result.ok and dict(result["plans"]) == {"plans/hut.txt": "(press a)\n(press b)\n",
+                                                   "plans/villa.txt": "(press b)\n(press a)\n"}
+    assert "found `z`, which is no object here" in asked.last_said("plan_it@1[villa]~0/plan.1")
+    assert len(planner.asked) == 2
+
+
 async def test_optimal_and_time_reach_the_solver(tmp_path: Path, planner: Planner) -> None:
     await went(tmp_path, Scripted(plan_it=answer))
     await went(tmp_path, Scripted(plan_it=answer), "optimal: true, time: 2m")
@@ -241,8 +272,9 @@ def test_parameters_are_checked_and_bound_the_calls(tmp_path: Path) -> None:
     bounds = [report(parameters).bounds.calls for parameters in ("repairs: 4", "repairs: 4, plan: answer.steps", "")]
     assert bounds == [1 + 3 + 4, 1 + 3 + 4, 1 + 3 + 5], "three for the answer, with its repairs"
     for wrong, told in (("domain: ruels", "did you mean `rules`"), ("plan: answer.stpes", "did you mean `steps`"),
-                        ("optimal: 1", "has to be true or false"), ("repairs: -1", "at least 0"), ("time: soon", "not a duration"),
-                        ("plans: x", "did you mean `plan`"), ("prompts: {solve: x.j2}", "there is no prompt `solve`")):
+                        ("optimal: 1", "has to be true or false"), ("repairs: -1", "at least 0"),
+                        ("time: soon", "not a duration"), ("plans: x", "did you mean `plan`"),
+                        ("prompts: {solve: x.j2}", "there is no prompt `solve`")):
         told_ = "\n".join(map(str, report(wrong).problems))
         assert told in told_, (wrong, told_)
 
