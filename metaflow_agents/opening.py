@@ -126,11 +126,21 @@ def sandbox_for(sop: SOP, asked: str | None, settings: Settings, *, dry: bool) -
     """
     refuse_unknown(asked)
     commands = [name for name, step in sop.steps.items() if runs_commands(step, strategies.known())]
+    commands += [] if dry else [name for name, step in sop.steps.items() if _has_commands_of_its_own(name, step)]
     tools = [name for name in used(sop) if name in CONFINED]
     if not (commands or tools) or dry:
         return Unchosen(asked or "" if commands or tools else "")
     what_for = f"steps run commands ({', '.join(commands)})" if commands else f"roles run commands (tools: {', '.join(tools)})"
     return choose(asked, settings.command_environment, what_for=what_for)
+
+
+def _has_commands_of_its_own(name: str, step: Step) -> bool:
+    """Whether a step's strategy runs commands that no SOP wrote. Raises UsageError where what it needs is not installed."""
+    known = strategies.known()
+    for strategy in step.strategy or {}:
+        if missing := strategies.missing(strategy):
+            raise UsageError(f"step `{name}` thinks by the strategy `{strategy}`, and {missing}")
+    return any(known[strategy].COMMANDS for strategy in step.strategy or {} if strategy in known)
 
 
 def refuse_unconfined(run: str, state: RunState, consents: Consents) -> None:

@@ -316,7 +316,8 @@ def test_fork_and_resume_go_on(say: Say) -> None:
 def test_doctor_tells_what_holds(say: Say, home: Path) -> None:
     status, out, _ = say("doctor")
     assert status == 0 and {line.split()[1] for line in out.splitlines()} == {
-        "python", "package", "sqlite", "libyaml", "workspace", "configuration", "model", "endpoint", "sandbox"}
+        "python", "package", "sqlite", "libyaml", "workspace", "configuration", "model", "endpoint", "sandbox",
+        "solver"}
     status, out, _ = say("doctor", "--workspace", "desk.py", "--json")
     assert status == 1 and {"what": "workspace", "state": "bad"}.items() <= json.loads(out)[4].items()
 

@@ -38,6 +38,7 @@ ONLY_IN = {                                  # external package → the rooms th
     "anyio": ("tools", "serving.py"),
     "regex": ("tools/searching.py", "tools/arguments.py", "schema/checks.py"),
     "jsonschema": ("tools",),
+    "unified_planning": ("planning/worker.py",),
     "docstring_parser": ("tools/functions.py",),
 }
 
@@ -109,7 +110,7 @@ def test_no_room_stands_empty() -> None:
 
 
 HEAVY = ("openai", "aiohttp", "genai_prices", "pypdf", "selectolax", "markdown_it", "dulwich", "networkx", "rich", "jinja2",
-         "mcp", "anyio", "jsonschema", "yaml", "pydantic", "asyncio", "sqlite3")
+         "mcp", "anyio", "jsonschema", "unified_planning", "yaml", "pydantic", "asyncio", "sqlite3")
 
 
 def test_importing_the_package_is_light() -> None:

@@ -359,6 +359,7 @@ DOER_KEYS = [
     Pair("steps.write.task", "Write about {{ topic }}.", LETTER),
     Pair("steps.write.strategy", "chain_of_thought", LETTER, form="chain_of_thought"),
     Pair("steps.write.strategy", "tree_of_thoughts", LETTER, form="tree_of_thoughts"),
+    Pair("steps.write.strategy", "solver", LETTER, form="solver"),
     Pair("steps.write.strategy", "single", LETTER, form="single", also={"defaults.steps.strategy": "chain_of_thought"}),
     Pair("steps.write.strategy", "self_consistency", LETTER, form="self_consistency"),
     Pair("steps.write.strategy", "plan_and_execute", LETTER, form="plan_and_execute"),

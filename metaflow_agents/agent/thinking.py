@@ -10,7 +10,7 @@ from typing import Any
 from metaflow_agents.agent.acting import Acting
 from metaflow_agents.agent.answers import Answers, unfenced
 from metaflow_agents.agent.continuing import whole
-from metaflow_agents.agent.strategies.port import Messages, Said, Thinking, Verdict
+from metaflow_agents.agent.strategies.port import Messages, Ran, Said, Thinking, Verdict
 from metaflow_agents.doers.acceptance import Acceptance
 from metaflow_agents.doers.command import Commands
 from metaflow_agents.doers.observed import Observations
@@ -67,6 +67,7 @@ class ActivationThinking:
         self._prompting, self._equip, self._branch = prompting, equip, branch
         self.key = f"{activation.key}/{branch}" if branch else str(activation.key)
         self.scope, self.task, self.output_format = activation.scope, prompting.task, prompting.output_format(acting)
+        self.dry = means.dry
         self._step = means.program.sop.steps[activation.key.step]
         self._model = means.model_of(activation, role)
         self._its = traits(self._model)
@@ -181,6 +182,11 @@ class ActivationThinking:
             asked = judge.compose(render(package_template("strategies/verdict"), {"answer": answer}))
             found = await judge.typed("verdict", asked, {"good": "boolean", "why": "string"})
         return Verdict(found["good"] or self._means.dry, found["why"])
+
+    async def run(self, branch: str, argv: Sequence[str], *, files: Mapping[str, bytes], timeout: float,  # noqa: ASYNC109
+                  collect: str) -> Ran:
+        """See `Thinking`."""
+        return Ran(**await self._means.commands.own(argv, f"{self.key}/{branch}", files=files, timeout=timeout, collect=collect))
 
     async def note(self, branch: str, told: Mapping[str, Any]) -> None:
         """See `Thinking`."""

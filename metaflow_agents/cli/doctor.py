@@ -32,7 +32,7 @@ def doctor(workspace: Workspace = WORKSPACE, json: Json = False) -> int:
     """What is installed and holds. Ends with 1 where something keeps runs from working."""
     from metaflow_agents.views.page import table
 
-    found = [_python(), _package(), _sqlite(), _libyaml(), _workspace(workspace), *_models(), _sandbox()]
+    found = [_python(), _package(), _sqlite(), _libyaml(), _workspace(workspace), *_models(), _sandbox(), _solver()]
     if json:
         say_json([asdict(finding) for finding in found])
     else:
@@ -136,3 +136,11 @@ def _sandbox() -> Finding:
     parent = group_parent()
     limits = f"control groups in {parent}" if parent else "a watchdog (no control group, version 2, may be made here)"
     return Finding("sandbox", "ok", f"bubblewrap ({found.program}) holds; memory and processes of a command's tree: {limits}")
+
+
+def _solver() -> Finding:
+    """The extra that the strategy `solver` needs, and nothing else does."""
+    from metaflow_agents.planning.solving import WANTED, missing
+
+    lacking = missing()
+    return Finding("solver", "note" if lacking else "ok", lacking or f"{' and '.join(WANTED)} are installed")

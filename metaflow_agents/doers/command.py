@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from metaflow_agents.doers.acceptance import Acceptance
@@ -47,6 +48,18 @@ class Commands:
             return None if done.ok else said(done)
         told = await self._observations.once(key, look)
         return None if told is None else str(told)
+
+    async def own(self, argv: Sequence[str], key: str, *, files: Mapping[str, bytes], timeout: float,  # noqa: ASYNC109
+                  collect: str) -> dict[str, Any]:
+        """What came of a command that no SOP wrote, on files of its own: `exit_code`, `timed_out`, the end of `stderr`, and
+        `written`, the text of the file that `collect` names, if there is one. `timeout` in seconds.
+        """
+        async def look() -> Any:
+            done = await self._sandbox.run(argv, files=files, timeout=timeout, collect=(collect,))
+            written = done.files[collect].decode(errors="replace") if collect in done.files else None
+            return {"exit_code": done.exit_code, "timed_out": done.timed_out, "stderr": done.stderr[-_TOLD:], "written": written}
+        found: dict[str, Any] = await self._observations.once(key, look)
+        return found
 
     async def _result(self, step: Step, activation: Activation) -> Any:
         argv = self._argv(step.run or "", activation)

@@ -11,12 +11,13 @@ from metaflow_agents.agent.strategies.chain_of_thought import ChainOfThought
 from metaflow_agents.agent.strategies.debate import Debate
 from metaflow_agents.agent.strategies.hindsight import Hindsight
 from metaflow_agents.agent.strategies.plan_and_execute import PlanAndExecute
-from metaflow_agents.agent.strategies.port import Messages, Said, Strategy, Thinking, Verdict
+from metaflow_agents.agent.strategies.port import Messages, Ran, Said, Strategy, Thinking, Verdict
 from metaflow_agents.agent.strategies.react import React
 from metaflow_agents.agent.strategies.reflexion import Reflexion
 from metaflow_agents.agent.strategies.route import Route
 from metaflow_agents.agent.strategies.self_consistency import SelfConsistency
 from metaflow_agents.agent.strategies.single import Single
+from metaflow_agents.agent.strategies.solver import Solver
 from metaflow_agents.agent.strategies.task_queue import TaskQueue
 from metaflow_agents.agent.strategies.tree_of_thoughts import TreeOfThoughts
 from metaflow_agents.errors import UsageError, did_you_mean
@@ -34,6 +35,7 @@ _REGISTRY: dict[str, type[Strategy[Any]]] = {
     "plan_and_execute": PlanAndExecute,
     "task_queue": TaskQueue,
     "tree_of_thoughts": TreeOfThoughts,
+    "solver": Solver,
 }
 
 
@@ -60,4 +62,9 @@ def make(name: str, parameters: dict[str, Any]) -> Strategy[Any]:
     return strategy(strategy.SPEC.model_validate(parameters))
 
 
-__all__ = ["Messages", "Said", "Strategy", "Thinking", "Verdict", "known", "make", "register"]
+def missing(name: str) -> str:
+    """What a strategy needs and is not installed here, with the mend; empty where nothing is missing."""
+    return _REGISTRY[name].missing() if name in _REGISTRY else ""
+
+
+__all__ = ["Messages", "Ran", "Said", "Strategy", "Thinking", "Verdict", "known", "make", "missing", "register"]

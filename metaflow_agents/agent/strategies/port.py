@@ -30,6 +30,15 @@ class Verdict:
     told: str = ""
 
 
+class Ran(NamedTuple):
+    """What came of a command: how it ended, the end of what it said, the text of the file that was asked for if there is one."""
+
+    exit_code: int
+    timed_out: bool
+    stderr: str
+    written: str | None
+
+
 class Thinking(Protocol):
     """What a strategy thinks with: the activation's prompts, its role's model and tools.
 
@@ -47,6 +56,8 @@ class Thinking(Protocol):
     """What the step's expressions and templates may name."""
     output_format: str
     """What the role is told of the form of its answer."""
+    dry: bool
+    """Answers are those of the `dry` model, which stand in for real ones, and no command is carried out."""
 
     def described(self, role: str) -> Mapping[str, Any]:
         """What a role is: `profile`, `goal`, and the names of its `tools`."""
@@ -111,6 +122,14 @@ class Thinking(Protocol):
         """What an evaluator says of an answer. One that is not in the artifact's form is not good."""
         ...
 
+    async def run(self, branch: str, argv: Sequence[str], *, files: Mapping[str, bytes], timeout: float,  # noqa: ASYNC109
+                  collect: str) -> Ran:
+        """A command of the strategy's own, in the run's sandbox on exactly these files; `collect` names one to bring back.
+
+        `timeout` in seconds. What came of it is in the journal: a resume does not run it again.
+        """
+        ...
+
     async def note(self, branch: str, told: Mapping[str, Any]) -> None:
         """Puts into the journal how it was decided, for people who read the run's log."""
         ...
@@ -146,6 +165,11 @@ class Strategy(ABC, Generic[P]):
 
     def __init__(self, given: P) -> None:
         self.given = given
+
+    @classmethod
+    def missing(cls) -> str:
+        """What it needs and is not installed here, with the mend; empty where nothing is missing. A run is refused for it."""
+        return ""
 
     @abstractmethod
     async def answer(self, thinking: Thinking) -> Said:

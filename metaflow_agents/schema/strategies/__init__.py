@@ -28,6 +28,7 @@ from metaflow_agents.schema.strategies.reflexion import Reflexion
 from metaflow_agents.schema.strategies.route import Route
 from metaflow_agents.schema.strategies.self_consistency import SelfConsistency
 from metaflow_agents.schema.strategies.single import Single
+from metaflow_agents.schema.strategies.solver import Solver
 from metaflow_agents.schema.strategies.task_queue import TaskQueue
 from metaflow_agents.schema.strategies.tree_of_thoughts import TreeOfThoughts
 
@@ -46,6 +47,7 @@ STRATEGIES: Specs = {
     "plan_and_execute": PlanAndExecute,
     "task_queue": TaskQueue,
     "tree_of_thoughts": TreeOfThoughts,
+    "solver": Solver,
 }
 """Those of this version, by name."""
 

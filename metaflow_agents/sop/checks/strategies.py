@@ -18,7 +18,7 @@ from metaflow_agents.sop.checks.doers import blind, command
 from metaflow_agents.sop.checks.expressions import Scope, expression, step_scope, template
 from metaflow_agents.sop.shape_errors import problems_of
 
-LATER_STRATEGIES = ("solver",)
+LATER_STRATEGIES: tuple[str, ...] = ()
 
 
 def check_strategies(c: Context) -> None:

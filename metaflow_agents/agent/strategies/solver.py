@@ -1,0 +1,153 @@
+"""A planning problem that the model puts into words, a planner solves, and a validator checks.
+
+Source: Liu et al., "LLM+P: Empowering Large Language Models with Optimal Planning Proficiency" (2023): the model translates the
+task into PDDL, a classical planner finds the plan, the model says the plan in the form that was asked for. That the faults of
+a translation go back to the model is Guan et al., "Leveraging Pre-trained Large Language Models to Construct and Utilize World
+Models for Model-based Task Planning" (NeurIPS 2023). The validator is `metaflow_agents.planning`, which shares no code with
+the planner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from metaflow_agents.agent.blocks import apply_blocks, parse_blocks
+from metaflow_agents.agent.strategies.port import Said, Strategy, Thinking
+from metaflow_agents.errors import AnswerInvalid, AttemptFailed
+from metaflow_agents.planning import solving
+from metaflow_agents.planning.domains import read_domain
+from metaflow_agents.planning.executing import execute
+from metaflow_agents.planning.model import Domain, Problem, shown
+from metaflow_agents.planning.problems import read_problem
+from metaflow_agents.planning.reaching import unreachable
+from metaflow_agents.schema.strategies import solver
+
+DOMAIN, PROBLEM = "domain.pddl", "problem.pddl"
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A domain and a problem without faults, as texts and as they are understood."""
+
+    domain_text: str
+    problem_text: str
+    domain: Domain
+    problem: Problem
+
+
+class Solver(Strategy[solver.Solver]):
+    """Translated, solved, carried out; faults of the translation go back, and so do those of a plan in the answer."""
+
+    SPEC = solver.Solver
+
+    @classmethod
+    def missing(cls) -> str:
+        """See `Strategy.missing`."""
+        return solving.missing()
+
+    async def answer(self, thinking: Thinking) -> Said:
+        """See `Strategy.answer`."""
+        given = self._domain(thinking)
+        if thinking.dry:                            # what stands in for a model's words is no PDDL, and no command runs
+            await thinking.ask("translate", self._asked(thinking, given), structured=False)
+            return await thinking.ask("turn.0", self._ending(thinking, given, "", []))
+        written, plan, used = await self._solved(thinking, given)
+        asked = self._ending(thinking, written.domain_text, written.problem_text, plan)
+        said = await thinking.ask("turn.0", asked)
+        return said if self.given.plan is None else await self._checked(thinking, said, written, used)
+
+    def _domain(self, thinking: Thinking) -> str:
+        """The domain that the SOP gives; empty where the model writes it."""
+        if self.given.domain is None:
+            return ""
+        text = thinking.evaluate(self.given.domain)
+        if not isinstance(text, str):
+            raise AttemptFailed(f"`domain: {self.given.domain}` gave no text, but {str(text)[:100]!r}")
+        faults = [] if thinking.dry else read_domain(text, DOMAIN)[1]
+        if faults:
+            raise AttemptFailed(f"`domain: {self.given.domain}` gave a domain that can't be used: " + "; ".join(map(str, faults)))
+        return text
+
+    @staticmethod
+    def _asked(thinking: Thinking, domain: str) -> Any:
+        return thinking.compose(thinking.prompt("translate", domain=domain))
+
+    @staticmethod
+    def _ending(thinking: Thinking, domain: str, problem: str, plan: list[str]) -> Any:
+        return thinking.compose(thinking.prompt("answer", plan=plan, domain=domain, problem=problem,
+                                                output_format=thinking.output_format))
+
+    async def _solved(self, thinking: Thinking, given: str) -> tuple[_Written, list[str], int]:
+        """What was written in the end, its plan, and how many repairs it took. Raises AnswerInvalid where they don't help."""
+        texts = {DOMAIN: given} if given else {}
+        patterns = (PROBLEM,) if given else (DOMAIN, PROBLEM)
+        messages = self._asked(thinking, given)
+        for number in range(self.given.repairs + 1):
+            said = await thinking.ask(f"mend.{number}" if number else "translate", messages, structured=False)
+            plan: list[str] = []
+            try:
+                texts |= apply_blocks(parse_blocks(said.reply.said), texts, patterns)[0]
+                written = _read(texts)
+                plan = await self._planned(thinking, number, written)
+            except AnswerInvalid as error:
+                faults = error.faults
+            else:
+                await thinking.note("solved", {"actions": len(plan), "repairs": number})
+                return written, plan, number
+            told = thinking.prompt("mend", faults=list(faults), left=self.given.repairs - number)
+            messages = (*said.messages, said.reply.message, {"role": "user", "content": told})
+        raise AnswerInvalid(faults)
+
+    async def _planned(self, thinking: Thinking, number: int, written: _Written) -> list[str]:
+        """The plan that the solver finds and the validator carries out. Raises AnswerInvalid with what to tell the model."""
+        ended = await thinking.run(f"solve.{number}", solving.command(optimal=self.given.optimal),
+                                   files=solving.files(written.domain_text, written.problem_text), timeout=self.given.time,
+                                   collect=solving.OUTCOME)
+        found = solving.outcome(ended, self.given.time)
+        if found.status != "solved":
+            lost = () if found.status != "unsolvable" \
+                else unreachable(written.domain, written.problem, written.problem_text, PROBLEM)
+            raise AnswerInvalid([f"{PROBLEM}: {found.told}", *map(str, lost)])
+        done = execute(written.domain, written.problem, found.plan)
+        if not done.ok:
+            raise AnswerInvalid([f"the solver's plan does not hold: {fault}" for fault in done.faults])
+        return [shown(action) for action in done.actions]
+
+    async def _checked(self, thinking: Thinking, said: Said, written: _Written, used: int) -> Said:
+        """An answer whose plan can be carried out; others go back. Raises AnswerInvalid where repairs don't help."""
+        for number in range(self.given.repairs - used + 1):
+            faults = self._faults(thinking, said, written)
+            if not faults:
+                return said
+            if number < self.given.repairs - used:
+                told = thinking.prompt("mend", faults=faults, left=self.given.repairs - used - number)
+                messages = (*said.messages, said.reply.message, {"role": "user", "content": f"{told}\n{thinking.output_format}"})
+                said = await thinking.ask(f"plan.{number + 1}", messages)
+        raise AnswerInvalid(faults)
+
+    def _faults(self, thinking: Thinking, said: Said, written: _Written) -> list[str]:
+        try:
+            plan = thinking.evaluate(self.given.plan or "", answer=thinking.value(said.reply))
+        except AnswerInvalid as error:
+            return list(error.faults)
+        lines = plan.splitlines() if isinstance(plan, str) else plan
+        if not isinstance(lines, list | tuple) or not all(isinstance(line, str) for line in lines):
+            return [f"`{self.given.plan}` gave {str(plan)[:100]!r}; expected a plan: actions like `(pick-up a)`, in their order"]
+        done = execute(written.domain, written.problem, "\n".join(lines))
+        return [str(fault) for fault in done.faults]
+
+
+def _read(texts: Mapping[str, str]) -> _Written:
+    """What the texts say. Raises AnswerInvalid with all their faults; those of the problem wait for a domain that can be read."""
+    faults = [f"there is no `{name}`: give the whole of it" for name in (DOMAIN, PROBLEM) if name not in texts]
+    if faults:
+        raise AnswerInvalid(faults)
+    domain, wrong = read_domain(texts[DOMAIN], DOMAIN)
+    problem = None
+    if domain is not None and not wrong:
+        problem, wrong = read_problem(texts[PROBLEM], PROBLEM, domain)
+    if wrong or domain is None or problem is None:
+        raise AnswerInvalid(map(str, wrong))
+    return _Written(texts[DOMAIN], texts[PROBLEM], domain, problem)
