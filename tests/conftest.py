@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tempfile
 
@@ -13,6 +14,7 @@ settings.register_profile("no deadline", deadline=None)         # a busy machine
 settings.load_profile("no deadline")
 for name in ("SOP_MODEL", "OPENAI_API_KEY", "OPENAI_BASE_URL"):
     os.environ.pop(name, None)
+signal.signal(signal.SIGINT, signal.default_int_handler)         # a shell's background job is begun with Ctrl-C ignored
 os.environ["XDG_CONFIG_HOME"] = tempfile.mkdtemp(prefix="sop-no-configuration-")
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="sop-no-state-")
 

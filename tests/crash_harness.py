@@ -21,6 +21,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -417,7 +418,8 @@ def _life(home: Path, kill: tuple[int, str] | None, chance: random.Random) -> Li
     code = forked(home, lambda: live(home, kill))
     survivors = marked(home)
     for command in survivors:
-        os.kill(command, signal.SIGCONT)
+        with suppress(ProcessLookupError):      # it may end of itself meanwhile
+            os.kill(command, signal.SIGCONT)
     life = Life(code, set(called(home)[before:]), len(survivors))
     if code == -signal.SIGKILL and kill is not None:
         if kill[1] == "torn":

@@ -92,6 +92,28 @@ def test_a_second_interrupt_ends_the_process_at_once(home: Path) -> None:
     assert resumed.returncode == 0, resumed.stderr
 
 
+def test_nothing_keeps_a_second_interrupt_from_ending_the_process(home: Path) -> None:
+    """It may come in the middle of a line that is written, and then nothing more can be written."""
+    script = """if True:
+        import asyncio, os, signal
+        from metaflow_agents.cli import drive
+        class Face:
+            def note(self, text): print(text, flush=True)
+            def close(self): raise RuntimeError("reentrant call")
+        class Going:
+            def stop(self): pass
+        async def main():
+            with drive._stopping(Going(), Face()):
+                for _ in range(2):
+                    os.kill(os.getpid(), signal.SIGINT)
+                    await asyncio.sleep(0.01)
+                await asyncio.sleep(60)
+        asyncio.run(main())
+    """
+    done = subprocess.run([sys.executable, "-c", script], cwd=home, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 130, done.stderr
+
+
 def test_no_command_is_left_running(home: Path) -> None:
     noted = home / "pid"
     with started(home, "run", "command.yaml", "--sandbox", "none", "--file", str(noted), "--name", "command") as process:

@@ -114,10 +114,12 @@ def _stopping(going: Run, face: Face) -> Iterator[None]:
         if asked == 1:
             loop.call_soon_threadsafe(stop)
         else:
-            end_all()
-            end_all_servers()
-            face.close()
-            os._exit(_KILLED)
+            try:
+                end_all()
+                end_all_servers()
+                face.close()                # fails where the signal came in the middle of a line that is being written
+            finally:
+                os._exit(_KILLED)
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
