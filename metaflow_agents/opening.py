@@ -183,7 +183,9 @@ def asking(sop: SOP) -> Iterator[tuple[str, Step, str, str | None]]:
     for step_name, step in sop.steps.items():
         if step.doer == "role":
             for role in (step.role,) if step.role in sop.roles else sop.roles:
-                yield step_name, step, role, step.model if step.model is not None else sop.roles[role].model
+                own = sop.roles[role].model
+                for model in (*sop.models, own) if step.model_expression else (step.model if step.model is not None else own,):
+                    yield step_name, step, role, model
 
 
 def caps(budget: Mapping[str, Any] | None) -> dict[str, float]:

@@ -9,6 +9,7 @@ from metaflow_agents.agent.acting import Acting, Scene
 from metaflow_agents.agent.offered import Offered
 from metaflow_agents.agent.surroundings import Surroundings, Tree
 from metaflow_agents.agent.talking import AskPerson, Delegate, StartRole
+from metaflow_agents.doers.assignment import tools_for
 from metaflow_agents.doers.observed import Observations
 from metaflow_agents.engine.work import Activation
 from metaflow_agents.policy.action import Verb
@@ -31,7 +32,7 @@ class Equipment:
 
     async def acting(self, activation: Activation, role: str, delegate: Delegate, untrusted: str = "") -> Acting:
         """The tool calls of an activation, not yet entered. Raises RunError where a server can't be asked for its tools."""
-        names = self._sop.tools_of(self._sop.steps[activation.key.step], role)
+        names = self._names(activation, role)
         offered = await self._offered(activation, role, names, delegate, str(activation.key))
         tree = Tree(self._files(activation) if names else {}, activation.patterns if self._makes_files(activation) else ())
         return self._acting(activation, role, offered, tree, untrusted, None)
@@ -47,12 +48,14 @@ class Equipment:
         """That of a branch that goes its own way: on files of its own, which are those of `acting` as they stand. A role that
         is not the one of `acting` has its own tools. `untrusted`: of what else it begins with.
         """
-        names = self._sop.tools_of(self._sop.steps[activation.key.step], role) if role == acting.role \
-            else self._sop.roles[role].tools
+        names = self._names(activation, role) if role == acting.role else self._sop.roles[role].tools
         offered = await self._offered(activation, role, names, delegate, key)
         files = acting.tree.seen if acting.offered or not names else self._files(activation)
         tree = Tree(files, acting.tree.patterns, dict(acting.tree.written), set(acting.tree.deleted))
         return self._acting(activation, role, offered, tree, joined(acting.untrusted, untrusted), acting.above)
+
+    def _names(self, activation: Activation, role: str) -> tuple[str, ...]:
+        return tools_for(self._sop, self._sop.steps[activation.key.step], role, activation.scope)
 
     def _acting(self, activation: Activation, role: str, offered: Offered, tree: Tree, untrusted: str,
                 above: Acting | None) -> Acting:

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from functools import cached_property, lru_cache
 from typing import Any
 
+from metaflow_agents.doers.assignment import tools_for
 from metaflow_agents.engine.work import Activation
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.memory.window import RoleMemory
@@ -34,21 +35,23 @@ class Parts:
         self._program, self._sop, self._state, self._memory = program, program.sop, state, memory
         self._steps: dict[str, tuple[str, frozenset[str], frozenset[str]]] = {}
         self._prompts: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
-        self._firings: OrderedDict[tuple[str, str | None, str | None], dict[str, str]] = OrderedDict()
+        self._firings: OrderedDict[tuple[str, str | None, str | None, tuple[str, ...]], dict[str, str]] = OrderedDict()
 
     def of(self, activation: Activation, role: str | None, model: str | None, facts: Any) -> dict[str, str]:
         """The parts of one activation; `role` and `model` are those that do it, `facts` is `run` as templates see it.
 
-        They are the same for all items of a firing, whose versions are fixed, and made once for them.
+        They are the same for all items of a firing that have the same role, model and tools, and made once for them.
         """
-        key = (activation.key.firing, role, model)
+        tools = () if role is None else tools_for(self._sop, self._sop.steps[activation.key.step], role, activation.scope)
+        key = (activation.key.firing, role, model, tools)
         if key not in self._firings:
-            self._firings[key] = self._of(activation, role, model, facts)
+            self._firings[key] = self._of(activation, role, model, tools, facts)
             if len(self._firings) > _KEPT:
                 self._firings.popitem(last=False)
         return dict(self._firings[key])
 
-    def _of(self, activation: Activation, role: str | None, model: str | None, facts: Any) -> dict[str, str]:
+    def _of(self, activation: Activation, role: str | None, model: str | None, names_of_tools: tuple[str, ...],
+            facts: Any) -> dict[str, str]:
         name = activation.key.step
         own, names, past = self._of_step(name)
         parts = {"step": own}
@@ -57,7 +60,7 @@ class Parts:
             names, past = names | told, past | recalled
             parts["role"] = self._roles[role]
             parts["model"] = _of_name(model or "")
-            tools = self._tools(self._sop.steps[name], role)
+            tools = self._tools(names_of_tools, role)
             if tools:
                 parts["tools"] = tools
             parts["memory"] = self._memory.fingerprint(role, self._sop.roles[role], activation.key.firing)
@@ -70,9 +73,8 @@ class Parts:
             parts[f"history:{artifact}"] = fingerprint([version.payload for version in made])
         return parts
 
-    def _tools(self, step: Step, role: str) -> str:
-        """What a role may use and do in a step; empty where it has no tools."""
-        names = self._sop.tools_of(step, role)
+    def _tools(self, names: tuple[str, ...], role: str) -> str:
+        """What a role may use and do; empty where it has no tools."""
         if not names:
             return ""
         started = self._roles if "start_role" in names else {}         # what they are counts as well, and what tools they have

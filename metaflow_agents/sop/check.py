@@ -19,6 +19,7 @@ from metaflow_agents.sop.checks.doers import check_doers
 from metaflow_agents.sop.checks.files import check_failures, check_files
 from metaflow_agents.sop.checks.flow import check_flow
 from metaflow_agents.sop.checks.foreach import check_makes
+from metaflow_agents.sop.checks.graphs import check_graphs
 from metaflow_agents.sop.checks.models import check_models
 from metaflow_agents.sop.checks.money import check_money
 from metaflow_agents.sop.checks.names import check_names, check_use
@@ -93,6 +94,7 @@ def _checked(c: Context) -> Bounds | None:
     """Runs all groups. The order matters: names first, since what is misspelt is told once; use last."""
     check_names(c)
     check_makes(c)
+    check_graphs(c)
     check_failures(c)
     check_doers(c)
     check_models(c)

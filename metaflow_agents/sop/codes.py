@@ -127,6 +127,8 @@ GROUPS: dict[str, dict[str, Code]] = {
         "refused-feature": Code("A feature of Jinja2 that is not part of this language.", "Leave it out."),
         "priority-number": Code("`priority` gives no number.", "Write a number."),
         "role-text": Code("An expression for `role` gives no text.", "Give the name of a role."),
+        "model-text": Code("An expression for `model` gives no text.", "Give the name of a model."),
+        "tools-list": Code("An expression for `tools` gives no list of texts.", "Give a list of tools."),
         "when-constant": Code("`when` does not depend on anything.", "Leave it out, or name what it depends on.", "warning"),
     },
     "Doers": {
@@ -206,6 +208,7 @@ GROUPS: dict[str, dict[str, Code]] = {
         "item-name": Code("The item has the name of what the step reads.", "Name it with `as`."),
         "key-missing": Code("Items that are no texts have no `key`.", "Add `key`."),
         "key-text": Code("`key` gives no text.", "Name a text, or turn it into one."),
+        "bad-graph": Code("What `graph` names is no list of nodes with a key and edges.", "Name fields of the schema."),
         "after-list": Code("`after` gives no list of keys.", "Give a list of texts."),
         "two-kinds": Code("An artifact is of two kinds.", "Keep one of `schema`, `each`, `files`."),
         "fixed-schema": Code("A schema is written for what has one of its own.", "Leave it out."),

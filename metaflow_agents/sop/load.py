@@ -23,6 +23,7 @@ from metaflow_agents.sop import attached, library, names
 from metaflow_agents.sop.attached import MAX_PROBLEMS
 from metaflow_agents.sop.document import Document
 from metaflow_agents.sop.places import Overlay, Places
+from metaflow_agents.sop.plans import with_graphs
 from metaflow_agents.sop.reading import read_yaml
 from metaflow_agents.sop.shape_errors import keys_of, problems_of, unknown_key
 
@@ -199,7 +200,7 @@ class _Loading:
             self.problems += [one for one in problems_of(error.errors(include_url=False)[:_ENOUGH], merged, places)
                               if (one.file, one.line, one.column) not in told]
             return None
-        return sop if sound else None
+        return with_graphs(sop) if sound else None
 
     def _default_keys(self, defaults: dict[str, Any], places: Places) -> None:
         for part, kind in (("steps", "step"), ("roles", "role")):
