@@ -185,6 +185,14 @@ class Sent(_Event):
     untrusted: str = Field("", description="what of it came from outside the user, in words; empty: nothing")
 
 
+class Inner(_Event):
+    """Something that happened to the steps of a sub-SOP. Its calls, tools and questions stand in the journal by themselves."""
+
+    kind: Literal["inner"] = "inner"
+    activation: str = Field(description="the activation that the sub-SOP is")
+    event: Annotated[Fired | Finished | Failed | Committed | Sent | Inner, Field(discriminator="kind")]
+
+
 class Decided(_Event):
     """The policy decided about an action, by which rule: one record of the audit."""
 
@@ -257,6 +265,6 @@ class RunEnded(_Event):
 
 Event = Annotated[
     RunOpened | Resumed | Fired | Reserved | Settled | Observed | Decided | Intended | Done | Asked | Answered | Finished
-    | Failed | Committed | Sent | RunEnded,
+    | Failed | Committed | Sent | Inner | RunEnded,
     Field(discriminator="kind"),
 ]

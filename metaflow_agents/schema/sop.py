@@ -30,7 +30,6 @@ NOT_BUILT: dict[str, dict[str, str]] = {
     },
     "role": {},
     "step": {
-        "sop": "a SOP as a step comes with plans made at run time",
         "review": "reviews by another role come with the strategies",
         "talks_to": "questions between roles come with the strategies",
         "self": "a memory for each character comes with the strategies",
@@ -356,7 +355,7 @@ def _strategy(written: object) -> object:
 
 
 _MODEL_WRITTEN = re.compile(r"[A-Za-z_]\w*|[A-Za-z_][\w-]*[:/].*", re.DOTALL)
-DOERS = ("role", "run", "call", "value", "human")
+DOERS = ("role", "run", "call", "value", "human", "sop")
 READS = ("needs", "wants", "sees")
 
 
@@ -370,6 +369,8 @@ class Step(Value):
     value: Expression | None = Field(None, description="an expression; free, no model")
     human: Annotated[Human, BeforeValidator(_human)] | None = Field(
         None, description="a question to a person: `text`, `approve`, or `{choice: [...]}`; `task` is the question")
+
+    sop: str | None = Field(None, min_length=1, description="another SOP, by its name or the name of its file")
 
     needs: Texts = Field((), description="artifacts that trigger and must exist; `design.package` narrows to that part")
     wants: Texts = Field((), description="artifacts that trigger and may be missing")
@@ -389,6 +390,9 @@ class Step(Value):
     check: Check | None = Field(None, description="executable feedback to the author")
     parse: str | None = Field(None, description="of a command: `json FILE`, `junit` or `junit FILE`")
     args: dict[str, Any] | None = Field(None, description="arguments of a function; texts are templates")
+    inputs: dict[Name, Expression] = Field(
+        default_factory=dict, description="of a SOP: what it is given, an expression for each of its inputs")
+    output: Name | None = Field(None, description="of a SOP: which of its artifacts this step makes; by default its only output")
     model: str | None = Field(
         None, description="a name under `models`, a model itself, or an expression that names one of the declared models")
     budget: Budget | None = Field(None, description="caps for all the step's work in a run")
@@ -411,9 +415,9 @@ class Step(Value):
         return None if self.model is None or _MODEL_WRITTEN.fullmatch(self.model) else self.model
 
     @property
-    def doer(self) -> Literal["role", "run", "call", "value", "human"]:
+    def doer(self) -> Literal["role", "run", "call", "value", "human", "sop"]:
         """Which of the keys names the worker; `sop check` holds that there is exactly one."""
-        return next(key for key in ("role", "run", "call", "value", "human") if getattr(self, key) is not None)
+        return next(key for key in ("role", "run", "call", "value", "human", "sop") if getattr(self, key) is not None)
 
 
 class Defaults(Value):

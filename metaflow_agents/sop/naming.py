@@ -49,6 +49,7 @@ def texts_of(step: Step) -> Iterator[Text]:
         if command is not None:
             yield from ((part, True) for part in ([command] if isinstance(command, str) else command))
     yield from ((text, True) for text in _strings(step.args))
+    yield from ((text, False) for text in step.inputs.values())
 
 
 def with_includes(program: Program, template: str) -> dict[str, str]:
