@@ -60,21 +60,22 @@ class SubSOPs:
         async with InnerJournal(self._journal, str(activation.key)) as journal:
             if not journal.begun:
                 await journal.append(*self._begin(step, inner, activation, blobs := dict[str, bytes]()), blobs=blobs)
-            joined_ = self._join(inner, journal, activation)
             try:
-                await self._to_its_end(step, inner, journal, joined_, activation)
+                rooms = self._join(inner, journal, activation)
+                while await self._rests(step, inner, journal, rooms, activation):
+                    rooms = self._join(inner, journal, activation)
             except RunError as error:
                 error.untrusted = joined(error.untrusted, _labels(journal))
                 raise
-            return self._made(step, inner, journal, joined_.values, activation)
+            return self._made(step, inner, journal, rooms.values, activation)
 
     def parts(self, step: Step) -> dict[str, str]:
         """What the result of a step depends on besides what it reads: the SOP that it is, and who answers in there."""
         name = self._program.sops[step.sop or ""].fingerprint
         return {"sop": name, "models": self._models[name]}
 
-    async def _to_its_end(self, step: Step, inner: Program, journal: InnerJournal, rooms: Joined,
-                          activation: Activation) -> None:
+    async def _rests(self, step: Step, inner: Program, journal: InnerJournal, rooms: Joined, activation: Activation) -> bool:
+        """Goes on until it rests. Whether it rested for an answer that came meanwhile, and so has to go on."""
         name, cap = inner.sop.sop, None if inner.sop.budget is None else inner.sop.budget.time
         left = None if cap is None else max(cap - journal.state.elapsed, 0.0)
         try:
@@ -90,9 +91,13 @@ class SubSOPs:
                 raise StepFailed(f"{activation.key}/{error.activation}", error.error) from error
             raise AttemptFailed(f"in the SOP `{name}`: {error}") from error
         if ended.outcome == "waiting":
-            raise Waiting(rooms.desk.still_open())
+            keys = rooms.desk.still_open()
+            if keys:
+                raise Waiting(keys)
+            return True
         if ended.outcome != "success":
             raise AttemptFailed(f"the SOP `{name}` ended without success: {ended.reason}")
+        return False
 
     def _last(self, step: Step, activation: Activation) -> bool:
         """Whether a failure now is one that stops the run."""

@@ -87,8 +87,8 @@ class Desk:
         return key in self._state.questions and not (key in self._put_off and self.question(key).on_no_answer == "fail")
 
     def still_open(self) -> list[str]:
-        """The keys of what is asked and not answered."""
-        return list(self._state.questions)
+        """The keys of what has to be waited for."""
+        return [key for key in self._state.questions if self.open(key)]
 
     async def attend(self, told: Callable[[], None]) -> None:
         """Asks at the terminal, one question after the other, and empties the mailbox, until it is cancelled."""

@@ -38,7 +38,7 @@ class InnerDesk(Desk):
         return self._outer.open(key)
 
     def still_open(self) -> list[str]:
-        """The open questions of the sub-SOP, by the keys that the desk outside has for them."""
+        """The questions of the sub-SOP for which it has to wait, by the keys that people know."""
         return [key for key in self._outer.still_open() if key.startswith(self._prefix)]
 
     async def attend(self, told: Callable[[], None]) -> None:

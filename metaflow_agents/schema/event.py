@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, field_serializer
 
 from metaflow_agents.schema.model import Value
 from metaflow_agents.schema.sop import Effect, ModelSpec
@@ -191,6 +191,11 @@ class Inner(_Event):
     kind: Literal["inner"] = "inner"
     activation: str = Field(description="the activation that the sub-SOP is")
     event: Annotated[Fired | Finished | Failed | Committed | Sent | Inner, Field(discriminator="kind")]
+
+    @field_serializer("event", mode="wrap")
+    def _with_kind(self, event: _Event, written: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """What is written leaves out defaults, and this is one that decides how the rest is read."""
+        return {"kind": getattr(event, "kind", ""), **written(event)}
 
 
 class Decided(_Event):

@@ -15,7 +15,8 @@ def check_sops(c: Context) -> None:
     for name, step in c.sop.steps.items():
         if step.sop is None:
             continue
-        scope = step_scope(c, name, step, Shape.any() if step.foreach else None)
+        item = c.walked[name].item() if name in c.walked else Shape.any()
+        scope = step_scope(c, name, step, item if step.foreach else None)
         for given, text in step.inputs.items():
             expression(c, ("steps", name, "inputs", given), text, scope, name)
         if step.sop in c.program.sops:
