@@ -199,7 +199,7 @@ async def test_what_the_outer_policy_denies_is_denied_inside(tmp_path: Path) -> 
     assert len(free) == 1 and free[0].startswith("write@1[a]~0/draft@1~0/turn.0/tool.0 allow")
     with Journal.read(tmp_path / ".journals" / "bound.db") as journal:
         assert verified([record for record in journal.events(*RECORDS)], None).faults == (), "one chain of records"
-    assert denied == ["write@1[a]~0/draft@1~0/turn.0/tool.0 deny: deny: write(pages/**) of the SOP that this one is a step of"]
+    assert denied == ["write@1[a]~0/draft@1~0/turn.0/tool.0 deny: deny write(pages/**) of the SOP that this one is a step of"]
 
 
 ASKING = """

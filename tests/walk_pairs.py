@@ -206,6 +206,22 @@ steps:
   write: {role: writer, needs: [plan], foreach: {in: plan.tasks, as: task, key: task.id}, makes: notes}
 """
 
+SUB_SOP = """
+sop: walk
+inputs: {topic: {type: string, default: rain}}
+artifacts: {letter: {}}
+steps: {write: {sop: inner, needs: [topic], makes: letter}}
+"""
+INNER = {name: """
+sop: NAME
+inputs: {about: {type: string, default: snow}}
+artifacts: {first: {schema: string}, second: {schema: string, initial: none}}
+steps:
+  begin: {value: "about + ' NAME'", needs: [about], makes: first}
+  end:   {value: "about + ' again'", sees: [about], makes: second}
+outputs: [first]
+""".replace("NAME", name.removesuffix(".yaml")) for name in ("inner.yaml", "other.yaml")}
+
 PAGES = """
 sop: walk
 roles: {writer: {profile: You write.}}
@@ -477,6 +493,9 @@ POLICY_KEYS = [                     # what `sop check` knows of them; what they 
     Pair("roles.writer.policy.allow", ["write(docs/**)"], GUARDED, "check", also=KEPT_BACK),
     Pair("roles.writer.policy.ask", ["write(docs/**)"], GUARDED, "check", also=KEPT_BACK),
     Pair("roles.writer.policy.deny", ["write"], GUARDED, "check"),
+    Pair("steps.write.sop", "other", SUB_SOP, instead="inner", files=INNER),
+    Pair("steps.write.inputs", {"about": "topic"}, SUB_SOP, files=INNER),
+    Pair("steps.write.output", "second", SUB_SOP, files=INNER),
     Pair("steps.write.tools.only", "['read']", PLANNED, instead="['search']", also={"steps.write.tools": {"only": "['read']"}}),
     Pair("steps.write.tools", ["run"], GUARDED, "check", also={"policy.deny": ["run"]}),
     Pair("steps.write.on_no_answer", "fail", LETTER, "check"),
