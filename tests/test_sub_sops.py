@@ -103,10 +103,12 @@ async def test_a_step_that_fails_inside_stops_the_run_there_and_a_resume_pays_no
 
     first = await run(book(tmp_path), topic="rain", model=_Named(broken), workspace=tmp_path, name="it")
     assert first.outcome == "stopped" and first.reason.startswith("write@1[b]~0/judge@1~0: ")
+    once_more = await resume("it", model=_Named(broken), workspace=tmp_path)
+    assert once_more.reason.startswith("write@1[b]~0/judge@1~1: "), "a resume grants one fresh attempt"
     again = _Named(answer)
     second = await resume("it", model=again, workspace=tmp_path)
     assert second.ok and again.asked == [
-        "write@1[b]~0/judge@1~1/turn.0", "write@1[b]~0/mend@1~0/turn.0", "write@1[b]~0/judge@2~0/turn.0"]
+        "write@1[b]~0/judge@1~2/turn.0", "write@1[b]~0/mend@1~0/turn.0", "write@1[b]~0/judge@2~0/turn.0"]
 
 
 class _Named:
