@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,11 @@ from metaflow_agents.engine.fanout import Fanout
 from metaflow_agents.engine.parking import Parking
 from metaflow_agents.engine.scheduler import Scheduler
 from metaflow_agents.engine.scope import Scopes
-from metaflow_agents.engine.work import Earlier
+from metaflow_agents.engine.work import Activation, Earlier
 from metaflow_agents.folder import Folder
+from metaflow_agents.inside import Joined, SubSOPs
 from metaflow_agents.journal.audit import Heads, keep_head
+from metaflow_agents.journal.inner import InnerJournal
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.tree import Tree
@@ -35,17 +37,19 @@ from metaflow_agents.journal.values import Values
 from metaflow_agents.memory.window import RoleMemory
 from metaflow_agents.models.budget import Budgets
 from metaflow_agents.models.caller import Caller, Watch
+from metaflow_agents.models.inner_budget import InnerBudgets
 from metaflow_agents.models.limits import Limiters
 from metaflow_agents.models.patience import Patience
 from metaflow_agents.models.python import load_function
 from metaflow_agents.models.registry import Models
 from metaflow_agents.people.desk import Asker, Desk
+from metaflow_agents.people.inner import InnerDesk
 from metaflow_agents.people.mailbox import Mailbox
 from metaflow_agents.runner import Doers
 from metaflow_agents.sandbox.choice import Unchosen
 from metaflow_agents.sandbox.port import Sandbox
 from metaflow_agents.schema.program import Program
-from metaflow_agents.schema.sop import Budget
+from metaflow_agents.schema.sop import Budget, PolicySpec
 from metaflow_agents.settings import Settings
 from metaflow_agents.sop.graph import SOPGraph
 from metaflow_agents.tooling import secrets_of, toolbox
@@ -70,6 +74,27 @@ class Options:
     yes: bool = False                          # allows actions and approves, without asking
     home: Path = Path()                        # the SOP's folder
     settings: Settings = field(default_factory=Settings)
+    inner: Mapping[str, Models] = field(default_factory=dict)      # fingerprint of a sub-SOP → its models
+
+    @property
+    def all_models(self) -> tuple[Models, ...]:
+        """Those of the SOP and of all SOPs in it."""
+        return (self.models, *self.inner.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """What a sub-SOP has from the one that it is a step of. `prefix` begins its keys as the run's journal has them."""
+
+    prefix: str
+    run: str
+    step: str
+    budgets: Budgets | InnerBudgets
+    desk: InnerDesk
+    policies: tuple[PolicySpec | None, ...]
+    toolboxes: Mapping[str, Toolbox]
+    staged: bool
+    told: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +108,17 @@ class Assembly:
     graph: SOPGraph
     folder: Folder | None
     parking: Parking
-    tools: Toolbox
+    toolboxes: tuple[Toolbox, ...]
 
 
-def assemble(program: Program, journal: Journal, options: Options, *, folder: Path | None) -> Assembly:
-    """Joins the rooms for a journal that begins with `RunOpened`. `folder` is where files go; None: nowhere."""
+def assemble(program: Program, journal: Journal, options: Options, *, folder: Path | None,
+             within: Within | None = None) -> Assembly:
+    """Joins the rooms for a journal that begins with `RunOpened`. `folder` is where files go; None: nowhere.
+
+    `within`: for a sub-SOP, what it has from the one that it is a step of.
+    """
     state, sop = journal.state, program.sop
-    name = "" if state.opened is None else state.opened.run
+    name = within.run if within else "" if state.opened is None else state.opened.run
     bus, graph = Bus(journal), SOPGraph(sop)
     values = Values(journal.blob, state)
     tree = Tree(program, values, state, name)
@@ -100,31 +129,52 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
 
     acceptance = Acceptance(program, values, load)
     observations = Observations(bus, state, values)
-    desk = Desk(bus, state, journal.blob, asker=options.asker, yes=options.yes, run=told_name(journal),
-                mailbox=Mailbox(journal.path) if journal.path.suffix else None)
-    keep_head(journal, Heads(options.settings.heads))
+    told = within.told if within else told_name(journal)
+    desk: Desk
+    if within:
+        desk = within.desk
+    else:
+        desk = Desk(bus, state, journal.blob, asker=options.asker, yes=options.yes, run=told,
+                    mailbox=Mailbox(journal.path) if journal.path.suffix else None)
+        keep_head(journal, Heads(options.settings.heads))
     functions = Functions(sop, acceptance, observations, Effects(bus, state, observations, desk), load)
     commands = Commands(sop, acceptance, tree, values, observations, options.sandbox)
     memory = RoleMemory(state, values, {step: graph.rank(step) for step in graph.steps})
-    caller = Caller(bus, journal, budgets(program, journal), options.limiters, patience=options.patience, reask=options.reask,
-                    watch=options.watch)
+    caps = budgets(program, state, told) if within is None else InnerBudgets(
+        budgets(program, state, told, whole=f"SOP {sop.sop}"), within.budgets, within.step)
+    prefix, above = (within.prefix, within.policies) if within else ("", ())
+    caller = Caller(bus, journal, caps, options.limiters, patience=options.patience, reask=options.reask,
+                    watch=options.watch, prefix=prefix)
     secrets = secrets_of(sop, options.settings)
-    tools = toolbox(program, options.home, options.sandbox, options.settings, secrets, load, dry=options.models.dry)
-    staged = state.opened is not None and state.opened.staged
+    toolboxes = within.toolboxes if within else {one.fingerprint: toolbox(
+        one, options.home, options.sandbox, options.settings, secrets_of(one.sop, options.settings), load, dry=options.models.dry)
+        for one in program.all()}
+    tools = toolboxes[program.fingerprint]
+    staged = within.staged if within else state.opened is not None and state.opened.staged
     equipment = Equipment(sop, Surroundings(bus, state, values, desk, secrets, staged=staged), tools, observations,
-                          commands.files, dry=options.models.dry)
+                          commands.files, dry=options.models.dry, above=above)
     known = strategies.known()
     agent = RoleAgent(program, options.models, caller, acceptance, commands, functions, memory, observations, state, values,
                       equipment)
+
+    def join(inner: Program, its: InnerJournal, activation: Activation) -> Joined:
+        key = str(activation.key)
+        inside = InnerDesk(desk, key)
+        joined = assemble(inner, its, replace(options, models=options.inner[inner.fingerprint], given={}, earlier=None),
+                          folder=None, within=Within(f"{prefix}{key}/", name, activation.key.step, caps, inside,
+                                                     (*above, sop.policy), toolboxes, staged, told))
+        return Joined(joined.scheduler, joined.values, inside)
+
+    sops = SubSOPs(program, journal, acceptance, load, join, {name: models.identities for name, models in options.inner.items()})
     doers = Doers(sop, agent, commands, functions, Expressions(sop, acceptance), Humans(program, acceptance, desk), acceptance,
-                  Parts(program, state, memory, known), dry=options.models.dry, given=options.given)
+                  Parts(program, state, memory, known), sops, dry=options.models.dry, given=options.given)
     parking = Parking(desk)
     desk.idle = parking.seconds_idle
     fanout = Fanout(program, bus, state, values, scopes, doers, earlier=options.earlier, caps=time_caps(program, state),
                     parking=parking, recalled=doers.recalled, strategies=known)
     scheduler = Scheduler(program, graph, bus, state, values, scopes, fanout, until=state.until)
     kept = None if folder is None else Folder(bus, state, tree, Workspace(folder), journal.path)
-    return Assembly(journal, bus, values, scheduler, graph, kept, parking, tools)
+    return Assembly(journal, bus, values, scheduler, graph, kept, parking, tuple(toolboxes.values()))
 
 
 def told_name(journal: Journal) -> str:
@@ -152,11 +202,11 @@ def time_caps(program: Program, state: RunState) -> TimeCaps:
     return TimeCaps(caps, used)
 
 
-def budgets(program: Program, journal: Journal) -> Budgets:
-    """The caps on calls, tokens and money, with what the journal says was spent."""
-    sop, state = program.sop, journal.state
+def budgets(program: Program, state: RunState, name: str, whole: str = "run") -> Budgets:
+    """The caps on calls, tokens and money, with what the journal says was spent. `name` is the run's."""
+    sop = program.sop
     found = Budgets(run_budget(program, state.budget), {name: role.budget for name, role in sop.roles.items()},
-                    {name: step.budget for name, step in sop.steps.items()}, name=told_name(journal))
+                    {name: step.budget for name, step in sop.steps.items()}, name=name, whole=whole)
     for (role, step), spending in state.spent.items():
         found.charge(role, step, spending.tokens, spending.calls, spending.cost)
     return found

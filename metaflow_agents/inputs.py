@@ -13,7 +13,7 @@ from typing import Any
 from metaflow_agents.errors import AnswerInvalid, UsageError, did_you_mean
 from metaflow_agents.schema import paths
 from metaflow_agents.schema.model import digest
-from metaflow_agents.schema.payload import Data, Files, pack
+from metaflow_agents.schema.payload import Collection, Data, Files, pack
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import Input
 from metaflow_agents.schema.trust import of_input
@@ -156,3 +156,38 @@ def _regular(name: str, folder: int, most: int) -> bytes | None:
         raise
     with open(file, "rb") as opened:
         return opened.read(most + 1) if stat.S_ISREG(os.fstat(file).st_mode) else None
+
+
+def initial_versions(program: Program, blobs: dict[str, bytes], load: Callable[[str], Any] | None = None) -> dict[str, str]:
+    """Version 1 of every artifact with `initial`. `load` imports the models of `python:` schemas, of which a check knows
+    nothing. Raises UsageError where a value does not fit such a model.
+    """
+    found = {}
+    for name, spec in program.sop.artifacts.items():
+        if spec.has_initial:
+            try:
+                packed = pack(initial_payload(program, name, blobs, load))
+            except AnswerInvalid as error:
+                raise UsageError(f"the initial value of `{name}` does not fit: {error}") from None
+            found[name] = digest(packed)
+            blobs[found[name]] = packed
+    return found
+
+
+def initial_payload(program: Program, name: str, blobs: dict[str, bytes],
+                    load: Callable[[str], Any] | None = None) -> Data | Files | Collection:
+    """The payload of an artifact's `initial`: data, path → text, or key → value."""
+    spec = program.sop.artifacts[name]
+    if spec.files:
+        for text in spec.initial.values():
+            blobs[digest(text.encode())] = text.encode()
+        return Files(patterns=spec.files, files={path: digest(text.encode()) for path, text in sorted(spec.initial.items())})
+    check_value = validator(program.schemas.get(name, {"type": "string"}), name, load).validate
+    if spec.each is None:
+        return Data(value=check_value(spec.initial))
+    items = []
+    for key, value in spec.initial.items():
+        packed = pack(Data(value=check_value(value)))
+        blobs[digest(packed)] = packed
+        items.append((key, digest(packed)))
+    return Collection(items=tuple(items))

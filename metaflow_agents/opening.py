@@ -6,11 +6,12 @@ Everything here is decided before a run makes anything.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from metaflow_agents.agent import strategies
-from metaflow_agents.errors import AnswerInvalid, SOPInvalid, SOPNotFound, UsageError, did_you_mean
+from metaflow_agents.errors import SOPInvalid, SOPNotFound, UsageError, did_you_mean
 from metaflow_agents.journal.consent import Consents
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.places import WORKSPACE as WORKSPACE
@@ -21,18 +22,17 @@ from metaflow_agents.journal.places import refuse_taken as refuse_taken
 from metaflow_agents.journal.places import run_names as run_names
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.models.port import traits
-from metaflow_agents.models.registry import Given, Models, Resolved, Sources
+from metaflow_agents.models.registry import Given, Models, Resolved, Sources, resolve
 from metaflow_agents.sandbox.choice import Unchosen, choose, refuse_unknown
 from metaflow_agents.sandbox.port import Sandbox
 from metaflow_agents.schema import quantity
 from metaflow_agents.schema.event import RunOpened
 from metaflow_agents.schema.keys import parse_firing
 from metaflow_agents.schema.model import digest
-from metaflow_agents.schema.payload import Collection, Data, Files, pack
+from metaflow_agents.schema.payload import Data, pack
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import SOP, Budget, Limits, Step
 from metaflow_agents.schema.strategies.workers import workers
-from metaflow_agents.schema.validation import validator
 from metaflow_agents.settings import Settings
 from metaflow_agents.sop.changes import changes
 from metaflow_agents.sop.check import CheckReport
@@ -119,7 +119,22 @@ def refuse_lost_steps(sop: SOP, active: Iterable[str]) -> None:
                              "or fork before it")
 
 
-def sandbox_for(sop: SOP, asked: str | None, settings: Settings, *, dry: bool) -> Sandbox:
+def inner_models(program: Program, sources_for: Callable[[SOP], Sources]) -> dict[str, Models]:
+    """Fingerprint of each SOP that is a step → its models. Raises UsageError, ModelMissing."""
+    return {one.fingerprint: resolve(model_names(one.sop), sources_for(one.sop)).models
+            for inner in program.sops.values() for one in inner.all()}
+
+
+def sandbox_for(program: Program, asked: str | None, settings: Settings, *, dry: bool) -> Sandbox:
+    """Where the commands of a run are carried out, those of SOPs in it too: the first that has some says what for. Raises
+    UsageError.
+    """
+    chosen = (_sandbox_for(one.sop, asked, settings, dry=dry) for one in program.all())
+    found = list(islice(chosen, 1)) if not program.sops else list(chosen)
+    return next((one for one in found if not isinstance(one, Unchosen)), found[0])
+
+
+def _sandbox_for(sop: SOP, asked: str | None, settings: Settings, *, dry: bool) -> Sandbox:
     """Where the commands of a run are carried out; by default in the sandbox that confines them.
 
     A run without commands has none. Raises UsageError for an unknown name, and where the sandbox does not hold here.
@@ -158,9 +173,9 @@ def refuse_unknown_step(sop: SOP, until: str | None) -> None:
         raise UsageError(f"`--until {until}`: there is no such step; {did_you_mean(until, sop.steps)}")
 
 
-def refuse_unknown_models(sop: SOP, models: Iterable[str]) -> None:
+def refuse_unknown_models(program: Program, models: Iterable[str]) -> None:
     """Raises UsageError where a model is given for a name that no step and no role uses."""
-    used = [name or "default" for name in model_names(sop)]
+    used = [name or "default" for one in program.all() for name in model_names(one.sop)]
     for name in models:
         if name not in ("*", "default", *used):
             raise UsageError(f"no step and no role asks for a model `{name}`: {did_you_mean(name, used)}")
@@ -195,7 +210,9 @@ def asking(sop: SOP) -> Iterator[tuple[str, Step, str, str | None]]:
     for step_name, step in sop.steps.items():
         if step.doer == "role":
             for role in workers(sop, step, strategies.known()):
-                yield step_name, step, role, step.model if step.model is not None else sop.roles[role].model
+                own = sop.roles[role].model
+                for model in (*sop.models, own) if step.model_expression else (step.model if step.model is not None else own,):
+                    yield step_name, step, role, model
 
 
 def caps(budget: Mapping[str, Any] | None) -> dict[str, float]:
@@ -227,38 +244,3 @@ def given_payloads(sop: SOP, given: Mapping[str, Any] | None, blobs: dict[str, b
         found[artifact] = digest(packed)
         blobs[found[artifact]] = packed
     return found
-
-
-def initial_versions(program: Program, blobs: dict[str, bytes], load: Callable[[str], Any] | None = None) -> dict[str, str]:
-    """Version 1 of every artifact with `initial`. `load` imports the models of `python:` schemas, of which a check knows
-    nothing. Raises UsageError where a value does not fit such a model.
-    """
-    found = {}
-    for name, spec in program.sop.artifacts.items():
-        if spec.has_initial:
-            try:
-                packed = pack(initial_payload(program, name, blobs, load))
-            except AnswerInvalid as error:
-                raise UsageError(f"the initial value of `{name}` does not fit: {error}") from None
-            found[name] = digest(packed)
-            blobs[found[name]] = packed
-    return found
-
-
-def initial_payload(program: Program, name: str, blobs: dict[str, bytes],
-                    load: Callable[[str], Any] | None = None) -> Data | Files | Collection:
-    """The payload of an artifact's `initial`: data, path → text, or key → value."""
-    spec = program.sop.artifacts[name]
-    if spec.files:
-        for text in spec.initial.values():
-            blobs[digest(text.encode())] = text.encode()
-        return Files(patterns=spec.files, files={path: digest(text.encode()) for path, text in sorted(spec.initial.items())})
-    check_value = validator(program.schemas.get(name, {"type": "string"}), name, load).validate
-    if spec.each is None:
-        return Data(value=check_value(spec.initial))
-    items = []
-    for key, value in spec.initial.items():
-        packed = pack(Data(value=check_value(value)))
-        blobs[digest(packed)] = packed
-        items.append((key, digest(packed)))
-    return Collection(items=tuple(items))

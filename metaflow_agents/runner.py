@@ -14,6 +14,7 @@ from metaflow_agents.doers.function import Functions
 from metaflow_agents.doers.human import Humans
 from metaflow_agents.doers.parts import Parts
 from metaflow_agents.engine.work import Activation, Work
+from metaflow_agents.inside import SubSOPs
 from metaflow_agents.models.dry import example_path
 from metaflow_agents.models.port import identity
 from metaflow_agents.schema.model import fingerprint
@@ -27,11 +28,11 @@ class Doers:
     """Fits the engine's `StepRunner`. `dry`: nothing is executed, nobody asked. `given`: stands in for work."""
 
     def __init__(self, sop: SOP, agent: RoleAgent, commands: Commands, functions: Functions, expressions: Expressions,
-                 humans: Humans, acceptance: Acceptance, parts: Parts, *, dry: bool = False,
+                 humans: Humans, acceptance: Acceptance, parts: Parts, sops: SubSOPs, *, dry: bool = False,
                  given: Mapping[str, Any] | None = None) -> None:
         self._sop, self._agent, self._commands, self._functions = sop, agent, commands, functions
         self._expressions, self._humans, self._acceptance, self._parts = expressions, humans, acceptance, parts
-        self._dry, self._given = dry, dict(given or {})
+        self._sops, self._dry, self._given = sops, dry, dict(given or {})
 
     async def work(self, activation: Activation) -> Work:
         """Does the work. Raises what its doer raises."""
@@ -43,6 +44,8 @@ class Doers:
                 return await self._agent.work(activation)
             case "value":
                 return await self._expressions.work(activation)
+            case "sop":
+                return await self._sops.work(activation)
             case _ if self._dry:
                 return self._walked(step, activation)
             case "run":
@@ -67,6 +70,8 @@ class Doers:
         beside = {} if role is None else {name: identity(self._agent.model_of(activation, name))
                                           for name in self._parts.beside(activation.key.step) if name != role}
         parts = self._parts.of(activation, role, model, activation.scope["run"], beside)
+        if step.doer == "sop":
+            parts |= self._sops.parts(step)
         if step.makes.artifact in self._given:
             parts["given"] = fingerprint(self._given[step.makes.artifact])
         elif self._dry and step.doer in ("run", "call", "human"):

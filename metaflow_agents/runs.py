@@ -28,7 +28,6 @@ from pydantic import TypeAdapter
 from metaflow_agents.assembly import Assembly, Options, assemble, run_budget
 from metaflow_agents.bus import Bus
 from metaflow_agents.engine.earlier import EarlierRun
-from metaflow_agents.engine.scheduler import outputs_of
 from metaflow_agents.errors import (
     BudgetExceeded,
     EndpointRefused,
@@ -38,7 +37,7 @@ from metaflow_agents.errors import (
     UsageError,
     did_you_mean,
 )
-from metaflow_agents.inputs import labels, read_inputs
+from metaflow_agents.inputs import initial_versions, labels, read_inputs
 from metaflow_agents.journal.consent import Consents
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.values import Values
@@ -57,7 +56,7 @@ from metaflow_agents.opening import (
     free_name,
     given_payloads,
     identity,
-    initial_versions,
+    inner_models,
     journal_path,
     limits,
     model_names,
@@ -79,6 +78,7 @@ from metaflow_agents.schema.event import Committed, Event, Fired, Outcome, Resum
 from metaflow_agents.schema.keys import firing_key, parse_firing
 from metaflow_agents.schema.program import Program
 from metaflow_agents.settings import Settings
+from metaflow_agents.sop.graph import outputs_of
 from metaflow_agents.sop.library import python_folders
 from metaflow_agents.threads import to_the_end
 from metaflow_agents.tooling import refuse_unset_secrets
@@ -156,7 +156,7 @@ class Run:
     @property
     def at_terminal(self) -> bool:
         """Whether a model of the run asks the person at this terminal."""
-        return self._options.models.at_terminal
+        return any(models.at_terminal for models in self._options.all_models)
 
     @property
     def bus(self) -> Bus:
@@ -227,8 +227,10 @@ class Run:
         try:
             await journal.append(*self._first(journal), blobs=self._blobs)
             self._joined = assemble(self.program, journal, self._options, folder=self.folder)
-            await self._opened.enter_async_context(self._options.models.open())
-            await self._opened.enter_async_context(self._joined.tools.opened())
+            for models in self._options.all_models:
+                await self._opened.enter_async_context(models.open())
+            for tools in self._joined.toolboxes:
+                await self._opened.enter_async_context(tools.opened())
         except BaseException:
             await journal.close()
             self._leave_earlier()
@@ -402,11 +404,13 @@ def start(
     chosen: dict[str, Given] = {**({"*": model} if model is not None else {}), **(models or {})}
     home = None if workspace is None else Path(workspace)
     resolved = resolve(model_names(program.sop), sources(program.sop, chosen, settings, folders, home))
-    confining = sandbox_for(program.sop, sandbox, settings, dry=resolved.models.dry)
+    inner = inner_models(program, lambda sop: sources(sop, chosen, settings, folders, home))
+    confining = sandbox_for(program, sandbox, settings, dry=resolved.models.dry)
     refuse_unknown_step(program.sop, until)
-    refuse_unknown_models(program.sop, models or {})
-    refuse_unpriced(program.sop, resolved.models, run_budget(program, caps(budget)))
-    refuse_unset_secrets(program.sop, settings, dry=resolved.models.dry)
+    refuse_unknown_models(program, models or {})
+    for one in program.all():
+        refuse_unpriced(one.sop, inner.get(one.fingerprint, resolved.models), run_budget(program, caps(budget)))
+        refuse_unset_secrets(one.sop, settings, dry=resolved.models.dry)
     load = partial(load_function, folders=folders)
     payloads, blobs = read_inputs(program, {**(inputs or {}), **more_inputs}, load)
     label = free_name(home, program.sop.sop) if name is None else fine_name(name)
@@ -423,7 +427,7 @@ def start(
         Version(artifact=a, number=1, payload=p, untrusted=untrusted.get(a, "")) for a, p in versions.items()))
     options = Options(models=resolved.models, sandbox=confining, folders=folders, given=dict(given or {}),
                       earlier=_earlier(home, from_run), limiters=Limiters(limits(program.sop, settings, resolved.models)),
-                      asker=asker, yes=yes, home=loaded.folder, settings=settings)
+                      asker=asker, yes=yes, home=loaded.folder, settings=settings, inner=inner)
 
     def journal() -> Journal:
         return Journal.in_memory() if home is None else _created(home, label, chosen=name is not None)
@@ -487,14 +491,17 @@ def go_on(
         folders = python_folders(Path(opened.location).parent, Path.cwd())
         chosen: dict[str, Given] = {**(state.chosen if model is None else {"*": model}), **(models or {})}
         resolved = resolve(model_names(program.sop), sources(program.sop, chosen, settings, folders, home, state.base_url))
-        confining = sandbox_for(program.sop, sandbox or state.sandbox or None, settings, dry=resolved.models.dry)
+        inner = inner_models(program, lambda sop: sources(sop, chosen, settings, folders, home, state.base_url))
+        confining = sandbox_for(program, sandbox or state.sandbox or None, settings, dry=resolved.models.dry)
         if confining.name == "none" and not sandbox:
             refuse_unconfined(name, state, consents)
         refuse_unknown_step(program.sop, until)
-        refuse_unknown_models(program.sop, models or {})
+        refuse_unknown_models(program, models or {})
         refuse_lost_steps(program.sop, state.active)
-        refuse_unset_secrets(program.sop, settings, dry=resolved.models.dry)
-        refuse_unpriced(program.sop, resolved.models, run_budget(program, {**state.budget, **caps(budget)}))
+        for one in program.all():
+            refuse_unset_secrets(one.sop, settings, dry=resolved.models.dry)
+            refuse_unpriced(one.sop, inner.get(one.fingerprint, resolved.models),
+                            run_budget(program, {**state.budget, **caps(budget)}))
         values = Values(journal.blob, state)
         given = {artifact: values.plain(payload) for artifact, payload in opened.given.items()}
         which = identity(loaded) if loaded is not None and told else same_identity(journal, recorded)
@@ -503,7 +510,7 @@ def go_on(
         left = opened.reused_from if opened.reused_from in run_names(home) else None        # or it was removed since
         options = Options(models=resolved.models, sandbox=confining, folders=folders, given=given, earlier=_earlier(home, left),
                           reask=reask, limiters=Limiters(limits(program.sop, settings, resolved.models)),
-                          asker=asker, yes=yes, home=Path(opened.location).parent, settings=settings)
+                          asker=asker, yes=yes, home=Path(opened.location).parent, settings=settings, inner=inner)
     except BaseException:
         journal.__exit__()
         raise

@@ -21,7 +21,8 @@ DOCS = Path(__file__).parent.parent / "docs" / "errors.md"
 FILES = sorted(file for file in [*BAD.glob("*.yaml"),
                                  *BAD.glob("*/*.yaml")] if file.parent == BAD or file.stem == file.parent.name)
 NAMES = [file.stem for file in FILES]
-FROM_THE_LIBRARY = {"role-not-found", "template-not-found", "schema-not-found", "openapi-not-found"}    # they list what ships
+FROM_THE_LIBRARY = {                 # they list what ships
+    "sop-not-found", "role-not-found", "template-not-found", "schema-not-found", "openapi-not-found"}
 PLAIN = ("sop: it\nroles: {writer: {profile: You write.}}\n"
          "artifacts:\n  letter: {}\nsteps:\n  write: {role: writer, makes: letter}\n")
 

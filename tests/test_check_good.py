@@ -45,6 +45,8 @@ def _keys(kind: str, written: Any) -> Iterator[tuple[str, str]]:
                     yield from _keys(children[key], one)
         elif key in MODELS and isinstance(value, dict):
             yield from _keys(key, value)
+        elif (kind, key) == ("step", "tools") and isinstance(value, dict):
+            yield from _keys("choice", value)
         elif kind == "artifact" and key == "rules":
             for rule in value:
                 yield from _keys("rule", rule)

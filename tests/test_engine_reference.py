@@ -73,6 +73,30 @@ def test_timing_changes_nothing(first: int) -> None:
         assert asyncio.run(at_random(procedure, 2)) == once, f"seed {seed}"
 
 
+async def outrun(procedure: Procedure, seed: int) -> list[str]:
+    """What a firing read that got a new version while it ran, in one timing of the scheduler."""
+    pick, found = random.Random(seed), []
+    async with Machine(procedure) as machine:
+        state = machine.journal.state
+        while machine.ended is None:
+            await machine.finish(pick.choice(sorted(machine.runner.running, key=repr)))
+            found += [f"{firing.key} read version {number} of {artifact}" for firing in state.active.values()
+                      for artifact, number in firing.read.items() if state.version(artifact) != number]
+    return found
+
+
+def test_nothing_that_a_running_firing_reads_gets_a_new_version() -> None:
+    """Decision 39: so no newer plan ever finds items of the older one under way."""
+    for seed in range(400):
+        assert asyncio.run(outrun(random_sop(seed), seed)) == [], f"seed {seed}"
+
+
+@pytest.mark.parametrize("rule", ["7a", "7b"])
+def test_without_its_rule_plans_are_outrun(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reference_runner.SOPGraph", {"7a": Without7a, "7b": Without7b}[rule])
+    assert any(asyncio.run(outrun(random_sop(seed), seed)) for seed in range(400))
+
+
 class Without7a(SOPGraph):
     def blockers(self, step: str, running: Any, ready: Any) -> frozenset[str]:
         return self._waits_ready[step] & ready

@@ -126,7 +126,8 @@ ONE = [
     ("sop: x\nsteps:\n  §a-b: {value: '1', makes: a}\n", "bad-name", "`a-b`", "letters"),
     # what passes between them
     (top("artifacts: {a: {§title: string}}"), "unknown-key", "`title`", "under `schema`"),
-    (top("artifacts: {a: {§graph: x}}"), "not-built", "`graph`", "remove"),
+    (top("artifacts: {a: {graph: §x}}"), "wrong-type", "`graph` has to be a mapping", "write a mapping"),
+    (top("artifacts: {a: {§graph: {key: id}}}"), "missing-key", "`graph` needs the key `edges`", "add `edges: FIELD`"),
     (top("artifacts: {a: {§schema_: string}}"), "unknown-key", "`schema_`", "`schema`"),
     (top("artifacts: {a: {§type: string}}"), "foreign-key", "`type`", "schema: TYPE"),
     (top("artifacts: {a: §}"), "wrong-type", "is empty", "a: {}"),

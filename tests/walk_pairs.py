@@ -192,6 +192,37 @@ artifacts: {notes: {each: integer}}
 steps: {write: {role: writer, needs: [tasks], foreach: {in: tasks, key: item.id}, makes: notes}}
 """
 
+PLANNED = """
+sop: walk
+roles: {writer: {profile: You write., tools: [read, search]}}
+models: {plain: dry}
+artifacts:
+  plan: {schema: {tasks: [{id: string, other: string, uses: [string], first: [string]}]}}
+  notes: {each: string}
+steps:
+  plan_it:
+    value: "{'tasks': [{'id': 'a', 'other': 'b', 'uses': ['b'], 'first': []},
+      {'id': 'b', 'other': 'a', 'uses': [], 'first': ['a']}]}"
+    makes: plan
+  write: {role: writer, needs: [plan], foreach: {in: plan.tasks, as: task, key: task.id}, makes: notes}
+"""
+
+SUB_SOP = """
+sop: walk
+inputs: {topic: {type: string, default: rain}}
+artifacts: {letter: {}}
+steps: {write: {sop: inner, needs: [topic], makes: letter}}
+"""
+INNER = {name: """
+sop: NAME
+inputs: {about: {type: string, default: snow}}
+artifacts: {first: {schema: string}, second: {schema: string, initial: none}}
+steps:
+  begin: {value: "about + ' NAME'", needs: [about], makes: first}
+  end:   {value: "about + ' again'", sees: [about], makes: second}
+outputs: [first]
+""".replace("NAME", name.removesuffix(".yaml")) for name in ("inner.yaml", "other.yaml")}
+
 PAGES = """
 sop: walk
 roles: {writer: {profile: You write.}}
@@ -276,6 +307,8 @@ ITS_FILES = {"desk.py": DESK}
 LOCAL = {"models.default.name": "m", "models.default.endpoint": "http://localhost:1/v1"}
 PRICE = {"in": 1, "out": 4}
 
+GRAPH = {"nodes": "tasks", "key": "id", "edges": "uses"}
+
 SOP_KEYS = [
     Pair("sop", "walk", LETTER, "check"),
     Pair("sop", "walk", LETTER, instead="stroll"),
@@ -348,6 +381,13 @@ ARTIFACT_KEYS = [
     Pair("artifacts.number.rules", [{"assert": "number > 0"}], NUMBER),
     Pair("artifacts.number.rules.0.assert", "number > 0", RULED, "check"),
     Pair("artifacts.number.rules.0.assert", "number > 0", RULED, instead="number >= 0"),
+    Pair("artifacts.plan.graph", GRAPH, PLANNED),
+    Pair("artifacts.plan.graph.nodes", "tasks", PLANNED, "check", also={"artifacts.plan.graph": GRAPH}),
+    Pair("artifacts.plan.graph.key", "other", PLANNED, instead="id",
+         also={"artifacts.plan.graph": GRAPH, "steps.write.foreach.key": LEFT_OUT, "artifacts.plan.graph.edges": "none",
+               "artifacts.plan.schema": {"tasks": [{"id": "string", "other": "string", "uses": ["string"], "first": ["string"],
+                                                    "none?": ["string"]}]}}),
+    Pair("artifacts.plan.graph.edges", "uses", PLANNED, instead="first", also={"artifacts.plan.graph": GRAPH}),
     Pair("artifacts.pages.rules", [{"assert": "pages | length > 3"}], PAGES),
     Pair("artifacts.number.rules.0.message", "write a larger one", RULED),
     Pair("artifacts.letter.description", "what goes out today", LETTER),
@@ -467,6 +507,10 @@ POLICY_KEYS = [                     # what `sop check` knows of them; what they 
     Pair("roles.writer.policy.allow", ["write(docs/**)"], GUARDED, "check", also=KEPT_BACK),
     Pair("roles.writer.policy.ask", ["write(docs/**)"], GUARDED, "check", also=KEPT_BACK),
     Pair("roles.writer.policy.deny", ["write"], GUARDED, "check"),
+    Pair("steps.write.sop", "other", SUB_SOP, instead="inner", files=INNER),
+    Pair("steps.write.inputs", {"about": "topic"}, SUB_SOP, files=INNER),
+    Pair("steps.write.output", "second", SUB_SOP, files=INNER),
+    Pair("steps.write.tools.only", "['read']", PLANNED, instead="['search']", also={"steps.write.tools": {"only": "['read']"}}),
     Pair("steps.write.tools", ["run"], GUARDED, "check", also={"policy.deny": ["run"]}),
     Pair("steps.write.on_no_answer", "fail", LETTER, "check"),
     Pair("secrets", ["KEY"], GUARDED, "check"),

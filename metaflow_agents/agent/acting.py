@@ -109,7 +109,7 @@ class Acting:
     def _assumed(self, key: str, tool: str) -> list[str]:
         """What was assumed in a call, and in those of a role that it started, since nobody answered: as the journal has it."""
         desk = self._around.desk
-        inside = [one for one in self._around.state.answers if one.startswith(f"{key}/")] if tool == "start_role" else []
+        inside = desk.answered(f"{key}/") if tool == "start_role" else []
         found = []
         for one in dict.fromkeys((key, f"{key}/may", *inside)):
             answer = desk.known(one)

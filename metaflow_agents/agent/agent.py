@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any
@@ -16,26 +15,25 @@ from metaflow_agents.agent.strategies.port import Messages, Said
 from metaflow_agents.agent.talking import Delegate
 from metaflow_agents.agent.thinking import ActivationThinking, Means, Prompting, sent_back, turns
 from metaflow_agents.doers.acceptance import Acceptance
+from metaflow_agents.doers.assignment import model_for, role_for
 from metaflow_agents.doers.command import Commands
 from metaflow_agents.doers.function import Functions
 from metaflow_agents.doers.observed import Observations
 from metaflow_agents.engine.work import Activation, Work
-from metaflow_agents.errors import AnswerInvalid, AttemptFailed, RunError, did_you_mean, first_failure
+from metaflow_agents.errors import AnswerInvalid, RunError, first_failure
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.values import Values
 from metaflow_agents.memory.window import RoleMemory, Turn
 from metaflow_agents.models.caller import Caller
 from metaflow_agents.models.port import Model, ModelRequest, Reply, traits
 from metaflow_agents.models.registry import Models
-from metaflow_agents.prompts import MISSING, evaluate, package_template, render
+from metaflow_agents.prompts import package_template, render
 from metaflow_agents.schema.event import Entry
 from metaflow_agents.schema.model import canonical, digest
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import ANSWER_REPAIRS, Step
 from metaflow_agents.schema.trust import joined
 from metaflow_agents.tools.port import Result
-
-_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 class RoleAgent:
@@ -53,18 +51,11 @@ class RoleAgent:
 
     def role_of(self, activation: Activation) -> str:
         """Who does this activation: the step's role, or the one that its expression names. Raises AttemptFailed."""
-        written = self._sop.steps[activation.key.step].role or ""
-        if _NAME.fullmatch(written):
-            return written
-        name = evaluate(written, activation.scope)
-        if not isinstance(name, str) or name not in self._sop.roles:
-            shown = "nothing" if name is MISSING else repr(name)
-            raise AttemptFailed(f"`role: {written}` gave {shown}, which is no role: {did_you_mean(str(name), self._sop.roles)}")
-        return name
+        return role_for(self._sop, self._sop.steps[activation.key.step], activation.scope)
 
     def model_of(self, activation: Activation, role: str) -> Model:
-        """The model that answers: the step's, the role's, the default. Raises ModelMissing."""
-        return self._models.of(self._sop.steps[activation.key.step].model or self._sop.roles[role].model)
+        """The model that answers: the step's, the role's, the default. Raises ModelMissing, AttemptFailed."""
+        return self._models.of(model_for(self._sop, self._sop.steps[activation.key.step], role, activation.scope))
 
     def recalled(self, activation: Activation) -> str:
         """What of the role's memory, as it stands in this activation's prompts, came from outside the user; empty: nothing."""

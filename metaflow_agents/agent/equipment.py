@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from metaflow_agents.agent.acting import Acting, Scene
 from metaflow_agents.agent.offered import Offered
 from metaflow_agents.agent.surroundings import Surroundings, Tree
 from metaflow_agents.agent.talking import AskPerson, Delegate, StartRole
+from metaflow_agents.doers.assignment import tools_for
 from metaflow_agents.doers.observed import Observations
 from metaflow_agents.engine.work import Activation
 from metaflow_agents.policy.action import Verb
 from metaflow_agents.policy.policy import Policy
-from metaflow_agents.schema.sop import SOP
+from metaflow_agents.schema.sop import SOP, PolicySpec
 from metaflow_agents.schema.trust import joined
 from metaflow_agents.tools.port import Tool
 from metaflow_agents.tools.toolbox import Toolbox
@@ -21,17 +22,18 @@ from metaflow_agents.tools.toolbox import Toolbox
 
 class Equipment:
     """Equips activations. `files` gives the tree that a step's command would see. `dry`: no server is
-    started, since nobody calls its tools.
+    started, since nobody calls its tools. `above`: the policies of the SOPs that this one is a step of.
     """
 
     def __init__(self, sop: SOP, around: Surroundings, toolbox: Toolbox, observations: Observations,
-                 files: Callable[[Activation], Mapping[str, bytes]], *, dry: bool = False) -> None:
+                 files: Callable[[Activation], Mapping[str, bytes]], *, dry: bool = False,
+                 above: Sequence[PolicySpec | None] = ()) -> None:
         self._sop, self._around, self._toolbox, self._observations = sop, around, toolbox, observations
-        self._files, self._dry = files, dry
+        self._files, self._dry, self._above = files, dry, above
 
     async def acting(self, activation: Activation, role: str, delegate: Delegate, untrusted: str = "") -> Acting:
         """The tool calls of an activation, not yet entered. Raises RunError where a server can't be asked for its tools."""
-        names = self._sop.tools_of(self._sop.steps[activation.key.step], role)
+        names = self._names(activation, role)
         offered = await self._offered(activation, role, names, delegate, str(activation.key))
         tree = Tree(self._files(activation) if names else {}, activation.patterns if self._makes_files(activation) else ())
         return self._acting(activation, role, offered, tree, untrusted, None)
@@ -47,23 +49,28 @@ class Equipment:
         """That of a branch that goes its own way: on files of its own, which are those of `acting` as they stand. A role that
         is not the one of `acting` has its own tools. `untrusted`: of what else it begins with.
         """
-        names = self._sop.tools_of(self._sop.steps[activation.key.step], role) if role == acting.role \
-            else self._sop.roles[role].tools
+        names = self._names(activation, role) if role == acting.role else self._sop.roles[role].tools
         offered = await self._offered(activation, role, names, delegate, key)
         files = acting.tree.seen if acting.offered or not names else self._files(activation)
         tree = Tree(files, acting.tree.patterns, dict(acting.tree.written), set(acting.tree.deleted))
         return self._acting(activation, role, offered, tree, joined(acting.untrusted, untrusted), acting.above)
 
+    def _names(self, activation: Activation, role: str) -> tuple[str, ...]:
+        return tools_for(self._sop, self._sop.steps[activation.key.step], role, activation.scope)
+
+    def _policy(self, role: str) -> Policy:
+        return Policy(self._sop.policy, self._sop.roles[role].policy, role_name=role, above=self._above)
+
     def _acting(self, activation: Activation, role: str, offered: Offered, tree: Tree, untrusted: str,
                 above: Acting | None) -> Acting:
         step = self._sop.steps[activation.key.step]
-        policy = Policy(self._sop.policy, self._sop.roles[role].policy, role_name=role)
+        policy = self._policy(role)
         slot = self._around.state.active[activation.key.firing].slot(activation.key.item)
         return Acting(self._around, step, role, slot, policy, offered, tree, untrusted, above=above)
 
     async def _offered(self, activation: Activation, role: str, names: tuple[str, ...], delegate: Delegate, key: str) -> Offered:
         step = self._sop.steps[activation.key.step]
-        policy = Policy(self._sop.policy, self._sop.roles[role].policy, role_name=role)
+        policy = self._policy(role)
         # A server whose every tool is denied is not even started.
         names = tuple(name for name in names if not self._toolbox.elsewhere(name) or policy.ever(self._verb(name), _wide(name)))
         own = self._toolbox.own(names)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
+from metaflow_agents.doers.assignment import faults_of
 from metaflow_agents.engine.items import walk
 from metaflow_agents.engine.work import Activation, Work
 from metaflow_agents.errors import AnswerInvalid, ExpressionError
@@ -16,8 +17,9 @@ from metaflow_agents.schema import paths
 from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.payload import Data, Files, Patch
 from metaflow_agents.schema.program import Program
-from metaflow_agents.schema.sop import Step
+from metaflow_agents.schema.sop import Foreach, Step
 from metaflow_agents.schema.validation import Validator, validator
+from metaflow_agents.sop.plans import walk_of
 
 _TEXT: dict[str, Any] = {"type": "string"}
 
@@ -109,11 +111,16 @@ class Acceptance:
         return {name: activation.scope[name] for name in ("run", "item", "key") if name in activation.scope}
 
     def _unwalkable(self, artifact: str, value: Any, activation: Activation) -> Iterator[str]:
-        """The rules that follow from `foreach`: keys, references, circles, and the paths that items are to make."""
+        """The rules that follow from `graph` and `foreach`: keys, references, circles, the paths that items are to make, and
+        who is to make them.
+        """
+        graph = walk_of(artifact, self._sop.artifacts[artifact])
+        broken = [] if graph is None else _faults_of_list(graph, {artifact: value})
+        yield from broken
         for name, step in self._walkers.get(artifact, ()):
             foreach = step.foreach
-            if foreach is None:
-                continue
+            if foreach is None or (broken and graph is not None and foreach.in_.strip() == graph.in_):
+                continue                                       # its author was told already
             try:
                 items = walk(foreach, {artifact: value})
             except AnswerInvalid as error:
@@ -126,6 +133,8 @@ class Acceptance:
             made: list[str] = []
             for item in items:
                 scope = {artifact: value, "item": item.value, foreach.as_: item.value, "key": item.key}
+                for fault in faults_of(self._sop, step, scope, frozenset(scope)):
+                    yield f"{item.key!r}: {fault} (step `{name}` works on it)"
                 for pattern in step.makes.patterns:
                     if free_names(pattern, template=True) <= set(scope):
                         yield from self._refused_pattern(step.makes.artifact, pattern, scope, bounds, made)
@@ -197,6 +206,14 @@ class Acceptance:
             if len(used) == 1 and used <= whole:
                 found.setdefault(used.pop(), []).append((name, step))
         return found
+
+
+def _faults_of_list(foreach: Foreach, scope: Mapping[str, Any]) -> list[str]:
+    try:
+        walk(foreach, scope)
+    except AnswerInvalid as error:
+        return list(error.faults)
+    return []
 
 
 def _clash(files: Iterable[str]) -> Iterator[str]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from typing import Any
 
+from metaflow_agents.doers.assignment import tools_for
 from metaflow_agents.engine.work import Activation
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.memory.window import RoleMemory
@@ -39,7 +40,7 @@ class Parts:
         self._beside: dict[str, tuple[str, ...]] = {}
         self._steps: dict[str, tuple[str, frozenset[str], frozenset[str]]] = {}
         self._prompts: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
-        self._firings: OrderedDict[tuple[str, str | None, str | None], dict[str, str]] = OrderedDict()
+        self._firings: OrderedDict[tuple[str, str | None, str | None, tuple[str, ...]], dict[str, str]] = OrderedDict()
 
     def beside(self, name: str) -> tuple[str, ...]:
         """The roles that the strategy of a step names."""
@@ -53,16 +54,17 @@ class Parts:
         """The parts of one activation; `role` and `model` are those that do it, `beside` others that its strategy names, each
         with its model, `facts` is `run` as templates see it.
 
-        They are the same for all items of a firing, whose versions are fixed, and made once for them.
+        They are the same for all items of a firing that have the same role, model and tools, and made once for them.
         """
-        key = (activation.key.firing, role, model)
+        tools = () if role is None else tools_for(self._sop, self._sop.steps[activation.key.step], role, activation.scope)
+        key = (activation.key.firing, role, model, tools)
         if key not in self._firings:
-            self._firings[key] = self._of(activation, {} if role is None else {role: model or "", **beside}, facts)
+            self._firings[key] = self._of(activation, {} if role is None else {role: model or "", **beside}, tools, facts)
             if len(self._firings) > _KEPT:
                 self._firings.popitem(last=False)
         return dict(self._firings[key])
 
-    def _of(self, activation: Activation, roles: Mapping[str, str], facts: Any) -> dict[str, str]:
+    def _of(self, activation: Activation, roles: Mapping[str, str], own_tools: tuple[str, ...], facts: Any) -> dict[str, str]:
         name = activation.key.step
         own, names, past = self._of_step(name)
         parts = {"step": own}
@@ -72,7 +74,7 @@ class Parts:
             whose = f":{role}" if place else ""
             parts[f"role{whose}"] = self._roles[role]
             parts[f"model{whose}"] = _of_name(model)
-            tools = self._tools(role, self._sop.roles[role].tools if place else self._sop.tools_of(self._sop.steps[name], role))
+            tools = self._tools(role, self._sop.roles[role].tools if place else own_tools)
             if tools:
                 parts[f"tools{whose}"] = tools
             parts[f"memory{whose}"] = self._memory.fingerprint(role, self._sop.roles[role], activation.key.firing)

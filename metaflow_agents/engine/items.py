@@ -90,7 +90,30 @@ def _circles(items: list[Item]) -> list[str]:
             waiting[dependent] -= 1
             if not waiting[dependent]:
                 free.append(dependent)
-    return [f"items wait for each other in a circle: {', '.join(map(repr, waiting))}"] if waiting else []
+    return [f"items wait for each other in a circle: {', '.join(map(repr, circle))}"
+            for circle in _rings({item.key: item.after for item in items if item.key in waiting})]
+
+
+def _rings(after: dict[str, tuple[str, ...]]) -> list[list[str]]:
+    """A circle for each group of items that wait for each other, in the order of the list. `after` holds what waits for ever:
+    that which only waits for a circle is left out.
+    """
+    found = []
+    left = dict(after)
+    while left:
+        trail: list[str] = []
+        key = next(iter(left))
+        while key not in trail:
+            trail.append(key)
+            key = next((other for other in left[key] if other in left), "")
+            if not key:                              # it only waited for a circle that was told
+                break
+        ring = set(trail[trail.index(key):]) if key else set()
+        if ring:
+            found.append([one for one in after if one in ring])
+        for one in ring or {trail[-1]}:
+            del left[one]
+    return found
 
 
 def _kind(value: Any) -> str:

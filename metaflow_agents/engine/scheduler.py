@@ -23,7 +23,7 @@ from metaflow_agents.schema.event import Committed, Fired, Outcome, RunEnded
 from metaflow_agents.schema.keys import firing_key, parse_firing
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import SOP, Step
-from metaflow_agents.sop.graph import SOPGraph, needed, reads, triggers
+from metaflow_agents.sop.graph import SOPGraph, needed, outputs_of, reads, triggers
 
 
 class Scheduler:
@@ -186,15 +186,6 @@ class Scheduler:
             absent = [artifact for artifact in needed(step) if not self._state.version(artifact)]
             told[name] = f"there is no {', '.join(absent)}" if absent else f"`when: {step.when}` never held"
         return told
-
-
-def outputs_of(sop: SOP) -> tuple[str, ...]:
-    """What the run is for: `outputs`, by default what steps make and nobody reads; a notice of failure is no output."""
-    if sop.outputs is not None:
-        return sop.outputs
-    read = {artifact for step in sop.steps.values() for artifact in reads(step)}
-    made = {step.makes.artifact for step in sop.steps.values()}
-    return tuple(name for name in sop.artifacts if name in made and name not in read)
 
 
 def everything(sop: SOP, values: Values) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from metaflow_agents.errors import JournalError, UsageError
 from metaflow_agents.journal.journal import Journal
-from metaflow_agents.schema.event import Committed, Event, Finished, Fired, RunOpened
+from metaflow_agents.schema.event import Committed, Event, Finished, Fired, Inner, RunOpened
 from metaflow_agents.schema.keys import parse_activation, parse_firing
 from metaflow_agents.schema.payload import Collection, unpack
 from metaflow_agents.schema.program import Program
@@ -42,6 +42,9 @@ def fault(path: Path) -> str | None:
 def _look(journal: Journal, event: Event) -> None:
     if not 0 <= event.at <= _LAST:
         raise ValueError(f"its time is {event.at:g}")
+    if isinstance(event, Inner):
+        _look(journal, event.event)
+        return
     if isinstance(event, RunOpened):
         Program.model_validate_json(journal.blob(event.compiled))
     if isinstance(event, Fired):

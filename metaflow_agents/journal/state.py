@@ -21,6 +21,7 @@ from metaflow_agents.schema.event import (
     Failed,
     Finished,
     Fired,
+    Inner,
     Intended,
     Observed,
     Reserved,
@@ -30,8 +31,10 @@ from metaflow_agents.schema.event import (
     Sent,
     Settled,
 )
-from metaflow_agents.schema.keys import firing_key, parse_activation
+from metaflow_agents.schema.keys import firing_key, parse_activation, split_inner
 from metaflow_agents.schema.sop import EndpointModel
+
+_KEYED = (Reserved, Settled, Observed, Decided, Intended, Done, Asked, Answered)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,7 @@ class Slot:
     observed: dict[str, str] = field(default_factory=dict)        # key → digest of what a command or a function gave
     acts: dict[str, Act] = field(default_factory=dict)            # key → a tool call
     decided: dict[tuple[str, str], Decided] = field(default_factory=dict)  # (key of a tool call, action) → the last decision
+    inner: RunState | None = None                                 # of a sub-SOP: how it stands
 
     def forget(self) -> None:
         """Drops the replies of an attempt that is over: a resume will not ask for them again."""
@@ -106,6 +110,7 @@ class Slot:
         self.observed.clear()
         self.acts.clear()
         self.decided.clear()
+        self.inner = None
 
 
 @dataclass(slots=True)
@@ -153,6 +158,9 @@ class Spending:
 
     def __add__(self, other: Spending) -> Spending:
         return Spending(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
+
+    def __sub__(self, other: Spending) -> Spending:
+        return Spending(*(getattr(self, one.name) - getattr(other, one.name) for one in fields(self)))
 
 
 @dataclass(slots=True)
@@ -202,7 +210,11 @@ class RunState:
             rested = event.rested if event.kind == "answered" else 0.0
             self.elapsed += max(event.at - self.latest - rested, 0.0)
         self.seq, self.latest = seq, event.at
-        getattr(self, f"_{event.kind}")(event)             # one method for each kind; a kind without one is a bug that shows
+        inside = split_inner(event.key) if isinstance(event, _KEYED) else None
+        if inside is not None:
+            self._in_sub_sop(event, *inside)
+        else:
+            getattr(self, f"_{event.kind}")(event)         # one method for each kind; a kind without one is a bug that shows
 
     def firing_reads(self, firing: str) -> Mapping[str, int]:
         """Artifact → version that a firing read."""
@@ -302,6 +314,32 @@ class RunState:
         for firing in self.active.values():
             for slot in firing.slots.values():
                 slot.series = max(slot.series, 0)
+                if slot.inner is not None:
+                    slot.inner.apply(self.seq, event)
+
+    def _inner(self, event: Inner) -> None:
+        slot = self._slot(event.activation)
+        if slot.inner is None:
+            slot.inner = RunState(latest=event.at)
+        slot.inner.apply(self.seq, event.event)
+        if isinstance(event.event, Finished | Failed):
+            self._close(f"{event.activation}/{event.event.activation}")
+
+    def _in_sub_sop(self, event: Event, activation: str, key: str) -> None:
+        """A call, a tool or a question of a sub-SOP: people and the audit know it by its whole key, its cost is the step's."""
+        if isinstance(event, Asked | Answered):
+            getattr(self, f"_{event.kind}")(event)
+            return
+        inner = self._slot(activation).inner
+        if inner is None:
+            raise ValueError(f"{activation} has no sub-SOP under way")
+        if isinstance(event, Decided):
+            self._record(event.chain)
+        before = inner.total() if isinstance(event, Reserved | Settled) else None
+        inner.apply(self.seq, event.model_copy(update={"key": key}))
+        if before is not None:
+            payer = "", parse_activation(activation).step
+            self.spent[payer] = self.spent.get(payer, Spending()) + (inner.total() - before)
 
     def _fired(self, event: Fired) -> None:
         past = 0

@@ -88,7 +88,7 @@ class Budgets:
     """The caps of a run, and what is spent. For one event loop.
 
     `run` is the cap of the whole run, `roles` and `steps` those of each role and step that has one; their `time` is
-    not looked at here. `name` is the run's, for the mend.
+    not looked at here. `name` is the run's, for the mend; `whole` is what the first cap is of: the run, or a sub-SOP.
     """
 
     def __init__(
@@ -98,9 +98,10 @@ class Budgets:
         steps: Mapping[str, Budget | None] | None = None,
         *,
         name: str = "RUN",
+        whole: str = "run",
     ) -> None:
-        self._name = name
-        self._caps = {"run": run}
+        self._name, self._whole = name, whole
+        self._caps = {whole: run}
         self._caps |= {f"role {role}": cap for role, cap in (roles or {}).items()}
         self._caps |= {f"step {step}": cap for step, cap in (steps or {}).items()}
         self._accounts: dict[tuple[str, Measure], _Account] = {}
@@ -108,7 +109,7 @@ class Budgets:
         self._numbers = count()
         # A queue for each role and step: its calls count against the same caps, so that only the first can be next.
         self._waiting: defaultdict[tuple[str, str], deque[_Waiter]] = defaultdict(deque)
-        self._scope("run")
+        self._scope(whole)
 
     def charge(self, role: str, step: str, tokens: int, calls: int = 1, cost: int = 0) -> None:
         """Count what was spent before, when a run is resumed."""
@@ -198,7 +199,7 @@ class Budgets:
     def _charges(self, role: str, step: str, tokens: int, calls: int, cost: int) -> list[tuple[_Account, int]]:
         accounts = self._counted.get((role, step))
         if accounts is None:
-            scopes = ("run", f"role {role}", f"step {step}")
+            scopes = (self._whole, f"role {role}", f"step {step}")
             accounts = self._counted[role, step] = [account for scope in scopes for account in self._scope(scope)]
         asked = {"calls": calls, "tokens": tokens, "usd": cost}
         return [(account, asked[account.measure]) for account in accounts]

@@ -12,8 +12,9 @@ from metaflow_agents.bus import Bus
 from metaflow_agents.errors import AttemptFailed, EndpointRefused, MetaflowError, PromptChanged, raised
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.state import Call
-from metaflow_agents.models.budget import Budgets, Reservation
+from metaflow_agents.models.budget import Budgets
 from metaflow_agents.models.faults import CallFailed
+from metaflow_agents.models.inner_budget import Held, InnerBudgets
 from metaflow_agents.models.limits import Admission, Limiters
 from metaflow_agents.models.patience import Patience
 from metaflow_agents.models.port import Model, ModelRequest, Reply, ToolCall, Traits, answering, traits, worst_tokens
@@ -26,10 +27,14 @@ Watch = Callable[[str, str], None]      # a call's key, and the piece of text th
 
 
 class Caller:
-    """Asks models on behalf of activations. `reask` pays again for a recorded call whose prompt changed since."""
+    """Asks models on behalf of activations. `reask` pays again for a recorded call whose prompt changed since.
 
-    def __init__(self, bus: Bus, journal: Journal, budgets: Budgets, limiters: Limiters | None = None, *,
-                 patience: Patience | None = None, reask: bool = False, watch: Watch | None = None) -> None:
+    `prefix`: with what the keys begin by which others know its calls, where its activations are those of a sub-SOP.
+    """
+
+    def __init__(self, bus: Bus, journal: Journal, budgets: Budgets | InnerBudgets, limiters: Limiters | None = None, *,
+                 patience: Patience | None = None, reask: bool = False, watch: Watch | None = None, prefix: str = "") -> None:
+        self._prefix = prefix
         self._bus, self._journal, self._budgets, self._reask = bus, journal, budgets, reask
         self._limiters, self._patience, self._watch = limiters or Limiters(), patience or Patience(), watch
 
@@ -40,9 +45,9 @@ class Caller:
         reply = self._recorded(recorded, request)
         if reply is not None:
             return reply
-        model = answering(model, request)
+        model = answering(model, self._whole(request))
         if self._watch is not None:
-            watch, key = self._watch, request.key
+            watch, key = self._watch, self._prefix + request.key
             request = replace(request, watch=lambda text: watch(key, text))
         first = 0 if recorded is None else recorded.try_ + 1
         for failed in range(self._patience.tries):
@@ -51,6 +56,9 @@ class Caller:
                 return answer
             await self._patience.wait(failed, answer.after)
         raise RuntimeError("the last try ends with a reply or an error")
+
+    def _whole(self, request: ModelRequest) -> ModelRequest:
+        return replace(request, key=self._prefix + request.key) if self._prefix else request
 
     def _recorded(self, recorded: Call | None, request: ModelRequest) -> Reply | None:
         """What the journal has for this call, if it has it."""
@@ -73,6 +81,7 @@ class Caller:
         tokens_in, tokens_out = worst_tokens(model, sent)
         worst = tokens_in + tokens_out
         cost = 0 if its.tariff is None else its.tariff.worst(tokens_in, tokens_out)
+        sent = self._whole(sent)
         stored = sent.stored()
         name = digest(stored)
         payer = request.payer or request.role
@@ -100,7 +109,7 @@ class Caller:
                 told = f"the model {model.name} raised {raised(error)}"
                 await one.lost(told)
                 raise AttemptFailed(told) from error
-            if sent is not request and isinstance(reply, Reply):
+            if not its.native_tools and isinstance(reply, Reply):
                 reply = called(reply, request)
             return await one.settled(reply)         # which tells by itself what is wrong with a reply
 
@@ -116,7 +125,7 @@ class _Try:
     number: int
     worst: int
     worst_cost: int
-    reservation: Reservation
+    reservation: Held
     admission: Admission
 
     async def settled(self, reply: Reply) -> Reply:

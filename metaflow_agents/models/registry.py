@@ -11,7 +11,7 @@ from typing import Any
 from metaflow_agents.errors import ModelMissing, UsageError
 from metaflow_agents.models import ways
 from metaflow_agents.models.dry import DryModel
-from metaflow_agents.models.port import Model, ModelRequest, traits
+from metaflow_agents.models.port import Model, ModelRequest, identity, traits
 from metaflow_agents.models.python import PythonModel, load_function
 from metaflow_agents.schema.endpoint import faults, url_fault
 from metaflow_agents.schema.model import fingerprint
@@ -64,6 +64,12 @@ class Models:
         """Whether any of them is asked over the wire."""
         everyone = (*self._named.values(), *([] if self._everybody is None else [self._everybody]))
         return any(traits(model).endpoint is not None for model in everyone)
+
+    @property
+    def identities(self) -> str:
+        """Equal where the same models answer to the same names."""
+        everyone = {**self._named, **({} if self._everybody is None else {"*": self._everybody})}
+        return fingerprint({name: identity(model) for name, model in sorted(everyone.items())})
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:

@@ -72,6 +72,10 @@ class Desk:
         recorded = self._state.answers.get(key)
         return None if recorded is None else self._answer(recorded)
 
+    def answered(self, prefix: str) -> list[str]:
+        """The keys with this beginning under which an answer was given."""
+        return [key for key in self._state.answers if key.startswith(prefix)]
+
     def question(self, key: str) -> Question:
         """The question that was asked last under a key."""
         return Question.model_validate_json(self._blob(self._state.put[key]))
@@ -81,6 +85,10 @@ class Desk:
     def open(self, key: str) -> bool:
         """Whether it has to be waited for."""
         return key in self._state.questions and not (key in self._put_off and self.question(key).on_no_answer == "fail")
+
+    def still_open(self) -> list[str]:
+        """The keys of what has to be waited for."""
+        return [key for key in self._state.questions if self.open(key)]
 
     async def attend(self, told: Callable[[], None]) -> None:
         """Asks at the terminal, one question after the other, and empties the mailbox, until it is cancelled."""

@@ -1,6 +1,7 @@
 """The policy: what is said of an action, and by which rule. Pure, and total: every action gets an answer.
 
-Two levels have their say, the SOP and the role, and the stricter one holds; so a role narrows and never widens. Inside a
+Two levels have their say, the SOP and the role, and the stricter one holds; so a role narrows and never widens. Where the SOP
+is a step of others, theirs are levels above it. Inside a
 level deny beats ask beats allow, whatever their order and however close they are; a rule beats the preset; what neither
 names is denied. A role has a preset only if it writes one. Without one it says nothing of the verbs that it allows nothing
 of, and of the others allows just what its rules name.
@@ -38,8 +39,10 @@ class Explanation:
 class Policy:
     """What a role may do. Raises RuleWritten for a rule that can't be read; `sop check` tells of it before."""
 
-    def __init__(self, sop: PolicySpec | None, role: PolicySpec | None = None, *, role_name: str = "") -> None:
-        self._levels = [_Level(sop or PolicySpec(), "the SOP", bounds=True)]
+    def __init__(self, sop: PolicySpec | None, role: PolicySpec | None = None, *, role_name: str = "",
+                 above: Sequence[PolicySpec | None] = ()) -> None:
+        self._levels = [_Level(one or PolicySpec(), "the SOP that this one is a step of", bounds=True) for one in above]
+        self._levels.append(_Level(sop or PolicySpec(), "the SOP", bounds=True))
         if role is not None:
             self._levels.append(_Level(role, f"the role {role_name}".strip(), bounds=False))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, field_serializer
 
 from metaflow_agents.schema.model import Value
 from metaflow_agents.schema.sop import Effect, ModelSpec
@@ -185,6 +185,19 @@ class Sent(_Event):
     untrusted: str = Field("", description="what of it came from outside the user, in words; empty: nothing")
 
 
+class Inner(_Event):
+    """Something that happened to the steps of a sub-SOP. Its calls, tools and questions stand in the journal by themselves."""
+
+    kind: Literal["inner"] = "inner"
+    activation: str = Field(description="the activation that the sub-SOP is")
+    event: Annotated[Fired | Finished | Failed | Committed | Sent | Inner, Field(discriminator="kind")]
+
+    @field_serializer("event", mode="wrap")
+    def _with_kind(self, event: _Event, written: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """What is written leaves out defaults, and this is one that decides how the rest is read."""
+        return {"kind": getattr(event, "kind", ""), **written(event)}
+
+
 class Decided(_Event):
     """The policy decided about an action, by which rule: one record of the audit."""
 
@@ -257,6 +270,6 @@ class RunEnded(_Event):
 
 Event = Annotated[
     RunOpened | Resumed | Fired | Reserved | Settled | Observed | Decided | Intended | Done | Asked | Answered | Finished
-    | Failed | Committed | Sent | RunEnded,
+    | Failed | Committed | Sent | Inner | RunEnded,
     Field(discriminator="kind"),
 ]

@@ -1,4 +1,7 @@
-"""Identity in the journal: `fix_code@3`, `fix_code@3[src/a.py]~0`, `fix_code@3[src/a.py]~0/turn.0/repair.1`."""
+"""Identity in the journal: `fix_code@3`, `fix_code@3[src/a.py]~0`, `fix_code@3[src/a.py]~0/turn.0/repair.1`.
+
+Inside of a sub-SOP a key begins with the activation that the sub-SOP is: `write@1[ch2]~0/draft@1~0/turn.0`.
+"""
 
 from __future__ import annotations
 
@@ -46,6 +49,14 @@ def parse_firing(written: str) -> tuple[str, int]:
     if not match:
         raise ValueError(f"{written!r} is not a firing: write like fix_code@2")
     return match["step"], int(match["round"])
+
+
+@lru_cache(maxsize=4096)
+def split_inner(written: str) -> tuple[str, str] | None:
+    """A key inside of a sub-SOP as the activation that this one is, and the key in there; None for any other key."""
+    match = _ACTIVATION.match(written)
+    rest = "" if match is None else written[match.end() + 1:]
+    return (written[:match.end()], rest) if match is not None and _ACTIVATION.match(rest) else None
 
 
 @lru_cache(maxsize=4096)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from pydantic import Field
@@ -14,6 +15,7 @@ from metaflow_agents.schema.sop import SOP
 class Program(Value):
     """The compiled SOP. Defaults are merged into steps and roles, role files into `sop.roles`.
 
+    `sops`: what a step writes as `sop:` → that SOP, made whole likewise.
     `schemas`: artifact name → normalised JSON Schema of its data (of one item, for a collection); absent for text
     without a schema, for files, and for results of commands. `input:NAME` → schema of an input (absent for `file`
     and `folder`). A pydantic schema stands as `{"$python": "package.module:Model"}`.
@@ -25,6 +27,13 @@ class Program(Value):
     schemas: dict[str, dict[str, Any]] = Field(default_factory=dict)
     templates: dict[str, str] = Field(default_factory=dict)
     documents: dict[str, Any] = Field(default_factory=dict)
+    sops: dict[str, Program] = Field(default_factory=dict)
+
+    def all(self) -> Iterator[Program]:
+        """It, and all SOPs that its steps are, theirs included."""
+        yield self
+        for inner in self.sops.values():
+            yield from inner.all()
 
     def stored(self) -> bytes:
         """The bytes that the journal stores; the order of steps is kept, since rank depends on it."""

@@ -8,6 +8,7 @@ meets one form.
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator
@@ -29,13 +30,12 @@ NOT_BUILT: dict[str, dict[str, str]] = {
     },
     "role": {},
     "step": {
-        "sop": "a SOP as a step comes with plans made at run time",
         "review": "reviews by another role come with the strategies",
         "talks_to": "questions between roles come with the strategies",
         "self": "a memory for each character comes with the strategies",
     },
     "foreach": {"stream": "taking items before their list is whole comes with plans made at run time"},
-    "artifact": {"graph": "dependency graphs as a schema come with plans made at run time"},
+    "artifact": {},
     "memory": {
         "recall": "recall comes with memory beyond the window",
         "reflect": "reflections come with memory beyond the window",
@@ -227,6 +227,15 @@ class Rule(Value):
     message: str = Field("", description="what the author is told")
 
 
+class Graph(Value):
+    """Says that a list of an artifact is a dependency graph: unique keys, known references, no cycle."""
+
+    nodes: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$")] | None = Field(
+        None, description="the field that holds the list; without it the artifact is the list")
+    key: Name = Field(description="the field of a node that names it")
+    edges: Name = Field(description="the field of a node that lists the keys of those that come first")
+
+
 class Artifact(Value):
     """A named, typed, versioned value: text, data with a schema, a collection, or a set of files."""
 
@@ -238,6 +247,8 @@ class Artifact(Value):
     render: str | None = Field(None, description="file name of the Jinja2 template by which a person reads it in `file`")
     initial: Any = Field(None, description="its value at the start, version 1")
     rules: tuple[Rule, ...] = Field((), description="what its schema can't say")
+    graph: Graph | None = Field(
+        None, description="its list is a dependency graph; a `foreach` over it takes `key` and `after` from there")
     description: str = Field("", description="what it is, told to those who make and read it")
 
     @property
@@ -277,6 +288,17 @@ class Makes(Value):
 
     artifact: Name
     patterns: Texts = ()
+
+
+class ToolChoice(Value):
+    """Which of its tools a role may use, worked out at run time."""
+
+    only: Expression = Field(description="an expression that lists tools of the role; where it is missing, all of them")
+
+
+ToolsSpec = Annotated[Annotated[Texts, Tag("text")] | Annotated[ToolChoice, Tag("mapping")],
+                      Discriminator(lambda written: "mapping" if isinstance(written, dict | ToolChoice) else "text")]
+"""The tools of a step: a list of them, or a choice of those that its role has."""
 
 
 class OnFail(Value):
@@ -332,7 +354,8 @@ def _strategy(written: object) -> object:
     return {written: {}} if isinstance(written, str) else written
 
 
-DOERS = ("role", "run", "call", "value", "human")
+_MODEL_WRITTEN = re.compile(r"[A-Za-z_]\w*|[A-Za-z_][\w-]*[:/].*", re.DOTALL)
+DOERS = ("role", "run", "call", "value", "human", "sop")
 READS = ("needs", "wants", "sees")
 
 
@@ -346,6 +369,8 @@ class Step(Value):
     value: Expression | None = Field(None, description="an expression; free, no model")
     human: Annotated[Human, BeforeValidator(_human)] | None = Field(
         None, description="a question to a person: `text`, `approve`, or `{choice: [...]}`; `task` is the question")
+
+    sop: str | None = Field(None, min_length=1, description="another SOP, by its name or the name of its file")
 
     needs: Texts = Field((), description="artifacts that trigger and must exist; `design.package` narrows to that part")
     wants: Texts = Field((), description="artifacts that trigger and may be missing")
@@ -365,9 +390,14 @@ class Step(Value):
     check: Check | None = Field(None, description="executable feedback to the author")
     parse: str | None = Field(None, description="of a command: `json FILE`, `junit` or `junit FILE`")
     args: dict[str, Any] | None = Field(None, description="arguments of a function; texts are templates")
-    model: str | None = Field(None, description="a name under `models`, or a model itself")
+    inputs: dict[Name, Expression] = Field(
+        default_factory=dict, description="of a SOP: what it is given, an expression for each of its inputs")
+    output: Name | None = Field(None, description="of a SOP: which of its artifacts this step makes; by default its only output")
+    model: str | None = Field(
+        None, description="a name under `models`, a model itself, or an expression that names one of the declared models")
     budget: Budget | None = Field(None, description="caps for all the step's work in a run")
-    tools: Texts | None = Field(None, description="what its role may use here, in place of the role's own `tools`")
+    tools: ToolsSpec | None = Field(
+        None, description="what its role may use here, in place of the role's own `tools`; `{only: EXPRESSION}` picks of these")
     trusts: Texts = Field((), description="artifacts and tools whose words may decide about actions here")
     effect: Literal["idempotent", "once"] | None = Field(
         None, description="of a function: whether it may run again after a crash; `once` asks a person")
@@ -375,9 +405,19 @@ class Step(Value):
         "wait", description="where nobody answers: the run parks, the role goes on with an assumption, or the attempt fails")
 
     @property
-    def doer(self) -> Literal["role", "run", "call", "value", "human"]:
+    def named_tools(self) -> tuple[str, ...]:
+        """The tools that stand in the step by name."""
+        return () if self.tools is None or isinstance(self.tools, ToolChoice) else self.tools
+
+    @property
+    def model_expression(self) -> str | None:
+        """`model` where it is no name and no model by its form, and so has to be worked out."""
+        return None if self.model is None or _MODEL_WRITTEN.fullmatch(self.model) else self.model
+
+    @property
+    def doer(self) -> Literal["role", "run", "call", "value", "human", "sop"]:
         """Which of the keys names the worker; `sop check` holds that there is exactly one."""
-        return next(key for key in ("role", "run", "call", "value", "human") if getattr(self, key) is not None)
+        return next(key for key in ("role", "run", "call", "value", "human", "sop") if getattr(self, key) is not None)
 
 
 class Defaults(Value):
@@ -428,8 +468,8 @@ class SOP(Value):
         """
         if step.role is None:
             return ()
-        if step.tools is not None:
-            return step.tools
+        if step.tools is not None and not isinstance(step.tools, ToolChoice):
+            return step.tools               # else a choice among those of the role
         if role is not None or step.role in self.roles:
             return self.roles[role or step.role].tools
         return tuple(dict.fromkeys(tool for role in self.roles.values() for tool in role.tools))

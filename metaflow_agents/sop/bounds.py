@@ -49,10 +49,14 @@ class Bounds:
 
 
 def bounds_of(program: Program, graph: SOPGraph, items: Mapping[str, Shape],
-              strategies: Mapping[str, type[StrategySpec]] = STRATEGIES) -> Bounds:
-    """The bounds of a program without unbounded cycles. `items`: step → the shape of the list that its `foreach` walks."""
+              strategies: Mapping[str, type[StrategySpec]] = STRATEGIES,
+              inner: Mapping[str, Bounds | None] | None = None) -> Bounds:
+    """The bounds of a program without unbounded cycles. `items`: step → the shape of the list that its `foreach` walks;
+    `inner`: what a step writes as `sop:` → the bounds of that SOP.
+    """
     firings = graph.firing_bounds()
-    steps = {name: _step(step, firings[name], items.get(name), _calls(program.sop, step, strategies))
+    steps = {name: _step(step, firings[name], items.get(name), _calls(program.sop, step, strategies) if step.sop is None else
+                         _of_sop(step, (inner or {}).get(step.sop)))
              for name, step in program.sop.steps.items()}
     totals = [bound.total_calls for bound in steps.values()]
     known = [total for total in totals if total is not None]
@@ -73,6 +77,10 @@ def _step(step: Step, firings: int, walked: Shape | None, calls: int | None) -> 
     if cap is not None and calls != 0:
         total = cap if total is None else min(total, cap)
     return StepBounds(firings, activations, calls, total)
+
+
+def _of_sop(step: Step, inner: Bounds | None) -> int | None:
+    return None if inner is None or inner.calls is None else (1 + step.retries) * inner.calls
 
 
 def _calls(sop: SOP, step: Step, strategies: Mapping[str, type[StrategySpec]]) -> int | None:

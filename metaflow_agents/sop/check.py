@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,11 @@ from metaflow_agents.sop.checks.doers import check_doers
 from metaflow_agents.sop.checks.files import check_failures, check_files
 from metaflow_agents.sop.checks.flow import check_flow
 from metaflow_agents.sop.checks.foreach import check_makes
+from metaflow_agents.sop.checks.graphs import check_graphs
 from metaflow_agents.sop.checks.models import check_models
 from metaflow_agents.sop.checks.money import check_money
 from metaflow_agents.sop.checks.names import check_names, check_use
+from metaflow_agents.sop.checks.sops import check_sops
 from metaflow_agents.sop.checks.steps import check_expressions
 from metaflow_agents.sop.checks.strategies import check_strategies
 from metaflow_agents.sop.checks.values import check_values
@@ -84,15 +86,26 @@ def check(source: str | Path | Reading, *, start: Path | None = None,
     context = Context(loaded, strategies, tuple(python_folders(loaded.folder, start or Path.cwd())), reading=reading.problems,
                       models=models or {})
     bounds = _checked(context)
-    problems = _sorted((*reading.problems, *context.problems), loaded.entry)
+    problems = _sorted((*reading.problems, *dict.fromkeys(_all_problems(context))), loaded.entry)
     sound = not any(problem.severity == "error" for problem in problems)
     return CheckReport(loaded.entry, problems, bounds if sound else None, loaded.program if sound else None)
 
 
+def _all_problems(c: Context) -> Iterator[Problem]:
+    yield from c.problems
+    for inner in c.inner.values():
+        yield from _all_problems(inner)
+
+
 def _checked(c: Context) -> Bounds | None:
     """Runs all groups. The order matters: names first, since what is misspelt is told once; use last."""
+    bounds = {}
+    for name, loaded in c.loaded.inner.items():
+        c.inner[name] = Context(loaded, c.strategies, c.folders, reading=c.reading, models=c.models)
+        bounds[name] = _checked(c.inner[name])
     check_names(c)
     check_makes(c)
+    check_graphs(c)
     check_failures(c)
     check_doers(c)
     check_models(c)
@@ -100,13 +113,14 @@ def _checked(c: Context) -> Bounds | None:
     if acts(c.sop):
         _check_acting(c)
     check_expressions(c)
+    check_sops(c)
     check_strategies(c)
     check_files(c)
     check_calls(c)
     check_values(c)
     graph = check_flow(c)
     check_use(c)
-    return None if graph.unbounded_cycles() else bounds_of(c.program, graph, c.walked, c.strategies)
+    return None if graph.unbounded_cycles() else bounds_of(c.program, graph, c.walked, c.strategies, bounds)
 
 
 def _check_acting(c: Context) -> None:

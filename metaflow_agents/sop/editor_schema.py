@@ -99,6 +99,8 @@ def _define(model: type[Value], found: dict[str, Node]) -> None:
 def _node(hint: Any, found: dict[str, Node]) -> Node:
     if hint == written.ModelSpec:
         return _node(str | written.EndpointModel, found)
+    if hint == written.ToolsSpec:
+        return {"anyOf": [_node(written.Texts, found), _node(written.ToolChoice, found)]}
     for spelt, node in _SPELLINGS:
         if hint == spelt:
             return node

@@ -48,6 +48,15 @@ def makes(step: Step) -> tuple[str, ...]:
     return (step.makes.artifact,) if failure is None else (step.makes.artifact, failure)
 
 
+def outputs_of(sop: SOP) -> tuple[str, ...]:
+    """What the run is for: `outputs`, by default what steps make and nobody reads; a notice of failure is no output."""
+    if sop.outputs is not None:
+        return sop.outputs
+    read = {artifact for step in sop.steps.values() for artifact in reads(step)}
+    made = {step.makes.artifact for step in sop.steps.values()}
+    return tuple(name for name in sop.artifacts if name in made and name not in read)
+
+
 def _leading_to(edges: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str]]:
     """Node → all other nodes from which a path leads to it; `edges`: node → those from which an edge does.
 

@@ -9,26 +9,27 @@ only (`task`, `strategy` and the like) reach steps of that kind, and a default d
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from metaflow_agents.errors import Problem, SOPInvalid
+from metaflow_agents.errors import Problem, SOPInvalid, SOPNotFound
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import DOERS, SOP, Defaults
 from metaflow_agents.sop import attached, library, names
 from metaflow_agents.sop.attached import MAX_PROBLEMS
 from metaflow_agents.sop.document import Document
 from metaflow_agents.sop.places import Overlay, Places
+from metaflow_agents.sop.plans import with_graphs
 from metaflow_agents.sop.reading import read_yaml
 from metaflow_agents.sop.shape_errors import keys_of, problems_of, unknown_key
 
 _ENOUGH = MAX_PROBLEMS + 1                # naming the nearest choices costs time: no more of it than is shown
 ROLE_ONLY = frozenset({"task", "strategy", "model", "budget", "tools"})
-DOER_ONLY = {"parse": "run", "args": "call", "effect": "call"}
+DOER_ONLY = {"parse": "run", "args": "call", "effect": "call", "inputs": "sop", "output": "sop"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,8 @@ class LoadedSOP:
     entry: str
     folder: Path
     places: Places
+    inner: dict[str, LoadedSOP] = field(default_factory=dict)
+    """What a step writes as `sop:` → that SOP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +77,9 @@ def read_sop(name_or_path: str | Path, *, start: Path | None = None) -> Reading:
 class _Loading:
     """One loading: what was read so far, and what was wrong."""
 
-    def __init__(self, path: Path, start: Path) -> None:
+    def __init__(self, path: Path, start: Path, above: tuple[Path, ...] = ()) -> None:
         self.start, self.folder = start, path.parent
+        self.above = (*above, path.resolve())
         self.files = attached.Files(start)
         self.problems = self.files.problems
         text = library.read_bytes(path)
@@ -103,8 +107,35 @@ class _Loading:
         sop = self._validated(merged, places)
         if sop is None:
             return self._ended(None)
-        program = Program(sop=sop, schemas=schemas, templates=templates.texts, **({"documents": documents} if documents else {}))
-        return self._ended(LoadedSOP(program, dict(self.files.sources), self.entry, self.folder, places))
+        inner = self._inner(sop, places)
+        program = Program(sop=sop, schemas=schemas, templates=templates.texts, **({"documents": documents} if documents else {}),
+                          **({"sops": {name: one.program for name, one in inner.items()}} if inner else {}))
+        sources = {name: text for one in inner.values() for name, text in one.sources.items()}
+        return self._ended(LoadedSOP(program, {**self.files.sources, **sources}, self.entry, self.folder, places, inner))
+
+    def _inner(self, sop: SOP, places: Places) -> dict[str, LoadedSOP]:
+        """The SOPs that steps are, made whole likewise, with the problems of their files. None is a step of itself."""
+        found: dict[str, LoadedSOP] = {}
+        for name, step in sop.steps.items():
+            if step.sop is None or step.sop in found:
+                continue
+            spot = places.at(("steps", name, "sop"))
+            try:
+                path = library.find_sop(step.sop, self.folder)
+            except SOPNotFound as error:
+                self.problems.append(Problem("sop-not-found", str(error), "write the name of a SOP beside this one", *spot))
+                continue
+            if path.resolve() in self.above:
+                circle = [*self.above[self.above.index(path.resolve()):], path.resolve()]
+                self.problems.append(Problem(
+                    "sop-recursion", f"a SOP is a step of itself: {' → '.join(one.stem for one in circle)}",
+                    "let a `foreach` or a step with `rounds` do what repeats", *spot))
+                continue
+            reading = _Loading(path, self.start, self.above).reading()
+            self.problems += reading.problems
+            if reading.loaded is not None:
+                found[step.sop] = reading.loaded
+        return found
 
     def _ended(self, loaded: LoadedSOP | None) -> Reading:
         found = sorted(dict.fromkeys(self.problems), key=lambda one: (one.file, one.line, one.column, one.code, one.message))
@@ -199,7 +230,7 @@ class _Loading:
             self.problems += [one for one in problems_of(error.errors(include_url=False)[:_ENOUGH], merged, places)
                               if (one.file, one.line, one.column) not in told]
             return None
-        return sop if sound else None
+        return with_graphs(sop) if sound else None
 
     def _default_keys(self, defaults: dict[str, Any], places: Places) -> None:
         for part, kind in (("steps", "step"), ("roles", "role")):

@@ -12,7 +12,7 @@ from metaflow_agents.prompts import analyse_expression, analyse_template, includ
 from metaflow_agents.prompts.names import histories
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.shape import Shape
-from metaflow_agents.schema.sop import Step
+from metaflow_agents.schema.sop import Step, ToolChoice
 from metaflow_agents.schema.strategies import STRATEGIES, Specs, references
 from metaflow_agents.schema.strategies.workers import workers
 from metaflow_agents.sop.graph import reads
@@ -52,6 +52,7 @@ def texts_of(program: Program, step: Step, strategies: Specs = STRATEGIES) -> It
         if command is not None:
             yield from ((part, True) for part in ([command] if isinstance(command, str) else command))
     yield from ((text, True) for text in _strings(step.args))
+    yield from ((text, False) for text in step.inputs.values())
     for reference in references(step.strategy, strategies):
         if reference.refers.to == "template":
             yield from ((text, True) for text in with_includes(program, reference.text).values())
@@ -83,8 +84,8 @@ def _walk(step: Step) -> Iterator[Text]:
         for expression in (step.foreach.in_, step.foreach.key, step.foreach.after, step.foreach.where):
             if expression is not None:
                 yield expression, False
-    if step.role is not None:
-        yield step.role, False
+    choice = step.tools.only if isinstance(step.tools, ToolChoice) else None
+    yield from ((text, False) for text in (step.role, step.model_expression, choice) if text is not None)
 
 
 def _templates(program: Program, step: Step, strategies: Specs) -> Iterator[str]:

@@ -20,14 +20,16 @@ MODELS: dict[str, type[BaseModel]] = {
     "input": written.Input, "case": written.Case, "defaults": written.Defaults, "model": written.EndpointModel,
     "policy": written.PolicySpec, "tool": written.ToolSpec, "server": written.ServerSpec, "api": written.ApiSpec,
     "price": written.Price, "limits": written.Limits, "configuration": written.Configuration,
+    "graph": written.Graph, "choice": written.ToolChoice,
 }
 _CALLED = {"sop": "a SOP", "case": "a test", "rule": "a rule", "memory": "`memory`", "budget": "`budget`", "foreach": "`foreach`",
            "check": "`check`", "defaults": "`defaults`", "artifact": "an artifact", "input": "an input", "price": "`price`",
            "limits": "`limits`", "policy": "`policy`", "server": "an MCP server", "api": "a service",
-           "configuration": "your configuration"}
+           "configuration": "your configuration", "graph": "`graph`", "choice": "`tools`"}
 _NESTED = {"memory", "budget", "foreach", "check", "limits", "policy"}
 _TOP = {"roles": "role", "steps": "step", "artifacts": "artifact", "inputs": "input", "tests": "case", "models": "model",
         "tools": "tool", "mcpServers": "server", "openapi": "api"}
+_INNER = {("artifacts", "graph"): "graph", ("steps", "tools"): "choice", ("models", "price"): "price"}
 _WANTED = {
     "string_type": "a text", "int_type": "a whole number", "int_from_float": "a whole number", "int_parsing": "a whole number",
     "float_type": "a number", "bool_type": "true or false", "dict_type": "a mapping", "mapping_type": "a mapping",
@@ -59,10 +61,10 @@ def kind_of(path: Path, top: str = "sop") -> str | None:
         return _TOP.get(str(path[0]))
     if last in _NESTED and (len(path) == 1 or (len(path) == 3 and path[0] in ("steps", "roles"))):
         return str(last)
+    if len(path) == 3 and (path[0], last) in _INNER:
+        return _INNER[str(path[0]), str(last)]
     if len(path) == 4 and path[0] == "artifacts" and path[2] == "rules":
         return "rule"
-    if len(path) == 3 and path[0] == "models" and last == "price":
-        return "price"
     return None
 
 
@@ -185,7 +187,8 @@ def _missing(error: _Error, path: Path, places: Places) -> Problem:
     what = {"name": "`name: NAME`, as the endpoint calls the model", "out": "`out: DOLLARS`", "makes": "`makes: ARTIFACT`",
             "sop": "`sop: NAME`", "steps": "`steps:` with at least one step",
             "in": f"`in: {'DOLLARS' if kind == 'price' else 'EXPRESSION'}`", "assert": "`assert: EXPRESSION`",
-            "spec": "`spec: FILE`, its OpenAPI description"}
+            "spec": "`spec: FILE`, its OpenAPI description", "key": "`key: FIELD`, which names a node",
+            "edges": "`edges: FIELD`, which lists the keys of those that come first", "only": "`only: EXPRESSION`"}
     mend = what.get(str(error.extra), f"`{error.extra}: …`")
     owner = f"the step `{path[1]}`" if kind == "step" and len(path) == 2 else _CALLED.get(kind, f"a {kind}")
     return Problem("missing-key", f"{owner} needs the key `{error.extra}`", f"add {mend}", *places.at(path, key=True))

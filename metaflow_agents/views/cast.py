@@ -23,7 +23,8 @@ def cast(sop: SOP, models: Mapping[str, str]) -> dict[str, str]:
         plain = re.fullmatch(NAME_PATTERN, step.role) is not None
         for role in [step.role, *partners(step)] if plain else list(sop.roles):
             own = sop.roles[role].model if role in sop.roles else None
-            asked = models.get(step.model or own or "default", models.get("*", ""))
+            chosen = f"as `{step.model_expression}` says" if step.model_expression else ""
+            asked = models.get("*", chosen) if chosen else models.get(step.model or own or "default", models.get("*", ""))
             found[role if step.model is None else f"{role if plain else 'any role'} in {name}"] = asked
     return {who: model for who, model in found.items() if model}
 

@@ -94,6 +94,8 @@ def _mark(step: Step, artifact: str) -> str:
 def _who(step: Step) -> str:
     if step.doer == "role":
         return f"role {step.role}"
+    if step.doer == "sop":
+        return f"SOP {step.sop}"
     return {"run": "command", "call": f"call {step.call}", "value": "expression", "human": "a person"}[step.doer]
 
 

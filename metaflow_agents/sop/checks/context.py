@@ -37,6 +37,8 @@ class Context:
     models: Mapping[str, str | EndpointModel] = field(default_factory=dict)
     """Models of the user's configuration."""
     problems: list[Problem] = field(default_factory=list)
+    inner: dict[str, Context] = field(default_factory=dict)
+    """What a step writes as `sop:` → the check of that SOP."""
     mended: dict[str, str] = field(default_factory=dict)
     """Misspelt artifact → the one that was surely meant, so that one slip is told once."""
     muted: set[str] = field(default_factory=set)

@@ -12,7 +12,9 @@ from metaflow_agents.sop.checks.context import Context, Place
 from metaflow_agents.sop.checks.expressions import step_scope, template
 
 FITS = {"task": ("role", "human"), "strategy": ("role",), "check": ("role",), "model": ("role",), "parse": ("run",),
-        "args": ("call",), "tools": ("role",), "trusts": ("role", "call", "run", "value"), "effect": ("call",),
+        "args": ("call",), "inputs": ("sop",), "output": ("sop",), "tools": ("role",),
+        "trusts": ("role", "call", "run", "value", "sop"),
+        "effect": ("call",),
         "on_no_answer": ("role", "human")}
 
 
@@ -35,7 +37,8 @@ def _doer(c: Context, name: str, step: Step) -> None:
     found = [key for key in DOERS if getattr(step, key) is not None]
     if not found:
         c.say("no-doer", ("steps", name), f"`{name}` says nobody who works",
-              "add one of `role: NAME`, `run: COMMAND`, `call: MODULE:FUNCTION`, `value: EXPRESSION`, `human: text`", key=True)
+              "add one of `role: NAME`, `run: COMMAND`, `call: MODULE:FUNCTION`, `value: EXPRESSION`, "
+              "`human: text`, `sop: NAME`", key=True)
     elif len(found) > 1:
         listed = " and ".join(f"`{key}`" for key in found)
         c.say("two-doers", ("steps", name, found[1]), f"`{name}` has {listed}: one step has one doer",
@@ -45,7 +48,7 @@ def _doer(c: Context, name: str, step: Step) -> None:
 def _fitting(c: Context, name: str, step: Step) -> None:
     doer = c.doers[name]
     for key, doers in FITS.items():
-        if key not in step.model_fields_set or getattr(step, key) is None or doer in doers or not c.own("steps", name, key):
+        if key not in step.model_fields_set or getattr(step, key) in (None, {}) or doer in doers or not c.own("steps", name, key):
             continue
         mend = {"task": f"remove it; a `{doer}` step is told nothing",
                 "check": "remove it, or let a step check what this one makes",
@@ -57,7 +60,7 @@ def _fitting(c: Context, name: str, step: Step) -> None:
         c.say("key-misplaced", ("steps", name, key), f"`{key}` is a key of {kinds} steps, and `{name}` is a `{doer}` step",
               mend, key=True)
     cap = step.budget or Budget()
-    if doer != "role" and (cap.usd or cap.tokens or cap.calls) and c.own("steps", name, "budget"):
+    if doer not in ("role", "sop") and (cap.usd or cap.tokens or cap.calls) and c.own("steps", name, "budget"):
         c.say("key-misplaced", ("steps", name, "budget"),
               f"`budget` caps model calls, and `{name}` is a `{doer}` step that makes none",
               "remove it; `timeout` bounds the time of an attempt", key=True)

@@ -23,8 +23,10 @@ def check_foreach(c: Context, name: str, step: Step) -> Shape:
     scope.pop("key", None), scope.pop("prior", None)         # both follow from what is worked out here
     if foreach.where is not None:
         expression(c, (*where, "where"), foreach.where, scope, name)
-    _key(c, name, foreach, item, scope)
-    _after(c, name, foreach, scope)
+    if foreach.key is None or c.has(*where, "key"):           # what a graph gave is told where the graph stands
+        _key(c, name, foreach, item, scope)
+    if c.has(*where, "after"):
+        _after(c, name, foreach, scope)
     return item
 
 
@@ -85,6 +87,8 @@ def _listed(shape: Shape | None) -> bool:
 
 def _key(c: Context, name: str, foreach: Foreach, item: Shape, scope: dict[str, Shape]) -> None:
     where: Place = ("steps", name, "foreach", "key")
+    if foreach.key is None and any(problem.code == "bad-graph" for problem in c.problems):
+        return                                                # it would come from there
     if foreach.key is None:
         if not item.kinds & {"any", "string"}:
             texts = [field for field in item.fields() if (found := item.field(field)) and found.kind == "string"]

@@ -7,6 +7,7 @@ from pathlib import Path
 from metaflow_agents.models import ways
 from metaflow_agents.schema.endpoint import faults
 from metaflow_agents.schema.sop import EndpointModel
+from metaflow_agents.sop.checks.assignment import worked_out
 from metaflow_agents.sop.checks.calls import check_python_model
 from metaflow_agents.sop.checks.context import Context, Place
 
@@ -25,7 +26,7 @@ def check_models(c: Context) -> None:
         if role.model is not None:
             _text(c, ("roles", name, "model"), role.model)
     for name, step in c.sop.steps.items():
-        if step.model is not None:
+        if step.model is not None and not worked_out(c, name, step):
             _text(c, ("steps", name, "model"), step.model)
     for name, case in c.sop.tests.items():
         if "model" in case.model_fields_set:

@@ -17,7 +17,8 @@ def check_money(c: Context) -> None:
             caps = (("the SOP", whole), (f"the role `{role}`", c.sop.roles[role].budget), (f"the step `{name}`", step.budget))
             capped = [scope for scope, cap in caps if cap is not None and cap.usd is not None]
             if capped:
-                _look(c, *_asked(c, name, step, role), capped[0])
+                for where, model in _asked(c, name, step, role):
+                    _look(c, where, model, capped[0])
 
 
 def _roles(c: Context, name: str, step: Step) -> Iterator[str]:
@@ -25,12 +26,15 @@ def _roles(c: Context, name: str, step: Step) -> Iterator[str]:
         yield from workers(c.sop, step, c.strategies)
 
 
-def _asked(c: Context, name: str, step: Step, role: str) -> tuple[Place, str]:
-    """Where the model of a step is named, and how."""
-    if step.model is not None:
-        return ("steps", name, "model"), step.model
+def _asked(c: Context, name: str, step: Step, role: str) -> Iterator[tuple[Place, str]]:
+    """Where each model that a step may ask is named, and how."""
+    if step.model_expression is not None:
+        yield from ((("models", model), model) for model in c.sop.models)
+    elif step.model is not None:
+        yield ("steps", name, "model"), step.model
+        return
     written = c.sop.roles[role].model
-    return (("roles", role, "model"), written) if written is not None else (("models", "default"), "default")
+    yield (("roles", role, "model"), written) if written is not None else (("models", "default"), "default")
 
 
 def _look(c: Context, where: Place, model: str, scope: str) -> None:

@@ -139,5 +139,5 @@ def _uses(c: Context) -> Iterator[tuple[Place, str, str]]:
         for index, tool in enumerate(role.tools):
             yield c.entry("roles", name, "tools", index), tool, name
     for name, step in c.sop.steps.items():
-        for index, tool in enumerate(step.tools or () if step.role in c.sop.roles else ()):
+        for index, tool in enumerate(step.named_tools if step.role in c.sop.roles else ()):
             yield c.entry("steps", name, "tools", index), tool, step.role or ""

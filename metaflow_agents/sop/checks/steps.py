@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
 from metaflow_agents.errors import ExpressionError
 from metaflow_agents.prompts import Analysis, analyse_template, evaluate
 from metaflow_agents.schema.shape import Shape
-from metaflow_agents.schema.sop import NAME_PATTERN, Step
+from metaflow_agents.schema.sop import Step
 from metaflow_agents.schema.strategies.workers import partners
+from metaflow_agents.sop.checks.assignment import check_assignment
 from metaflow_agents.sop.checks.context import Context, Place
 from metaflow_agents.sop.checks.expressions import UNKNOWN_NAME, Scope, expression, name_at, run_shape, step_scope, template
 from metaflow_agents.sop.checks.foreach import check_foreach
@@ -65,8 +65,7 @@ def _step(c: Context, name: str, step: Step) -> None:
                   f"`priority` is {analysis.shape.describe()}; it has to be a number", "write a number: higher starts first")
     if step.value is not None:
         expression(c, ("steps", name, "value"), step.value, each, name)
-    if step.role is not None and not re.fullmatch(NAME_PATTERN, step.role):
-        _role_expression(c, name, step.role, each)
+    check_assignment(c, name, step, each)
     if step.task is not None:
         template(c, ("steps", name, "task"), step.task, each, name)
     for where, text in _texts(step.args, ("steps", name, "args")):
@@ -83,21 +82,6 @@ def _constant(c: Context, name: str, step: Step, analysis: Analysis | None) -> N
     c.say("when-constant", ("steps", name, "when"), f"`when` is always {'true' if holds else 'false'}"
           + ("" if holds else f": `{name}` never fires"),
           "leave it out" if holds else "name what it depends on, or remove the step")
-
-
-def _role_expression(c: Context, name: str, text: str, scope: Scope) -> None:
-    where: Place = ("steps", name, "role")
-    analysis = expression(c, where, text, scope, name)
-    if analysis is None or analysis.findings:
-        return
-    shape, choices = analysis.shape, analysis.shape.enum()
-    if not shape.kinds & {"any", "string"}:
-        c.say("role-text", where, f"this expression gives {shape.describe()}; it has to give the name of a role",
-              "name one of the declared roles")
-    for choice in choices or ():
-        if choice not in c.sop.roles:
-            c.say("unknown-role", where, f"this expression may give {choice!r}, which is no role of this SOP",
-                  f"declare it under `roles`, or take it out of the choices; there is: {', '.join(c.sop.roles)}")
 
 
 def _texts(value: Any, where: Place) -> Iterator[tuple[Place, str]]:

@@ -24,7 +24,7 @@ def check_tools(c: Context) -> None:
         _named(c, ("roles", name, "tools"), role.tools, [other for other in c.sop.roles if other != name])
     for name, step in c.sop.steps.items():
         if step.role is not None:
-            _named(c, ("steps", name, "tools"), step.tools or (), [other for other in c.sop.roles if other != step.role])
+            _named(c, ("steps", name, "tools"), step.named_tools, [other for other in c.sop.roles if other != step.role])
     for name, tool in c.sop.tools.items():
         _tool(c, name, tool)
     for name, server in c.sop.mcp_servers.items():
@@ -128,7 +128,7 @@ def _twice(c: Context) -> None:
 
 def _unused(c: Context) -> None:
     used = {tool for role in c.sop.roles.values() for tool in role.tools}
-    used |= {tool for step in c.sop.steps.values() for tool in step.tools or ()}
+    used |= {tool for step in c.sop.steps.values() for tool in step.named_tools}
     servers = {tool.partition(".")[0] for tool in used}
     used |= servers | {nearest(name, (*c.sop.tools, *c.sop.mcp_servers, *c.sop.openapi)) or name for name in servers}
     for attribute, key in _DECLARED:

@@ -13,6 +13,7 @@ from metaflow_agents.schema.smallest import SmallestUnknown, smallest
 from metaflow_agents.schema.sop import Case
 from metaflow_agents.schema.validation import validator
 from metaflow_agents.sop.checks.context import Context, Place
+from metaflow_agents.sop.plans import node_faults
 
 _TEXT: dict[str, Any] = {"type": "string"}
 _FAULT_PATH = re.compile(r"`([A-Za-z_][\w.\[\]-]*)`")
@@ -28,6 +29,9 @@ def check_values(c: Context) -> None:
         if artifact.has_initial:
             _artifact_fits(c, "initial-value", ("artifacts", name, "initial"), f"the initial value of `{name}`", name,
                            artifact.initial)
+            for fault in node_faults(artifact, artifact.initial):
+                c.say("initial-value", ("artifacts", name, "initial"), f"the initial value of `{name}` is no graph: {fault}",
+                      "mend it there")
     for name, case in c.sop.tests.items():
         _case(c, name, case)
 

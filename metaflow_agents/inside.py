@@ -1,0 +1,156 @@
+"""`sop:` steps: another SOP carried out inside of an activation, by the same engine, in the run's journal and under its caps.
+
+How it is joined is handed in: this knows when it begins, goes on and ends, and what becomes of its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from metaflow_agents.doers.acceptance import Acceptance
+from metaflow_agents.engine.scheduler import Scheduler
+from metaflow_agents.engine.work import Activation, Work
+from metaflow_agents.errors import AnswerInvalid, AttemptFailed, BudgetExceeded, RunError, StepFailed, Waiting
+from metaflow_agents.inputs import initial_versions, vouched_for
+from metaflow_agents.journal.inner import InnerJournal
+from metaflow_agents.journal.journal import Journal
+from metaflow_agents.journal.values import Values
+from metaflow_agents.people.inner import InnerDesk
+from metaflow_agents.prompts import MISSING, CollectionView, FilesView, evaluate
+from metaflow_agents.schema.event import Committed, Version
+from metaflow_agents.schema.model import digest
+from metaflow_agents.schema.payload import Data, pack
+from metaflow_agents.schema.program import Program
+from metaflow_agents.schema.sop import Step
+from metaflow_agents.schema.trust import joined, of_input
+from metaflow_agents.schema.validation import validator
+from metaflow_agents.sop.graph import outputs_of
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """The rooms of a sub-SOP, joined for one activation."""
+
+    scheduler: Scheduler
+    values: Values
+    desk: InnerDesk
+
+
+Join = Callable[[Program, InnerJournal, Activation], Joined]
+"""Joins the rooms for a sub-SOP that has begun."""
+
+
+class SubSOPs:
+    """Does the work of `sop:` steps."""
+
+    def __init__(self, program: Program, journal: Journal, acceptance: Acceptance, load: Callable[[str], Any],
+                 join: Join, models: Mapping[str, str]) -> None:
+        self._program, self._journal, self._acceptance, self._load = program, journal, acceptance, load
+        self._join, self._models = join, models
+
+    async def work(self, activation: Activation) -> Work:
+        """What the sub-SOP makes. Raises AttemptFailed where it did not succeed, Waiting where it waits for a person, and what
+        stops a run.
+        """
+        step = self._program.sop.steps[activation.key.step]
+        inner = self._program.sops[step.sop or ""]
+        async with InnerJournal(self._journal, str(activation.key)) as journal:
+            if not journal.begun:
+                await journal.append(*self._begin(step, inner, activation, blobs := dict[str, bytes]()), blobs=blobs)
+            try:
+                rooms = self._join(inner, journal, activation)
+                while await self._rests(step, inner, journal, rooms, activation):
+                    rooms = self._join(inner, journal, activation)
+            except RunError as error:
+                error.untrusted = joined(error.untrusted, _labels(journal))
+                raise
+            return self._made(step, inner, journal, rooms.values, activation)
+
+    def parts(self, step: Step) -> dict[str, str]:
+        """What the result of a step depends on besides what it reads: the SOP that it is, and who answers in there."""
+        name = self._program.sops[step.sop or ""].fingerprint
+        return {"sop": name, "models": self._models[name]}
+
+    async def _rests(self, step: Step, inner: Program, journal: InnerJournal, rooms: Joined, activation: Activation) -> bool:
+        """Goes on until it rests. Whether it rested for an answer that came meanwhile, and so has to go on."""
+        name, cap = inner.sop.sop, None if inner.sop.budget is None else inner.sop.budget.time
+        left = None if cap is None else max(cap - journal.state.elapsed, 0.0)
+        try:
+            async with asyncio.timeout(left) as limit:
+                ended = await rooms.scheduler.run()
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise BudgetExceeded(f"the time budget of the SOP {name} is used up: {cap:g} s; raise its `budget: {{time: …}}` and "
+                                 "go on with `sop resume RUN --accept-changes`") from None
+        except StepFailed as error:
+            if self._last(step, activation):        # the run stops where it failed, and a resume goes on there
+                raise StepFailed(f"{activation.key}/{error.activation}", error.error) from error
+            raise AttemptFailed(f"in the SOP `{name}`: {error}") from error
+        if ended.outcome == "waiting":
+            keys = rooms.desk.still_open()
+            if keys:
+                raise Waiting(keys)
+            return True
+        if ended.outcome != "success":
+            raise AttemptFailed(f"the SOP `{name}` ended without success: {ended.reason}")
+        return False
+
+    def _last(self, step: Step, activation: Activation) -> bool:
+        """Whether a failure now is one that stops the run."""
+        slot = self._journal.state.active[activation.key.firing].slot(activation.key.item)
+        return step.on_fail.action == "stop" and slot.series >= step.retries
+
+    def _begin(self, step: Step, inner: Program, activation: Activation, blobs: dict[str, bytes]) -> tuple[Committed]:
+        """Its inputs and first values. Whatever the step takes in may stand in them, and so they are as untrusted."""
+        versions: dict[str, tuple[str, str]] = {}
+        for name, spec in inner.sop.inputs.items():
+            label = joined(activation.untrusted, "" if vouched_for(spec) else of_input(name))
+            value = self._given(step, name, spec.default, activation)
+            packed = pack(Data(value=self._checked(inner, name, value, required=spec.required)))
+            blobs[digest(packed)] = packed
+            versions[name] = digest(packed), label
+        versions |= {name: (payload, "") for name, payload in initial_versions(inner, blobs, self._load).items()}
+        return (Committed(versions=tuple(Version(artifact=name, number=1, payload=payload, untrusted=label)
+                                         for name, (payload, label) in versions.items())),)
+
+    def _given(self, step: Step, name: str, default: Any, activation: Activation) -> Any:
+        if name not in step.inputs:
+            return default
+        value = evaluate(step.inputs[name], activation.scope)
+        if value is MISSING:
+            raise AttemptFailed(f"`inputs: {{{name}: {step.inputs[name]}}}` gives nothing: what it reads is missing")
+        return plain(value)
+
+    def _checked(self, inner: Program, name: str, value: Any, *, required: bool) -> Any:
+        if value is None and not required:
+            return None
+        try:
+            return validator(inner.schemas.get(f"input:{name}", {"type": "string"}), name, self._load).validate(value)
+        except AnswerInvalid as error:
+            raise AttemptFailed(f"the input `{name}` of the SOP `{inner.sop.sop}`: {error}") from None
+
+    def _made(self, step: Step, inner: Program, journal: InnerJournal, values: Values, activation: Activation) -> Work:
+        name = step.output or outputs_of(inner.sop)[0]
+        payload = journal.state.payload(name)
+        if payload is None:
+            raise AttemptFailed(f"the SOP `{inner.sop.sop}` made no `{name}`")
+        work = self._acceptance.accept(activation, values.plain(payload))
+        return Work(work.payload, work.blobs, untrusted=joined(journal.state.untrusted(name)))
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON data: files path → text, collections key → value."""
+    if isinstance(value, FilesView | CollectionView):
+        return {key: plain(inner) for key, inner in value.items()}
+    if isinstance(value, Mapping):
+        return {key: plain(inner) for key, inner in value.items()}
+    return [plain(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def _labels(journal: InnerJournal) -> str:
+    """What of all that the sub-SOP made came from outside: its error may say it."""
+    return joined(*(made.untrusted for versions in journal.state.versions.values() for made in versions))

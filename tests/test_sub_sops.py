@@ -1,0 +1,272 @@
+"""SOPs as steps of SOPs: keys, resume inside, budgets, policy, trust, people; what `sop check` says of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scripted import Scripted, events, write
+from stopping import stopped_everywhere
+
+from metaflow_agents import check, resume, run
+from metaflow_agents.journal.audit import RECORDS, verified
+from metaflow_agents.journal.journal import Journal
+from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
+from metaflow_agents.people.question import Answer
+from metaflow_agents.schema.event import Decided, Failed, Inner, Reserved
+
+CHAPTER = """
+    sop: chapter
+    inputs: {title: string, tone: {type: string, default: plain}}
+    roles: {writer: {profile: You write.}, critic: {profile: You judge.}}
+    artifacts: {text: {}, verdict: {schema: {good: boolean}}}
+    steps:
+      draft: {role: writer, needs: [title], sees: [tone], makes: text, task: "Draft {{ title }}, {{ tone }}"}
+      judge: {role: critic, needs: [text], makes: verdict}
+      mend: {role: writer, needs: [verdict], sees: [text], when: not verdict.good, makes: text, rounds: 2, task: Mend it}
+    outputs: [text]
+    success: verdict.good
+"""
+BOOK = """
+    sop: book
+    inputs: {topic: string}
+    roles: {planner: {profile: You plan.}}
+    artifacts:
+      plan: {schema: {chapters: [{id: string, needs: [string]}]}, graph: {nodes: chapters, key: id, edges: needs}}
+      chapters: {each: string}
+    steps:
+      plan_it: {role: planner, needs: [topic], makes: plan}
+      write:
+        sop: chapter
+        inputs: {title: chapter.id}
+        needs: [plan]
+        foreach: {in: plan.chapters, as: chapter}
+        makes: chapters
+        KEYS
+"""
+
+
+def book(folder: Path, keys: str = "retries: 0", chapter: str = CHAPTER) -> Path:
+    return write(folder, BOOK.replace("KEYS", keys), chapter_yaml=chapter)
+
+
+def answer(request: ModelRequest) -> Any:
+    """A plan of two chapters; the first draft of `b` is mended once."""
+    if request.step == "plan_it":
+        return {"chapters": [{"id": "b", "needs": ["a"]}, {"id": "a", "needs": []}]}
+    if request.step == "judge":
+        return {"good": "[a]" in request.key or "judge@2" in request.key}
+    return f"{request.step} of {request.key}"
+
+
+KEYS = ["plan_it@1~0/turn.0", "write@1[a]~0/draft@1~0/turn.0", "write@1[a]~0/judge@1~0/turn.0", "write@1[b]~0/draft@1~0/turn.0",
+        "write@1[b]~0/judge@1~0/turn.0", "write@1[b]~0/mend@1~0/turn.0", "write@1[b]~0/judge@2~0/turn.0"]
+
+
+async def test_a_task_of_a_plan_is_a_sop_with_keys_of_its_own(tmp_path: Path) -> None:
+    model = Scripted(plan_it=answer, draft=answer, judge=answer, mend=answer)
+    result = await run(book(tmp_path), topic="rain", model=model, workspace=tmp_path, name="it")
+    assert result.ok, result.reason
+    assert model.keys == KEYS
+    assert result["chapters"] == {"b": "mend of write@1[b]~0/mend@1~0/turn.0", "a": "draft of write@1[a]~0/draft@1~0/turn.0"}
+    assert "Draft a, plain" in model.said(KEYS[1])
+    assert [event.key for event in events(tmp_path, "it", Reserved)] == KEYS and result.calls == 7
+
+
+async def test_a_run_is_stopped_at_every_call_inside_and_gone_on_with(tmp_path: Path) -> None:
+    assert await stopped_everywhere(book(tmp_path), answer, tmp_path / "runs", topic="rain") == 7
+
+
+async def test_what_is_spent_inside_counts_for_the_run_the_step_and_the_sop(tmp_path: Path) -> None:
+    stopped = await run(book(tmp_path), topic="rain", model=answer, workspace=tmp_path, name="run", budget={"calls": 4})
+    assert stopped.outcome == "budget" and stopped.calls == 4 and "the run's cap of 4 calls" in stopped.reason
+    again = await resume("run", model=answer, workspace=tmp_path, budget={"calls": 7})
+    assert again.ok and again.calls == 7
+    by_step = await run(book(tmp_path, "budget: {calls: 3}"), topic="rain", model=answer, workspace=None)
+    assert by_step.calls == 4 and "the step write's cap of 3 calls" in by_step.reason
+    capped = book(tmp_path, chapter=CHAPTER + "\n    budget: {calls: 2}\n")
+    by_sop = await run(capped, topic="rain", model=answer, workspace=tmp_path, name="sop")
+    assert by_sop.calls == 5 and "the SOP chapter's cap of 2 calls" in by_sop.reason, "each chapter has a cap of its own"
+
+
+async def test_a_cap_inside_holds_after_a_resume_too(tmp_path: Path) -> None:
+    capped = book(tmp_path, chapter=CHAPTER + "\n    budget: {calls: 2}\n")
+    await run(capped, topic="rain", model=answer, workspace=tmp_path, name="it")
+    again = await resume("it", model=answer, workspace=tmp_path)
+    assert again.outcome == "budget" and again.calls == 5, "what was spent before counts"
+
+
+async def test_a_step_that_fails_inside_stops_the_run_there_and_a_resume_pays_nothing_twice(tmp_path: Path) -> None:
+    def broken(request: ModelRequest) -> Any:
+        return 5 if request.step == "judge" and "[b]" in request.key else answer(request)
+
+    first = await run(book(tmp_path), topic="rain", model=_Named(broken), workspace=tmp_path, name="it")
+    assert first.outcome == "stopped" and first.reason.startswith("write@1[b]~0/judge@1~0: ")
+    once_more = await resume("it", model=_Named(broken), workspace=tmp_path)
+    assert once_more.reason.startswith("write@1[b]~0/judge@1~1: "), "a resume grants one fresh attempt"
+    again = _Named(answer)
+    second = await resume("it", model=again, workspace=tmp_path)
+    assert second.ok and again.asked == [
+        "write@1[b]~0/judge@1~2/turn.0", "write@1[b]~0/mend@1~0/turn.0", "write@1[b]~0/judge@2~0/turn.0"]
+
+
+class _Named:
+    def __init__(self, how: Any) -> None:
+        self.how, self.asked = how, list[str]()
+
+    async def __call__(self, request: ModelRequest) -> Any:
+        self.asked.append(request.key)
+        return self.how(request)
+
+
+async def test_a_sop_that_fails_is_tried_again_and_then_skipped_as_any_item_is(tmp_path: Path) -> None:
+    def broken(request: ModelRequest) -> Any:
+        if request.step == "judge" and "[b]" in request.key:
+            return {"good": False}
+        return answer(request)
+
+    path = book(tmp_path, "retries: 1\n        on_fail: skip")
+    result = await run(path, topic="rain", model=broken, workspace=tmp_path, name="it")
+    assert result.ok and list(result["chapters"]) == ["a"]
+    failed = events(tmp_path, "it", Failed)
+    assert [event.activation for event in failed] == ["write@1[b]~0", "write@1[b]~1"]
+    assert failed[0].error == "the SOP `chapter` ended without success: `success: verdict.good` does not hold"
+    assert any(event.key == "write@1[b]~1/draft@1~0/turn.0" for event in events(tmp_path, "it", Reserved))
+
+
+async def test_a_sop_walks_dry_and_counts_in_the_bounds(tmp_path: Path) -> None:
+    path = book(tmp_path, chapter=CHAPTER.replace("success: verdict.good", "success: text != ''"))
+    assert (await run(path, topic="rain", model="dry", workspace=None)).ok
+    bounds = check(path).bounds
+    assert bounds is not None and bounds.steps["write"].calls == check(tmp_path / "chapter.yaml").bounds.calls > 0
+
+
+async def test_from_takes_over_a_sop_whose_file_did_not_change(tmp_path: Path) -> None:
+    path = book(tmp_path)
+    await run(path, topic="rain", model=_Named(answer), workspace=tmp_path, name="one")
+    same = _Named(answer)
+    await run(path, topic="rain", model=same, workspace=tmp_path, name="two", from_run="one")
+    assert same.asked == []
+    book(tmp_path, chapter=CHAPTER.replace("Mend it", "Mend all of it"))
+    other = _Named(answer)
+    await run(path, topic="rain", model=other, workspace=tmp_path, name="three", from_run="one")
+    assert other.asked == KEYS[1:]
+
+
+async def test_a_recording_answers_inside_too(tmp_path: Path) -> None:
+    path = book(tmp_path)
+    first = await run(path, topic="rain", model=answer, workspace=tmp_path, name="one")
+    again = await run(path, topic="rain", model="replay:one", workspace=tmp_path, name="two")
+    assert again.ok and again.outputs == first.outputs
+
+
+async def test_labels_go_in_and_come_out(tmp_path: Path) -> None:
+    path = book(tmp_path)
+    path.write_text(path.read_text().replace("{topic: string}", "{topic: {type: string, trusted: false}}"))
+    result = await run(path, topic="rain", model=answer, workspace=tmp_path, name="it")
+    assert result.untrusted == {"chapters": "the input topic"}
+    inner = [event.event for event in events(tmp_path, "it", Inner) if event.event.kind == "committed"]
+    assert all(version.untrusted for event in inner for version in event.versions if version.artifact in ("title", "text"))
+    trusted = await run(book(tmp_path), topic="rain", model=answer, workspace=None)
+    assert not trusted.untrusted
+
+
+GUARDED = """
+    sop: chapter
+    inputs: {title: string}
+    roles: {writer: {profile: You write., tools: [write]}}
+    artifacts: {text: {files: "pages/**"}}
+    steps: {draft: {role: writer, needs: [title], makes: text}}
+"""
+
+
+async def test_what_the_outer_policy_denies_is_denied_inside(tmp_path: Path) -> None:
+    def writing(request: ModelRequest) -> Any:
+        if request.step == "plan_it":
+            return {"chapters": [{"id": "a", "needs": []}]}
+        if request.messages[-1]["role"] == "tool":
+            return str(request.messages[-1]["content"]) + "\n=== file: pages/a ===\nx\n=== end ==="
+        return Reply(text="", calls=(ToolCall("1", "write", {"path": "pages/a", "text": "x"}),))
+
+    async def decided(policy: str, name: str) -> list[str]:
+        path = book(tmp_path, chapter=GUARDED)
+        text = path.read_text().replace("chapters: {each: string}", "chapters: {each: {'pages/a': string}}")
+        path.write_text(text + policy)
+        result = await run(path, topic="rain", model=writing, workspace=tmp_path, name=name)
+        assert result.ok, result.reason
+        return [f"{event.key} {event.verdict}: {event.rule}" for event in events(tmp_path, name, Decided)]
+
+    free, denied = await decided("", "free"), await decided('policy: {deny: ["write(pages/**)"]}\n', "bound")
+    assert len(free) == 1 and free[0].startswith("write@1[a]~0/draft@1~0/turn.0/tool.0 allow")
+    with Journal.read(tmp_path / ".journals" / "bound.db") as journal:
+        assert verified([record for record in journal.events(*RECORDS)], None).faults == (), "one chain of records"
+    assert denied == ["write@1[a]~0/draft@1~0/turn.0/tool.0 deny: deny write(pages/**) of the SOP that this one is a step of"]
+
+
+ASKING = """
+    sop: chapter
+    inputs: {title: string}
+    artifacts: {text: {schema: string}}
+    steps: {ask: {human: text, needs: [title], makes: text, task: "What of {{ title }}?"}}
+"""
+
+
+async def test_people_are_asked_from_inside_and_answer_days_later(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    async def asker(question: Any, number: int) -> Any:
+        asked.append(question.key)
+        return Answer(text=f"all of {question.key[8]}")
+
+    here = await run(book(tmp_path, chapter=ASKING), topic="rain", model=answer, workspace=None, asker=asker)
+    assert here.ok, here
+    assert here["chapters"] == {"b": "all of b", "a": "all of a"} and asked == ["write@1[a]~0/ask@1~0", "write@1[b]~0/ask@1~0"]
+    later = await run(book(tmp_path, chapter=ASKING), topic="rain", model=_Named(answer), workspace=tmp_path, name="it")
+    assert later.outcome == "waiting" and "What of a?" in later.reason
+    again = await resume("it", model=_Named(answer), workspace=tmp_path, asker=asker)
+    assert again.ok and again["chapters"] == here["chapters"]
+
+
+def problems(folder: Path, keys: str, chapter: str = CHAPTER) -> list[str]:
+    return [str(one) for one in check(book(folder, keys, chapter)).errors]
+
+
+@pytest.mark.parametrize(("old", "new", "told"), [
+    ("sop: chapter\n", "sop: chaptr\n", "sop-not-found"),
+    ("sop: chapter\n", "sop: desk\n", "error[sop-recursion]: a SOP is a step of itself: desk → desk"),
+    ("{title: chapter.id}", "{titel: chapter.id}", "error[sop-input]: the SOP `chapter` has no input `titel`"),
+    ("{title: chapter.id}", "{}", "error[sop-input]: the SOP `chapter` wants the input `title`"),
+    ("{title: chapter.id}", "{title: chapter.name}", "error[unknown-attribute]"),
+    ("makes: chapters\n", "makes: chapters\n    output: verdikt\n", "error[sop-output]: the SOP `chapter` makes no `verdikt`"),
+    ("makes: chapters\n", "makes: chapters\n    task: do it\n", "error[key-misplaced]"),
+], ids=str)
+def test_what_is_wrong_is_told(tmp_path: Path, old: str, new: str, told: str) -> None:
+    path = book(tmp_path)
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    found = [str(one) for one in check(path).errors]
+    assert any(told in one for one in found), found
+
+
+def test_a_circle_of_sops_is_refused_and_what_is_wrong_inside_is_told_there(tmp_path: Path) -> None:
+    circle = CHAPTER.replace("role: critic, needs: [text]", "sop: desk, inputs: {topic: text}, needs: [text]")
+    assert "a SOP is a step of itself: desk → chapter → desk" in "".join(problems(tmp_path, "retries: 0", circle))
+    broken = problems(tmp_path, "retries: 0", CHAPTER.replace("needs: [text], makes: verdict", "needs: [txt], makes: verdict"))
+    assert len(broken) == 1 and "chapter.yaml:8:" in broken[0] and "did you mean `text`" in broken[0]
+
+
+async def test_three_deep(tmp_path: Path) -> None:
+    middle = """
+        sop: middle
+        inputs: {title: string}
+        artifacts: {whole: {}}
+        steps: {inner: {sop: chapter, inputs: {title: title}, needs: [title], makes: whole}}
+    """
+    path = write(tmp_path, BOOK.replace("KEYS", "retries: 0").replace("sop: chapter\n", "sop: middle\n"),
+                 chapter_yaml=CHAPTER, middle_yaml=middle)
+    model = _Named(answer)
+    result = await run(path, topic="rain", model=model, workspace=tmp_path, name="deep")
+    assert result.ok and model.asked[1] == "write@1[a]~0/inner@1~0/draft@1~0/turn.0" and result.calls == 7
+    assert await stopped_everywhere(path, answer, tmp_path / "runs", topic="rain") == 7
