@@ -39,6 +39,7 @@ from metaflow_agents.sop.check import check as check_sop
 from metaflow_agents.sop.configuration import load_configuration, read_configuration
 from metaflow_agents.sop.library import shipped_recording
 from metaflow_agents.sop.load import LoadedSOP, Reading, read_sop
+from metaflow_agents.sop.taking_part import others
 from metaflow_agents.tooling import CONFINED, used
 
 
@@ -182,7 +183,8 @@ def asking(sop: SOP) -> Iterator[tuple[str, Step, str, str | None]]:
     """Who may ask which model: step, its definition, role, and the name of the model (None: the default)."""
     for step_name, step in sop.steps.items():
         if step.doer == "role":
-            for role in (step.role,) if step.role in sop.roles else sop.roles:
+            found = dict.fromkeys((*((step.role,) if step.role in sop.roles else sop.roles), *others(step, strategies.known())))
+            for role in found:
                 yield step_name, step, role, step.model if step.model is not None else sop.roles[role].model
 
 

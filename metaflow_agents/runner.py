@@ -64,7 +64,9 @@ class Doers:
         step = self._sop.steps[activation.key.step]
         role = self._agent.role_of(activation) if step.doer == "role" else None
         model = None if role is None else identity(self._agent.model_of(activation, role))
-        parts = self._parts.of(activation, role, model, activation.scope["run"])
+        others = {} if role is None else {other: identity(self._agent.model_of(activation, other))
+                                          for other in self._agent.others(activation)}
+        parts = self._parts.of(activation, role, model, activation.scope["run"], others)
         if step.makes.artifact in self._given:
             parts["given"] = fingerprint(self._given[step.makes.artifact])
         elif self._dry and step.doer in ("run", "call", "human"):

@@ -90,7 +90,6 @@ ONE = [
     # steps
     ("sop: x\nsteps:\n  §s: {value: '1'}\n", "missing-key", "the step `s` needs the key `makes`", "makes: ARTIFACT"),
     (step("{value: '1', makes: a, §nedds: b}"), "unknown-key", "`nedds`", "did you mean `needs`"),
-    (step("{§review: {}, makes: a, value: '1'}"), "not-built", "`review` of a step", "remove"),
     (step("{§if: x, value: '1', makes: a}"), "foreign-key", "`if`", "when: EXPRESSION"),
     (step("{value: '1', makes: a, §uses: x}"), "foreign-key", "`uses`", "`role`"),
     (step("{value: '1', makes: a, §runs-on: x}"), "foreign-key", "`runs-on`", "--sandbox"),

@@ -11,9 +11,11 @@ from metaflow_agents.agent.acting import Acting, Scene
 from metaflow_agents.agent.answers import Answers
 from metaflow_agents.agent.conversation import Conversations
 from metaflow_agents.agent.equipment import Equipment
+from metaflow_agents.agent.reviewing import Reviewing
 from metaflow_agents.agent.strategies.port import Messages, Said
 from metaflow_agents.agent.talking import Delegate
-from metaflow_agents.agent.thinking import ActivationThinking, Means, Prompting, sent_back, turns
+from metaflow_agents.agent.thinking import ActivationThinking, Means, Prompting, turns
+from metaflow_agents.agent.typed import sent_back
 from metaflow_agents.doers.acceptance import Acceptance
 from metaflow_agents.doers.command import Commands
 from metaflow_agents.doers.function import Functions
@@ -32,6 +34,7 @@ from metaflow_agents.schema.model import canonical, digest
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import ANSWER_REPAIRS, Step
 from metaflow_agents.schema.trust import joined
+from metaflow_agents.sop.taking_part import others
 from metaflow_agents.tools.port import Result
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -64,6 +67,10 @@ class RoleAgent:
     def model_of(self, activation: Activation, role: str) -> Model:
         """The model that answers: the step's, the role's, the default. Raises ModelMissing."""
         return self._models.of(self._sop.steps[activation.key.step].model or self._sop.roles[role].model)
+
+    def others(self, activation: Activation) -> tuple[str, ...]:
+        """The roles that take part in an activation besides the one that does it."""
+        return others(self._sop.steps[activation.key.step], strategies.known())
 
     def recalled(self, activation: Activation) -> str:
         """What of the role's memory, as it stands in this activation's prompts, came from outside the user; empty: nothing."""
@@ -149,18 +156,28 @@ class RoleAgent:
         return delegate
 
     async def _mended(self, step: Step, activation: Activation, thinking: ActivationThinking, answered: Said) -> tuple[Work, str]:
-        """The work, after repairs of form and of what the check says; and the answer that was taken."""
-        branch, checks = "turn.0", 0
+        """The work, after repairs of form, of what the check says and of what the review says; and the answer that was taken."""
+        reviewing = Reviewing(self._program, step, activation, thinking, dry=self._models.dry)
+        branch, checks, reviews = "turn.0", 0, 0
         while True:
             work, answered = await self._in_form(activation, thinking, answered, branch)
-            told = None if step.check is None or self._models.dry else await self._checked(step, activation, work, checks)
-            if told is None:
-                return work, answered.reply.said
-            if step.check is None or checks >= step.check.repairs:
-                raise AnswerInvalid([f"its check still fails: {told}"])
-            checks += 1
-            branch = f"check.{checks}"
-            answered = await thinking.ask(branch, sent_back(*answered, [told], step.check.repairs - checks + 1))
+            told = await self._checked(step, activation, work, checks + reviews)
+            if told is not None:
+                left = (0 if step.check is None else step.check.repairs) - checks
+                if left <= 0:
+                    raise AnswerInvalid([f"its check still fails: {told}"])
+                checks += 1
+                branch = f"check.{checks}"
+            else:
+                told = await reviewing.told(self._means.answers.value(work), work.payload, reviews)
+                if told is None:
+                    return work, answered.reply.said
+                left = reviewing.repairs - reviews
+                if left <= 0:
+                    raise AnswerInvalid([f"its review still refuses it: {told}"])
+                reviews += 1
+                branch = f"review.{reviews}"
+            answered = await thinking.ask(branch, sent_back(*answered, [told], left))
 
     async def _in_form(self, activation: Activation, thinking: ActivationThinking, answered: Said,
                        branch: str) -> tuple[Work, Said]:
@@ -178,7 +195,7 @@ class RoleAgent:
 
     async def _checked(self, step: Step, activation: Activation, work: Work, number: int) -> str | None:
         check = step.check
-        if check is None:
+        if check is None or self._models.dry:
             return None
         key = f"{activation.key}/checked.{number}"
         if check.run is not None:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from metaflow_agents.agent.acting import Acting
-from metaflow_agents.agent.answers import Answers, unfenced
+from metaflow_agents.agent.answers import Answers
 from metaflow_agents.agent.continuing import whole
 from metaflow_agents.agent.strategies.port import Messages, Said, Thinking, Verdict
+from metaflow_agents.agent.typed import typed
 from metaflow_agents.doers.acceptance import Acceptance
 from metaflow_agents.doers.command import Commands
 from metaflow_agents.doers.observed import Observations
@@ -21,9 +22,8 @@ from metaflow_agents.models.port import Model, ModelRequest, Reply, ToolCall, tr
 from metaflow_agents.prompts import evaluate, package_template, render
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.shorthand import to_json_schema
-from metaflow_agents.schema.sop import ANSWER_REPAIRS, TOOL_TURNS
+from metaflow_agents.schema.sop import TOOL_TURNS
 from metaflow_agents.schema.strategies import Evaluator
-from metaflow_agents.schema.validation import validator
 
 Equip = Callable[[str, str, Acting], Awaitable[Acting]]
 """The acting of a role on a branch of its own, not yet entered: role, the branch's key, the acting that it goes off from."""
@@ -105,21 +105,10 @@ class ActivationThinking:
     async def typed(self, branch: str, messages: Messages, form: Mapping[str, Any],
                     faults: Callable[[Any], Sequence[str]] | None = None) -> Any:
         """See `Thinking`."""
-        schema = to_json_schema(form)
-        shown = evaluate("schema | tojson(indent=2)", {"schema": schema})
-        messages = _ending(messages, render(package_template("strategies/form"), {"schema": shown}))
-        check, at = validator(schema, "answer"), branch
-        for repairs in range(ANSWER_REPAIRS + 1):
-            reply = await self._whole(at, messages, await self._send(at, messages, schema, (), ()), schema)
-            try:
-                value = check.validate(reply.value) if reply.text is None else check.validate_json(unfenced(reply.text))
-                wrong = list(faults(value)) if faults is not None else []
-                if not wrong:
-                    return value
-            except AnswerInvalid as error:
-                wrong = list(error.faults)
-            messages, at = sent_back(messages, reply, wrong, ANSWER_REPAIRS - repairs), f"{branch}/repair.{repairs + 1}"
-        raise AnswerInvalid(wrong)
+        async def send(at: str, messages: Messages, schema: Mapping[str, Any]) -> Reply:
+            return await self._whole(at, messages, await self._send(at, messages, schema, (), ()), schema)
+
+        return await typed(send, branch, messages, to_json_schema(form), faults)
 
     async def turn(self, branch: str, messages: Messages, *, tools: bool = True) -> Reply:
         """See `Thinking`."""
@@ -218,15 +207,3 @@ async def turns(send: Callable[[str, Messages, tuple[Mapping[str, Any], ...]], A
             messages = (*messages, {"role": "user", "content": render(package_template("last_turn"), {"turns": TOOL_TURNS})})
         at = f"{first}turn.{number + 1}" if branch.endswith("turn.0") else f"{branch}/turn.{number + 1}"
     return at, messages, reply
-
-
-def sent_back(messages: Messages, reply: Reply, faults: Sequence[str], left: int) -> Messages:
-    """The conversation with the answer and what is wrong with it."""
-    told = render(package_template("repair"), {"faults": list(faults), "output_format": "", "left": left})
-    return (*messages, {"role": "assistant", "content": reply.said}, {"role": "user", "content": told})
-
-
-def _ending(messages: Messages, text: str) -> Messages:
-    """The messages with a text at the end of the last one, which is the user's."""
-    *before, last = messages
-    return (*before, {**last, "content": f"{str(last['content']).rstrip()}\n\n{text.strip()}\n"})

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from functools import cached_property, lru_cache
+from types import MappingProxyType
 from typing import Any
 
 from metaflow_agents.engine.work import Activation
@@ -22,12 +24,13 @@ PACKAGE_PROMPTS = 1
 _NOT_MEANING = {"when", "rounds", "priority", "timeout", "retries", "on_fail", "budget", "foreach", "role", "model",
                 "on_no_answer"}
 
+NOBODY: Mapping[str, str] = MappingProxyType({})
 _KEPT = 64                          # firings whose parts are at hand: about as many as run side by side
 
 
 class Parts:
-    """Fingerprints by name: `step`, `role`, `model`, `memory`, `tools` where there are some, and `round` and `run` where a text
-    of the step names them.
+    """Fingerprints by name: `step`, `role`, `model`, `memory`, `tools` where there are some, `with:ROLE` of each role that takes
+    part besides, and `round` and `run` where a text of the step names them.
     """
 
     def __init__(self, program: Program, state: RunState, memory: RoleMemory) -> None:
@@ -36,19 +39,22 @@ class Parts:
         self._prompts: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
         self._firings: OrderedDict[tuple[str, str | None, str | None], dict[str, str]] = OrderedDict()
 
-    def of(self, activation: Activation, role: str | None, model: str | None, facts: Any) -> dict[str, str]:
-        """The parts of one activation; `role` and `model` are those that do it, `facts` is `run` as templates see it.
+    def of(self, activation: Activation, role: str | None, model: str | None, facts: Any,
+           others: Mapping[str, str] = NOBODY) -> dict[str, str]:
+        """The parts of one activation; `role` and `model` are those that do it, `others` the roles that take part besides, with
+        their models; `facts` is `run` as templates see it.
 
         They are the same for all items of a firing, whose versions are fixed, and made once for them.
         """
         key = (activation.key.firing, role, model)
         if key not in self._firings:
-            self._firings[key] = self._of(activation, role, model, facts)
+            self._firings[key] = self._of(activation, role, model, facts, others)
             if len(self._firings) > _KEPT:
                 self._firings.popitem(last=False)
         return dict(self._firings[key])
 
-    def _of(self, activation: Activation, role: str | None, model: str | None, facts: Any) -> dict[str, str]:
+    def _of(self, activation: Activation, role: str | None, model: str | None, facts: Any,
+            others: Mapping[str, str]) -> dict[str, str]:
         name = activation.key.step
         own, names, past = self._of_step(name)
         parts = {"step": own}
@@ -61,6 +67,11 @@ class Parts:
             if tools:
                 parts["tools"] = tools
             parts["memory"] = self._memory.fingerprint(role, self._sop.roles[role], activation.key.firing)
+            for other, its in others.items():
+                told, recalled = self._named_by_prompt(other)
+                names, past = names | told, past | recalled
+                remembered = self._memory.fingerprint(other, self._sop.roles[other], activation.key.firing)
+                parts[f"with:{other}"] = fingerprint([self._roles[other], its, remembered])
         if "round" in names:
             parts["round"] = str(activation.key.round)
         if "run" in names:

@@ -30,7 +30,6 @@ NOT_BUILT: dict[str, dict[str, str]] = {
     "role": {},
     "step": {
         "sop": "a SOP as a step comes with plans made at run time",
-        "review": "reviews by another role come with the strategies",
         "talks_to": "questions between roles come with the strategies",
         "self": "a memory for each character comes with the strategies",
     },
@@ -265,6 +264,18 @@ class Check(Value):
     repairs: Annotated[int, Field(ge=0, le=20, strict=True)] = Field(2, description="how often the author may mend")
 
 
+class Review(Value):
+    """A role judges an answer; what it says goes back to the author."""
+
+    role: Name = Field(description="who judges: it is shown what the step reads, and the answer")
+    verdict: Any = Field(
+        None, description="what it answers with: a schema with fields; by default `{good: boolean, why: string}`")
+    accept: Expression | None = Field(
+        None, description="an expression over `verdict`, `answer` and what the step reads: whether the answer is taken; by "
+                          "default `verdict.good`")
+    repairs: Annotated[int, Field(ge=0, le=20, strict=True)] = Field(2, description="how often the author may mend")
+
+
 class Human(Value):
     """What a person is asked for."""
 
@@ -363,6 +374,7 @@ class Step(Value):
     strategy: Annotated[dict[str, Any], BeforeValidator(_strategy), Field(min_length=1, max_length=1)] | None = Field(
         None, description="how the role thinks: a name, or `{NAME: {parameter: value}}`")
     check: Check | None = Field(None, description="executable feedback to the author")
+    review: Review | None = Field(None, description="a role that judges the answer, once it fits and its check is content")
     parse: str | None = Field(None, description="of a command: `json FILE`, `junit` or `junit FILE`")
     args: dict[str, Any] | None = Field(None, description="arguments of a function; texts are templates")
     model: str | None = Field(None, description="a name under `models`, or a model itself")

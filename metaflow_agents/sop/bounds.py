@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.shape import Shape
 from metaflow_agents.schema.sop import ANSWER_REPAIRS, SOP, TOOL_TURNS, Budget, Step
-from metaflow_agents.schema.strategies import STRATEGIES, StrategySpec
+from metaflow_agents.schema.strategies import STRATEGIES, TYPED_CALLS, StrategySpec
 from metaflow_agents.sop.graph import SOPGraph
 
 
@@ -75,7 +75,8 @@ def _step(step: Step, firings: int, walked: Shape | None, calls: int | None) -> 
 
 
 def _calls(sop: SOP, step: Step, strategies: Mapping[str, type[StrategySpec]]) -> int | None:
-    """Of one activation: each attempt is an answer and its repairs, then an answer and its repairs for each mended check.
+    """Of one activation: each attempt is an answer and its repairs, then an answer and its repairs for each mended check or
+    review, and the verdicts of these reviews.
 
     With tools each of these may take `TOOL_TURNS` turns before it. A role that starts others has no bound but its budget.
     """
@@ -92,5 +93,7 @@ def _calls(sop: SOP, step: Step, strategies: Mapping[str, type[StrategySpec]]) -
         return None                         # told by a check of its own
     if answer is None:
         return None
-    checks = step.check.repairs if step.check else 0
-    return (1 + step.retries) * (answer + (ANSWER_REPAIRS + checks * (1 + ANSWER_REPAIRS)) * turns)
+    reviews = step.review.repairs if step.review else 0
+    mended = (step.check.repairs if step.check else 0) + reviews
+    judged = (1 + reviews) * TYPED_CALLS if step.review else 0
+    return (1 + step.retries) * (answer + (ANSWER_REPAIRS + mended * (1 + ANSWER_REPAIRS)) * turns + judged)

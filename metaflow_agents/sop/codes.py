@@ -136,6 +136,8 @@ GROUPS: dict[str, dict[str, Code]] = {
         "check-doer": Code("A `check` has not exactly one of `run` and `call`.", "Write one."),
         "check-blind": Code("A command is to check an answer that lies in no file.",
                             "Give the artifact a `file`, or use `check: {call: …}`."),
+        "review-verdict": Code("The form of a review's verdict has no fields.", "Write `verdict: {FIELD: TYPE}`."),
+        "review-accept": Code("A review's verdict has a form of its own, and no `accept`.", "Say when the answer is taken."),
         "bad-parse": Code("`parse` can't be read, or does not fit the command.", "Write `json FILE`, `junit` or `junit FILE`."),
         "empty-command": Code("A command is empty.", "Name a program."),
         "unbalanced-quote": Code("A quote in a command is not closed.", "Close it, or write a list."),

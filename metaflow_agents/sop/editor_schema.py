@@ -47,6 +47,7 @@ _FIELDS: dict[tuple[type[Value], str], Node] = {
     (written.Step, "strategy"): {"anyOf": [
         {"type": "string"},
         {"type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": {"type": "object"}}]},
+    (written.Review, "verdict"): _SCHEMA,
     (written.Artifact, "schema_"): _SCHEMA,
     (written.Artifact, "each"): _SCHEMA,
 }

@@ -14,6 +14,7 @@ from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.shape import Shape
 from metaflow_agents.schema.sop import Step
 from metaflow_agents.sop.graph import reads
+from metaflow_agents.sop.taking_part import others
 
 Text = tuple[str, bool]
 """A text, and whether it is a template; else it is an expression."""
@@ -49,6 +50,8 @@ def texts_of(step: Step) -> Iterator[Text]:
         if command is not None:
             yield from ((part, True) for part in ([command] if isinstance(command, str) else command))
     yield from ((text, True) for text in _strings(step.args))
+    if step.review is not None and step.review.accept is not None:
+        yield step.review.accept, False
 
 
 def with_includes(program: Program, template: str) -> dict[str, str]:
@@ -76,6 +79,7 @@ def _walk(step: Step) -> Iterator[Text]:
 def _templates(program: Program, step: Step) -> Iterator[str]:
     """Prompts of the roles that may work in it, and what the files in the tree of its commands are rendered with."""
     roles = [] if step.role is None else [step.role] if step.role in program.sop.roles else list(program.sop.roles)
+    roles += [name for name in others(step) if name in program.sop.roles and name not in roles]
     for prompt in (program.sop.roles[name].prompt for name in roles):
         if prompt is not None:
             yield from with_includes(program, prompt).values()

@@ -16,16 +16,18 @@ from metaflow_agents.sop.places import Path, Places
 
 MODELS: dict[str, type[BaseModel]] = {
     "sop": written.SOP, "role": written.Role, "memory": written.Memory, "budget": written.Budget, "step": written.Step,
-    "foreach": written.Foreach, "check": written.Check, "artifact": written.Artifact, "rule": written.Rule,
-    "input": written.Input, "case": written.Case, "defaults": written.Defaults, "model": written.EndpointModel,
+    "foreach": written.Foreach, "check": written.Check, "review": written.Review,
+    "artifact": written.Artifact, "rule": written.Rule, "input": written.Input, "case": written.Case,
+    "defaults": written.Defaults, "model": written.EndpointModel,
     "policy": written.PolicySpec, "tool": written.ToolSpec, "server": written.ServerSpec, "api": written.ApiSpec,
     "price": written.Price, "limits": written.Limits, "configuration": written.Configuration,
 }
 _CALLED = {"sop": "a SOP", "case": "a test", "rule": "a rule", "memory": "`memory`", "budget": "`budget`", "foreach": "`foreach`",
-           "check": "`check`", "defaults": "`defaults`", "artifact": "an artifact", "input": "an input", "price": "`price`",
+           "check": "`check`", "review": "`review`", "defaults": "`defaults`", "artifact": "an artifact", "input": "an input",
+           "price": "`price`",
            "limits": "`limits`", "policy": "`policy`", "server": "an MCP server", "api": "a service",
            "configuration": "your configuration"}
-_NESTED = {"memory", "budget", "foreach", "check", "limits", "policy"}
+_NESTED = {"memory", "budget", "foreach", "check", "review", "limits", "policy"}
 _TOP = {"roles": "role", "steps": "step", "artifacts": "artifact", "inputs": "input", "tests": "case", "models": "model",
         "tools": "tool", "mcpServers": "server", "openapi": "api"}
 _WANTED = {
@@ -82,7 +84,7 @@ def unknown_key(kind: str, path: Path, places: Places) -> Problem:
     if foreign is not None:
         origin, mend = foreign
         return Problem("foreign-key", f"`{key}` is a word of {origin}; {called} does not know it", mend, *spot)
-    owners = [other for other in ("step", "role", "artifact", "sop", "foreach", "check") if key in keys_of(other)]
+    owners = [other for other in ("step", "role", "artifact", "sop", "foreach", "check", "review") if key in keys_of(other)]
     mend = did_you_mean(key, keys, limit=30)
     if close is None and owners:
         mend = f"`{key}` is a key of {' and of '.join(_CALLED.get(one, f'a {one}') for one in owners)}; {mend}"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from metaflow_agents.schema.sop import EndpointModel, Step
 from metaflow_agents.sop.checks.context import Context, Place
+from metaflow_agents.sop.taking_part import others
 
 
 def check_money(c: Context) -> None:
@@ -21,7 +22,8 @@ def check_money(c: Context) -> None:
 
 def _roles(c: Context, name: str, step: Step) -> Iterator[str]:
     if c.doers.get(name) == "role":
-        yield from [step.role] if step.role in c.sop.roles else c.sop.roles
+        yield from dict.fromkeys((*((step.role or "",) if step.role in c.sop.roles else c.sop.roles),
+                                  *(role for role in others(step, c.strategies) if role in c.sop.roles)))
 
 
 def _asked(c: Context, name: str, step: Step, role: str) -> tuple[Place, str]:

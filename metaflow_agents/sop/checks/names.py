@@ -6,6 +6,7 @@ from metaflow_agents.errors import did_you_mean, nearest
 from metaflow_agents.schema.sop import READS, Step
 from metaflow_agents.sop.checks.context import Context, Place
 from metaflow_agents.sop.graph import artifact_of, reads
+from metaflow_agents.sop.taking_part import others
 
 
 def check_names(c: Context) -> None:
@@ -194,6 +195,7 @@ def _through_run(c: Context, name: str) -> bool:
 
 def _unused_roles(c: Context) -> None:
     used = {step.role for step in c.sop.steps.values() if step.role}
+    used |= {role for step in c.sop.steps.values() for role in others(step, c.strategies)}
     if c.role_expressions:
         used |= c.sop.roles.keys()                      # an expression may name each of them
     if any("start_role" in c.sop.tools_of(step) for step in c.sop.steps.values()):

@@ -13,6 +13,7 @@ from metaflow_agents.schema.sop import NAME_PATTERN, Step
 from metaflow_agents.sop.checks.context import Context, Place
 from metaflow_agents.sop.checks.expressions import UNKNOWN_NAME, Scope, expression, name_at, run_shape, step_scope, template
 from metaflow_agents.sop.checks.foreach import check_foreach
+from metaflow_agents.sop.taking_part import others
 
 _TEXT = Shape.text()
 _ROLE = Shape.of({
@@ -120,7 +121,7 @@ def _stored_templates(c: Context) -> None:
             continue
         scope: dict[str, Shape] = {}
         for step_name, step in c.sop.steps.items():
-            if step.role == name or c.role_expressions:
+            if step.role == name or c.role_expressions or name in others(step, c.strategies):
                 item = Shape.any() if step.foreach else None
                 scope |= {key: shape.as_optional() for key, shape in step_scope(c, step_name, step, item).items()}
         _stored(c, role.prompt, {**scope, "round": Shape("integer"), "run": run_shape(c), "role": _ROLE, "step": _TEXT},

@@ -1,0 +1,41 @@
+"""How roles work together inside a step: reviews."""
+
+from __future__ import annotations
+
+from metaflow_agents.errors import did_you_mean
+from metaflow_agents.schema.results import VERDICT
+from metaflow_agents.schema.shape import Shape
+from metaflow_agents.schema.sop import Step
+from metaflow_agents.sop.checks.context import Context, Place
+from metaflow_agents.sop.checks.expressions import expression, step_scope
+
+
+def check_together(c: Context) -> None:
+    """`review` of each step."""
+    for name, step in c.sop.steps.items():
+        _review(c, name, step)
+
+
+def _declared(c: Context, where: Place, role: str) -> None:
+    if role not in c.sop.roles:
+        c.say("unknown-role", where, f"there is no role `{role}`", did_you_mean(role, c.sop.roles))
+
+
+def _review(c: Context, name: str, step: Step) -> None:
+    review = step.review
+    if review is None:
+        return
+    where: Place = ("steps", name, "review")
+    _declared(c, (*where, "role"), review.role)
+    verdict = Shape.of(c.program.schemas.get(f"review:{name}", VERDICT))
+    if verdict.kind not in ("object", "any"):
+        c.say("review-verdict", (*where, "verdict"), f"a verdict has fields, and this one is {verdict.describe()}",
+              "write them: `verdict: {score: integer, why: string}`")
+    elif review.accept is not None:
+        made = c.shape(step.makes.artifact)
+        answer = made.element if made.kind == "collection" and made.element is not None else made
+        scope = {**step_scope(c, name, step, Shape.any() if step.foreach else None), "verdict": verdict, "answer": answer}
+        expression(c, (*where, "accept"), review.accept, scope, name)
+    elif review.verdict is not None:
+        c.say("review-accept", where, "the verdict has a form of its own, and nothing says when the answer is taken",
+              "add `accept: EXPRESSION`, over `verdict`")
