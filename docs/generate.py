@@ -23,6 +23,7 @@ from pydantic.fields import FieldInfo
 
 import metaflow_agents
 from metaflow_agents import errors
+from metaflow_agents.agent.consulting import AskRole
 from metaflow_agents.agent.offered import FindTools
 from metaflow_agents.agent.talking import AskPerson, StartRole
 from metaflow_agents.policy.action import VERBS
@@ -124,7 +125,7 @@ def verbs() -> str:
 @_named("tools")
 def tools_() -> str:
     """The built-in tools, as a role is told of them."""
-    classes = [*(type(tool) for tool in file_tools()), Run, Python, Fetch, AskPerson, StartRole, FindTools, More]
+    classes = [*(type(tool) for tool in file_tools()), Run, Python, Fetch, AskPerson, StartRole, AskRole, FindTools, More]
     rows = []
     for cls in classes:
         takes = [f"`{field.alias or name}`: {field.description}" if field.description else f"`{field.alias or name}`"

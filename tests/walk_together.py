@@ -31,5 +31,6 @@ TOGETHER: list[Row] = [
     ("steps.write.review.role", "other", REVIEWED, "journal", "critic", {}),
     ("steps.write.review.verdict", {"score": "integer"}, SCORED, "journal", {"score": "integer", "why": "string"}, {}),
     ("steps.write.review.accept", "true", SCORED, "journal", "verdict.score > 0", {}),
+    ("steps.write.talks_to", ["critic"], JUDGED, "journal", ["other"], {}),
     ("steps.write.review.repairs", 1, REVIEWED, "journal", None, {}),
 ]

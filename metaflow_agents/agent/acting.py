@@ -309,13 +309,13 @@ class Acting:
         if isinstance(patch, Patch):
             written, deleted = {path: values.data(blob) for path, blob in patch.written.items()}, patch.deleted
         arguments = values.plain(act.intended.arguments)        # a person may have changed what the model wrote
+        result = Result(values.plain(done.payload), done.error, done.untrusted, written, deleted)
         if isinstance(arguments, Mapping) and not (done.refused or done.staged):
             self._replayed.append((name, arguments))
             self._seen_first.setdefault(name, scene.files)
-            self.offered.replayed(name, arguments)
-        text = values.plain(done.payload)
-        self.offered.said(_short(done.key), text)
-        return Result(text, done.error, done.untrusted, written, deleted)
+            self.offered.replayed(done.key, name, arguments, result)
+        self.offered.said(_short(done.key), result.text)
+        return result
 
     async def may_act(self, action: Action) -> None:
         """Before an action in the middle of a call that is allowed. Raises AnswerInvalid in a staged run, JournalError."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from metaflow_agents.agent import strategies
 from metaflow_agents.agent.acting import Acting, Scene
+from metaflow_agents.agent.answering import Consulting
 from metaflow_agents.agent.answers import Answers
 from metaflow_agents.agent.conversation import Conversations
 from metaflow_agents.agent.equipment import Equipment
@@ -50,6 +51,7 @@ class RoleAgent:
         self._acceptance, self._commands, self._functions = acceptance, commands, functions
         self._memory, self._observations, self._state, self._values = memory, observations, state, values
         self._conversations, self._equipment = Conversations(program, acceptance, values), equipment
+        self._consulting = Consulting(program.sop, caller, self._conversations, memory, state)
         self._means = Means(program, caller, acceptance, Answers(program.sop, acceptance, values, dry=models.dry), commands,
                             observations, self.model_of)
 
@@ -103,7 +105,8 @@ class RoleAgent:
         (strategy, parameters), = (step.strategy or {"single": {}}).items()
         thinks = strategies.make(strategy, parameters or {})
         delegate = self._delegate(activation)
-        acting = await self._equipment.acting(activation, name, delegate, joined(activation.untrusted, heard))
+        consult = self._consulting.of(activation, self.model_of)
+        acting = await self._equipment.acting(activation, name, delegate, consult, joined(activation.untrusted, heard))
 
         def composed(role: str) -> Callable[[str], Messages]:
             if role == name:
@@ -115,7 +118,7 @@ class RoleAgent:
 
         async def equip(role: str, key: str, beside: Acting) -> Acting:
             remembers = "" if role == name else self._memory.untrusted(role, self._sop.roles[role], activation.key.firing)
-            return await self._equipment.beside(activation, role, delegate, key, beside, remembers)
+            return await self._equipment.beside(activation, role, delegate, consult, key, beside, remembers)
 
         try:
             async with acting:

@@ -99,6 +99,7 @@ class Slot:
     observed: dict[str, str] = field(default_factory=dict)        # key → digest of what a command or a function gave
     acts: dict[str, Act] = field(default_factory=dict)            # key → a tool call
     decided: dict[tuple[str, str], Decided] = field(default_factory=dict)  # (key of a tool call, action) → the last decision
+    said: set[tuple[str, str]] = field(default_factory=set)       # (key of a question to a role, who spoke)
 
     def forget(self) -> None:
         """Drops the replies of an attempt that is over: a resume will not ask for them again."""
@@ -106,6 +107,7 @@ class Slot:
         self.observed.clear()
         self.acts.clear()
         self.decided.clear()
+        self.said.clear()
 
 
 @dataclass(slots=True)
@@ -238,7 +240,10 @@ class RunState:
         self.ended = event
 
     def _sent(self, event: Sent) -> None:
-        self.sent.append(event)
+        if event.key:
+            self._slot(event.key).said.add((event.key, event.sender))
+        else:
+            self.sent.append(event)
         self.outside = self.outside or bool(event.untrusted)
 
     def _observed(self, event: Observed) -> None:

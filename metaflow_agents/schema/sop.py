@@ -19,6 +19,8 @@ from metaflow_agents.schema.model import Value
 LANGUAGE_VERSIONS = (1,)
 TOOL_TURNS = 30
 """How often a role may call tools, one turn after the other, on its way to one answer; then it has to answer."""
+ROLE_QUESTIONS = 8
+"""How many questions a role may put to others on one branch of an activation."""
 ANSWER_REPAIRS = 2
 """How often a role is asked to mend an answer that does not fit its artifact, before the attempt has failed."""
 NAME_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*$"
@@ -30,7 +32,6 @@ NOT_BUILT: dict[str, dict[str, str]] = {
     "role": {},
     "step": {
         "sop": "a SOP as a step comes with plans made at run time",
-        "talks_to": "questions between roles come with the strategies",
         "self": "a memory for each character comes with the strategies",
     },
     "foreach": {"stream": "taking items before their list is whole comes with plans made at run time"},
@@ -375,6 +376,7 @@ class Step(Value):
         None, description="how the role thinks: a name, or `{NAME: {parameter: value}}`")
     check: Check | None = Field(None, description="executable feedback to the author")
     review: Review | None = Field(None, description="a role that judges the answer, once it fits and its check is content")
+    talks_to: Texts = Field((), description="roles that its role may put questions to, with the tool `ask_role`")
     parse: str | None = Field(None, description="of a command: `json FILE`, `junit` or `junit FILE`")
     args: dict[str, Any] | None = Field(None, description="arguments of a function; texts are templates")
     model: str | None = Field(None, description="a name under `models`, or a model itself")

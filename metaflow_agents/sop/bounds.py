@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.shape import Shape
-from metaflow_agents.schema.sop import ANSWER_REPAIRS, SOP, TOOL_TURNS, Budget, Step
+from metaflow_agents.schema.sop import ANSWER_REPAIRS, ROLE_QUESTIONS, SOP, TOOL_TURNS, Budget, Step
 from metaflow_agents.schema.strategies import STRATEGIES, TYPED_CALLS, StrategySpec
 from metaflow_agents.sop.graph import SOPGraph
 
@@ -78,14 +78,15 @@ def _calls(sop: SOP, step: Step, strategies: Mapping[str, type[StrategySpec]]) -
     """Of one activation: each attempt is an answer and its repairs, then an answer and its repairs for each mended check or
     review, and the verdicts of these reviews.
 
-    With tools each of these may take `TOOL_TURNS` turns before it. A role that starts others has no bound but its budget.
+    With tools each of these may take `TOOL_TURNS` turns before it, and `ROLE_QUESTIONS` questions to others. A role
+    that starts others has no bound but its budget.
     """
     if step.role is None:
         return 0
     tools = sop.tools_of(step)
     if "start_role" in tools:
         return None
-    turns = 1 + TOOL_TURNS if tools else 1
+    turns = (1 + TOOL_TURNS if tools or step.talks_to else 1) + (ROLE_QUESTIONS if step.talks_to else 0)
     (name, parameters), = (step.strategy or {"single": {}}).items()
     try:
         answer = strategies[name].model_validate(parameters or {}).calls(turns)

@@ -11,7 +11,7 @@ from metaflow_agents.schema.strategies import STRATEGIES, StrategySpec
 
 
 def others(step: Step, strategies: Mapping[str, type[StrategySpec]] = STRATEGIES) -> tuple[str, ...]:
-    """Those that its strategy names, and the judge of its review; each once. Declared or not."""
+    """Those that its strategy names, the judge of its review, and those that it may ask; each once. Declared or not."""
     found: list[str] = []
     for name, parameters in (step.strategy or {}).items():
         try:
@@ -20,4 +20,5 @@ def others(step: Step, strategies: Mapping[str, type[StrategySpec]] = STRATEGIES
             continue                        # told by a check of its own
         found += [reference.text for reference in given.references() if reference.refers.to == "role"]
     found += [step.review.role] if step.review is not None else []
+    found += step.talks_to
     return tuple(dict.fromkeys(found))

@@ -75,7 +75,7 @@ def _trusts(c: Context, name: str, step: Step) -> None:
         return                                            # told as misplaced
     tools = c.sop.tools_of(step)
     servers = dict.fromkeys(tool.partition(".")[0] for tool in tools if "." in tool)
-    known = (*dict.fromkeys(reads(step)), *tools, *servers)
+    known = (*dict.fromkeys(reads(step)), *tools, *servers, *(["ask_role"] if step.talks_to else []))
     for index, trusted in enumerate(step.trusts):
         if not (trusted in known or any(_of(trusted, tool) for tool in tools)):
             what = "reads or uses" if tools else "reads"

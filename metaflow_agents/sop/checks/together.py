@@ -1,4 +1,4 @@
-"""How roles work together inside a step: reviews."""
+"""How roles work together inside a step: reviews, and questions to each other."""
 
 from __future__ import annotations
 
@@ -11,9 +11,15 @@ from metaflow_agents.sop.checks.expressions import expression, step_scope
 
 
 def check_together(c: Context) -> None:
-    """`review` of each step."""
+    """`review` and `talks_to` of each step."""
     for name, step in c.sop.steps.items():
         _review(c, name, step)
+        for index, role in enumerate(step.talks_to):
+            where = c.entry("steps", name, "talks_to", index)
+            _declared(c, where, role)
+            if role == step.role:
+                c.say("talks-to-itself", where, f"`{name}` is done by `{role}`, which needs no tool to talk to itself",
+                      "name another role, or leave it out")
 
 
 def _declared(c: Context, where: Place, role: str) -> None:
