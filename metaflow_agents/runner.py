@@ -67,6 +67,8 @@ class Doers:
         others = {} if role is None else {other: identity(self._agent.model_of(activation, other))
                                           for other in self._agent.others(activation)}
         parts = self._parts.of(activation, role, model, activation.scope["run"], others)
+        if role is not None and (signs := self._agent.signs(activation)):
+            parts["stuck"] = fingerprint(signs)
         if step.makes.artifact in self._given:
             parts["given"] = fingerprint(self._given[step.makes.artifact])
         elif self._dry and step.doer in ("run", "call", "human"):

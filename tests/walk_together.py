@@ -31,6 +31,9 @@ TOGETHER: list[Row] = [
     ("steps.write.review.role", "other", REVIEWED, "journal", "critic", {}),
     ("steps.write.review.verdict", {"score": "integer"}, SCORED, "journal", {"score": "integer", "why": "string"}, {}),
     ("steps.write.review.accept", "true", SCORED, "journal", "verdict.score > 0", {}),
+    ("steps.write.stuck", {"then": ["stop"]}, REVIEWED, "journal", None, {}),
+    ("steps.write.stuck.after", 3, REVIEWED, "journal", 2, {}),
+    ("steps.write.stuck.then", ["reflect"], REVIEWED, "journal", ["hint"], {}),
     ("steps.write.talks_to", ["critic"], JUDGED, "journal", ["other"], {}),
     ("steps.write.review.repairs", 1, REVIEWED, "journal", None, {}),
 ]

@@ -22,6 +22,7 @@ from metaflow_agents.errors import AnswerInvalid, MetaflowError, Waiting, raised
 from metaflow_agents.journal.audit import chained
 from metaflow_agents.journal.state import Act, Slot
 from metaflow_agents.models.port import ToolCall
+from metaflow_agents.people.desk import Desk
 from metaflow_agents.people.question import Answer, Question
 from metaflow_agents.policy.action import Action, Decision
 from metaflow_agents.policy.policy import Policy
@@ -63,6 +64,11 @@ class Acting:
         self._replayed: list[tuple[str, Mapping[str, Any]]] = []
         self._seen_first: dict[str, Mapping[str, bytes]] = {}
         self._readable: dict[str, bool] = {}
+
+    @property
+    def desk(self) -> Desk:
+        """Where questions to people are put."""
+        return self._around.desk
 
     async def __aenter__(self) -> Acting:
         await self._open.__aenter__()

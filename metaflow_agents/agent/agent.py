@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from metaflow_agents.agent import strategies
+from metaflow_agents.agent import rounds, strategies
 from metaflow_agents.agent.acting import Acting, Scene
 from metaflow_agents.agent.answering import Consulting
 from metaflow_agents.agent.answers import Answers
@@ -14,6 +14,7 @@ from metaflow_agents.agent.conversation import Conversations
 from metaflow_agents.agent.equipment import Equipment
 from metaflow_agents.agent.reviewing import Reviewing
 from metaflow_agents.agent.strategies.port import Messages, Said
+from metaflow_agents.agent.stuck import Ladder
 from metaflow_agents.agent.talking import Delegate
 from metaflow_agents.agent.thinking import ActivationThinking, Means, Prompting, turns
 from metaflow_agents.agent.typed import sent_back
@@ -74,6 +75,12 @@ class RoleAgent:
         """The roles that take part in an activation besides the one that does it."""
         return others(self._sop.steps[activation.key.step], strategies.known())
 
+    def signs(self, activation: Activation) -> list[str]:
+        """What the rounds before say to a step that watches whether it is stuck: a part of what its result depends on."""
+        step = self._sop.steps[activation.key.step]
+        found = [] if step.stuck is None else rounds.signs(self._state, self._values, step, activation)
+        return [sign.told for sign in found]
+
     def recalled(self, activation: Activation) -> str:
         """What of the role's memory, as it stands in this activation's prompts, came from outside the user; empty: nothing."""
         name = self.role_of(activation)
@@ -99,8 +106,10 @@ class RoleAgent:
         output_format = self._conversations.output_format(step, activation)
         material, asked = self._conversations.material(step, activation), self._conversations.asked(step, activation)
 
+        hint = ""
+
         def compose(ending: str) -> Messages:
-            return self._conversations.opening(system, remembered, f"{material}{asked}{ending.strip()}\n")
+            return self._conversations.opening(system, remembered, f"{material}{asked}{hint}{ending.strip()}\n")
 
         (strategy, parameters), = (step.strategy or {"single": {}}).items()
         thinks = strategies.make(strategy, parameters or {})
@@ -124,7 +133,12 @@ class RoleAgent:
             async with acting:
                 output_format += self._conversations.writing(acting.offered.told()) if acting.tree.patterns else ""
                 prompting = Prompting(strategy, asked, output_format, thinks.given.prompts, composed)
-                thinking = ActivationThinking(self._means, activation, name, acting, prompting, equip)
+                ladder = Ladder(step, activation.key.step, acting.desk)
+                thinking = ActivationThinking(self._means, activation, name, acting, prompting, equip, ladder)
+                if ladder.watches:
+                    seen = rounds.signs(self._state, self._values, step, activation)
+                    said = await ladder.climb(thinking, "rounds", seen, acting.untrusted)
+                    hint = f"{said}\n\n" if said else ""
                 work, said = await self._mended(step, activation, thinking, await thinks.answer(thinking))
         except RunError as error:
             error.untrusted = joined(error.untrusted, acting.untrusted)
@@ -180,7 +194,8 @@ class RoleAgent:
                     raise AnswerInvalid([f"its review still refuses it: {told}"])
                 reviews += 1
                 branch = f"review.{reviews}"
-            answered = await thinking.ask(branch, sent_back(*answered, [told], left))
+            more = await thinking.ladder.climb(thinking, branch, thinking.ladder.complained(told), thinking.acting.untrusted)
+            answered = await thinking.ask(branch, sent_back(*answered, [told, more] if more else [told], left))
 
     async def _in_form(self, activation: Activation, thinking: ActivationThinking, answered: Said,
                        branch: str) -> tuple[Work, Said]:

@@ -11,6 +11,7 @@ from metaflow_agents.agent.acting import Acting
 from metaflow_agents.agent.answers import Answers
 from metaflow_agents.agent.continuing import whole
 from metaflow_agents.agent.strategies.port import Messages, Said, Thinking, Verdict
+from metaflow_agents.agent.stuck import Acts, Ladder
 from metaflow_agents.agent.typed import typed
 from metaflow_agents.doers.acceptance import Acceptance
 from metaflow_agents.doers.command import Commands
@@ -27,6 +28,9 @@ from metaflow_agents.schema.strategies import Evaluator
 
 Equip = Callable[[str, str, Acting], Awaitable[Acting]]
 """The acting of a role on a branch of its own, not yet entered: role, the branch's key, the acting that it goes off from."""
+
+Noticed = Callable[[str, Sequence[ToolCall], Messages], Awaitable[Messages]]
+"""What a role is told besides the results of a turn: the turn's branch, its calls, their results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +63,10 @@ class ActivationThinking:
     """Fits `Thinking`. `branch`: the key below which all of its calls lie."""
 
     def __init__(self, means: Means, activation: Activation, role: str, acting: Acting, prompting: Prompting, equip: Equip,
-                 branch: str = "") -> None:
+                 ladder: Ladder, branch: str = "") -> None:
         self._means, self._activation, self.role, self.acting = means, activation, role, acting
         self._prompting, self._equip, self._branch = prompting, equip, branch
+        self.ladder, self._acts = ladder, Acts()
         self.key = f"{activation.key}/{branch}" if branch else str(activation.key)
         self.scope, self.task, self.output_format = activation.scope, prompting.task, prompting.output_format
         self._step = means.program.sop.steps[activation.key.step]
@@ -97,7 +102,7 @@ class ActivationThinking:
             return await self._send(at, messages, schema, patterns, tools, temperature)
 
         if structured and self.acting.offered:
-            branch, messages, reply = await turns(turn, self.acting, self.key, branch, messages)
+            branch, messages, reply = await turns(turn, self.acting, self.key, branch, messages, self._noticed)
         else:
             reply = await turn(branch, messages, ())
         return Said(messages, await self._whole(branch, messages, reply, schema, temperature))
@@ -117,7 +122,8 @@ class ActivationThinking:
 
     async def act(self, branch: str, calls: Sequence[ToolCall]) -> Messages:
         """See `Thinking`."""
-        return tuple(await self.acting.answered(f"{self.key}/{branch}", calls))
+        told = tuple(await self.acting.answered(f"{self.key}/{branch}", calls))
+        return (*told, *await self._noticed(branch, calls, told))
 
     @property
     def tools(self) -> tuple[Mapping[str, Any], ...]:
@@ -160,7 +166,8 @@ class ActivationThinking:
         acting = await self._equip(name, f"{self._activation.key}/{place}", self.acting)
         try:
             async with acting:
-                yield ActivationThinking(self._means, self._activation, name, acting, self._prompting, self._equip, place)
+                yield ActivationThinking(self._means, self._activation, name, acting, self._prompting, self._equip,
+                                         self.ladder, place)
         finally:
             self.acting.heed(acting)
 
@@ -169,6 +176,13 @@ class ActivationThinking:
         if not isinstance(other, ActivationThinking):
             raise TypeError("what is taken has to come from `apart`")
         self.acting.go_on_from(other.acting)
+
+    async def _noticed(self, branch: str, calls: Sequence[ToolCall], told: Messages) -> Messages:
+        """What the role is told besides, where its calls come to the same again and again."""
+        if not self.ladder.watches:
+            return ()
+        said = await self.ladder.climb(self, branch, self._acts.done(calls, told), self.acting.untrusted)
+        return ({"role": "user", "content": said},) if said else ()
 
     async def _send(self, branch: str, messages: Messages, schema: Mapping[str, Any] | None, patterns: tuple[str, ...],
                     tools: tuple[Mapping[str, Any], ...], temperature: float | None = None) -> Reply:
@@ -190,8 +204,10 @@ class ActivationThinking:
 
 
 async def turns(send: Callable[[str, Messages, tuple[Mapping[str, Any], ...]], Awaitable[Reply]], acting: Acting, key: str,
-                branch: str, messages: Messages) -> tuple[str, Messages, Reply]:
+                branch: str, messages: Messages, noticed: Noticed | None = None) -> tuple[str, Messages, Reply]:
     """Turn after turn, until the model calls no tool any more: the last turn's branch, the conversation, the reply.
+
+    `noticed` says what is told besides the results of a turn.
 
     The first turn is at `branch`, those after it at `turn.1`, `turn.2`, … After `TOOL_TURNS` it is given no more tools.
     """
@@ -202,7 +218,8 @@ async def turns(send: Callable[[str, Messages, tuple[Mapping[str, Any], ...]], A
         if not reply.calls or not tools:
             break
         told = await acting.answered(f"{key}/{at}", reply.calls)
-        messages = (*messages, reply.message, *told)
+        besides = () if noticed is None else await noticed(at, reply.calls, tuple(told))
+        messages = (*messages, reply.message, *told, *besides)
         if number + 1 == TOOL_TURNS:
             messages = (*messages, {"role": "user", "content": render(package_template("last_turn"), {"turns": TOOL_TURNS})})
         at = f"{first}turn.{number + 1}" if branch.endswith("turn.0") else f"{branch}/turn.{number + 1}"

@@ -53,7 +53,7 @@ class Labels:
                      joined(*(self._state.untrusted(given) for given in self._program.sop.inputs if given not in step.trusts)))
 
     def lifts(self, name: str) -> bool:
-        """Whether what the step makes is trusted whatever it reads: no tools, nobody to ask, and its artifact's schema is narrow."""
+        """Whether what the step makes is trusted whatever it reads: no tools, nobody to ask, and its schema is narrow."""
         return self._narrow(name)
 
     def _found(self, name: str, step: Step, versions: Mapping[str, int]) -> dict[str, str]:

@@ -8,7 +8,7 @@ meets one form.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator
 from pydantic_core import PydanticCustomError
@@ -277,6 +277,27 @@ class Review(Value):
     repairs: Annotated[int, Field(ge=0, le=20, strict=True)] = Field(2, description="how often the author may mend")
 
 
+Rung = Literal["hint", "reflect", "ask", "stop"]
+
+
+class Stuck(Value):
+    """What is done where the same comes again and again."""
+
+    after: Annotated[int, Field(ge=2, le=100, strict=True)] = Field(
+        2, description="how often the same has to come before anything is done")
+    then: Annotated[tuple[Rung, ...], Field(min_length=1)] = Field(
+        ("hint", "reflect", "stop"),
+        description="what is done then, and at each further time: `hint`, `reflect`, `ask` (a person), `stop`, in this order")
+
+    @field_validator("then")
+    @classmethod
+    def _rising(cls, rungs: tuple[Rung, ...]) -> tuple[Rung, ...]:
+        order = get_args(Rung)
+        if list(rungs) != sorted(set(rungs), key=order.index):
+            raise PydanticCustomError("stuck", "each stands once, in the order {order}", {"order": ", ".join(order)})
+        return rungs
+
+
 class Human(Value):
     """What a person is asked for."""
 
@@ -376,6 +397,7 @@ class Step(Value):
         None, description="how the role thinks: a name, or `{NAME: {parameter: value}}`")
     check: Check | None = Field(None, description="executable feedback to the author")
     review: Review | None = Field(None, description="a role that judges the answer, once it fits and its check is content")
+    stuck: Stuck | None = Field(None, description="what is done where the same comes again and again; by default nothing")
     talks_to: Texts = Field((), description="roles that its role may put questions to, with the tool `ask_role`")
     parse: str | None = Field(None, description="of a command: `json FILE`, `junit` or `junit FILE`")
     args: dict[str, Any] | None = Field(None, description="arguments of a function; texts are templates")

@@ -79,7 +79,7 @@ def _calls(sop: SOP, step: Step, strategies: Mapping[str, type[StrategySpec]]) -
     review, and the verdicts of these reviews.
 
     With tools each of these may take `TOOL_TURNS` turns before it, and `ROLE_QUESTIONS` questions to others. A role
-    that starts others has no bound but its budget.
+    that starts others has no bound but its budget. A role that thinks about being stuck does so once before each of these.
     """
     if step.role is None:
         return 0
@@ -87,6 +87,8 @@ def _calls(sop: SOP, step: Step, strategies: Mapping[str, type[StrategySpec]]) -
     if "start_role" in tools:
         return None
     turns = (1 + TOOL_TURNS if tools or step.talks_to else 1) + (ROLE_QUESTIONS if step.talks_to else 0)
+    reflects = step.stuck is not None and "reflect" in step.stuck.then
+    turns += TOOL_TURNS if reflects and turns > 1 else 0
     (name, parameters), = (step.strategy or {"single": {}}).items()
     try:
         answer = strategies[name].model_validate(parameters or {}).calls(turns)
@@ -96,5 +98,6 @@ def _calls(sop: SOP, step: Step, strategies: Mapping[str, type[StrategySpec]]) -
         return None
     reviews = step.review.repairs if step.review else 0
     mended = (step.check.repairs if step.check else 0) + reviews
+    thoughts = 1 + mended if reflects else 0
     judged = (1 + reviews) * TYPED_CALLS if step.review else 0
-    return (1 + step.retries) * (answer + (ANSWER_REPAIRS + mended * (1 + ANSWER_REPAIRS)) * turns + judged)
+    return (1 + step.retries) * (answer + (ANSWER_REPAIRS + mended * (1 + ANSWER_REPAIRS)) * turns + judged + thoughts)

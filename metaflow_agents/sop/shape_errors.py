@@ -17,17 +17,19 @@ from metaflow_agents.sop.places import Path, Places
 MODELS: dict[str, type[BaseModel]] = {
     "sop": written.SOP, "role": written.Role, "memory": written.Memory, "budget": written.Budget, "step": written.Step,
     "foreach": written.Foreach, "check": written.Check, "review": written.Review,
+    "stuck": written.Stuck,
     "artifact": written.Artifact, "rule": written.Rule, "input": written.Input, "case": written.Case,
     "defaults": written.Defaults, "model": written.EndpointModel,
     "policy": written.PolicySpec, "tool": written.ToolSpec, "server": written.ServerSpec, "api": written.ApiSpec,
     "price": written.Price, "limits": written.Limits, "configuration": written.Configuration,
 }
 _CALLED = {"sop": "a SOP", "case": "a test", "rule": "a rule", "memory": "`memory`", "budget": "`budget`", "foreach": "`foreach`",
-           "check": "`check`", "review": "`review`", "defaults": "`defaults`", "artifact": "an artifact", "input": "an input",
+           "check": "`check`", "review": "`review`", "stuck": "`stuck`",
+           "defaults": "`defaults`", "artifact": "an artifact", "input": "an input",
            "price": "`price`",
            "limits": "`limits`", "policy": "`policy`", "server": "an MCP server", "api": "a service",
            "configuration": "your configuration"}
-_NESTED = {"memory", "budget", "foreach", "check", "review", "limits", "policy"}
+_NESTED = {"memory", "budget", "foreach", "check", "review", "stuck", "limits", "policy"}
 _TOP = {"roles": "role", "steps": "step", "artifacts": "artifact", "inputs": "input", "tests": "case", "models": "model",
         "tools": "tool", "mcpServers": "server", "openapi": "api"}
 _WANTED = {
@@ -40,6 +42,7 @@ _CUSTOM = {
     "on_fail": ("bad-on-fail", "write `on_fail: skip`, or leave it out to stop"),
     "human": ("bad-human", "write `human: text`, `human: approve`, or `human: {choice: [yes, no]}`"),
     "strategy": ("strategy-parameter", "see the parameters of the strategy in the language reference"),
+    "stuck": ("bad-stuck", "write `then: [hint, reflect, ask, stop]`, or some of them"),
     "language": ("bad-language", "write `language: 1`, or leave it out"),
 }
 _TEXTS = {"needs", "wants", "sees", "files", "constraints"}

@@ -12,7 +12,7 @@ from metaflow_agents.sop.checks.context import Context, Place
 from metaflow_agents.sop.checks.expressions import step_scope, template
 
 FITS = {"task": ("role", "human"), "strategy": ("role",), "check": ("role",), "review": ("role",), "talks_to": ("role",),
-        "model": ("role",), "parse": ("run",),
+        "stuck": ("role",), "model": ("role",), "parse": ("run",),
         "args": ("call",), "tools": ("role",), "trusts": ("role", "call", "run", "value"), "effect": ("call",),
         "on_no_answer": ("role", "human")}
 

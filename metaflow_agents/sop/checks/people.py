@@ -63,11 +63,15 @@ def _valid(check: Validator, value: object) -> bool:
 
 
 def _no_answer(c: Context, name: str, step: Step) -> None:
-    if "on_no_answer" in step.model_fields_set and step.role is not None and not c.sop.tools_of(step):
+    if "on_no_answer" in step.model_fields_set and step.role is not None and not _asks(c, step):
         if c.own("steps", name, "on_no_answer"):
             c.say("nobody-asked", ("steps", name, "on_no_answer"),
                   f"`{name}` asks nobody: its role has no tool that a person is asked about, nor `ask_person`",
                   "add `ask_person` to the role's `tools`, or remove it", key=True)
+
+
+def _asks(c: Context, step: Step) -> bool:
+    return bool(c.sop.tools_of(step)) or (step.stuck is not None and "ask" in step.stuck.then)
 
 
 def _trusts(c: Context, name: str, step: Step) -> None:
