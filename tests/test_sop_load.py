@@ -46,7 +46,6 @@ ONE = [
     (top("§nme: y"), "unknown-key", "no key `nme`", "there is: sop, language"),
     (top("§outptus: [a]"), "unknown-key", "no key `outptus`", "did you mean `outputs`"),
     (top("§rounds: 3"), "unknown-key", "no key `rounds`", "is a key of a step"),
-    (top("§progress: {}"), "not-built", "`progress` of a SOP", "remove"),
     (top("§jobs: {}"), "foreign-key", "GitHub Actions", "`steps`"),
     (top("§hosts: all"), "foreign-key", "Ansible", "`roles`"),
     (top("§sources: []"), "foreign-key", "dbt", "`inputs`"),

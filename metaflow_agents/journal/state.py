@@ -30,7 +30,7 @@ from metaflow_agents.schema.event import (
     Sent,
     Settled,
 )
-from metaflow_agents.schema.keys import firing_key, parse_activation
+from metaflow_agents.schema.keys import LOOK, firing_key, parse_activation
 from metaflow_agents.schema.sop import EndpointModel
 
 
@@ -184,6 +184,8 @@ class RunState:
     chosen: dict[str, str | EndpointModel] = field(default_factory=dict)
     base_url: str | None = None
     budget: dict[str, float] = field(default_factory=dict)
+    replies: int = 0                                               # model calls that were answered, those of looks left out
+    looks: list[str] = field(default_factory=list)                 # payloads of what was said of the run as a whole
     until: str | None = None
     activations: int = 0
     sent: list[Sent] = field(default_factory=list)
@@ -334,6 +336,7 @@ class RunState:
         activation = parse_activation(event.key)
         call = self._slot(event.key).calls[event.key]
         call.reply, call.failure = event.reply, None if event.stops or event.again else event.error
+        self.replies += event.reply is not None and activation.step != LOOK
         spending = self.spent[call.role, activation.step]
         spending.calls += event.calls - 1
         spending.tokens += event.tokens_in + event.tokens_out - call.worst
@@ -381,6 +384,8 @@ class RunState:
             self.maker[version.artifact] = step
         if firing is None:
             return
+        if firing.step == LOOK:
+            self.looks += [result.payload for result in firing.done.values()]
         self.busy[firing.step] = self.busy.get(firing.step, 0.0) + self.elapsed - firing.began - firing.waited
         before = self.last.get(firing.step, {})
         results = {}

@@ -27,7 +27,6 @@ NAME_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*$"
 
 NOT_BUILT: dict[str, dict[str, str]] = {
     "sop": {
-        "progress": "progress reviews come with the strategies",
     },
     "role": {},
     "step": {
@@ -277,6 +276,20 @@ class Review(Value):
     repairs: Annotated[int, Field(ge=0, le=20, strict=True)] = Field(2, description="how often the author may mend")
 
 
+Calls = Annotated[int, BeforeValidator(_told(quantity.calls))]
+
+
+class Progress(Value):
+    """A role looks at the run as a whole at intervals, and lets it go on, replans it or stops it."""
+
+    every: Calls = Field(description="after how many model calls it looks again: `10 calls`")
+    goal: str = Field(min_length=1, description="what the run is after, in words")
+    role: Name = Field(description="who looks")
+    makes: Name | None = Field(
+        None, description="a text artifact: what it says where it replans; the steps that want it fire again")
+    replans: Annotated[int, Field(ge=1, le=100, strict=True)] = Field(2, description="how often it may replan")
+
+
 Rung = Literal["hint", "reflect", "ask", "stop"]
 
 
@@ -452,6 +465,7 @@ class SOP(Value):
     budget: Budget | None = Field(None, description="caps for the whole run")
     limits: Limits | None = Field(None, description="what each endpoint of the SOP's models allows")
     models: dict[Name, ModelSpec] = Field(default_factory=dict, description="names for models; `default` is everybody's")
+    progress: Progress | None = Field(None, description="a role that looks at the run as a whole at intervals")
     policy: PolicySpec | None = Field(None, description="what roles may do; by default the preset `workspace`")
     secrets: tuple[Name, ...] = Field((), description="environment variables, each of which reaches the one tool that names it")
     tools: dict[Name, ToolSpec] = Field(default_factory=dict, description="tools that roles may use")

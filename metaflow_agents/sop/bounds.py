@@ -50,12 +50,17 @@ class Bounds:
 def bounds_of(program: Program, graph: SOPGraph, items: Mapping[str, Shape],
               strategies: Mapping[str, type[StrategySpec]] = STRATEGIES) -> Bounds:
     """The bounds of a program without unbounded cycles. `items`: step → the shape of the list that its `foreach` walks."""
-    firings = graph.firing_bounds()
+    look = program.sop.progress
+    again = 1 + look.replans if look is not None and look.makes is not None else 1
+    firings = {name: min(most * again, program.sop.steps[name].rounds or most * again)
+               for name, most in graph.firing_bounds().items()}
     steps = {name: _step(step, firings[name], items.get(name), _calls(program.sop, step, strategies))
              for name, step in program.sop.steps.items()}
     totals = [bound.total_calls for bound in steps.values()]
     known = [total for total in totals if total is not None]
     calls = sum(known) if len(known) == len(totals) else None
+    if calls is not None and look is not None:
+        calls += calls // look.every * TYPED_CALLS
     budget = program.sop.budget or Budget()
     cap = budget.calls
     return Bounds(steps, cap if calls is None else calls if cap is None else min(calls, cap), budget.usd)

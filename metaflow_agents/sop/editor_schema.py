@@ -25,6 +25,7 @@ _SCHEMA: Node = {"description": "a schema: shorthand, JSON Schema, or `python: p
 _SPELLINGS: list[tuple[Any, Node]] = [
     (written.Seconds, {"type": ["number", "string"], "examples": ["90s", "30m", "1h30m"]}),
     (written.Count, {"type": ["integer", "string"], "examples": [300, "16k", "1.5M"]}),
+    (written.Calls, {"type": ["integer", "string"], "examples": ["10 calls"]}),
     (written.Dollars, {"type": ["number", "string"], "examples": [5, 0.25, "$5"]}),
     (written.Window, {"type": "string", "examples": ["40 turns", "16k tokens"]}),
     (written.Expression, {"type": ["string", "boolean", "number"], "minLength": 1}),

@@ -17,19 +17,19 @@ from metaflow_agents.sop.places import Path, Places
 MODELS: dict[str, type[BaseModel]] = {
     "sop": written.SOP, "role": written.Role, "memory": written.Memory, "budget": written.Budget, "step": written.Step,
     "foreach": written.Foreach, "check": written.Check, "review": written.Review,
-    "stuck": written.Stuck,
+    "stuck": written.Stuck, "progress": written.Progress,
     "artifact": written.Artifact, "rule": written.Rule, "input": written.Input, "case": written.Case,
     "defaults": written.Defaults, "model": written.EndpointModel,
     "policy": written.PolicySpec, "tool": written.ToolSpec, "server": written.ServerSpec, "api": written.ApiSpec,
     "price": written.Price, "limits": written.Limits, "configuration": written.Configuration,
 }
 _CALLED = {"sop": "a SOP", "case": "a test", "rule": "a rule", "memory": "`memory`", "budget": "`budget`", "foreach": "`foreach`",
-           "check": "`check`", "review": "`review`", "stuck": "`stuck`",
+           "check": "`check`", "review": "`review`", "stuck": "`stuck`", "progress": "`progress`",
            "defaults": "`defaults`", "artifact": "an artifact", "input": "an input",
            "price": "`price`",
            "limits": "`limits`", "policy": "`policy`", "server": "an MCP server", "api": "a service",
            "configuration": "your configuration"}
-_NESTED = {"memory", "budget", "foreach", "check", "review", "stuck", "limits", "policy"}
+_NESTED = {"memory", "budget", "foreach", "check", "review", "stuck", "limits", "policy", "progress"}
 _TOP = {"roles": "role", "steps": "step", "artifacts": "artifact", "inputs": "input", "tests": "case", "models": "model",
         "tools": "tool", "mcpServers": "server", "openapi": "api"}
 _WANTED = {

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from metaflow_agents.errors import did_you_mean
+from metaflow_agents.schema.keys import LOOK
 from metaflow_agents.schema.results import VERDICT
 from metaflow_agents.schema.shape import Shape
 from metaflow_agents.schema.sop import Step
 from metaflow_agents.sop.checks.context import Context, Place
 from metaflow_agents.sop.checks.expressions import expression, step_scope
+from metaflow_agents.sop.graph import triggers
 
 
 def check_together(c: Context) -> None:
-    """`review` and `talks_to` of each step."""
+    """`review` and `talks_to` of each step, and `progress`."""
+    check_progress(c)
     for name, step in c.sop.steps.items():
         _review(c, name, step)
         for index, role in enumerate(step.talks_to):
@@ -20,6 +23,30 @@ def check_together(c: Context) -> None:
             if role == step.role:
                 c.say("talks-to-itself", where, f"`{name}` is done by `{role}`, which needs no tool to talk to itself",
                       "name another role, or leave it out")
+
+
+def check_progress(c: Context) -> None:
+    """`progress` of the SOP: who looks, and what its replanning makes."""
+    spec = c.sop.progress
+    if spec is None:
+        return
+    _declared(c, ("progress", "role"), spec.role)
+    if LOOK in c.sop.steps:
+        c.say("reserved-name", ("steps", LOOK), f"`{LOOK}` stands in the journal for looks at the run, and can't be a step here",
+              "rename the step", key=True)
+    if spec.makes is None:
+        return
+    where: Place = ("progress", "makes")
+    own = c.sop.artifacts.get(spec.makes)
+    if own is None:
+        c.say("undeclared-artifact", where, f"`progress` makes `{spec.makes}`, which is not declared",
+              f"declare it under `artifacts`: `{spec.makes}: {{}}`")
+    elif spec.makes in c.made or own.has_initial or c.shape(spec.makes).kinds != {"string"}:
+        c.say("progress-makes", where, f"`{spec.makes}` has to be a text that nobody else makes",
+              f"declare one of its own: `{spec.makes}_advice: {{}}`")
+    elif not any(spec.makes in triggers(step) for step in c.sop.steps.values()):
+        c.say("progress-makes", where, f"no step fires again for `{spec.makes}`: that it is replanned would change nothing",
+              f"let the step that plans say `wants: [{spec.makes}]`")
 
 
 def _declared(c: Context, where: Place, role: str) -> None:
