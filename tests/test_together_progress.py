@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from pathlib import Path
@@ -153,3 +154,25 @@ def test_it_is_checked_and_bounds_the_calls(tmp_path: Path) -> None:
             ("goal:", "gaol:", "did you mean `goal`")):
         problems = "\n".join(map(str, check(write(tmp_path, SERIES.replace(" MORE", MORE).replace(was, wrong))).problems))
         assert told in problems, (wrong, problems)
+
+
+async def test_it_does_not_replan_again_what_is_being_replanned(tmp_path: Path) -> None:
+    """The planner takes its time, while chapters of the old plan go on being written, each of which makes a look due."""
+    async def slowly(request: ModelRequest) -> Any:
+        for _ in range(500 if request.key.startswith("plan_it@2") else 0):
+            await asyncio.sleep(0)
+        return await author(request)
+
+    model = Scripted({step: slowly for step in WRITING})
+    sop = write(tmp_path, SERIES.replace(" MORE", MORE + ", replans: 5").replace("2 calls", "1 call"))
+    result = await run(sop, topic="sea", model=model, workspace=tmp_path, name="slow")
+    made = [version for event in events(tmp_path, "slow", Committed) for version in event.versions
+            if version.artifact == "advice"]
+    assert result.ok and len(made) == 1
+
+
+async def test_each_so_many_answers_are_looked_at_once(tmp_path: Path) -> None:
+    model = Scripted({step: author for step in WRITING})
+    result = await run(write(tmp_path, PLAIN.replace("2 calls", "1 call")), topic="sea", model=model, workspace=None)
+    work = [key for key in model.keys if not key.startswith("progress")]
+    assert result.ok and len(model.keys) - len(work) == len(work) == 5
