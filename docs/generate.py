@@ -23,6 +23,7 @@ from pydantic.fields import FieldInfo
 
 import metaflow_agents
 from metaflow_agents import errors
+from metaflow_agents.agent.consulting import AskRole
 from metaflow_agents.agent.offered import FindTools
 from metaflow_agents.agent.talking import AskPerson, StartRole
 from metaflow_agents.policy.action import VERBS
@@ -42,7 +43,6 @@ from metaflow_agents.schema.shorthand import NAMES
 from metaflow_agents.schema.sop import NOT_BUILT, PolicySpec
 from metaflow_agents.schema.strategies import STRATEGIES
 from metaflow_agents.sop import codes
-from metaflow_agents.sop.checks.strategies import LATER_STRATEGIES
 from metaflow_agents.sop.editor_schema import role_schema, sop_schema
 from metaflow_agents.sop.names import RESERVED
 from metaflow_agents.sop.shape_errors import MODELS
@@ -126,7 +126,7 @@ def verbs() -> str:
 @_named("tools")
 def tools_() -> str:
     """The built-in tools, as a role is told of them."""
-    classes = [*(type(tool) for tool in file_tools()), Run, Python, Fetch, AskPerson, StartRole, FindTools, More]
+    classes = [*(type(tool) for tool in file_tools()), Run, Python, Fetch, AskPerson, StartRole, AskRole, FindTools, More]
     rows = []
     for cls in classes:
         takes = [f"`{field.alias or name}`: {field.description}" if field.description else f"`{field.alias or name}`"
@@ -148,7 +148,6 @@ def presets() -> str:
 def not_built() -> str:
     """What is refused by name."""
     rows = [[f"`{key}`", _PLACES[place], why] for place, written in NOT_BUILT.items() for key, why in written.items()]
-    rows += [[f"`{name}`", "strategy", "strategies beyond the two built ones come later"] for name in LATER_STRATEGIES]
     return table(["key or value", "where", "why not yet"], rows)
 
 

@@ -9,7 +9,9 @@ from typing import Any
 
 from metaflow_agents.agent import strategies
 from metaflow_agents.agent.agent import RoleAgent
+from metaflow_agents.agent.conversation import Conversations
 from metaflow_agents.agent.equipment import Equipment
+from metaflow_agents.agent.progressing import RunJudge
 from metaflow_agents.agent.surroundings import Surroundings
 from metaflow_agents.bus import Bus
 from metaflow_agents.doers.acceptance import Acceptance
@@ -23,6 +25,7 @@ from metaflow_agents.doers.parts import Parts
 from metaflow_agents.engine.clock import TimeCaps
 from metaflow_agents.engine.fanout import Fanout
 from metaflow_agents.engine.parking import Parking
+from metaflow_agents.engine.progress import Progress
 from metaflow_agents.engine.scheduler import Scheduler
 from metaflow_agents.engine.scope import Scopes
 from metaflow_agents.engine.work import Activation, Earlier
@@ -172,7 +175,12 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
     desk.idle = parking.seconds_idle
     fanout = Fanout(program, bus, state, values, scopes, doers, earlier=options.earlier, caps=time_caps(program, state),
                     parking=parking, recalled=doers.recalled, strategies=known)
-    scheduler = Scheduler(program, graph, bus, state, values, scopes, fanout, until=state.until)
+    progress = None
+    if sop.progress is not None:
+        judge = RunJudge(sop, sop.progress, options.models, caller, Conversations(program, acceptance, values), memory,
+                         observations, state, values, run_budget(program, state.budget))
+        progress = Progress(sop, sop.progress, bus, state, values, scopes, judge)
+    scheduler = Scheduler(program, graph, bus, state, values, scopes, fanout, until=state.until, progress=progress)
     kept = None if folder is None else Folder(bus, state, tree, Workspace(folder), journal.path)
     return Assembly(journal, bus, values, scheduler, graph, kept, parking, tuple(toolboxes.values()))
 

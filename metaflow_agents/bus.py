@@ -205,12 +205,13 @@ class Bus:
         """Returns when all that was published and posted before is on disk. Raises JournalError."""
         await self.journal.sync()
 
-    async def send(self, sender: str, to: str, payload: Any, *, untrusted: str = "") -> int:
+    async def send(self, sender: str, to: str, payload: Any, *, untrusted: str = "", key: str = "") -> int:
         """A direct message from one role (or program) to a role's inbox. `payload` is any JSON value. Returns its number.
 
-        `untrusted` says where its words came from, if from outside the user: a mail, a page.
+        `untrusted` says where its words came from, if from outside the user: a mail, a page. `key` is that of a question inside
+        an activation; such a word is heard on the bus, and stands in no prompt of a later activation.
         """
-        return await self._say(sender, to, payload, untrusted)
+        return await self._say(sender, to, payload, untrusted, key)
 
     async def broadcast(self, sender: str, payload: Any, *, untrusted: str = "") -> int:
         """A message to the inboxes of all other roles. `payload` and `untrusted` are as for `send`. Returns its number."""
@@ -279,9 +280,9 @@ class Bus:
         self._subscriptions.drop(subscription)
         self._early.drop(subscription)
 
-    async def _say(self, sender: str, to: str | None, payload: Any, untrusted: str) -> int:
+    async def _say(self, sender: str, to: str | None, payload: Any, untrusted: str, key: str = "") -> int:
         data = pack(Data(value=payload))
-        sent = Sent(sender=sender, to=to, payload=digest(data), untrusted=joined(untrusted))
+        sent = Sent(sender=sender, to=to, payload=digest(data), untrusted=joined(untrusted), key=key)
         (seq,) = await self.publish(sent, blobs={digest(data): data})
         return seq
 

@@ -11,6 +11,7 @@ The tree::
     ├── RunError                 the run could not go on                 exit status 1
     │   ├── StepFailed           an activation failed for good
     │   ├── AttemptFailed        a doer failed: a function raised, a model gave nothing
+    │   │   └── Stuck            the same came again and again: no further attempt is made
     │   ├── AnswerInvalid        what a doer gave back breaks its schema, rules or paths
     │   ├── ExpressionError      an expression or template failed on the values it met
     │   ├── PromptChanged        a recorded call's prompt is another one now
@@ -119,6 +120,10 @@ class StepFailed(RunError):
 
 class AttemptFailed(RunError):
     """A doer failed at one attempt: its function raised, its model gave nothing, its time was up."""
+
+
+class Stuck(AttemptFailed):
+    """The same came again and again, whatever was tried; the message says what. No further attempt is made."""
 
 
 class AnswerInvalid(RunError):

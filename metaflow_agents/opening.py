@@ -27,11 +27,11 @@ from metaflow_agents.sandbox.choice import Unchosen, choose, refuse_unknown
 from metaflow_agents.sandbox.port import Sandbox
 from metaflow_agents.schema import quantity
 from metaflow_agents.schema.event import RunOpened
-from metaflow_agents.schema.keys import parse_firing
+from metaflow_agents.schema.keys import LOOK, parse_firing
 from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.payload import Data, pack
 from metaflow_agents.schema.program import Program
-from metaflow_agents.schema.sop import SOP, Budget, Limits, Step
+from metaflow_agents.schema.sop import SOP, Budget, Limits, Makes, Step
 from metaflow_agents.schema.strategies.workers import workers
 from metaflow_agents.settings import Settings
 from metaflow_agents.sop.changes import changes
@@ -114,7 +114,7 @@ def as_it_is_now(opened: RunOpened, recorded: Program,
 def refuse_lost_steps(sop: SOP, active: Iterable[str]) -> None:
     """Raises UsageError where a firing is under way whose step is gone."""
     for key in active:
-        if parse_firing(key)[0] not in sop.steps:
+        if parse_firing(key)[0] not in (*sop.steps, *([LOOK] if sop.progress is not None else [])):
             raise UsageError(f"{key} is under way, and the SOP has no step `{parse_firing(key)[0]}` any more: put it back, "
                              "or fork before it")
 
@@ -213,6 +213,14 @@ def asking(sop: SOP) -> Iterator[tuple[str, Step, str, str | None]]:
                 own = sop.roles[role].model
                 for model in (*sop.models, own) if step.model_expression else (step.model if step.model is not None else own,):
                     yield step_name, step, role, model
+    yield from _looks(sop)
+
+
+def _looks(sop: SOP) -> Iterator[tuple[str, Step, str, str | None]]:
+    """The same for looks at the run, as the step that they are in the journal."""
+    if sop.progress is not None and sop.progress.role in sop.roles:
+        role = sop.progress.role
+        yield LOOK, Step(role=role, makes=Makes(artifact=LOOK)), role, sop.roles[role].model
 
 
 def caps(budget: Mapping[str, Any] | None) -> dict[str, float]:

@@ -70,6 +70,8 @@ class Doers:
         beside = {} if role is None else {name: identity(self._agent.model_of(activation, name))
                                           for name in self._parts.beside(activation.key.step) if name != role}
         parts = self._parts.of(activation, role, model, activation.scope["run"], beside)
+        if role is not None and (signs := self._agent.signs(activation)):
+            parts["stuck"] = fingerprint(signs)
         if step.doer == "sop":
             parts |= self._sops.parts(step)
         if step.makes.artifact in self._given:

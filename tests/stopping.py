@@ -1,53 +1,72 @@
-"""A run that is stopped before each of its model calls in turn and gone on with: it ends as the one that nobody stopped."""
+"""A run that is stopped in the middle of its k-th model call and gone on with: for every k, the same result.
+
+What is stopped in a call has reserved it and has no reply, as after a kill; every call before it is finished, and must not be
+asked again.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from scripted import events
-
 from metaflow_agents.models.port import ModelRequest
-from metaflow_agents.runs import go_on, start
-from metaflow_agents.schema.event import Settled
+from metaflow_agents.runs import Run, RunResult, go_on, start
 
-Answer = Callable[[ModelRequest], Any]
+Model = Callable[[ModelRequest], Awaitable[Any]]
 
 
-class _Model:
-    """Answers, and stops the run before a call: the same model by its name, whichever it is."""
+class Stopping:
+    """Hands calls on to a model; at the `at`-th one it stops its run, and never answers."""
 
-    def __init__(self, answer: Answer, last: int | None = None) -> None:
-        self.answer, self.last, self.asked, self.stop = answer, last, list[str](), lambda: None
+    def __init__(self, model: Model, at: int, finished: list[str]) -> None:
+        self.model, self.at, self.finished, self.run = model, at, finished, None
+        self.asked = 0
+
+    run: Run | None
 
     async def __call__(self, request: ModelRequest) -> Any:
-        self.asked.append(request.key)
-        if self.last is not None and len(self.asked) > self.last:
-            self.stop()
+        self.asked += 1
+        if self.asked == self.at and self.run is not None:
+            self.run.stop()
             await asyncio.Event().wait()
-        return self.answer(request)
+        answer = await self.model(request)
+        self.finished.append(request.key)
+        return answer
 
 
-async def stopped_everywhere(path: Path, answer: Answer, folder: Path, **inputs: Any) -> int:
-    """How many calls the run has. Asserts that outputs and outcome are equal, and that no finished call is asked twice."""
-    async with start(path, model=_Model(answer), inputs=inputs, workspace=folder, name="whole") as going:
-        whole = await going.result()
-    keys = _answered(folder, "whole")
-    for last in range(len(keys)):
-        name, model = f"stopped{last}", _Model(answer, last)
-        async with start(path, model=model, inputs=inputs, workspace=folder, name=name) as going:
-            model.stop = going.stop
-            assert (await going.result()).outcome == "interrupted"
-        before, again = _answered(folder, name), _Model(answer)
-        async with go_on(name, model=again, workspace=folder) as going:
-            result = await going.result()
-        assert (result.outcome, result.outputs) == (whole.outcome, whole.outputs), f"stopped before call {last}: {result.reason}"
-        assert not set(before) & set(again.asked), f"stopped before call {last}: paid twice"
-        assert sorted([*before, *again.asked]) == sorted(keys) == sorted(_answered(folder, name))
-    return len(keys)
+async def _drive(run: Run, model: Stopping) -> RunResult:
+    model.run = run
+    async with run as going:
+        return await going.result()
 
 
-def _answered(folder: Path, name: str) -> list[str]:
-    return [event.key for event in events(folder, name, Settled) if event.reply]
+async def stopped_everywhere(sop: Path, model: Callable[[], Model], folder: Path, *, same_calls: bool = True,
+                             **given: Any) -> RunResult:
+    """The result of the run that nobody stops; raises AssertionError where stopping it at any call makes a difference.
+
+    `model` makes a model anew for each run. Runs lie in `folder`. Without `same_calls` only the result has to be the same, and no
+    finished call may be asked twice: what is done beside each other may be done in another order.
+    """
+    first: list[str] = []
+    whole = await _drive(*_started(sop, Stopping(model(), 0, first), folder, "whole", given))
+    assert first and len(set(first)) == len(first), f"calls asked twice: {Counter(first).most_common(3)}"
+    for at in range(1, len(first) + 1):
+        finished: list[str] = []
+        asks, name = model(), f"stopped{at}"
+        cut = await _drive(*_started(sop, Stopping(asks, at, finished), folder, name, given))
+        assert cut.outcome == "interrupted", (at, cut)
+        again = Stopping(asks, 0, finished)
+        result = await _drive(go_on(name, model=again, workspace=folder, sandbox="none"), again)
+        assert (result.outcome, dict(result.outputs), dict(result.untrusted)) == (
+            whole.outcome, dict(whole.outputs), dict(whole.untrusted)), (at, result, whole)
+        assert len(set(finished)) == len(finished), (at, Counter(finished).most_common(3))
+        more, fewer = Counter(finished) - Counter(first), Counter(first) - Counter(finished)
+        assert not same_calls or not (more or fewer), (at, more, fewer)
+    return whole
+
+
+def _started(sop: Path, model: Stopping, folder: Path, name: str, given: dict[str, Any]) -> tuple[Run, Stopping]:
+    return start(sop, model=model, workspace=folder, name=name, sandbox="none", **given), model

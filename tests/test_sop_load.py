@@ -46,7 +46,6 @@ ONE = [
     (top("§nme: y"), "unknown-key", "no key `nme`", "there is: sop, language"),
     (top("§outptus: [a]"), "unknown-key", "no key `outptus`", "did you mean `outputs`"),
     (top("§rounds: 3"), "unknown-key", "no key `rounds`", "is a key of a step"),
-    (top("§progress: {}"), "not-built", "`progress` of a SOP", "remove"),
     (top("§jobs: {}"), "foreign-key", "GitHub Actions", "`steps`"),
     (top("§hosts: all"), "foreign-key", "Ansible", "`roles`"),
     (top("§sources: []"), "foreign-key", "dbt", "`inputs`"),
@@ -90,7 +89,6 @@ ONE = [
     # steps
     ("sop: x\nsteps:\n  §s: {value: '1'}\n", "missing-key", "the step `s` needs the key `makes`", "makes: ARTIFACT"),
     (step("{value: '1', makes: a, §nedds: b}"), "unknown-key", "`nedds`", "did you mean `needs`"),
-    (step("{§review: {}, makes: a, value: '1'}"), "not-built", "`review` of a step", "remove"),
     (step("{§if: x, value: '1', makes: a}"), "foreign-key", "`if`", "when: EXPRESSION"),
     (step("{value: '1', makes: a, §uses: x}"), "foreign-key", "`uses`", "`role`"),
     (step("{value: '1', makes: a, §runs-on: x}"), "foreign-key", "`runs-on`", "--sandbox"),

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
+from fractions import Fraction
+from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import pytest
 from scripted import Scripted, events, write
 
+from benchmarks.papers.self_consistency import RIGHT, SAMPLES, WRONG, accuracy, counted, probability, within
 from metaflow_agents import check, run
 from metaflow_agents.schema.event import Observed
 
@@ -100,3 +104,26 @@ async def test_the_plurality_of_a_hundred_logged_samples_is_exact(tmp_path: Path
         wanted, count = Counter(said).most_common(1)[0]
         assert list(Counter(said).values()).count(count) >= 1
         assert await solved(tmp_path, model, "samples: 100") == {"answer": wanted}
+
+
+@pytest.mark.parametrize("samples", [1, 2, 3, 4, 5])
+def test_the_multinomial_probability_is_that_of_all_samples_written_out(samples: int) -> None:
+    """Every sequence of answers with its probability, the first of those that lead taken: 0 is the right answer."""
+    chances = {0: RIGHT, **{wrong: (1 - RIGHT) / WRONG for wrong in range(1, WRONG + 1)}}
+    whole = Fraction(0)
+    for said in product(chances, repeat=samples):
+        if Counter(said).most_common(1)[0][0] == 0:
+            whole += prod((chances[one] for one in said), start=Fraction(1))
+    assert probability(samples) == whole
+
+
+@pytest.mark.skipif(DATA is None, reason="SOP_TEST_DATA does not name a folder with public data")
+def test_accuracy_by_number_of_samples_is_what_the_multinomial_distribution_says() -> None:
+    """GSM8K's gold answers, a seeded error rate; equal to a count apart from the strategy, and within 3 deviations."""
+    found = {samples: accuracy(Path(DATA or ""), samples) for samples in SAMPLES}
+    assert {samples: solved for samples, (solved, _) in found.items()} == {
+        samples: counted(Path(DATA or ""), samples) for samples in SAMPLES}
+    assert all(whole == 300 and within(solved, whole, probability(samples)) for samples, (solved, whole) in found.items())
+    assert [solved for solved, _ in found.values()] == [113, 146, 202]
+    for samples, other in ((5, 11), (11, 5)):
+        assert not within(*found[samples], probability(other)), "the tolerance tells one number of samples from another"

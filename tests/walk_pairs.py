@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import walk_acting
 import walk_strategies
+import walk_together
 
 from metaflow_agents.models.dry import DryModel
 from metaflow_agents.models.port import MAX_TOKENS, Model, ModelRequest, Reply, Traits
@@ -22,7 +23,7 @@ from metaflow_agents.schema.sop import EndpointModel
 
 LEFT_OUT = object()
 KEYS_SET = {"WALK_KEY": "a secret that nobody may see"}
-Shows = Literal["journal", "check", "tests", "people"]
+Shows = walk_together.Shows
 
 
 async def dry(request: ModelRequest) -> Any:
@@ -587,5 +588,8 @@ STRATEGY_KEYS = [Pair(f"steps.write.strategy.{strategy}.{name}", way.value, base
                       model=model, files=walk_strategies.A_TEMPLATE)
                  for strategy, (base, model, ways) in walk_strategies.STRATEGIES.items() for name, way in ways.items()]
 
+TOGETHER_KEYS = [Pair(at, value, base, shows, LEFT_OUT if instead is None else instead, also, model=walk_together.severe)
+                 for at, value, base, shows, instead, also in walk_together.TOGETHER]
+
 PAIRS = [*SOP_KEYS, *MODEL_KEYS, *ROLE_KEYS, *ARTIFACT_KEYS, *DOER_KEYS, *STEP_KEYS, *POLICY_KEYS, *FOREACH_KEYS, *TEST_KEYS,
-         *ACTING_KEYS, *STRATEGY_KEYS]
+         *ACTING_KEYS, *STRATEGY_KEYS, *TOGETHER_KEYS]

@@ -22,6 +22,7 @@ from metaflow_agents.errors import AnswerInvalid, MetaflowError, raise_first, ra
 from metaflow_agents.journal.audit import chained
 from metaflow_agents.journal.state import Act, Slot
 from metaflow_agents.models.port import ToolCall
+from metaflow_agents.people.desk import Desk
 from metaflow_agents.people.question import Answer, Question
 from metaflow_agents.policy.action import Action, Decision
 from metaflow_agents.policy.policy import Policy
@@ -63,6 +64,11 @@ class Acting:
         self._replayed: list[tuple[str, Mapping[str, Any]]] = []
         self._seen_first: dict[str, Mapping[str, bytes]] = {}
         self._readable: dict[str, bool] = {}
+
+    @property
+    def desk(self) -> Desk:
+        """Where questions to people are put."""
+        return self._around.desk
 
     async def __aenter__(self) -> Acting:
         await self._open.__aenter__()
@@ -309,13 +315,13 @@ class Acting:
         if isinstance(patch, Patch):
             written, deleted = {path: values.data(blob) for path, blob in patch.written.items()}, patch.deleted
         arguments = values.plain(act.intended.arguments)        # a person may have changed what the model wrote
+        result = Result(values.plain(done.payload), done.error, done.untrusted, written, deleted)
         if isinstance(arguments, Mapping) and not (done.refused or done.staged):
             self._replayed.append((name, arguments))
             self._seen_first.setdefault(name, scene.files)
-            self.offered.replayed(name, arguments)
-        text = values.plain(done.payload)
-        self.offered.said(_short(done.key), text)
-        return Result(text, done.error, done.untrusted, written, deleted)
+            self.offered.replayed(done.key, name, arguments, result)
+        self.offered.said(_short(done.key), result.text)
+        return result
 
     async def may_act(self, action: Action) -> None:
         """Before an action in the middle of a call that is allowed. Raises AnswerInvalid in a staged run, JournalError."""

@@ -6,14 +6,18 @@ from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any
 
-from metaflow_agents.agent import strategies
+from metaflow_agents.agent import rounds, strategies
 from metaflow_agents.agent.acting import Acting, Scene
+from metaflow_agents.agent.answering import Consulting
 from metaflow_agents.agent.answers import Answers
 from metaflow_agents.agent.conversation import Conversations
 from metaflow_agents.agent.equipment import Equipment
+from metaflow_agents.agent.reviewing import Reviewing
 from metaflow_agents.agent.strategies.port import Messages, Said
+from metaflow_agents.agent.stuck import Ladder
 from metaflow_agents.agent.talking import Delegate
-from metaflow_agents.agent.thinking import ActivationThinking, Means, Prompting, sent_back, turns
+from metaflow_agents.agent.thinking import ActivationThinking, Means, Prompting, turns
+from metaflow_agents.agent.typed import sent_back
 from metaflow_agents.doers.acceptance import Acceptance
 from metaflow_agents.doers.assignment import model_for, role_for
 from metaflow_agents.doers.command import Commands
@@ -46,6 +50,7 @@ class RoleAgent:
         self._acceptance, self._commands, self._functions = acceptance, commands, functions
         self._memory, self._observations, self._state, self._values = memory, observations, state, values
         self._conversations, self._equipment = Conversations(program, acceptance, values), equipment
+        self._consulting = Consulting(program.sop, caller, self._conversations, memory, state)
         self._means = Means(program, caller, acceptance, Answers(program.sop, acceptance, values, dry=models.dry), commands,
                             observations, self.model_of, dry=models.dry)
 
@@ -56,6 +61,12 @@ class RoleAgent:
     def model_of(self, activation: Activation, role: str) -> Model:
         """The model that answers: the step's, the role's, the default. Raises ModelMissing, AttemptFailed."""
         return self._models.of(model_for(self._sop, self._sop.steps[activation.key.step], role, activation.scope))
+
+    def signs(self, activation: Activation) -> list[str]:
+        """What the rounds before say to a step that watches whether it is stuck: a part of what its result depends on."""
+        step = self._sop.steps[activation.key.step]
+        found = [] if step.stuck is None else rounds.signs(self._state, self._values, step, activation)
+        return [sign.told for sign in found]
 
     def recalled(self, activation: Activation) -> str:
         """What of the role's memory, as it stands in this activation's prompts, came from outside the user; empty: nothing."""
@@ -82,13 +93,16 @@ class RoleAgent:
         output_format = self._conversations.output_format(step, activation)
         material, asked = self._conversations.material(step, activation), self._conversations.asked(step, activation)
 
+        hint = ""
+
         def compose(ending: str) -> Messages:
-            return self._conversations.opening(system, remembered, f"{material}{asked}{ending.strip()}\n")
+            return self._conversations.opening(system, remembered, f"{material}{asked}{hint}{ending.strip()}\n")
 
         (strategy, parameters), = (step.strategy or {"single": {}}).items()
         thinks = strategies.make(strategy, parameters or {})
         delegate = self._delegate(activation)
-        acting = await self._equipment.acting(activation, name, delegate, joined(activation.untrusted, heard))
+        consult = self._consulting.of(activation, self.model_of)
+        acting = await self._equipment.acting(activation, name, delegate, consult, joined(activation.untrusted, heard))
 
         def composed(role: str) -> Callable[[str], Messages]:
             if role == name:
@@ -100,7 +114,7 @@ class RoleAgent:
 
         async def equip(role: str, key: str, beside: Acting) -> Acting:
             remembers = "" if role == name else self._memory.untrusted(role, self._sop.roles[role], activation.key.firing)
-            return await self._equipment.beside(activation, role, delegate, key, beside, remembers)
+            return await self._equipment.beside(activation, role, delegate, consult, key, beside, remembers)
 
         def formatted(acting: Acting) -> str:
             return output_format + (self._conversations.writing(acting.offered.told()) if acting.tree.patterns else "")
@@ -108,7 +122,12 @@ class RoleAgent:
         try:
             async with acting, AsyncExitStack() as kept:
                 prompting = Prompting(strategy, asked, formatted, thinks.given.prompts, composed)
-                thinking = ActivationThinking(self._means, activation, name, acting, prompting, equip, kept)
+                ladder = Ladder(step, activation.key.step, acting.desk)
+                thinking = ActivationThinking(self._means, activation, name, acting, prompting, equip, ladder, kept)
+                if ladder.watches:
+                    seen = rounds.signs(self._state, self._values, step, activation)
+                    said = await ladder.climb(thinking, "rounds", seen, acting.untrusted)
+                    hint = f"{said}\n\n" if said else ""
                 answered = await _thought(thinks, thinking)
                 work, said = await self._mended(step, activation, thinking.author, answered)
                 if thinking.author is not thinking:
@@ -146,18 +165,29 @@ class RoleAgent:
         return delegate
 
     async def _mended(self, step: Step, activation: Activation, thinking: ActivationThinking, answered: Said) -> tuple[Work, str]:
-        """The work, after repairs of form and of what the check says; and the answer that was taken."""
-        branch, checks = "turn.0", 0
+        """The work, after repairs of form, of what the check says and of what the review says; and the answer that was taken."""
+        reviewing = Reviewing(self._program, step, activation, thinking, dry=self._models.dry)
+        branch, checks, reviews = "turn.0", 0, 0
         while True:
             work, answered = await self._in_form(activation, thinking, answered, branch)
-            told = None if step.check is None or self._models.dry else await self._checked(step, activation, work, checks)
-            if told is None:
-                return work, answered.reply.said
-            if step.check is None or checks >= step.check.repairs:
-                raise AnswerInvalid([f"its check still fails: {told}"])
-            checks += 1
-            branch = f"check.{checks}"
-            answered = await thinking.ask(branch, sent_back(*answered, [told], step.check.repairs - checks + 1))
+            told = await self._checked(step, activation, work, checks + reviews)
+            if told is not None:
+                left = (0 if step.check is None else step.check.repairs) - checks
+                if left <= 0:
+                    raise AnswerInvalid([f"its check still fails: {told}"])
+                checks += 1
+                branch = f"check.{checks}"
+            else:
+                told = await reviewing.told(self._means.answers.value(work), work.payload, reviews)
+                if told is None:
+                    return work, answered.reply.said
+                left = reviewing.repairs - reviews
+                if left <= 0:
+                    raise AnswerInvalid([f"its review still refuses it: {told}"])
+                reviews += 1
+                branch = f"review.{reviews}"
+            more = await thinking.ladder.climb(thinking, branch, thinking.ladder.complained(told), thinking.acting.untrusted)
+            answered = await thinking.ask(branch, sent_back(*answered, [told, more] if more else [told], left))
 
     async def _in_form(self, activation: Activation, thinking: ActivationThinking, answered: Said,
                        branch: str) -> tuple[Work, Said]:
@@ -175,7 +205,7 @@ class RoleAgent:
 
     async def _checked(self, step: Step, activation: Activation, work: Work, number: int) -> str | None:
         check = step.check
-        if check is None:
+        if check is None or self._models.dry:
             return None
         key = f"{activation.key}/checked.{number}"
         if check.run is not None:

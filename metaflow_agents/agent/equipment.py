@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from metaflow_agents.agent.acting import Acting, Scene
+from metaflow_agents.agent.consulting import AskRole, Consult
 from metaflow_agents.agent.offered import Offered
 from metaflow_agents.agent.surroundings import Surroundings, Tree
 from metaflow_agents.agent.talking import AskPerson, Delegate, StartRole
@@ -31,10 +32,11 @@ class Equipment:
         self._sop, self._around, self._toolbox, self._observations = sop, around, toolbox, observations
         self._files, self._dry, self._above = files, dry, above
 
-    async def acting(self, activation: Activation, role: str, delegate: Delegate, untrusted: str = "") -> Acting:
+    async def acting(self, activation: Activation, role: str, delegate: Delegate, consult: Consult,
+                     untrusted: str = "") -> Acting:
         """The tool calls of an activation, not yet entered. Raises RunError where a server can't be asked for its tools."""
         names = self._names(activation, role)
-        offered = await self._offered(activation, role, names, delegate, str(activation.key))
+        offered = await self._offered(activation, role, names, delegate, str(activation.key), consult)
         tree = Tree(self._files(activation) if names else {}, activation.patterns if self._makes_files(activation) else ())
         return self._acting(activation, role, offered, tree, untrusted, None)
 
@@ -44,13 +46,13 @@ class Equipment:
         tree = Tree(dict(scene.files), scene.patterns)
         return self._acting(activation, role, offered, tree, scene.untrusted, scene.acting)
 
-    async def beside(self, activation: Activation, role: str, delegate: Delegate, key: str, acting: Acting,
+    async def beside(self, activation: Activation, role: str, delegate: Delegate, consult: Consult, key: str, acting: Acting,
                      untrusted: str = "") -> Acting:
         """That of a branch that goes its own way: on files of its own, which are those of `acting` as they stand. A role that
-        is not the one of `acting` has its own tools. `untrusted`: of what else it begins with.
+        is not the one of `acting` has its own tools, and asks nobody. `untrusted`: of what else it begins with.
         """
         names = self._names(activation, role) if role == acting.role else self._sop.roles[role].tools
-        offered = await self._offered(activation, role, names, delegate, key)
+        offered = await self._offered(activation, role, names, delegate, key, consult if role == acting.role else None)
         files = acting.tree.seen if acting.offered or not names else self._files(activation)
         tree = Tree(files, acting.tree.patterns, dict(acting.tree.written), set(acting.tree.deleted))
         return self._acting(activation, role, offered, tree, joined(acting.untrusted, untrusted), acting.above)
@@ -68,7 +70,8 @@ class Equipment:
         slot = self._around.state.active[activation.key.firing].slot(activation.key.item)
         return Acting(self._around, step, role, slot, policy, offered, tree, untrusted, above=above)
 
-    async def _offered(self, activation: Activation, role: str, names: tuple[str, ...], delegate: Delegate, key: str) -> Offered:
+    async def _offered(self, activation: Activation, role: str, names: tuple[str, ...], delegate: Delegate, key: str,
+                       consult: Consult | None = None) -> Offered:
         step = self._sop.steps[activation.key.step]
         policy = self._policy(role)
         # A server whose every tool is denied is not even started.
@@ -78,6 +81,9 @@ class Equipment:
             own.append(AskPerson(self._around.desk, role, step.on_no_answer))
         if "start_role" in names:
             own.append(StartRole({name: each.profile for name, each in self._sop.roles.items() if name != role}, delegate))
+        asked = {name: self._sop.roles[name].profile for name in step.talks_to if name != role}
+        if asked and consult is not None:
+            own.append(AskRole(role, asked, consult))
         return Offered(self._toolbox, own, await self._listed(names, key))
 
     async def _listed(self, names: tuple[str, ...], key: str) -> list[Mapping[str, Any]]:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
+from metaflow_agents.agent.consulting import AskRole
 from metaflow_agents.errors import did_you_mean
 from metaflow_agents.policy.action import Action, Verb
 from metaflow_agents.policy.judged import BUILT_IN
@@ -54,8 +55,11 @@ class Offered:
         if len(text) > SHOWN:
             self._cut[call] = text
 
-    def replayed(self, name: str, arguments: Mapping[str, Any]) -> None:
-        """A call that ended before the run was gone on with: what it loaded is loaded again."""
+    def replayed(self, key: str, name: str, arguments: Mapping[str, Any], result: Result) -> None:
+        """A call that ended before the run was gone on with: what it loaded is loaded again, what was answered is known."""
+        tool = self._own.get(name)
+        if isinstance(tool, AskRole) and not result.error:
+            tool.replayed(key, arguments, result.text)
         if name == "find_tools" and self._index is not None:
             self._load(self._index.search(str(arguments.get("query", ""))))
 

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from metaflow_agents.agent.acting import Acting
-from metaflow_agents.agent.answers import Answers, unfenced
+from metaflow_agents.agent.answers import Answers
 from metaflow_agents.agent.continuing import whole
 from metaflow_agents.agent.strategies.port import Messages, Ran, Said, Thinking, Verdict
+from metaflow_agents.agent.stuck import Acts, Ladder
+from metaflow_agents.agent.typed import typed
 from metaflow_agents.doers.acceptance import Acceptance
 from metaflow_agents.doers.command import Commands
 from metaflow_agents.doers.observed import Observations
@@ -21,12 +23,14 @@ from metaflow_agents.models.port import Model, ModelRequest, Reply, ToolCall, tr
 from metaflow_agents.prompts import evaluate, package_template, render
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.shorthand import to_json_schema
-from metaflow_agents.schema.sop import ANSWER_REPAIRS, TOOL_TURNS
+from metaflow_agents.schema.sop import TOOL_TURNS
 from metaflow_agents.schema.strategies import Evaluator
-from metaflow_agents.schema.validation import validator
 
 Equip = Callable[[str, str, Acting], Awaitable[Acting]]
 """The acting of a role on a branch of its own, not yet entered: role, the branch's key, the acting that it goes off from."""
+
+Noticed = Callable[[str, Sequence[ToolCall], Messages], Awaitable[Messages]]
+"""What a role is told besides the results of a turn: the turn's branch, its calls, their results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +64,12 @@ class ActivationThinking:
     """Fits `Thinking`. `branch`: the key below which all of its calls lie. `kept`: what stays open until the activation ends."""
 
     def __init__(self, means: Means, activation: Activation, role: str, acting: Acting, prompting: Prompting, equip: Equip,
-                 kept: AsyncExitStack, branch: str = "") -> None:
+                 ladder: Ladder, kept: AsyncExitStack, branch: str = "") -> None:
         self._means, self._activation, self.role, self.acting = means, activation, role, acting
         self._kept = kept
         self._author: ActivationThinking | None = None
         self._prompting, self._equip, self._branch = prompting, equip, branch
+        self.ladder, self._acts = ladder, Acts()
         self.key = f"{activation.key}/{branch}" if branch else str(activation.key)
         self.scope, self.task, self.output_format = activation.scope, prompting.task, prompting.output_format(acting)
         self.dry = means.dry
@@ -112,7 +117,7 @@ class ActivationThinking:
             return await self._send(at, messages, schema, patterns, tools, temperature)
 
         if structured and tools and self.acting.offered:
-            branch, messages, reply = await turns(turn, self.acting, self.key, branch, messages)
+            branch, messages, reply = await turns(turn, self.acting, self.key, branch, messages, self._noticed)
         else:
             reply = await turn(branch, messages, ())
         return Said(messages, await self._whole(branch, messages, reply, schema, temperature))
@@ -120,29 +125,17 @@ class ActivationThinking:
     async def typed(self, branch: str, messages: Messages, form: Mapping[str, Any],
                     faults: Callable[[Any], Sequence[str]] | None = None, *, tools: bool = False) -> Any:
         """See `Thinking`."""
-        schema = to_json_schema(form)
-        shown = evaluate("schema | tojson(indent=2)", {"schema": schema})
-        messages = _ending(messages, render(package_template("strategies/form"), {"schema": shown}))
-        check, at = validator(schema, "answer"), branch
+        async def send(at: str, messages: Messages, schema: Mapping[str, Any]) -> Said:
+            async def turn(at: str, messages: Messages, tools: tuple[Mapping[str, Any], ...]) -> Reply:
+                return await self._send(at, messages, schema, (), tools)
 
-        async def turn(at: str, messages: Messages, tools: tuple[Mapping[str, Any], ...]) -> Reply:
-            return await self._send(at, messages, schema, (), tools)
-
-        for repairs in range(ANSWER_REPAIRS + 1):
-            if tools and not repairs and self.acting.offered:
-                last, messages, reply = await turns(turn, self.acting, self.key, at, messages)
+            if tools and at == branch and self.acting.offered:
+                at, messages, reply = await turns(turn, self.acting, self.key, at, messages, self._noticed)
             else:
-                last, reply = at, await turn(at, messages, ())
-            reply = await self._whole(last, messages, reply, schema)
-            try:
-                value = check.validate(reply.value) if reply.text is None else check.validate_json(unfenced(reply.text))
-                wrong = list(faults(value)) if faults is not None else []
-                if not wrong:
-                    return value
-            except AnswerInvalid as error:
-                wrong = list(error.faults)
-            messages, at = sent_back(messages, reply, wrong, ANSWER_REPAIRS - repairs), f"{branch}/repair.{repairs + 1}"
-        raise AnswerInvalid(wrong)
+                reply = await turn(at, messages, ())
+            return Said(messages, await self._whole(at, messages, reply, schema))
+
+        return await typed(send, branch, messages, to_json_schema(form), faults)
 
     async def turn(self, branch: str, messages: Messages, *, tools: bool = True,
                    also: Sequence[Mapping[str, Any]] = ()) -> Reply:
@@ -152,7 +145,8 @@ class ActivationThinking:
 
     async def act(self, branch: str, calls: Sequence[ToolCall]) -> Messages:
         """See `Thinking`."""
-        return tuple(await self.acting.answered(f"{self.key}/{branch}", calls))
+        told = tuple(await self.acting.answered(f"{self.key}/{branch}", calls))
+        return (*told, *await self._noticed(branch, calls, told))
 
     @property
     def tools(self) -> tuple[Mapping[str, Any], ...]:
@@ -200,7 +194,8 @@ class ActivationThinking:
         """See `Thinking`."""
         name, place = role or self.role, f"{self._branch}/{branch}" if self._branch else branch
         acting = await self._equip(name, f"{self._activation.key}/{place}", self.acting)
-        other = ActivationThinking(self._means, self._activation, name, acting, self._prompting, self._equip, self._kept, place)
+        other = ActivationThinking(self._means, self._activation, name, acting, self._prompting, self._equip, self.ladder,
+                                   self._kept, place)
         async with AsyncExitStack() as opened:
             opened.callback(self.acting.heed, acting)
             await opened.enter_async_context(acting)
@@ -227,6 +222,13 @@ class ActivationThinking:
             raise TypeError("what is joined has to come from `apart`")
         return self.acting.join(other.acting)
 
+    async def _noticed(self, branch: str, calls: Sequence[ToolCall], told: Messages) -> Messages:
+        """What the role is told besides, where its calls come to the same again and again."""
+        if not self.ladder.watches:
+            return ()
+        said = await self.ladder.climb(self, branch, self._acts.done(calls, told), self.acting.untrusted)
+        return ({"role": "user", "content": said},) if said else ()
+
     async def _send(self, branch: str, messages: Messages, schema: Mapping[str, Any] | None, patterns: tuple[str, ...],
                     tools: tuple[Mapping[str, Any], ...], temperature: float | None = None) -> Reply:
         parameters = self._its.parameters if temperature is None else {**self._its.parameters, "temperature": temperature}
@@ -247,8 +249,10 @@ class ActivationThinking:
 
 
 async def turns(send: Callable[[str, Messages, tuple[Mapping[str, Any], ...]], Awaitable[Reply]], acting: Acting, key: str,
-                branch: str, messages: Messages) -> tuple[str, Messages, Reply]:
+                branch: str, messages: Messages, noticed: Noticed | None = None) -> tuple[str, Messages, Reply]:
     """Turn after turn, until the model calls no tool any more: the last turn's branch, the conversation, the reply.
+
+    `noticed` says what is told besides the results of a turn.
 
     The first turn is at `branch`, those after it at `turn.1`, `turn.2`, … After `TOOL_TURNS` it is given no more tools.
     """
@@ -259,20 +263,9 @@ async def turns(send: Callable[[str, Messages, tuple[Mapping[str, Any], ...]], A
         if not reply.calls or not tools:
             break
         told = await acting.answered(f"{key}/{at}", reply.calls)
-        messages = (*messages, reply.message, *told)
+        besides = () if noticed is None else await noticed(at, reply.calls, tuple(told))
+        messages = (*messages, reply.message, *told, *besides)
         if number + 1 == TOOL_TURNS:
             messages = (*messages, {"role": "user", "content": render(package_template("last_turn"), {"turns": TOOL_TURNS})})
         at = f"{first}turn.{number + 1}" if branch.endswith("turn.0") else f"{branch}/turn.{number + 1}"
     return at, messages, reply
-
-
-def sent_back(messages: Messages, reply: Reply, faults: Sequence[str], left: int) -> Messages:
-    """The conversation with the answer and what is wrong with it."""
-    told = render(package_template("repair"), {"faults": list(faults), "output_format": "", "left": left})
-    return (*messages, {"role": "assistant", "content": reply.said}, {"role": "user", "content": told})
-
-
-def _ending(messages: Messages, text: str) -> Messages:
-    """The messages with a text at the end of the last one, which is the user's."""
-    *before, last = messages
-    return (*before, {**last, "content": f"{str(last['content']).rstrip()}\n\n{text.strip()}\n"})

@@ -31,7 +31,7 @@ _KEPT = 64                          # firings whose parts are at hand: about as 
 
 class Parts:
     """Fingerprints by name: `step`, `role`, `model`, `memory`, `tools` where there are some, and `round` and `run` where a text
-    of the step names them. Of another role that the step's strategy names these are `role:NAME`, `model:NAME` and so on.
+    of the step names them. Of each other role that takes part these are `role:NAME`, `model:NAME` and so on.
     """
 
     def __init__(self, program: Program, state: RunState, memory: RoleMemory, strategies: Specs = STRATEGIES) -> None:
@@ -43,7 +43,7 @@ class Parts:
         self._firings: OrderedDict[tuple[str, str | None, str | None, tuple[str, ...]], dict[str, str]] = OrderedDict()
 
     def beside(self, name: str) -> tuple[str, ...]:
-        """The roles that the strategy of a step names."""
+        """The roles that take part in a step besides the one that does it."""
         if name not in self._beside:
             named = partners(self._sop.steps[name], self._strategies)
             self._beside[name] = tuple(role for role in named if role in self._sop.roles)
@@ -51,7 +51,7 @@ class Parts:
 
     def of(self, activation: Activation, role: str | None, model: str | None, facts: Any,
            beside: Mapping[str, str]) -> dict[str, str]:
-        """The parts of one activation; `role` and `model` are those that do it, `beside` others that its strategy names, each
+        """The parts of one activation; `role` and `model` are those that do it, `beside` others that take part, each
         with its model, `facts` is `run` as templates see it.
 
         They are the same for all items of a firing that have the same role, model and tools, and made once for them.

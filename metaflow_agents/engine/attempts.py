@@ -17,7 +17,7 @@ from metaflow_agents.engine.labels import Labels
 from metaflow_agents.engine.parking import Parking
 from metaflow_agents.engine.scope import Scopes, part
 from metaflow_agents.engine.work import Activation, Earlier, Item, Recalled, StepRunner, Taken, Work
-from metaflow_agents.errors import AnswerInvalid, AttemptFailed, ExpressionError, StepFailed
+from metaflow_agents.errors import AnswerInvalid, AttemptFailed, ExpressionError, StepFailed, Stuck
 from metaflow_agents.journal.state import Firing, RunState
 from metaflow_agents.journal.values import Values
 from metaflow_agents.prompts import MISSING, evaluate, render_pattern
@@ -106,7 +106,8 @@ class Attempts:
                     return self._taken(activation, parts, found, self.digest(item, prior))
                 work = await self._work(activation)
             except _ATTEMPT_ERRORS as error:
-                await self._failed(attempt, str(error), loop.time() - started, joined(untrusted, error.untrusted))
+                await self._failed(attempt, str(error), loop.time() - started, joined(untrusted, error.untrusted),
+                                   last=isinstance(error, Stuck))
                 if key in self._firing.lost:
                     return None
                 continue
@@ -151,9 +152,9 @@ class Attempts:
                 raise
             raise AttemptFailed(f"timed out after {timeout:g} s") from None
 
-    async def _failed(self, key: ActivationKey, error: str, seconds: float, untrusted: str) -> None:
+    async def _failed(self, key: ActivationKey, error: str, seconds: float, untrusted: str, *, last: bool) -> None:
         slot = self._firing.slot(key.item)
-        final = slot.series >= self._step.retries
+        final = last or slot.series >= self._step.retries
         stops = final and self._step.on_fail.action == "stop"
         await self._means.bus.publish(Failed(
             activation=str(key), error=error, final=final, stops=stops, seconds=seconds, untrusted=untrusted))

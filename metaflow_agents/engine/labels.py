@@ -55,7 +55,7 @@ class Labels:
                      joined(*(self._state.untrusted(given) for given in self._program.sop.inputs if given not in step.trusts)))
 
     def lifts(self, name: str) -> bool:
-        """Whether what the step makes is trusted whatever it reads: it has no tools, and its artifact's schema is narrow."""
+        """Whether what the step makes is trusted whatever it reads: no tools, nobody to ask, and its schema is narrow."""
         return self._narrow(name)
 
     def _found(self, name: str, step: Step, versions: Mapping[str, int]) -> dict[str, str]:
@@ -85,6 +85,6 @@ class Labels:
     def _is_narrow(self, name: str) -> bool:
         sop, step = self._program.sop, self._program.sop.steps[name]
         held = step.doer in ("role", "call", "value") or (step.run is not None and (step.parse or "").startswith("json"))
-        if not held or sop.artifacts[step.makes.artifact].files or tools_in(sop, step, self._strategies):
+        if not held or sop.artifacts[step.makes.artifact].files or tools_in(sop, step, self._strategies) or step.talks_to:
             return False
         return narrow(self._program.schemas.get(step.makes.artifact))

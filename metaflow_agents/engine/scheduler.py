@@ -14,13 +14,14 @@ from typing import Any
 from metaflow_agents.bus import Bus, Subscription
 from metaflow_agents.engine.fanout import Fanout
 from metaflow_agents.engine.parking import Lot
+from metaflow_agents.engine.progress import Progress
 from metaflow_agents.engine.scope import Scopes
 from metaflow_agents.errors import AnswerInvalid, ExpressionError, first_failure
 from metaflow_agents.journal.state import Firing, RunState
 from metaflow_agents.journal.values import Values
 from metaflow_agents.prompts import MISSING, evaluate, truthy
-from metaflow_agents.schema.event import Committed, Fired, Outcome, RunEnded
-from metaflow_agents.schema.keys import firing_key, parse_firing
+from metaflow_agents.schema.event import Committed, Fired, Outcome, RunEnded, Settled
+from metaflow_agents.schema.keys import LOOK, firing_key, parse_firing
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import SOP, Step
 from metaflow_agents.sop.graph import SOPGraph, needed, outputs_of, reads, triggers
@@ -30,12 +31,12 @@ class Scheduler:
     """Runs a program from wherever its journal stands to the point where nothing runs and nothing is ready."""
 
     def __init__(self, program: Program, graph: SOPGraph, bus: Bus, state: RunState, values: Values, scopes: Scopes,
-                 fanout: Fanout, *, until: str | None = None) -> None:
+                 fanout: Fanout, *, until: str | None = None, progress: Progress | None = None) -> None:
         self._sop, self._graph, self._bus, self._state = program.sop, graph, bus, state
         self._values, self._scopes, self._fanout, self._until = values, scopes, fanout, until
         self._running: dict[str, str] = {}                     # step → its firing, from the decision to the commit
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._parking = fanout.parking
+        self._parking, self._progress = fanout.parking, progress
         self._ready: set[str] = set()
         # What a step's readiness hangs on, looked up at every commit: whether it is ready changes with these alone.
         self._triggers = {name: triggers(step) for name, step in graph.steps.items()}
@@ -50,7 +51,8 @@ class Scheduler:
 
         Raises what stops a run (StepFailed, BudgetExceeded, JournalError, …) after every activation was cancelled.
         """
-        async with self._bus.handed(Committed) as commits:
+        heard: list[type[Committed | Settled]] = [Committed] if self._progress is None else [Committed, Settled]
+        async with self._bus.handed(*heard) as commits:
             try:
                 async with asyncio.TaskGroup() as group:
                     lot = Lot(self._parking, group, lambda: self._all_rest(commits), commits.close)
@@ -66,13 +68,15 @@ class Scheduler:
             return RunEnded(outcome="waiting", reason=self._parking.answers.waiting())
         return self._end(reached)
 
-    async def _until_rest(self, group: asyncio.TaskGroup, commits: Subscription[tuple[int, Committed]], lot: Lot) -> bool:
+    async def _until_rest(self, group: asyncio.TaskGroup, commits: Subscription[tuple[int, Committed | Settled]],
+                          lot: Lot) -> bool:
         """Fires what may fire after each commit, until nothing runs or all that does is parked. Whether `until` was reached."""
         reached = False
         touched = set(self._graph.steps)
         while True:
             if not reached:
                 self._fire(group, touched)
+                self._look(group)
             if not self._running:
                 return reached
             lot.look()
@@ -80,6 +84,9 @@ class Scheduler:
                 _, event = await commits.get()
             except StopAsyncIteration:
                 return reached
+            if isinstance(event, Settled):
+                touched = set()
+                continue
             touched = self._touched(event)
             if event.firing is not None:
                 step, _ = parse_firing(event.firing)
@@ -87,17 +94,26 @@ class Scheduler:
                 self._tasks.pop(step, None)
                 reached = reached or step == self._until
 
-    def _all_rest(self, commits: Subscription[tuple[int, Committed]]) -> bool:
+    def _all_rest(self, commits: Subscription[tuple[int, Committed | Settled]]) -> bool:
         return not commits.queued and self._parking.rest_all(self._running.values())
 
     def _start(self, group: asyncio.TaskGroup, firing: Firing) -> None:
+        looks = self._progress is not None and firing.step == LOOK
+        work = self._progress.run(firing) if self._progress is not None and looks else self._fanout.run(firing)
         self._running[firing.step] = firing.key
-        self._tasks[firing.step] = group.create_task(self._fanout.run(firing), name=firing.key)
+        self._tasks[firing.step] = group.create_task(work, name=firing.key)
+
+    def _look(self, group: asyncio.TaskGroup) -> None:
+        """Begins a look at the run where one is due, beside whatever is under way; one that is due at the end comes before it."""
+        if self._progress is not None and LOOK not in self._running and self._progress.due:
+            event = self._progress.fired()
+            self._bus.post(event)
+            self._start(group, self._state.active[firing_key(event.step, event.round)])
 
     def _touched(self, event: Committed) -> set[str]:
         """The steps that a commit may have made ready, or no longer ready: its own, and those that read what it made."""
         found = set().union(*(self._readers.get(version.artifact, ()) for version in event.versions))
-        return found if event.firing is None else found | {parse_firing(event.firing)[0]}
+        return found if event.firing is None else found | ({parse_firing(event.firing)[0]} - {LOOK})
 
     def _fire(self, group: asyncio.TaskGroup, touched: set[str]) -> None:
         """Rule 8: unblocked ready steps start, one decision after the other; one write for all of them."""

@@ -31,7 +31,7 @@ from metaflow_agents.schema.event import (
     Sent,
     Settled,
 )
-from metaflow_agents.schema.keys import firing_key, parse_activation, split_inner
+from metaflow_agents.schema.keys import LOOK, firing_key, parse_activation, split_inner
 from metaflow_agents.schema.sop import EndpointModel
 
 _KEYED = (Reserved, Settled, Observed, Decided, Intended, Done, Asked, Answered)
@@ -103,6 +103,7 @@ class Slot:
     acts: dict[str, Act] = field(default_factory=dict)            # key → a tool call
     decided: dict[tuple[str, str], Decided] = field(default_factory=dict)  # (key of a tool call, action) → the last decision
     inner: RunState | None = None                                 # of a sub-SOP: how it stands
+    said: set[tuple[str, str]] = field(default_factory=set)       # (key of a question to a role, who spoke)
 
     def forget(self) -> None:
         """Drops the replies of an attempt that is over: a resume will not ask for them again."""
@@ -111,6 +112,7 @@ class Slot:
         self.acts.clear()
         self.decided.clear()
         self.inner = None
+        self.said.clear()
 
 
 @dataclass(slots=True)
@@ -190,6 +192,8 @@ class RunState:
     chosen: dict[str, str | EndpointModel] = field(default_factory=dict)
     base_url: str | None = None
     budget: dict[str, float] = field(default_factory=dict)
+    replies: int = 0                                               # model calls that were answered, those of looks left out
+    looks: list[str] = field(default_factory=list)                 # payloads of what was said of the run as a whole
     until: str | None = None
     activations: int = 0
     sent: list[Sent] = field(default_factory=list)
@@ -250,7 +254,10 @@ class RunState:
         self.ended = event
 
     def _sent(self, event: Sent) -> None:
-        self.sent.append(event)
+        if event.key:
+            self._slot(event.key).said.add((event.key, event.sender))
+        else:
+            self.sent.append(event)
         self.outside = self.outside or bool(event.untrusted)
 
     def _observed(self, event: Observed) -> None:
@@ -367,6 +374,7 @@ class RunState:
         activation = parse_activation(event.key)
         call = self._slot(event.key).calls[event.key]
         call.reply, call.failure = event.reply, None if event.stops or event.again else event.error
+        self.replies += event.reply is not None and activation.step != LOOK
         spending = self.spent[call.role, activation.step]
         spending.calls += event.calls - 1
         spending.tokens += event.tokens_in + event.tokens_out - call.worst
@@ -414,6 +422,8 @@ class RunState:
             self.maker[version.artifact] = step
         if firing is None:
             return
+        if firing.step == LOOK:
+            self.looks += [result.payload for result in firing.done.values()]
         self.busy[firing.step] = self.busy.get(firing.step, 0.0) + self.elapsed - firing.began - firing.waited
         before = self.last.get(firing.step, {})
         results = {}

@@ -38,6 +38,11 @@ class Caller:
         self._bus, self._journal, self._budgets, self._reask = bus, journal, budgets, reask
         self._limiters, self._patience, self._watch = limiters or Limiters(), patience or Patience(), watch
 
+    @property
+    def bus(self) -> Bus:
+        """Where calls are journalled; what roles say to each other around them goes the same way."""
+        return self._bus
+
     async def ask(self, model: Model, request: ModelRequest) -> Reply:
         """The reply. Raises AttemptFailed where the model gave none, EndpointRefused, PromptChanged, BudgetExceeded."""
         activation = parse_activation(request.key)

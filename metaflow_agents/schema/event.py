@@ -176,12 +176,13 @@ class Committed(_Event):
 
 
 class Sent(_Event):
-    """A message from a role (or a program) to one role, or to all."""
+    """A message from a role (or a program) to one role, or to all; with a `key`, a word between two roles in an activation."""
 
     kind: Literal["sent"] = "sent"
     sender: str
     to: str | None = Field(None, description="a role; None is a broadcast")
     payload: str
+    key: str = Field("", description="of the question that it asks or answers, which stands in nobody's inbox; empty: a letter")
     untrusted: str = Field("", description="what of it came from outside the user, in words; empty: nothing")
 
 

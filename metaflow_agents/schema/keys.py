@@ -14,6 +14,10 @@ _ACTIVATION = re.compile(r"(?P<step>[A-Za-z_]\w*)@(?P<round>\d+)(?:\[(?P<item>[^
 _FIRING = re.compile(r"(?P<step>[A-Za-z_]\w*)@(?P<round>\d+)")
 
 
+LOOK = "progress"
+"""The step under which looks at the run (`progress:`) stand in the journal: `progress@2`."""
+
+
 class ActivationKey(NamedTuple):
     """One item of a firing (or the whole), and which attempt at it."""
 

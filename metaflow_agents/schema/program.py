@@ -18,7 +18,8 @@ class Program(Value):
     `sops`: what a step writes as `sop:` → that SOP, made whole likewise.
     `schemas`: artifact name → normalised JSON Schema of its data (of one item, for a collection); absent for text
     without a schema, for files, and for results of commands. `input:NAME` → schema of an input (absent for `file`
-    and `folder`). A pydantic schema stands as `{"$python": "package.module:Model"}`.
+    and `folder`). `review:NAME` → what the judge of a step answers with. A pydantic schema stands as
+    `{"$python": "package.module:Model"}`.
     `templates`: file name → text, for role prompts, `render` and what they include. `documents`: name of an OpenAPI service →
     its description.
     """

@@ -38,6 +38,15 @@ def count(written: object) -> int:
     return int(value)
 
 
+def calls(written: object) -> int:
+    """`10 calls`, or a count. Raises ValueError, saying the forms."""
+    text = written.strip().removesuffix("s").removesuffix("call").strip() if isinstance(written, str) else written
+    try:
+        return count(text)
+    except ValueError:
+        raise ValueError(f"{written!r} is not a number of calls: write like `10 calls`") from None
+
+
 def dollars(written: object) -> float:
     """`5`, `0.25`, `$5` as US dollars above 0. Raises ValueError, saying the forms."""
     text = written.strip().removeprefix("$") if isinstance(written, str) else written

@@ -42,6 +42,9 @@ FAILURE: dict[str, Any] = _closed({
 })
 """What `on_fail: {makes: ARTIFACT}` gives: the first failed item in list order, and all of them."""
 
+VERDICT: dict[str, Any] = _closed({"good": {"type": "boolean"}, "why": _TEXT})
+"""What the judge of a `review:` answers with, where the step says no other form."""
+
 HUMAN_TEXT: dict[str, Any] = _closed({"text": _TEXT, "assumed": {"type": "boolean"}})
 """What `human: text` makes. `assumed`: nobody answered."""
 

@@ -9,7 +9,7 @@ meets one form.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator
 from pydantic_core import PydanticCustomError
@@ -20,18 +20,17 @@ from metaflow_agents.schema.model import Value
 LANGUAGE_VERSIONS = (1,)
 TOOL_TURNS = 30
 """How often a role may call tools, one turn after the other, on its way to one answer; then it has to answer."""
+ROLE_QUESTIONS = 8
+"""How many questions a role may put to others on one branch of an activation."""
 ANSWER_REPAIRS = 2
 """How often a role is asked to mend an answer that does not fit its artifact, before the attempt has failed."""
 NAME_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*$"
 
 NOT_BUILT: dict[str, dict[str, str]] = {
     "sop": {
-        "progress": "progress reviews come with the strategies",
     },
     "role": {},
     "step": {
-        "review": "reviews by another role come with the strategies",
-        "talks_to": "questions between roles come with the strategies",
         "self": "a memory for each character comes with the strategies",
     },
     "foreach": {"stream": "taking items before their list is whole comes with plans made at run time"},
@@ -276,6 +275,53 @@ class Check(Value):
     repairs: Annotated[int, Field(ge=0, le=20, strict=True)] = Field(2, description="how often the author may mend")
 
 
+class Review(Value):
+    """A role judges an answer; what it says goes back to the author."""
+
+    role: Name = Field(description="who judges: it is shown what the step reads, and the answer")
+    verdict: Any = Field(
+        None, description="what it answers with: a schema with fields; by default `{good: boolean, why: string}`")
+    accept: Expression | None = Field(
+        None, description="an expression over `verdict`, `answer` and what the step reads: whether the answer is taken; by "
+                          "default `verdict.good`")
+    repairs: Annotated[int, Field(ge=0, le=20, strict=True)] = Field(2, description="how often the author may mend")
+
+
+Calls = Annotated[int, BeforeValidator(_told(quantity.calls))]
+
+
+class Progress(Value):
+    """A role looks at the run as a whole at intervals, and lets it go on, replans it or stops it."""
+
+    every: Calls = Field(description="after how many model calls it looks again: `10 calls`")
+    goal: str = Field(min_length=1, description="what the run is after, in words")
+    role: Name = Field(description="who looks")
+    makes: Name | None = Field(
+        None, description="a text artifact: what it says where it replans; the steps that want it fire again")
+    replans: Annotated[int, Field(ge=1, le=100, strict=True)] = Field(2, description="how often it may replan")
+
+
+Rung = Literal["hint", "reflect", "ask", "stop"]
+
+
+class Stuck(Value):
+    """What is done where the same comes again and again."""
+
+    after: Annotated[int, Field(ge=2, le=100, strict=True)] = Field(
+        2, description="how often the same has to come before anything is done")
+    then: Annotated[tuple[Rung, ...], Field(min_length=1)] = Field(
+        ("hint", "reflect", "stop"),
+        description="what is done then, and at each further time: `hint`, `reflect`, `ask` (a person), `stop`, in this order")
+
+    @field_validator("then")
+    @classmethod
+    def _rising(cls, rungs: tuple[Rung, ...]) -> tuple[Rung, ...]:
+        order = get_args(Rung)
+        if list(rungs) != sorted(set(rungs), key=order.index):
+            raise PydanticCustomError("stuck", "each stands once, in the order {order}", {"order": ", ".join(order)})
+        return rungs
+
+
 class Human(Value):
     """What a person is asked for."""
 
@@ -388,6 +434,9 @@ class Step(Value):
     strategy: Annotated[dict[str, Any], BeforeValidator(_strategy), Field(min_length=1, max_length=1)] | None = Field(
         None, description="how the role thinks: a name, or `{NAME: {parameter: value}}`")
     check: Check | None = Field(None, description="executable feedback to the author")
+    review: Review | None = Field(None, description="a role that judges the answer, once it fits and its check is content")
+    stuck: Stuck | None = Field(None, description="what is done where the same comes again and again; by default nothing")
+    talks_to: Texts = Field((), description="roles that its role may put questions to, with the tool `ask_role`")
     parse: str | None = Field(None, description="of a command: `json FILE`, `junit` or `junit FILE`")
     args: dict[str, Any] | None = Field(None, description="arguments of a function; texts are templates")
     inputs: dict[Name, Expression] = Field(
@@ -456,6 +505,7 @@ class SOP(Value):
     budget: Budget | None = Field(None, description="caps for the whole run")
     limits: Limits | None = Field(None, description="what each endpoint of the SOP's models allows")
     models: dict[Name, ModelSpec] = Field(default_factory=dict, description="names for models; `default` is everybody's")
+    progress: Progress | None = Field(None, description="a role that looks at the run as a whole at intervals")
     policy: PolicySpec | None = Field(None, description="what roles may do; by default the preset `workspace`")
     secrets: tuple[Name, ...] = Field((), description="environment variables, each of which reaches the one tool that names it")
     tools: dict[Name, ToolSpec] = Field(default_factory=dict, description="tools that roles may use")

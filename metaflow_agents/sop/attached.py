@@ -166,6 +166,10 @@ def schemas(merged: dict[str, Any], entry: Document, files: Files, overlays: lis
         written = given["type"] if whole else given
         if written not in ("file", "folder"):
             found[f"input:{name}"] = reader.read(written, ("inputs", name, "type") if whole else ("inputs", name))
+    for name, step in _items(merged.get("steps")):
+        review = step.get("review") if isinstance(step, dict) else None
+        if isinstance(review, dict) and review.get("verdict") is not None:
+            found[f"review:{name}"] = reader.read(review["verdict"], ("steps", name, "review", "verdict"))
     return found
 
 

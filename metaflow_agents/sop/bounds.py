@@ -10,8 +10,8 @@ from pydantic import ValidationError
 
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.shape import Shape
-from metaflow_agents.schema.sop import ANSWER_REPAIRS, SOP, TOOL_TURNS, Budget, Step
-from metaflow_agents.schema.strategies import STRATEGIES, StrategySpec
+from metaflow_agents.schema.sop import ANSWER_REPAIRS, ROLE_QUESTIONS, SOP, TOOL_TURNS, Budget, Step
+from metaflow_agents.schema.strategies import STRATEGIES, TYPED_CALLS, StrategySpec
 from metaflow_agents.schema.strategies.workers import tools_in
 from metaflow_agents.sop.graph import SOPGraph
 
@@ -54,13 +54,18 @@ def bounds_of(program: Program, graph: SOPGraph, items: Mapping[str, Shape],
     """The bounds of a program without unbounded cycles. `items`: step → the shape of the list that its `foreach` walks;
     `inner`: what a step writes as `sop:` → the bounds of that SOP.
     """
-    firings = graph.firing_bounds()
+    look = program.sop.progress
+    again = 1 + look.replans if look is not None and look.makes is not None else 1
+    firings = {name: min(most * again, program.sop.steps[name].rounds or most * again)
+               for name, most in graph.firing_bounds().items()}
     steps = {name: _step(step, firings[name], items.get(name), _calls(program.sop, step, strategies) if step.sop is None else
                          _of_sop(step, (inner or {}).get(step.sop)))
              for name, step in program.sop.steps.items()}
     totals = [bound.total_calls for bound in steps.values()]
     known = [total for total in totals if total is not None]
     calls = sum(known) if len(known) == len(totals) else None
+    if calls is not None and look is not None:
+        calls += calls // look.every * TYPED_CALLS
     budget = program.sop.budget or Budget()
     cap = budget.calls
     return Bounds(steps, cap if calls is None else calls if cap is None else min(calls, cap), budget.usd)
@@ -84,17 +89,21 @@ def _of_sop(step: Step, inner: Bounds | None) -> int | None:
 
 
 def _calls(sop: SOP, step: Step, strategies: Mapping[str, type[StrategySpec]]) -> int | None:
-    """Of one activation: each attempt is an answer and its repairs, then an answer and its repairs for each mended check.
+    """Of one activation: each attempt is an answer and its repairs, then an answer and its repairs for each mended check or
+    review, and the verdicts of these reviews.
 
-    Where anybody who works in it has tools each of these may take `TOOL_TURNS` turns before it. A role that starts others has no
-    bound but its budget.
+    Where anybody who works in it has tools each of these may take `TOOL_TURNS` turns before it, and `ROLE_QUESTIONS` questions
+    to others. A role that starts others has no bound but its budget. A role that thinks about being stuck does so once before
+    each of these.
     """
     if step.role is None:
         return 0
     tools = tools_in(sop, step, strategies)
     if "start_role" in tools:
         return None
-    turns = 1 + TOOL_TURNS if tools else 1
+    turns = (1 + TOOL_TURNS if tools or step.talks_to else 1) + (ROLE_QUESTIONS if step.talks_to else 0)
+    reflects = step.stuck is not None and "reflect" in step.stuck.then
+    turns += TOOL_TURNS if reflects and turns > 1 else 0
     (name, parameters), = (step.strategy or {"single": {}}).items()
     try:
         answer = strategies[name].model_validate(parameters or {}).calls(turns)
@@ -102,5 +111,8 @@ def _calls(sop: SOP, step: Step, strategies: Mapping[str, type[StrategySpec]]) -
         return None                         # told by a check of its own
     if answer is None:
         return None
-    checks = step.check.repairs if step.check else 0
-    return (1 + step.retries) * (answer + (ANSWER_REPAIRS + checks * (1 + ANSWER_REPAIRS)) * turns)
+    reviews = step.review.repairs if step.review else 0
+    mended = (step.check.repairs if step.check else 0) + reviews
+    thoughts = 1 + mended if reflects else 0
+    judged = (1 + reviews) * TYPED_CALLS if step.review else 0
+    return (1 + step.retries) * (answer + (ANSWER_REPAIRS + mended * (1 + ANSWER_REPAIRS)) * turns + judged + thoughts)

@@ -26,6 +26,7 @@ from metaflow_agents.sop.checks.names import check_names, check_use
 from metaflow_agents.sop.checks.sops import check_sops
 from metaflow_agents.sop.checks.steps import check_expressions
 from metaflow_agents.sop.checks.strategies import check_strategies
+from metaflow_agents.sop.checks.together import check_together
 from metaflow_agents.sop.checks.values import check_values
 from metaflow_agents.sop.library import python_folders
 from metaflow_agents.sop.load import Reading, read_sop
@@ -115,6 +116,7 @@ def _checked(c: Context) -> Bounds | None:
     check_expressions(c)
     check_sops(c)
     check_strategies(c)
+    check_together(c)
     check_files(c)
     check_calls(c)
     check_values(c)

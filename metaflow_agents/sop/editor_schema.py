@@ -25,6 +25,7 @@ _SCHEMA: Node = {"description": "a schema: shorthand, JSON Schema, or `python: p
 _SPELLINGS: list[tuple[Any, Node]] = [
     (written.Seconds, {"type": ["number", "string"], "examples": ["90s", "30m", "1h30m"]}),
     (written.Count, {"type": ["integer", "string"], "examples": [300, "16k", "1.5M"]}),
+    (written.Calls, {"type": ["integer", "string"], "examples": ["10 calls"]}),
     (written.Dollars, {"type": ["number", "string"], "examples": [5, 0.25, "$5"]}),
     (written.Window, {"type": "string", "examples": ["40 turns", "16k tokens"]}),
     (written.Expression, {"type": ["string", "boolean", "number"], "minLength": 1}),
@@ -47,6 +48,7 @@ _FIELDS: dict[tuple[type[Value], str], Node] = {
     (written.Step, "strategy"): {"anyOf": [
         {"type": "string"},
         {"type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": {"type": "object"}}]},
+    (written.Review, "verdict"): _SCHEMA,
     (written.Artifact, "schema_"): _SCHEMA,
     (written.Artifact, "each"): _SCHEMA,
 }

@@ -81,7 +81,7 @@ class SOPGraph:
         self.steps: dict[str, Step] = dict(sop.steps)
         self.given: frozenset[str] = frozenset(sop.inputs) | {
             name for name, artifact in sop.artifacts.items() if artifact.has_initial
-        }
+        } | ({sop.progress.makes} if sop.progress is not None and sop.progress.makes is not None else set())
         self.makers: dict[str, tuple[str, ...]] = {}
         for name, step in self.steps.items():
             for artifact in makes(step):

@@ -53,6 +53,8 @@ def texts_of(program: Program, step: Step, strategies: Specs = STRATEGIES) -> It
             yield from ((part, True) for part in ([command] if isinstance(command, str) else command))
     yield from ((text, True) for text in _strings(step.args))
     yield from ((text, False) for text in step.inputs.values())
+    if step.review is not None and step.review.accept is not None:
+        yield step.review.accept, False
     for reference in references(step.strategy, strategies):
         if reference.refers.to == "template":
             yield from ((text, True) for text in with_includes(program, reference.text).values())

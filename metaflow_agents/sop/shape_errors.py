@@ -16,17 +16,21 @@ from metaflow_agents.sop.places import Path, Places
 
 MODELS: dict[str, type[BaseModel]] = {
     "sop": written.SOP, "role": written.Role, "memory": written.Memory, "budget": written.Budget, "step": written.Step,
-    "foreach": written.Foreach, "check": written.Check, "artifact": written.Artifact, "rule": written.Rule,
-    "input": written.Input, "case": written.Case, "defaults": written.Defaults, "model": written.EndpointModel,
+    "foreach": written.Foreach, "check": written.Check, "review": written.Review,
+    "stuck": written.Stuck, "progress": written.Progress,
+    "artifact": written.Artifact, "rule": written.Rule, "input": written.Input, "case": written.Case,
+    "defaults": written.Defaults, "model": written.EndpointModel,
     "policy": written.PolicySpec, "tool": written.ToolSpec, "server": written.ServerSpec, "api": written.ApiSpec,
     "price": written.Price, "limits": written.Limits, "configuration": written.Configuration,
     "graph": written.Graph, "choice": written.ToolChoice,
 }
 _CALLED = {"sop": "a SOP", "case": "a test", "rule": "a rule", "memory": "`memory`", "budget": "`budget`", "foreach": "`foreach`",
-           "check": "`check`", "defaults": "`defaults`", "artifact": "an artifact", "input": "an input", "price": "`price`",
+           "check": "`check`", "review": "`review`", "stuck": "`stuck`", "progress": "`progress`",
+           "defaults": "`defaults`", "artifact": "an artifact", "input": "an input",
+           "price": "`price`",
            "limits": "`limits`", "policy": "`policy`", "server": "an MCP server", "api": "a service",
            "configuration": "your configuration", "graph": "`graph`", "choice": "`tools`"}
-_NESTED = {"memory", "budget", "foreach", "check", "limits", "policy"}
+_NESTED = {"memory", "budget", "foreach", "check", "review", "stuck", "limits", "policy", "progress"}
 _TOP = {"roles": "role", "steps": "step", "artifacts": "artifact", "inputs": "input", "tests": "case", "models": "model",
         "tools": "tool", "mcpServers": "server", "openapi": "api"}
 _INNER = {("artifacts", "graph"): "graph", ("steps", "tools"): "choice", ("models", "price"): "price"}
@@ -40,6 +44,7 @@ _CUSTOM = {
     "on_fail": ("bad-on-fail", "write `on_fail: skip`, or leave it out to stop"),
     "human": ("bad-human", "write `human: text`, `human: approve`, or `human: {choice: [yes, no]}`"),
     "strategy": ("strategy-parameter", "see the parameters of the strategy in the language reference"),
+    "stuck": ("bad-stuck", "write `then: [hint, reflect, ask, stop]`, or some of them"),
     "language": ("bad-language", "write `language: 1`, or leave it out"),
 }
 _TEXTS = {"needs", "wants", "sees", "files", "constraints"}
@@ -84,7 +89,7 @@ def unknown_key(kind: str, path: Path, places: Places) -> Problem:
     if foreign is not None:
         origin, mend = foreign
         return Problem("foreign-key", f"`{key}` is a word of {origin}; {called} does not know it", mend, *spot)
-    owners = [other for other in ("step", "role", "artifact", "sop", "foreach", "check") if key in keys_of(other)]
+    owners = [other for other in ("step", "role", "artifact", "sop", "foreach", "check", "review") if key in keys_of(other)]
     mend = did_you_mean(key, keys, limit=30)
     if close is None and owners:
         mend = f"`{key}` is a key of {' and of '.join(_CALLED.get(one, f'a {one}') for one in owners)}; {mend}"

@@ -11,7 +11,8 @@ from metaflow_agents.schema.sop import DOERS, NAME_PATTERN, Budget, Step
 from metaflow_agents.sop.checks.context import Context, Place
 from metaflow_agents.sop.checks.expressions import step_scope, template
 
-FITS = {"task": ("role", "human"), "strategy": ("role",), "check": ("role",), "model": ("role",), "parse": ("run",),
+FITS = {"task": ("role", "human"), "strategy": ("role",), "check": ("role",), "review": ("role",), "talks_to": ("role",),
+        "stuck": ("role",), "model": ("role",), "parse": ("run",),
         "args": ("call",), "inputs": ("sop",), "output": ("sop",), "tools": ("role",),
         "trusts": ("role", "call", "run", "value", "sop"),
         "effect": ("call",),
@@ -52,7 +53,9 @@ def _fitting(c: Context, name: str, step: Step) -> None:
             continue
         mend = {"task": f"remove it; a `{doer}` step is told nothing",
                 "check": "remove it, or let a step check what this one makes",
+                "review": "remove it, or let a role judge it in a step of its own",
                 "tools": "remove it; only a role uses tools",
+                "talks_to": "remove it; only a role asks others",
                 "trusts": "remove it; what a person says is trusted",
                 "effect": "remove it, or let the function do it: `call: MODULE:FUNCTION`",
                 "on_no_answer": f"remove it; nobody is asked by a `{doer}` step"}.get(key, "remove it")

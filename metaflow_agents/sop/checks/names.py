@@ -156,7 +156,7 @@ def _watches(c: Context) -> None:
 def _unmade(c: Context) -> None:
     """An artifact without a maker and without `initial`: told where it is read first, else where it stands."""
     for name, artifact in c.sop.artifacts.items():
-        if name in c.made or artifact.has_initial or name in c.muted:
+        if name in c.made or artifact.has_initial or name in c.muted or (c.sop.progress and name == c.sop.progress.makes):
             continue
         place = next(((step, kind, index) for step, written in c.sop.steps.items() for kind in READS
                       for index, entry in enumerate(getattr(written, kind)) if artifact_of(entry) == name), None)
@@ -195,6 +195,7 @@ def _through_run(c: Context, name: str) -> bool:
 
 def _unused_roles(c: Context) -> None:
     used = {step.role for step in c.sop.steps.values() if step.role}
+    used |= {c.sop.progress.role} if c.sop.progress is not None else set()
     if c.role_expressions or c.lost_strategies:
         used |= c.sop.roles.keys()                      # an expression may name each of them, or what could not be read
     used |= {role for step in c.sop.steps.values() for role in partners(step, c.strategies)}

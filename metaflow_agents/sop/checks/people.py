@@ -64,11 +64,15 @@ def _valid(check: Validator, value: object) -> bool:
 
 
 def _no_answer(c: Context, name: str, step: Step) -> None:
-    if "on_no_answer" in step.model_fields_set and step.role is not None and not tools_in(c.sop, step, c.strategies):
+    if "on_no_answer" in step.model_fields_set and step.role is not None and not _asks(c, step):
         if c.own("steps", name, "on_no_answer"):
             c.say("nobody-asked", ("steps", name, "on_no_answer"),
                   f"`{name}` asks nobody: its role has no tool that a person is asked about, nor `ask_person`",
                   "add `ask_person` to the role's `tools`, or remove it", key=True)
+
+
+def _asks(c: Context, step: Step) -> bool:
+    return bool(tools_in(c.sop, step, c.strategies)) or (step.stuck is not None and "ask" in step.stuck.then)
 
 
 def _trusts(c: Context, name: str, step: Step) -> None:
@@ -76,7 +80,7 @@ def _trusts(c: Context, name: str, step: Step) -> None:
         return                                            # told as misplaced
     tools = tools_in(c.sop, step, c.strategies)
     servers = dict.fromkeys(tool.partition(".")[0] for tool in tools if "." in tool)
-    known = (*dict.fromkeys(reads(step)), *tools, *servers)
+    known = (*dict.fromkeys(reads(step)), *tools, *servers, *(["ask_role"] if step.talks_to else []))
     for index, trusted in enumerate(step.trusts):
         if not (trusted in known or any(_of(trusted, tool) for tool in tools)):
             what = "reads or uses" if tools else "reads"

@@ -108,6 +108,8 @@ def _stored_templates(c: Context) -> None:
             if step.role == name or c.role_expressions or name in partners(step, c.strategies):
                 item = Shape.any() if step.foreach else None
                 scope |= {key: shape.as_optional() for key, shape in step_scope(c, step_name, step, item).items()}
+        if c.sop.progress is not None and c.sop.progress.role == name:
+            scope |= {one: c.shape(one).as_optional() for one in c.known}
         _stored(c, role.prompt, {**scope, "round": Shape("integer"), "run": run_shape(c), "role": _ROLE, "step": _TEXT},
                 f"the role `{name}`")
 

@@ -18,8 +18,6 @@ from metaflow_agents.sop.checks.doers import blind, command
 from metaflow_agents.sop.checks.expressions import Scope, expression, step_scope, template
 from metaflow_agents.sop.shape_errors import problems_of
 
-LATER_STRATEGIES: tuple[str, ...] = ()
-
 
 def check_strategies(c: Context) -> None:
     """The strategy of each step that has one."""
@@ -35,10 +33,7 @@ def _strategy(c: Context, name: str, step: Step) -> None:
         return                                            # a habit from GitHub Actions, told while reading
     at_key = c.has(*where, strategy)
     spot: Place = (*where, strategy) if at_key else where
-    if strategy in LATER_STRATEGIES and strategy not in c.strategies:
-        c.say("not-built", spot, f"the strategy `{strategy}` is not built in this version",
-              f"there is: {', '.join(c.strategies)}", key=at_key)
-    elif strategy not in c.strategies:
+    if strategy not in c.strategies:
         c.say("unknown-strategy", spot, f"there is no strategy `{strategy}`", did_you_mean(strategy, c.strategies), key=at_key)
     elif parameters is not None and not isinstance(parameters, dict):
         c.say("strategy-parameter", spot, f"the parameters of `{strategy}` have to be a mapping", f"write `{strategy}: {{}}`")

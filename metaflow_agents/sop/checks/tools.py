@@ -9,8 +9,8 @@ from metaflow_agents.schema.sop import ServerSpec, ToolSpec
 from metaflow_agents.sop.checks.calls import check_function
 from metaflow_agents.sop.checks.context import Context, Place
 
-OF_THE_LOOP = ("more", "find_tools")
-"""Tools that roles get without naming them, where results are long or tools many."""
+OF_THE_LOOP = ("more", "find_tools", "ask_role")
+"""Tools that roles get without naming them: where results are long, tools many, or the step names whom it talks to."""
 _HABITS = {"bash": "run", "shell": "run", "terminal": "run", "exec": "run", "grep": "search", "glob": "list", "ls": "list",
            "cat": "read", "multiedit": "edit", "webfetch": "fetch", "http": "fetch", "task": "start_role", "agent": "start_role"}
 """What other programs call the built-in tools."""
@@ -44,6 +44,7 @@ def _named(c: Context, where: Place, tools: tuple[str, ...], others: list[str]) 
             mend = f"did you mean `{server}.{tool.partition('.')[2]}`? there is: {', '.join(tool_names(c.sop))}" if server else (
                 did_you_mean(tool, tool_names(c.sop), limit=20))
             habit = _HABITS.get(tool.casefold())
+            mend = "write `talks_to: [ROLE]` at the step" if tool == "ask_role" else mend
             c.say("unknown-tool", place, f"`{tool}` is no tool of this SOP", f"here it is called `{habit}`" if habit else mend)
         elif tool == "start_role" and not others:
             c.say("start-role-alone", place, "`start_role` hands work to another role, and the SOP has no other",

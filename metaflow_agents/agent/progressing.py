@@ -1,0 +1,90 @@
+"""Who looks at a run as a whole (`progress:`): what the role is shown, and what it may say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from metaflow_agents.agent.conversation import Conversations
+from metaflow_agents.agent.strategies.port import Messages, Said
+from metaflow_agents.agent.typed import typed
+from metaflow_agents.doers.observed import Observations
+from metaflow_agents.engine.progress import Judgement
+from metaflow_agents.engine.work import Activation
+from metaflow_agents.errors import AnswerInvalid
+from metaflow_agents.journal.state import RunState
+from metaflow_agents.journal.values import Values
+from metaflow_agents.memory.window import RoleMemory
+from metaflow_agents.models.caller import Caller
+from metaflow_agents.models.port import ModelRequest, traits
+from metaflow_agents.models.registry import Models
+from metaflow_agents.models.tariff import PICO
+from metaflow_agents.prompts import package_template, render
+from metaflow_agents.schema.keys import LOOK
+from metaflow_agents.schema.sop import SOP, Budget, Progress
+from metaflow_agents.schema.trust import joined
+
+_SHOWN = 2000                       # characters of each artifact
+
+
+class RunJudge:
+    """Fits the engine's `Judge`. `caps` are those of the run."""
+
+    def __init__(self, sop: SOP, spec: Progress, models: Models, caller: Caller, conversations: Conversations, memory: RoleMemory,
+                 observations: Observations, state: RunState, values: Values, caps: Budget) -> None:
+        self._sop, self._spec, self._models, self._caller = sop, spec, models, caller
+        self._conversations, self._memory, self._observations = conversations, memory, observations
+        self._state, self._values, self._caps = state, values, caps
+
+    async def judged(self, activation: Activation, *, replan: bool) -> Judgement:
+        """See `Judge`."""
+        name, role = self._spec.role, self._sop.roles[self._spec.role]
+        model, firing = self._models.of(role.model), activation.key.firing
+        its = traits(model)
+
+        async def look() -> Any:
+            return self._standing(activation)
+
+        async def send(at: str, messages: Messages, schema: Mapping[str, Any]) -> Said:
+            return Said(messages, await self._caller.ask(model, ModelRequest(
+                key=f"{activation.key}/{at}", role=name, step=LOOK, messages=messages, model=model.name, schema=schema,
+                max_tokens=its.max_tokens, parameters=its.parameters)))
+
+        standing = await self._observations.once(f"{activation.key}/standing", look)
+        actions = ["continue", *(["replan"] if replan else []), "stop"]
+        asked = render(package_template("progress"), {
+            "goal": self._spec.goal, "description": self._sop.description, "replan": replan, "artifacts": self._shown(activation),
+            **standing})
+        messages = self._conversations.opening(
+            self._conversations.system(name, role, activation), self._memory.turns(name, role, firing), asked)
+        schema = {"type": "object", "required": ["action", "why"], "additionalProperties": False,
+                  "properties": {"action": {"type": "string", "enum": actions}, "why": {"type": "string"}}}
+        try:
+            said = await typed(send, "verdict", messages, schema)
+        except AnswerInvalid as error:
+            raise AnswerInvalid([f"`{name}`, who looks at the run, gives no verdict: {error}"]) from None
+        return Judgement(said["action"], said["why"], joined(self._memory.untrusted(name, role, firing)))
+
+    def _standing(self, activation: Activation) -> dict[str, Any]:
+        """What was spent and done up to now. It is not determined, and so it is journalled; time and money are told in tenths of
+        their caps, so that a recording can be played again.
+        """
+        spent, caps = self._state.total(), self._caps
+        used = {"time": (self._state.elapsed, caps.time), "money": (spent.cost / PICO, caps.usd)}
+        return {
+            "calls": spent.calls, "tokens": spent.tokens, "caps": {"calls": caps.calls, "tokens": caps.tokens},
+            "tenths": {what: min(int(10 * now / cap), 10) for what, (now, cap) in used.items() if cap},
+            "steps": [{"name": name, "fired": self._state.fired.get(name, 0), "rounds": step.rounds,
+                       "running": any(one.step == name for one in self._state.active.values())}
+                      for name, step in self._sop.steps.items()],
+            "before": [self._values.plain(payload) for payload in self._state.looks],
+        }
+
+    def _shown(self, activation: Activation) -> list[dict[str, Any]]:
+        shown = []
+        for name, number in activation.read.items():
+            if number:
+                text = render("{{ value }}", {"value": activation.scope[name]})
+                shown.append({"name": name, "version": number, "given": name in self._sop.inputs, "text": text[:_SHOWN],
+                              "left": max(len(text) - _SHOWN, 0)})
+        return shown

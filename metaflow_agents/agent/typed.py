@@ -1,0 +1,51 @@
+"""Answers in a form that is no artifact's: what a strategy, a review or a look at the run asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from metaflow_agents.agent.answers import unfenced
+from metaflow_agents.agent.strategies.port import Messages, Said
+from metaflow_agents.errors import AnswerInvalid
+from metaflow_agents.models.port import Reply
+from metaflow_agents.prompts import evaluate, package_template, render
+from metaflow_agents.schema.sop import ANSWER_REPAIRS
+from metaflow_agents.schema.validation import validator
+
+Send = Callable[[str, Messages, Mapping[str, Any]], Awaitable[Said]]
+"""Asks for an answer of a schema: branch, messages, schema."""
+
+
+async def typed(send: Send, branch: str, messages: Messages, schema: Mapping[str, Any],
+                faults: Callable[[Any], Sequence[str]] | None = None) -> Any:
+    """A value of the schema, which is told at the end of the last message. `faults` says what else is wrong with one.
+
+    Raises AnswerInvalid where `ANSWER_REPAIRS` repairs don't help.
+    """
+    shown = evaluate("schema | tojson(indent=2)", {"schema": schema})
+    messages = ending(messages, render(package_template("strategies/form"), {"schema": shown}))
+    check, at = validator(schema, "answer"), branch
+    for repairs in range(ANSWER_REPAIRS + 1):
+        messages, reply = await send(at, messages, schema)
+        try:
+            value = check.validate(reply.value) if reply.text is None else check.validate_json(unfenced(reply.text))
+            wrong = list(faults(value)) if faults is not None else []
+            if not wrong:
+                return value
+        except AnswerInvalid as error:
+            wrong = list(error.faults)
+        messages, at = sent_back(messages, reply, wrong, ANSWER_REPAIRS - repairs), f"{branch}/repair.{repairs + 1}"
+    raise AnswerInvalid(wrong)
+
+
+def sent_back(messages: Messages, reply: Reply, faults: Sequence[str], left: int) -> Messages:
+    """The conversation with the answer and what is wrong with it."""
+    told = render(package_template("repair"), {"faults": list(faults), "output_format": "", "left": left})
+    return (*messages, {"role": "assistant", "content": reply.said}, {"role": "user", "content": told})
+
+
+def ending(messages: Messages, text: str) -> Messages:
+    """The messages with a text at the end of the last one, which is the user's."""
+    *before, last = messages
+    return (*before, {**last, "content": f"{str(last['content']).rstrip()}\n\n{text.strip()}\n"})
