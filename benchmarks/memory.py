@@ -4,11 +4,12 @@
     python -m benchmarks.memory --json     # the same, for programs
     python -m benchmarks.memory --tiny     # sizes that only show that it works
 
-Clustered vectors: `centres` points drawn from a normal distribution in all dimensions; each memory is one of them, drawn alike, and
-SPREAD times as much noise; questions likewise. So are embeddings of texts: those on one topic lie together. Noise: every
-component drawn from a normal distribution by itself; all vectors are about as far from each other, and no graph leads anywhere. Texts: 12 to 60 words from a vocabulary in which the n-th word comes as often as 1/n (Zipf); questions are of 8 such
-words. All is seeded. One question at a time; exact search (as many threads as numpy takes) and an index take turns, question
-by question, and what is told are medians. `benchmarks/README.md` says what each row means.
+Clustered vectors: `centres` points drawn from a normal distribution in all dimensions; each memory is one of them, drawn alike,
+and SPREAD times as much noise; questions likewise. So are embeddings of texts: those on one topic lie together. Noise: every
+component drawn from a normal distribution by itself; all vectors are about as far from each other, and no graph leads
+anywhere. Texts: 12 to 60 words from a vocabulary in which the n-th word comes as often as 1/n (Zipf); questions are of 8 such
+words. All is seeded. One question at a time; exact search (as many threads as numpy takes) and an index take turns, question by
+question, and what is told are medians. `benchmarks/README.md` says what each row means.
 """
 
 from __future__ import annotations

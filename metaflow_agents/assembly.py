@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.tree import Tree
 from metaflow_agents.journal.values import Values
+from metaflow_agents.memory.project import ProjectMemory
+from metaflow_agents.memory.store import PLACE, MemoryStore
 from metaflow_agents.memory.window import RoleMemory
 from metaflow_agents.models.budget import Budgets
 from metaflow_agents.models.caller import Caller, Watch
@@ -83,11 +86,13 @@ class Assembly:
     folder: Folder | None
     parking: Parking
     tools: Toolbox
+    memory: ProjectMemory | None
 
 
 def assemble(program: Program, journal: Journal, options: Options, *, folder: Path | None) -> Assembly:
     """Joins the rooms for a journal that begins with `RunOpened`. `folder` is where files go; None: nowhere."""
     state, sop = journal.state, program.sop
+    secrets = secrets_of(sop, options.settings)
     name = "" if state.opened is None else state.opened.run
     bus, graph = Bus(journal), SOPGraph(sop)
     values = Values(journal.blob, state)
@@ -105,15 +110,15 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
     functions = Functions(sop, acceptance, observations, Effects(bus, state, observations, desk), load)
     commands = Commands(sop, acceptance, tree, values, observations, options.sandbox)
     memory = RoleMemory(state, values, {step: graph.rank(step) for step in graph.steps})
+    project = ProjectMemory(state, values, partial(MemoryStore, memory_file(options, folder)), secrets.masked)
     caller = Caller(bus, journal, budgets(program, journal), options.limiters, patience=options.patience, reask=options.reask,
                     watch=options.watch)
-    secrets = secrets_of(sop, options.settings)
     tools = toolbox(program, options.home, options.sandbox, options.settings, secrets, load, dry=options.models.dry)
     staged = state.opened is not None and state.opened.staged
     equipment = Equipment(sop, Surroundings(bus, state, values, desk, secrets, staged=staged), tools, observations,
                           commands.files, dry=options.models.dry)
-    agent = RoleAgent(program, options.models, caller, acceptance, commands, functions, memory, observations, state, values,
-                      equipment)
+    agent = RoleAgent(program, options.models, caller, acceptance, commands, functions, memory, project, observations, state,
+                      values, equipment)
     doers = Doers(sop, agent, commands, functions, Expressions(sop, acceptance), Humans(program, acceptance, desk), acceptance,
                   Parts(program, state, memory), dry=options.models.dry, given=options.given)
     parking = Parking(desk)
@@ -122,7 +127,14 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
                     parking=parking, recalled=doers.recalled)
     scheduler = Scheduler(program, graph, bus, state, values, scopes, fanout, until=state.until)
     kept = None if folder is None else Folder(bus, state, tree, Workspace(folder), journal.path)
-    return Assembly(journal, bus, values, scheduler, graph, kept, parking, tools)
+    return Assembly(journal, bus, values, scheduler, graph, kept, parking, tools, project if sop.remembers else None)
+
+
+def memory_file(options: Options, folder: Path | None) -> Path | None:
+    """The project's memory file, which lies in the workspace; None, in memory, where there is none, or the models are `dry`: what
+    they say is not worth remembering.
+    """
+    return None if folder is None or options.models.dry else folder.parent / PLACE
 
 
 def told_name(journal: Journal) -> str:

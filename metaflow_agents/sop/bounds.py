@@ -93,4 +93,6 @@ def _calls(sop: SOP, step: Step, strategies: Mapping[str, type[StrategySpec]]) -
     if answer is None:
         return None
     checks = step.check.repairs if step.check else 0
-    return (1 + step.retries) * (answer + (ANSWER_REPAIRS + checks * (1 + ANSWER_REPAIRS)) * turns)
+    who = (step.role,) if step.role in sop.roles else tuple(sop.roles)
+    rating = 1 + ANSWER_REPAIRS if any(sop.rates(role) for role in who) else 0
+    return (1 + step.retries) * (answer + (ANSWER_REPAIRS + checks * (1 + ANSWER_REPAIRS)) * turns + rating)

@@ -15,14 +15,15 @@ from metaflow_agents.sop.habits import FOREIGN
 from metaflow_agents.sop.places import Path, Places
 
 MODELS: dict[str, type[BaseModel]] = {
-    "sop": written.SOP, "role": written.Role, "memory": written.Memory, "budget": written.Budget, "step": written.Step,
-    "foreach": written.Foreach, "check": written.Check, "artifact": written.Artifact, "rule": written.Rule,
+    "sop": written.SOP, "role": written.Role, "memory": written.Memory, "recall": written.Recall, "budget": written.Budget,
+    "step": written.Step, "foreach": written.Foreach, "check": written.Check, "artifact": written.Artifact, "rule": written.Rule,
     "input": written.Input, "case": written.Case, "defaults": written.Defaults, "model": written.EndpointModel,
     "policy": written.PolicySpec, "tool": written.ToolSpec, "server": written.ServerSpec, "api": written.ApiSpec,
     "price": written.Price, "limits": written.Limits, "configuration": written.Configuration,
 }
-_CALLED = {"sop": "a SOP", "case": "a test", "rule": "a rule", "memory": "`memory`", "budget": "`budget`", "foreach": "`foreach`",
-           "check": "`check`", "defaults": "`defaults`", "artifact": "an artifact", "input": "an input", "price": "`price`",
+_CALLED = {"sop": "a SOP", "case": "a test", "rule": "a rule", "memory": "`memory`", "recall": "`recall`",
+           "budget": "`budget`", "foreach": "`foreach`", "check": "`check`", "defaults": "`defaults`", "artifact": "an artifact",
+           "input": "an input", "price": "`price`",
            "limits": "`limits`", "policy": "`policy`", "server": "an MCP server", "api": "a service",
            "configuration": "your configuration"}
 _NESTED = {"memory", "budget", "foreach", "check", "limits", "policy"}
@@ -59,6 +60,8 @@ def kind_of(path: Path, top: str = "sop") -> str | None:
         return _TOP.get(str(path[0]))
     if last in _NESTED and (len(path) == 1 or (len(path) == 3 and path[0] in ("steps", "roles"))):
         return str(last)
+    if last == "recall" and len(path) > 1 and path[-2] == "memory":
+        return "recall"
     if len(path) == 4 and path[0] == "artifacts" and path[2] == "rules":
         return "rule"
     if len(path) == 3 and path[0] == "models" and last == "price":
