@@ -51,6 +51,15 @@ def test_what_is_forgotten_does_not_come_back_and_is_not_in_the_file(tmp_path: P
     assert b"xylophone" not in path.read_bytes()
 
 
+def test_embeddings_are_stored_by_content_and_found_by_memory() -> None:
+    store = MemoryStore(None)
+    store.keep([memory("1", "tea"), memory("2", "cake"), memory("3", "tea")])
+    store.keep_vectors("small", {"tea": b"old", "nobody": b"else"})
+    store.keep_vectors("small", {"tea": b"new"})
+    assert store.vector("small", "tea") == b"old" and store.vector("large", "tea") is None
+    assert store.vectors("small") == [(1, b"old"), (3, b"old")] and store.vectors("small", after=1) == [(3, b"old")]
+
+
 def test_bm25_is_that_of_the_formula() -> None:
     """Against a count of its own: k1 1.2, b 0.75, idf ln((N - n + ½) / (n + ½)), as Robertson and Zaragoza have it."""
     texts = ["tea and tea and cake", "a cup of coffee", "tea", "the weather today is fine and dry", "cake for everybody here"]

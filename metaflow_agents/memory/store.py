@@ -1,7 +1,7 @@
 """The project's memory file: what roles remember beyond a run, in SQLite, with a full-text index over it.
 
 Format 1: `memories`, one row each, numbered in the order in which they were stored; `words`, their FTS5 index (BM25); `vectors`,
-embeddings by what they are of; `summaries` by what they sum up; `forgotten`, the keys that no run may bring back. Every
+embeddings by what they are of; `forgotten`, the keys that no run may bring back. Every
 change is one synced transaction in WAL mode: a process that is killed in the middle leaves all of it or nothing, and
 several processes write at once, one after the other. A memory is stored under a key of its own, and storing it again changes
 nothing, so that a run may hand over what it is not sure to have handed over.
@@ -46,7 +46,6 @@ CREATE TRIGGER removed AFTER DELETE ON memories BEGIN
   INSERT INTO words(words, rowid, text) VALUES ('delete', old.seq, old.text);
 END;
 CREATE TABLE vectors(embedder TEXT NOT NULL, digest TEXT NOT NULL, vector BLOB NOT NULL, PRIMARY KEY(embedder, digest));
-CREATE TABLE summaries(digest TEXT PRIMARY KEY, text TEXT NOT NULL, untrusted TEXT NOT NULL);
 CREATE TABLE forgotten(key TEXT PRIMARY KEY);
 PRAGMA application_id={APPLICATION_ID};
 PRAGMA user_version={FORMAT};
@@ -157,8 +156,7 @@ class MemoryStore:
             self._db.execute(f"INSERT OR IGNORE INTO forgotten SELECT key FROM memories WHERE {where}", given)
             gone = self._db.execute(f"DELETE FROM memories WHERE {where}", given).rowcount
             self._db.execute("DELETE FROM vectors WHERE digest NOT IN (SELECT digest FROM memories)")
-            self._db.execute("DELETE FROM summaries")                           # they may tell of what is forgotten
-            self._db.execute("INSERT INTO words(words) VALUES ('optimize')")   # and so may what the index has not cleared yet
+            self._db.execute("INSERT INTO words(words) VALUES ('optimize')")   # what the index has not cleared yet is cleared
         return gone
 
     def numbers(self, keys: Sequence[str]) -> dict[str, int]:
@@ -227,23 +225,6 @@ class MemoryStore:
         """Number and embedding of all memories that have one, behind the number `after`, in their order."""
         return self._rows("SELECT m.seq, v.vector FROM memories m JOIN vectors v ON v.digest = m.digest"
                           " WHERE v.embedder = ? AND m.seq > ? ORDER BY m.seq", (embedder, after))
-
-    def bare(self, embedder: str, numbers: Sequence[int]) -> list[str]:
-        """The texts of those memories that have no embedding yet."""
-        return [text for (text,) in self._rows(
-            "SELECT m.text FROM memories m WHERE m.seq IN (SELECT value FROM json_each(?)) AND NOT EXISTS"
-            " (SELECT 1 FROM vectors v WHERE v.embedder = ? AND v.digest = m.digest) ORDER BY m.seq",
-            (json.dumps(list(numbers)), embedder))]
-
-    def summary(self, name: str) -> tuple[str, str] | None:
-        """A summary and its label, by the digest of what it sums up."""
-        rows = self._rows("SELECT text, untrusted FROM summaries WHERE digest = ?", (name,))
-        return rows[0] if rows else None
-
-    def keep_summary(self, name: str, text: str, untrusted: str) -> None:
-        """Stores a summary; one that is there stays."""
-        with self._writing():
-            self._db.execute("INSERT OR IGNORE INTO summaries VALUES (?,?,?)", (name, text, untrusted))
 
     def sound(self) -> list[str]:
         """What is wrong with the file, in words; nothing where it is whole."""

@@ -37,8 +37,13 @@ NOT_BUILT: dict[str, dict[str, str]] = {
     "foreach": {"stream": "taking items before their list is whole comes with plans made at run time"},
     "artifact": {"graph": "dependency graphs as a schema come with plans made at run time"},
     "memory": {
+        "summary": "summaries of what falls out come with memory beyond the window",
         "reflect": "reflections come with memory beyond the window",
         "lessons": "lessons come with memory beyond the window",
+    },
+    "recall": {
+        "embeddings": "relevance by embeddings comes with memory beyond the window",
+        "index": "indexes over embeddings come with memory beyond the window",
     },
 }
 
