@@ -103,7 +103,8 @@ def keys(kind: str) -> str:
 
 
 _PLACES = {"sop": "key of a SOP", "role": "key of a role", "step": "key of a step", "foreach": "key of `foreach`",
-           "artifact": "key of an artifact", "memory": "key of `memory`", "budget": "key of `budget`"}
+           "artifact": "key of an artifact", "memory": "key of `memory`", "recall": "key of `recall`",
+           "budget": "key of `budget`"}
 
 
 _MEANT = {

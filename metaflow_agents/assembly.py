@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,8 @@ from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.tree import Tree
 from metaflow_agents.journal.values import Values
+from metaflow_agents.memory.project import MemoryFile, ProjectMemory, RunId
+from metaflow_agents.memory.store import PLACE, MemoryStore
 from metaflow_agents.memory.window import RoleMemory
 from metaflow_agents.models.budget import Budgets
 from metaflow_agents.models.caller import Caller, Watch
@@ -98,6 +101,8 @@ class Within:
     toolboxes: Mapping[str, Toolbox]
     staged: bool
     told: str
+    memory: MemoryFile
+    remembered: RunId
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +117,7 @@ class Assembly:
     folder: Folder | None
     parking: Parking
     toolboxes: tuple[Toolbox, ...]
+    memory: ProjectMemory
 
 
 def assemble(program: Program, journal: Journal, options: Options, *, folder: Path | None,
@@ -121,6 +127,7 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
     `within`: for a sub-SOP, what it has from the one that it is a step of.
     """
     state, sop = journal.state, program.sop
+    secrets = secrets_of(sop, options.settings)
     name = within.run if within else "" if state.opened is None else state.opened.run
     bus, graph = Bus(journal), SOPGraph(sop)
     values = Values(journal.blob, state)
@@ -143,12 +150,14 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
     functions = Functions(sop, acceptance, observations, Effects(bus, state, observations, desk), load)
     commands = Commands(sop, acceptance, tree, values, observations, options.sandbox)
     memory = RoleMemory(state, values, {step: graph.rank(step) for step in graph.steps})
+    file = within.memory if within else MemoryFile(partial(MemoryStore, memory_file(options, folder)))
     caps = budgets(program, state, told) if within is None else InnerBudgets(
         budgets(program, state, told, whole=f"SOP {sop.sop}"), within.budgets, within.step)
     prefix, above = (within.prefix, within.policies) if within else ("", ())
+    project = ProjectMemory(file, state, values, secrets.masked, keeps=sop.remembers, run=within.remembered if within else None,
+                            prefix=prefix)
     caller = Caller(bus, journal, caps, options.limiters, patience=options.patience, reask=options.reask,
                     watch=options.watch, prefix=prefix)
-    secrets = secrets_of(sop, options.settings)
     toolboxes = within.toolboxes if within else {one.fingerprint: toolbox(
         one, options.home, options.sandbox, options.settings, secrets_of(one.sop, options.settings), load, dry=options.models.dry)
         for one in program.all()}
@@ -157,16 +166,16 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
     equipment = Equipment(sop, Surroundings(bus, state, values, desk, secrets, staged=staged), tools, observations,
                           commands.files, dry=options.models.dry, above=above)
     known = strategies.known()
-    agent = RoleAgent(program, options.models, caller, acceptance, commands, functions, memory, observations, state, values,
-                      equipment)
+    agent = RoleAgent(program, options.models, caller, acceptance, commands, functions, memory, project, observations, state,
+                      values, equipment)
 
     def join(inner: Program, its: InnerJournal, activation: Activation) -> Joined:
         key = str(activation.key)
         inside = InnerDesk(desk, key)
         joined = assemble(inner, its, replace(options, models=options.inner[inner.fingerprint], given={}, earlier=None),
                           folder=None, within=Within(f"{prefix}{key}/", name, activation.key.step, caps, inside,
-                                                     (*above, sop.policy), toolboxes, staged, told))
-        return Joined(joined.scheduler, joined.values, inside)
+                                                     (*above, sop.policy), toolboxes, staged, told, file, project.run))
+        return Joined(joined.scheduler, joined.values, inside, joined.memory)
 
     sops = SubSOPs(program, journal, acceptance, load, join, {name: models.identities for name, models in options.inner.items()})
     doers = Doers(sop, agent, commands, functions, Expressions(sop, acceptance), Humans(program, acceptance, desk), acceptance,
@@ -182,7 +191,14 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
         progress = Progress(sop, sop.progress, bus, state, values, scopes, judge)
     scheduler = Scheduler(program, graph, bus, state, values, scopes, fanout, until=state.until, progress=progress)
     kept = None if folder is None else Folder(bus, state, tree, Workspace(folder), journal.path)
-    return Assembly(journal, bus, values, scheduler, graph, kept, parking, tuple(toolboxes.values()))
+    return Assembly(journal, bus, values, scheduler, graph, kept, parking, tuple(toolboxes.values()), project)
+
+
+def memory_file(options: Options, folder: Path | None) -> Path | None:
+    """The project's memory file, which lies in the workspace; None, in memory, where there is none, or the models are `dry`: what
+    they say is not worth remembering.
+    """
+    return None if folder is None or options.models.dry else folder.parent / PLACE
 
 
 def told_name(journal: Journal) -> str:

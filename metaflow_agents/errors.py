@@ -17,7 +17,8 @@ The tree::
     │   ├── PromptChanged        a recorded call's prompt is another one now
     │   ├── FetchFailed          a host can't be reached, or its answer can't be taken
     │   │   └── FetchRefused     it may not be reached: an odd or private host, one that is not granted
-    │   └── JournalError         the journal can't be read or written (disk full, damaged)
+    │   ├── JournalError         the journal can't be read or written (disk full, damaged)
+    │   └── MemoryFault          the project's memory file can't, or an index over it is not installed
     ├── BudgetExceeded           a cap stops the run                     exit status 3
     ├── Waiting                  a person has to answer first            exit status 4
     └── ModelMissing             no model to ask                         exit status 5
@@ -152,6 +153,10 @@ class FetchRefused(FetchFailed):
 
 class JournalError(RunError):
     """The journal could not be written or read."""
+
+
+class MemoryFault(RunError):
+    """The project's memory file can't be read or written, or what an index over it takes is not installed."""
 
 
 class BudgetExceeded(MetaflowError):

@@ -18,6 +18,7 @@ from metaflow_agents.inputs import initial_versions, vouched_for
 from metaflow_agents.journal.inner import InnerJournal
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.values import Values
+from metaflow_agents.memory.project import ProjectMemory
 from metaflow_agents.people.inner import InnerDesk
 from metaflow_agents.prompts import MISSING, CollectionView, FilesView, evaluate
 from metaflow_agents.schema.event import Committed, Version
@@ -37,6 +38,7 @@ class Joined:
     scheduler: Scheduler
     values: Values
     desk: InnerDesk
+    memory: ProjectMemory
 
 
 Join = Callable[[Program, InnerJournal, Activation], Joined]
@@ -67,6 +69,7 @@ class SubSOPs:
             except RunError as error:
                 error.untrusted = joined(error.untrusted, _labels(journal))
                 raise
+            await rooms.memory.settle()         # before it is finished: a resume finds nothing of it to hand over then
             return self._made(step, inner, journal, rooms.values, activation)
 
     def parts(self, step: Step) -> dict[str, str]:

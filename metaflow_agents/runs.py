@@ -248,6 +248,7 @@ class Run:
         finally:
             self.bus.close()
             self._leave_earlier()
+            await self._assembly.memory.close()
             if self._options.limiters is not None:
                 self._options.limiters.close()
             try:
@@ -273,19 +274,20 @@ class Run:
             self.bus.close()
 
     async def _rested(self, ended: RunEnded) -> RunEnded:
-        """How the run ended once its folder, and the history in it, are as the journal says; what hinders that is told."""
-        folder = self._assembly.folder
-        if folder is None:
-            return ended
+        """How the run ended once its folder, the history in it, and the project's memory are as the journal says; what hinders
+        that is told.
+        """
+        folder, memory = self._assembly.folder, self._assembly.memory
         await self.journal.sync()                       # what was handed over before a stop is a part of it
-        try:
-            await folder.rest()
-        except MetaflowError as error:
-            told = str(error)
-            if told in ended.reason:                    # that is what stopped it
-                return ended
-            outcome = "stopped" if ended.outcome in ("success", "until") else ended.outcome
-            return ended.model_copy(update={"outcome": outcome, "reason": f"{ended.reason}; {told}" if ended.reason else told})
+        for rest in (*([folder.rest] if folder else []), memory.settle):
+            try:
+                await rest()
+            except MetaflowError as error:
+                told = str(error)
+                if told not in ended.reason:            # else that is what stopped it
+                    outcome = "stopped" if ended.outcome in ("success", "until") else ended.outcome
+                    reason = f"{ended.reason}; {told}" if ended.reason else told
+                    ended = ended.model_copy(update={"outcome": outcome, "reason": reason})
         return ended
 
     async def _scheduled(self) -> RunEnded:

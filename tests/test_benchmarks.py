@@ -27,7 +27,7 @@ def without_sizes(name: str) -> str:
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
-    for name in ("engine", "overhead", *(() if LACKING else ("sandbox",))):
+    for name in ("engine", "overhead", "memory", *(() if LACKING else ("sandbox",))):
         folder = tmp_path_factory.mktemp("bench")
         command = [sys.executable, "-m", f"benchmarks.{name}", "--tiny", "--json", "--folder", str(folder)]
         done = subprocess.run(command, cwd=TOP, capture_output=True, text=True, timeout=300, check=False)
@@ -52,6 +52,7 @@ def test_rows_have_figures_and_bounds(reports: dict[str, dict[str, Any]]) -> Non
         "N activations: sop show": 1, "(a) four roles in turn, one long run: CPU a call": 0.5,
         "(b) N engineers at N ms: makespan": 0.75, "(c) N engineers at N ms: makespan": 0.5,
         "(d) from process start to the first request": 1,
+        "clustered, hnsw: what of the N nearest it misses": 0.05, "clustered, hnsw: a question": 0.1,
         **({} if LACKING else {"sandboxed command, added: N of N within": 50})}
     assert all({"date", "python", "cores", "load before", "load after"} <= report["facts"].keys() for report in reports.values())
 

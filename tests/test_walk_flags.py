@@ -27,6 +27,7 @@ from walk_journal import told
 from metaflow_agents.cli import command
 from metaflow_agents.cli.app import app
 from metaflow_agents.journal.journal import Journal
+from metaflow_agents.memory.store import PLACE, MemoryStore
 
 LETTERS = """
 sop: letters
@@ -70,9 +71,10 @@ steps:
   pick: {human: {choice: [warm, cold]}, needs: [approval], makes: tone, task: Which?}
   tell: {value: tone.choice, needs: [tone], makes: told}
 """
+REMEMBERING = LETTERS.replace("{profile: a writer}", "{profile: a writer, memory: {recall: {importance: 0}}}")
 PATIENCE = 30.0
 FILES = {"asking.yaml": ASKING, "letters.yaml": LETTERS, "open.yaml": OPEN, "clashing.yaml": CLASHING, "thinking.yaml": THINKING,
-         "tooled.yaml": TOOLED,
+         "tooled.yaml": TOOLED, "remembering.yaml": REMEMBERING,
          "commands.yaml": COMMANDS, "desk.py": DESK}
 
 
@@ -95,6 +97,7 @@ ELSEWHERE = " --workspace elsewhere"
 CAPPED = "run thinking.yaml --name one --budget calls=1"        # the first of the two calls of `write` is paid
 
 ASKED = "run asking.yaml --name one"
+REMEMBERED = ["run remembering.yaml --name one", "run remembering.yaml --name two --topic snow"]
 APPROVED = [ASKED, "answer one --yes", "resume one"]
 
 PAIRS = [
@@ -213,6 +216,26 @@ PAIRS = [
     Pair("schema --role", "schema", "schema --role"),
     Pair("doctor --workspace", "doctor", "doctor --workspace desk.py", status=1),
     Pair("doctor --json", "doctor", "doctor --json"),
+    Pair("memory show --role", "memory show", "memory show --role critic", REMEMBERED),
+    Pair("memory show --run", "memory show", "memory show --run one", REMEMBERED),
+    Pair("memory show --kind", "memory show", "memory show --kind reflection", REMEMBERED),
+    Pair("memory show --limit", "memory show", "memory show --limit 1", REMEMBERED),
+    Pair("memory show --workspace", "memory show", "memory show --workspace elsewhere", [REMEMBERED[0] + ELSEWHERE]),
+    Pair("memory show --json", "memory show", "memory show --json", REMEMBERED),
+    Pair("memory search TEXT", "memory search", "memory search snow", REMEMBERED),
+    Pair("memory search --role", "memory search judge", "memory search judge --role writer", REMEMBERED),
+    Pair("memory search --run", "memory search write", "memory search write --run two", REMEMBERED),
+    Pair("memory search --limit", "memory search write", "memory search write --limit 1", REMEMBERED),
+    Pair("memory search --workspace", "memory search rain", "memory search rain --workspace elsewhere",
+         [REMEMBERED[0] + ELSEWHERE]),
+    Pair("memory search --json", "memory search rain", "memory search rain --json", REMEMBERED),
+    Pair("memory forget KEY", "memory forget", "memory forget 4711", REMEMBERED, status=2),
+    Pair("memory forget --role", "memory forget", "memory forget --role critic", REMEMBERED),
+    Pair("memory forget --run", "memory forget", "memory forget --run one", REMEMBERED),
+    Pair("memory forget --all", "memory forget", "memory forget --all", REMEMBERED),
+    Pair("memory forget --workspace", "memory forget --all", "memory forget --all --workspace elsewhere",
+         [REMEMBERED[0] + ELSEWHERE]),
+    Pair("memory forget --json", "memory forget --all", "memory forget --all --json", REMEMBERED),
 ]
 
 
@@ -283,7 +306,11 @@ def what_is_left(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for path in sorted(folder.rglob("*")):
         shown = path.relative_to(folder).as_posix()
-        if path.suffix == ".db":
+        if path.suffix == ".db" and path.parent.name == PLACE.parent.name:
+            store = MemoryStore(path)
+            found[shown] = [{**one.as_json(), "at": 0} for one in store.listed()]
+            store.close()
+        elif path.suffix == ".db":
             with Journal.read(path) as journal:
                 found[shown] = told(journal)
         elif path.name == ".git":

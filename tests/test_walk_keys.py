@@ -224,7 +224,8 @@ async def test_a_key_does_the_same_in_defaults(pair: Pair, tmp_path: Path) -> No
 @pytest.mark.parametrize(("part", "key"), [(part, key) for part, keys in NOT_BUILT.items() for key in keys])
 def test_what_is_not_built_is_refused_by_name(part: str, key: str, tmp_path: Path) -> None:
     places = {"sop": "", "role": "roles.writer.", "step": "steps.write.", "foreach": "steps.write.foreach.",
-              "artifact": "artifacts.notes.", "memory": "roles.writer.memory.", "budget": "budget."}
+              "artifact": "artifacts.notes.", "memory": "roles.writer.memory.",
+              "recall": "roles.writer.memory.recall.", "budget": "budget."}
     pair = Pair(places[part] + key, {}, NOTES)
     found = check(write(side(pair, {}), pair, tmp_path), start=tmp_path)
     said = [problem for problem in found.problems if problem.code == "not-built"]

@@ -149,6 +149,20 @@ steps:
   third:  {role: writer, needs: [two], makes: three}
 """
 
+REMINDED = """
+sop: walk
+roles: {writer: {profile: You write., memory: {window: 1 turn}}, scout: {profile: You look.}}
+artifacts: {one: {}, news: {}, two: {}, three: {}, four: {}}
+steps:
+  first:  {role: writer, makes: one, task: Write of whales.}
+  look:   {role: scout, needs: [one], makes: news, task: Look around.}
+  second: {role: writer, needs: [news], makes: two, task: Write of tea.}
+  third:  {role: writer, needs: [two], makes: three, task: Write of snow.}
+  fourth: {role: writer, needs: [three], makes: four, task: Write of whales again.}
+"""
+RECALLS = {"roles.writer.memory.recall.importance": 0}
+ONE = {"roles.writer.memory.recall.top": 1}
+
 WATCHED = """
 sop: walk
 roles: {writer: {profile: You write.}, scout: {profile: You look around.}}
@@ -362,6 +376,13 @@ ROLE_KEYS = [
     Pair("roles.writer.memory", {"window": "1 turns"}, SERIES),
     Pair("roles.writer.memory.window", "1 turns", SERIES),
     Pair("roles.writer.memory.window", "1 tokens", SERIES, form="tokens"),
+    Pair("roles.writer.memory.recall", {"importance": 0}, REMINDED),
+    Pair("roles.writer.memory.recall.from", "run", REMINDED, also=RECALLS),
+    Pair("roles.writer.memory.recall.top", 1, REMINDED, also=RECALLS),
+    Pair("roles.writer.memory.recall.recency", 9, REMINDED, also={**RECALLS, **ONE}),
+    Pair("roles.writer.memory.recall.importance", 2, REMINDED, instead=0, also={**RECALLS, **ONE}),
+    Pair("roles.writer.memory.recall.relevance", 0, REMINDED, instead=9, also={**RECALLS, **ONE}),
+    Pair("roles.writer.memory.recall.decay", 0.001, REMINDED, also={**RECALLS, "roles.writer.memory.recall.importance": 0}),
     Pair("roles.writer.watches", ["news"], WATCHED),
     Pair("roles.writer.budget", {"calls": 2}, SERIES),
     Pair("roles.writer.budget.tokens", 10, TWO_ROLES),

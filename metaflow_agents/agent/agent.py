@@ -12,6 +12,7 @@ from metaflow_agents.agent.answering import Consulting
 from metaflow_agents.agent.answers import Answers
 from metaflow_agents.agent.conversation import Conversations
 from metaflow_agents.agent.equipment import Equipment
+from metaflow_agents.agent.remembering import Remembering, Typed
 from metaflow_agents.agent.reviewing import Reviewing
 from metaflow_agents.agent.strategies.port import Messages, Said
 from metaflow_agents.agent.stuck import Ladder
@@ -27,6 +28,7 @@ from metaflow_agents.engine.work import Activation, Work
 from metaflow_agents.errors import AnswerInvalid, RunError, first_failure
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.values import Values
+from metaflow_agents.memory.project import ProjectMemory
 from metaflow_agents.memory.window import RoleMemory, Turn
 from metaflow_agents.models.caller import Caller
 from metaflow_agents.models.port import Model, ModelRequest, Reply, traits
@@ -44,11 +46,12 @@ class RoleAgent:
     """Does the work of `role:` steps."""
 
     def __init__(self, program: Program, models: Models, caller: Caller, acceptance: Acceptance, commands: Commands,
-                 functions: Functions, memory: RoleMemory, observations: Observations, state: RunState, values: Values,
-                 equipment: Equipment) -> None:
+                 functions: Functions, memory: RoleMemory, project: ProjectMemory, observations: Observations, state: RunState,
+                 values: Values, equipment: Equipment) -> None:
         self._program, self._sop, self._models, self._caller = program, program.sop, models, caller
         self._acceptance, self._commands, self._functions = acceptance, commands, functions
         self._memory, self._observations, self._state, self._values = memory, observations, state, values
+        self._remembering = Remembering(self._sop, memory, project, observations)
         self._conversations, self._equipment = Conversations(program, acceptance, values), equipment
         self._consulting = Consulting(program.sop, caller, self._conversations, memory, state)
         self._means = Means(program, caller, acceptance, Answers(program.sop, acceptance, values, dry=models.dry), commands,
@@ -75,21 +78,24 @@ class RoleAgent:
 
     async def work(self, activation: Activation) -> Work:
         """The artifact that the role's answer becomes. Raises AnswerInvalid, AttemptFailed where the attempt failed."""
-        letters = await self._inbox(self.role_of(activation), activation)
-        heard = joined(*(letter.untrusted for letter in letters), self._checker_hears(activation))
+        name = self.role_of(activation)
+        asked = self._conversations.asked(self._sop.steps[activation.key.step], activation)
+        recalled = await self._remembering.recalled(activation, name, asked or f"{activation.key.step} {activation.item or ''}")
+        letters = await self._inbox(name, activation)
+        heard = joined(*(turn.untrusted for turn in (*recalled, *letters)), self._checker_hears(activation))
         try:
-            return await self._answered(activation, letters, heard)
+            return await self._answered(activation, recalled, letters, heard)
         except RunError as error:
             error.untrusted = joined(error.untrusted, heard)
             raise
 
-    async def _answered(self, activation: Activation, letters: list[Turn], heard: str) -> Work:
+    async def _answered(self, activation: Activation, recalled: list[Turn], letters: list[Turn], heard: str) -> Work:
         """`heard`: the label of what the activation takes in besides what it starts with."""
         step = self._sop.steps[activation.key.step]
         name = self.role_of(activation)
         role = self._sop.roles[name]
         system = self._conversations.system(name, role, activation)
-        remembered = [*self._memory.turns(name, role, activation.key.firing), *letters]
+        remembered = [*recalled, *self._memory.turns(name, role, activation.key.firing), *letters]
         output_format = self._conversations.output_format(step, activation)
         material, asked = self._conversations.material(step, activation), self._conversations.asked(step, activation)
 
@@ -132,11 +138,17 @@ class RoleAgent:
                 work, said = await self._mended(step, activation, thinking.author, answered)
                 if thinking.author is not thinking:
                     acting.go_on_from(thinking.author.acting)
+                asked = asked or f"Step `{activation.key.step}`: make `{step.makes.artifact}`.\n"
+                importance = await self._remembering.importance(name, asked, said, self._rating(system, thinking))
         except RunError as error:
             error.untrusted = joined(error.untrusted, acting.untrusted)
             raise
-        asked = asked or f"Step `{activation.key.step}`: make `{step.makes.artifact}`.\n"
-        return self._with_memory(name, activation, asked, work, said, heard, acting)
+        return self._with_memory(name, activation, asked, work, said, heard, acting, importance)
+
+    def _rating(self, system: str, thinking: ActivationThinking) -> Typed:
+        async def ask(branch: str, told: str, schema: Any) -> Any:
+            return await thinking.typed(branch, self._conversations.opening(system, [], told), schema)
+        return ask
 
     def _delegate(self, activation: Activation) -> Delegate:
         """Has another role do a part of an activation's task."""
@@ -233,10 +245,11 @@ class RoleAgent:
         return "" if check is None or check.call is None or self._models.dry else self._functions.hears(check.call, activation)
 
     @staticmethod
-    def _with_memory(role: str, activation: Activation, asked: str, work: Work, said: str, heard: str, acting: Acting) -> Work:
+    def _with_memory(role: str, activation: Activation, asked: str, work: Work, said: str, heard: str, acting: Acting,
+                     importance: int | None) -> Work:
         question, answer = asked.encode(), said.encode()
         entry = Entry(role=role, activation=str(activation.key), asked=digest(question), answered=digest(answer),
-                      untrusted=joined(activation.unlifted, heard, acting.heard))
+                      untrusted=joined(activation.unlifted, heard, acting.heard), importance=importance)
         payload = work.payload.model_copy(update={"assumed": tuple(acting.assumed)}) if acting.assumed else work.payload
         return Work(payload, {**work.blobs, entry.asked: question, entry.answered: answer}, entry, tuple(acting.assumed),
                     acting.untrusted)

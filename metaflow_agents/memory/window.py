@@ -6,9 +6,11 @@ from bisect import insort
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.values import Values
+from metaflow_agents.schema.event import Entry
 from metaflow_agents.schema.keys import parse_firing
 from metaflow_agents.schema.model import canonical, fingerprint
 from metaflow_agents.schema.sop import Role
@@ -65,10 +67,37 @@ class RoleMemory:
         self._shelves: dict[str, _Shelf] = {}
         self._texts: OrderedDict[Said, Turn] = OrderedDict()
         self._recent: OrderedDict[tuple[str, str], list[tuple[Said, Turn]]] = OrderedDict()
+        self._pasts: OrderedDict[tuple[str | None, str], list[Entry]] = OrderedDict()
 
     def fingerprint(self, name: str, role: Role, firing: str) -> str:
-        """Equal for equal memories: what stands in the prompt, and nothing that fell out of the window."""
-        return fingerprint([*(list(said) for said, _ in self._window(name, role, firing)), list(role.memory.window)])
+        """Equal for equal memories: what stands in the prompt, and of what fell out of the window only what may be recalled.
+
+        What other runs remember is no part of it: like results of tools it is what was found then.
+        """
+        told: list[Any] = [*(list(said) for said, _ in self._window(name, role, firing)), list(role.memory.window)]
+        recall = role.memory.recall
+        if recall is not None:
+            past = self.past(name if recall.from_ == "role" else None, firing)
+            told += [recall.model_dump(mode="json"),
+                     [[entry.role, entry.asked, entry.answered, entry.importance] for entry in past]]
+        return fingerprint(told)
+
+    def past(self, name: str | None, firing: str) -> list[Entry]:
+        """What a role (None: any role) was asked and answered in the causal past of a firing that is under way, oldest first."""
+        key = (name, firing)
+        if key not in self._pasts:
+            past = self._state.active[firing].past
+            found = sorted((self._rank.get(step, _LAST), round_, one) for one in self._state.memory
+                           if past >> self._state.order[one] & 1 for step, round_ in [parse_firing(one)])
+            self._pasts[key] = [entry for _, _, one in found for entry in self._state.memory[one] if name in (None, entry.role)]
+            if len(self._pasts) > _KEPT:
+                self._pasts.popitem(last=False)
+        return self._pasts[key]
+
+    def standing(self, name: str, role: Role, firing: str) -> list[Entry]:
+        """What of a role's past stands in the prompts of a firing word for word."""
+        said = {said for said, _ in self._window(name, role, firing)}
+        return [entry for entry in self.past(name, firing) if (entry.asked, entry.answered) in said]
 
     def turns(self, name: str, role: Role, firing: str) -> list[Turn]:
         """What stands in the prompts of a firing that is under way: the latest turns that fit into the window, oldest first."""

@@ -83,6 +83,7 @@ class Entry(Value):
     asked: str
     answered: str
     untrusted: str = Field("", description="what of it came from outside the user, in words; empty: nothing")
+    importance: int | None = Field(None, description="1 to 10, as the role's model rated it; None: it was not asked")
 
 
 class Fired(_Event):

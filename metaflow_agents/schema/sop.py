@@ -36,9 +36,13 @@ NOT_BUILT: dict[str, dict[str, str]] = {
     "foreach": {"stream": "taking items before their list is whole comes with plans made at run time"},
     "artifact": {},
     "memory": {
-        "recall": "recall comes with memory beyond the window",
+        "summary": "summaries of what falls out come with memory beyond the window",
         "reflect": "reflections come with memory beyond the window",
         "lessons": "lessons come with memory beyond the window",
+    },
+    "recall": {
+        "embeddings": "relevance by embeddings comes with memory beyond the window",
+        "index": "indexes over embeddings come with memory beyond the window",
     },
 }
 
@@ -178,10 +182,27 @@ class ApiSpec(Value):
         default_factory=dict, description="operation (or pattern) → `none`, `idempotent`, `once`; by default as its method says")
 
 
+Weight = Annotated[float, Field(ge=0, le=1000)]
+
+
+class Recall(Value):
+    """What comes back to a role's mind of what fell out of its window, of other runs, and of other roles."""
+
+    from_: Literal["role", "run", "project"] = Field(
+        "role", alias="from", description="`role`: its own, of all runs; `run`: all roles' of this run; `project`: all there are")
+    top: Annotated[int, Field(ge=1, le=100, strict=True)] = Field(6, description="how many memories a prompt holds")
+    recency: Weight = Field(1.0, description="how much it counts that a memory is new")
+    importance: Weight = Field(
+        1.0, description="how much it counts that it is important, 1 to 10: the role's model is asked as it is stored, unless 0")
+    relevance: Weight = Field(1.0, description="how much it counts that its words are those of the task")
+    decay: Annotated[float, Field(gt=0, le=1)] = Field(0.995, description="by what recency falls with every newer memory")
+
+
 class Memory(Value):
     """What a role remembers between its activations."""
 
     window: Window = Field((40, "turns"), description="what stays verbatim: `40 turns` or `16k tokens`; the oldest is dropped")
+    recall: Recall | None = Field(None, description="what comes back to its mind beyond the window; by default nothing")
 
 
 class Role(Value):
@@ -523,6 +544,18 @@ class SOP(Value):
         if role is not None or step.role in self.roles:
             return self.roles[role or step.role].tools
         return tuple(dict.fromkeys(tool for role in self.roles.values() for tool in role.tools))
+
+    @property
+    def remembers(self) -> bool:
+        """Whether what roles do goes into the project's memory file: one of them recalls."""
+        return any(role.memory.recall is not None for role in self.roles.values())
+
+    def rates(self, name: str) -> bool:
+        """Whether a role's model is asked how important each of its memories is: it counts for the role itself, or for one that
+        recalls what others remember.
+        """
+        return any(other.memory.recall is not None and other.memory.recall.importance > 0
+                   and (own == name or other.memory.recall.from_ != "role") for own, other in self.roles.items())
 
     @field_validator("language")
     @classmethod

@@ -115,4 +115,6 @@ def _calls(sop: SOP, step: Step, strategies: Mapping[str, type[StrategySpec]]) -
     mended = (step.check.repairs if step.check else 0) + reviews
     thoughts = 1 + mended if reflects else 0
     judged = (1 + reviews) * TYPED_CALLS if step.review else 0
-    return (1 + step.retries) * (answer + (ANSWER_REPAIRS + mended * (1 + ANSWER_REPAIRS)) * turns + judged + thoughts)
+    who = (step.role,) if step.role in sop.roles else tuple(sop.roles)
+    rated = TYPED_CALLS if any(sop.rates(role) for role in who) else 0
+    return (1 + step.retries) * (answer + (ANSWER_REPAIRS + mended * (1 + ANSWER_REPAIRS)) * turns + judged + thoughts + rated)

@@ -1,0 +1,59 @@
+"""What stands in an activation's prompt of its role's memory: the window, and before it what comes back to its mind."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from metaflow_agents.doers.observed import Observations
+from metaflow_agents.engine.work import Activation
+from metaflow_agents.errors import AnswerInvalid
+from metaflow_agents.memory.project import ProjectMemory
+from metaflow_agents.memory.window import RoleMemory, Turn
+from metaflow_agents.prompts import package_template, render
+from metaflow_agents.schema.sop import SOP
+from metaflow_agents.schema.trust import joined
+
+IMPORTANCE = {"type": "object", "required": ["importance"], "additionalProperties": False,
+              "properties": {"importance": {"type": "integer", "minimum": 1, "maximum": 10}}}
+_RATED = 4000                       # characters of a memory that is rated: how important it is shows in its beginning
+
+Typed = Callable[[str, str, Any], Awaitable[Any]]
+"""Asks the role's model for a value: branch, what is asked, the value's schema. Raises AnswerInvalid."""
+
+
+class Remembering:
+    """The memory of activations. What is recalled is in the journal before a prompt is built from it, so that a resume sees the
+    same (journal rule 3).
+    """
+
+    def __init__(self, sop: SOP, window: RoleMemory, project: ProjectMemory, observations: Observations) -> None:
+        self._sop, self._window, self._project, self._observations = sop, window, project, observations
+
+    async def recalled(self, activation: Activation, name: str, asked: str) -> list[Turn]:
+        """What comes to a role's mind as it is asked something; nothing where it recalls nothing. Raises MemoryFault."""
+        role, firing = self._sop.roles[name], activation.key.firing
+        wanted = role.memory.recall
+        if wanted is None:
+            return []
+
+        async def look() -> Any:
+            past = self._window.past(None if wanted.from_ != "role" else name, firing)
+            return await self._project.recall(name, wanted, past, self._window.standing(name, role, firing), asked)
+
+        found = await self._observations.once(f"{activation.key}/recalled", look)
+        if not found:
+            return []
+        told = render(package_template("recalled"), {"memories": found, "role": name})
+        return [Turn(told, None, joined(*(one["untrusted"] for one in found)))]
+
+    async def importance(self, name: str, asked: str, answered: str, ask: Typed) -> int | None:
+        """How important it is to remember this, 1 to 10; None where nobody weighs it, or the model has no number for it."""
+        if not self._sop.rates(name):
+            return None
+        text = render(package_template("importance"), {"asked": asked[:_RATED], "answered": answered[:_RATED]})
+        try:
+            rated: int = (await ask("importance", text, IMPORTANCE))["importance"]
+        except AnswerInvalid:           # its answers stand in the journal; the work is done, and the memory counts as unrated
+            return None
+        return rated

@@ -1,0 +1,105 @@
+"""`sop memory show`, `search`, `forget`: what roles remember beyond a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from metaflow_agents.cli.options import WORKSPACE, Json, Workspace
+from metaflow_agents.cli.output import page, say, say_json
+from metaflow_agents.errors import UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from metaflow_agents.memory.store import MemoryStore
+
+memory = typer.Typer(no_args_is_help=True, help="What roles remember beyond a run.")
+
+Role = Annotated[str | None, typer.Option("--role", metavar="ROLE", help="Only what this role remembers.")]
+OfRun = Annotated[str | None, typer.Option("--run", metavar="RUN", help="Only what it remembers of this run.")]
+Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="How many at most.")]
+
+
+@memory.callback()
+def _whole() -> None:
+    """What roles remember beyond a run: the project's memory file."""
+
+
+@memory.command("show")
+def show(role: Role = None, run: OfRun = None,
+         kind: Annotated[str | None, typer.Option("--kind", metavar="KIND", help="Only turns, or only reflections.")] = None,
+         limit: Limit = 20, workspace: Workspace = WORKSPACE, json: Json = False) -> int:
+    """Shows memories, the newest last."""
+    from metaflow_agents.memory.store import KINDS
+    from metaflow_agents.views.memories import memory_lines
+
+    if kind is not None and kind not in KINDS:
+        raise UsageError(f"no memory is of kind `{kind}`: {did_you_mean(kind, KINDS)}")
+    with _opened(workspace) as store:
+        found = [] if store is None else store.listed(role=role, run=run, kind=kind, limit=limit)
+    if json:
+        say_json([one.as_json() for one in found])
+    else:
+        say(memory_lines(found, page()) or [f"nothing is remembered in {workspace}/{_of(role, run)}"])
+    return 0
+
+
+@memory.command("search")
+def search(text: Annotated[str, typer.Argument(metavar="TEXT", help="Words; a memory that holds any of them is found.")],
+           role: Role = None, run: OfRun = None, limit: Limit = 10, workspace: Workspace = WORKSPACE, json: Json = False) -> int:
+    """Finds memories by their words, the most relevant first (BM25)."""
+    from metaflow_agents.views.memories import memory_lines
+
+    with _opened(workspace) as store:
+        found = [] if store is None else store.search(text, role=role, run=run, limit=limit)
+    if json:
+        say_json([{**one.as_json(), "score": score} for one, score in found])
+    else:
+        none = f"no memory in {workspace}/{_of(role, run)} holds a word of that"
+        say(memory_lines([one for one, _ in found], page()) or [none])
+    return 0
+
+
+@memory.command("forget")
+def forget(keys: Annotated[list[str] | None, typer.Argument(
+               metavar="[KEY]...", help="These; `sop memory show` tells keys.")] = None,
+           role: Role = None, run: OfRun = None,
+           everything: Annotated[bool, typer.Option("--all", help="Forget all that is remembered.")] = False,
+           workspace: Workspace = WORKSPACE, json: Json = False) -> int:
+    """Removes memories for good: no run brings them back. Journals keep what was said in their runs."""
+    chosen = bool(keys) or role is not None or run is not None
+    if chosen == everything:
+        raise UsageError("`--all` forgets all: leave out what would choose among it" if everything else
+                         "say what to forget: keys, `--role`, `--run`, or `--all`")
+    with _opened(workspace) as store:
+        unknown = [] if not keys else [key for key in keys if store is None or key not in store.numbers(keys)]
+        if unknown:
+            raise UsageError(f"no memory has the key {unknown[0]!r}: `sop memory show` tells keys")
+        gone = 0 if store is None else store.forget(keys=keys or None, role=role, run=run)
+    if json:
+        say_json({"forgotten": gone})
+    else:
+        say([f"{gone:,} {'memory is' if gone == 1 else 'memories are'} forgotten"])
+    return 0
+
+
+@contextmanager
+def _opened(workspace: Path) -> Iterator[MemoryStore | None]:
+    """The memory file; None where there is none: to look makes none."""
+    from metaflow_agents.memory.store import PLACE, MemoryStore
+
+    if not (workspace / PLACE).exists():
+        yield None
+        return
+    store = MemoryStore(workspace / PLACE)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def _of(role: str | None, run: str | None) -> str:
+    return (f" of {role}" if role else "") + (f" from {run}" if run else "")

@@ -1,0 +1,152 @@
+"""The project's memory as a run uses it: what its firings commit is handed over, and what comes to mind is looked for in it.
+
+The file is a fold of journals: a run that is killed before it handed over what it had committed does so on its resume.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from time import time
+from typing import Any, TypeVar
+
+from metaflow_agents.journal.state import RunState
+from metaflow_agents.journal.values import Values
+from metaflow_agents.memory.scoring import Scored, Weights, best
+from metaflow_agents.memory.store import Memory, MemoryStore, Scope
+from metaflow_agents.schema.event import Entry
+from metaflow_agents.schema.model import canonical, digest
+from metaflow_agents.schema.sop import Recall
+from metaflow_agents.threads import Threads
+
+FOUND = 256                         # memories that an index names; what is not among them is not relevant
+SHOWN = 2000                        # characters of a memory in a prompt
+T = TypeVar("T")
+_BEYOND = 4                         # times as many as are wanted: some say the same
+
+
+@dataclass(frozen=True, slots=True)
+class RunId:
+    """A run for good, and by its name, which may be another one's once it is removed."""
+
+    digest: str
+    name: str
+
+
+class MemoryFile:
+    """The file, as a run and the SOPs in it share it. `open_` opens it; it is made when something is kept for the first time."""
+
+    def __init__(self, open_: Callable[[], MemoryStore]) -> None:
+        self._open = open_
+        self._store: MemoryStore | None = None
+        self._threads = Threads(1, "memory")
+
+    async def do(self, work: Callable[[MemoryStore], T]) -> T:
+        """What `work` gives, which is done in a thread. Raises MemoryFault."""
+        return await self._threads.run(lambda: work(self._opened()))
+
+    async def close(self) -> None:
+        """Lets go of the file."""
+        store, self._store = self._store, None
+        if store is not None:
+            await self._threads.run(store.close)
+
+    def _opened(self) -> MemoryStore:
+        if self._store is None:
+            self._store = self._open()
+        return self._store
+
+
+class ProjectMemory:
+    """The memory of one run in its project, or of a SOP in it: `run` is then the whole run's, `prefix` begins its keys there.
+
+    `masked` blots secrets out: nothing that a SOP declares as one comes into the file. Without `keeps` nothing is handed over:
+    nobody remembers anything.
+    """
+
+    def __init__(self, file: MemoryFile, state: RunState, values: Values, masked: Callable[[str], str], *, keeps: bool = True,
+                 run: RunId | None = None, prefix: str = "") -> None:
+        self._file, self._state, self._values, self._masked, self._keeps = file, state, values, masked, keeps
+        self._given, self._prefix = run, prefix
+        self._handed_over = 0                                   # firings, in the order in which they committed
+
+    async def recall(self, role: str, wanted: Recall, past: Sequence[Entry], standing: Sequence[Entry],
+                     asked: str) -> list[dict[str, Any]]:
+        """What comes to a role's mind, oldest first, as JSON. Raises MemoryFault.
+
+        `past`: what the firing's causal past holds of this run, oldest first; `standing`: what of it the prompt holds word for
+        word and is not to be told twice; `asked`: what the memories have to do with.
+        """
+        fresh = self._fresh()
+        own, left_out = [self.key(entry) for entry in past], [self.key(entry) for entry in standing]
+        weights = Weights(wanted.recency, wanted.importance, wanted.relevance, wanted.decay)
+        run, others = self.run.digest, wanted.from_ != "run"
+
+        def look(store: MemoryStore) -> list[dict[str, Any]]:
+            store.keep(fresh)
+            numbers = store.numbers([*own, *left_out])
+            seen = tuple(numbers[key] for key in own if key in numbers)
+            scope = Scope(None if wanted.from_ == "project" else role, run, seen, others)
+            relevances = [store.matching(asked, scope, FOUND)] if wanted.relevance else []
+            scored = best(store.seen(scope), relevances, weights, wanted.top * _BEYOND,
+                          frozenset(numbers[key] for key in left_out if key in numbers))
+            return _told(scored, store.read([one.seq for one in scored]), wanted.top)
+
+        found = await self._file.do(look)
+        self._handed_over = len(self._state.memory)
+        return found
+
+    async def settle(self) -> None:
+        """Hands over what committed since. Raises MemoryFault."""
+        fresh = self._fresh()
+        if fresh:
+            await self._file.do(lambda store: store.keep(fresh))
+            self._handed_over = len(self._state.memory)
+
+    async def close(self) -> None:
+        """Lets go of the file."""
+        await self._file.close()
+
+    def key(self, entry: Entry) -> str:
+        """What a memory is known by: equal for the same activation of a run and of its forks as long as they said the same."""
+        activation = f"{self._prefix}{entry.activation}"
+        return digest(canonical([self.run.digest, entry.role, activation, entry.asked, entry.answered]))[:16]
+
+    @property
+    def run(self) -> RunId:
+        """The run that this is of."""
+        opened = self._state.opened
+        if self._given is not None or opened is None:
+            return self._given or RunId("", "")
+        return RunId(digest(canonical([opened.run, opened.at, opened.compiled]))[:16], opened.run)
+
+    def _fresh(self) -> list[Memory]:
+        if not self._keeps or self._handed_over == len(self._state.memory):
+            return []
+        run = self.run
+        return [self._memory(entry, run) for entries in islice(self._state.memory.values(), self._handed_over, None)
+                for entry in entries]
+
+    def _memory(self, entry: Entry, run: RunId) -> Memory:
+        asked, answered = self._values.text(entry.asked).strip(), self._values.text(entry.answered).strip()
+        return Memory(self.key(entry), "turn", run.digest, run.name, entry.role, f"{self._prefix}{entry.activation}", time(),
+                      self._masked(f"Asked:\n{asked}\n\nAnswered:\n{answered}"), entry.importance, self._masked(entry.untrusted))
+
+
+def _told(scored: Sequence[Scored], memories: Mapping[int, Memory], top: int) -> list[dict[str, Any]]:
+    """The best, each text once, in the order in which they came to be."""
+    found: dict[str, tuple[Scored, Memory]] = {}
+    for one in scored:
+        memory = memories.get(one.seq)                          # another process may have removed it since
+        if memory is not None and len(found) < top:
+            found.setdefault(memory.text, (one, memory))
+    return [{"role": memory.role, "run": memory.name, "activation": memory.activation, "kind": memory.kind,
+             "text": shown(memory.text), "importance": memory.importance, "untrusted": memory.untrusted,
+             "score": round(one.score, 6), "recency": round(one.recency, 6), "relevance": round(one.relevance, 6)}
+            for one, memory in sorted(found.values(), key=lambda pair: pair[1].seq)]
+
+
+def shown(text: str) -> str:
+    """A memory as prompts show it: a long one is cut, and that is said."""
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]} … ({len(text) - SHOWN:,} more characters)"

@@ -1,0 +1,324 @@
+"""The project's memory file: what roles remember beyond a run, in SQLite, with a full-text index over it.
+
+Format 1: `memories`, one row each, numbered in the order in which they were stored; `words`, their FTS5 index (BM25); `vectors`,
+embeddings by what they are of; `forgotten`, the keys that no run may bring back. Every
+change is one synced transaction in WAL mode: a process that is killed in the middle leaves all of it or nothing, and
+several processes write at once, one after the other. A memory is stored under a key of its own, and storing it again changes
+nothing, so that a run may hand over what it is not sure to have handed over.
+Source: https://www.sqlite.org/fts5.html (the BM25 of its `bm25()`), https://www.sqlite.org/wal.html
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import RLock
+from typing import Any, Literal
+
+from metaflow_agents.errors import MemoryFault
+from metaflow_agents.schema.model import digest
+
+APPLICATION_ID = 0x4D464D31         # "MFM1"
+FORMAT = 1
+PLACE = Path(".memory") / "project.db"
+_WAIT = 30.0                        # seconds for another process to finish its write
+_WORDS = re.compile(r"\w+")
+_MOST_WORDS = 48                    # of a query: each costs a walk over all memories that hold it
+_SCHEMA = f"""
+CREATE TABLE memories(
+  seq INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, run TEXT NOT NULL, name TEXT NOT NULL,
+  role TEXT NOT NULL, activation TEXT NOT NULL, at REAL NOT NULL, text TEXT NOT NULL, digest TEXT NOT NULL, importance INTEGER,
+  untrusted TEXT NOT NULL, cites TEXT NOT NULL);
+CREATE INDEX by_role ON memories(role, run, seq, importance);
+CREATE INDEX by_name ON memories(name);
+CREATE INDEX by_digest ON memories(digest);
+CREATE VIRTUAL TABLE words USING fts5(text, content='memories', content_rowid='seq', tokenize='porter unicode61');
+CREATE TRIGGER stored AFTER INSERT ON memories BEGIN
+  INSERT INTO words(rowid, text) VALUES (new.seq, new.text);
+END;
+CREATE TRIGGER removed AFTER DELETE ON memories BEGIN
+  INSERT INTO words(words, rowid, text) VALUES ('delete', old.seq, old.text);
+END;
+CREATE TABLE vectors(embedder TEXT NOT NULL, digest TEXT NOT NULL, vector BLOB NOT NULL, PRIMARY KEY(embedder, digest));
+CREATE TABLE forgotten(key TEXT PRIMARY KEY);
+PRAGMA application_id={APPLICATION_ID};
+PRAGMA user_version={FORMAT};
+"""
+_COLUMNS = "seq, key, kind, run, name, role, activation, at, text, importance, untrusted, cites"
+
+Kind = Literal["turn", "reflection"]
+KINDS: tuple[Kind, ...] = ("turn", "reflection")
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """One thing that a role remembers.
+
+    `run` tells runs apart for good, `name` is what the run is called. `importance` is 1 to 10; None: nobody rated it.
+    `cites`: keys of the memories that a reflection rests on. `seq` is its number in the file, rising as they are stored.
+    """
+
+    key: str
+    kind: Kind
+    run: str
+    name: str
+    role: str
+    activation: str
+    at: float
+    text: str
+    importance: int | None = None
+    untrusted: str = ""
+    cites: tuple[str, ...] = ()
+    seq: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {"key": self.key, "kind": self.kind, "run": self.name, "role": self.role, "activation": self.activation,
+                "at": self.at, "text": self.text, "importance": self.importance, "untrusted": self.untrusted,
+                "cites": list(self.cites)}
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Whose memories are looked at: those of a role (None: of all), of other runs than `run`, and these of its own.
+
+    `own`: numbers of memories of the run itself that are seen, in their order; they count as newer than all others.
+    `others`: whether those of other runs are seen at all.
+    """
+
+    role: str | None = None
+    run: str = ""
+    own: tuple[int, ...] = ()
+    others: bool = True
+
+    def where(self) -> tuple[str, dict[str, Any]]:
+        """The condition on a row `m`, and its values."""
+        role = " AND m.role = :role" if self.role is not None else ""
+        others = f"(m.run != :run{role})" if self.others else "0"
+        return (f"({others} OR m.seq IN (SELECT value FROM json_each(:own)))",
+                {"role": self.role, "run": self.run, "own": json.dumps(self.own)})
+
+
+class MemoryStore:
+    """The file; None: in memory, for a run that has no workspace. Its methods may be called from any thread.
+
+    Every error of SQLite comes out as MemoryFault that says what to do.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self.path, self._lock = path, RLock()
+        try:
+            if path is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(path or ":memory:", timeout=_WAIT, isolation_level=None, check_same_thread=False)
+        except (OSError, sqlite3.Error) as error:
+            raise MemoryFault(f"can't open the memory file {path}: {error}; make its folder writable, with free space") from error
+        try:
+            with self._translated("open"):
+                self._lay_down()
+        except BaseException:
+            self._db.close()
+            raise
+
+    def close(self) -> None:
+        """Lets go of the file."""
+        with self._lock:
+            self._db.close()
+
+    def keep(self, memories: Sequence[Memory]) -> int:
+        """Stores those that are not there and were not forgotten, all at once or none: how many these were."""
+        rows = [(one.key, one.kind, one.run, one.name, one.role, one.activation, one.at, one.text, digest(one.text.encode()),
+                 one.importance, one.untrusted, json.dumps(one.cites)) for one in memories]
+        with self._writing():
+            kept = 0
+            for row in rows:
+                done = self._db.execute(
+                    "INSERT INTO memories(key, kind, run, name, role, activation, at, text, digest, importance, untrusted, cites)"
+                    " SELECT ?,?,?,?,?,?,?,?,?,?,?,? WHERE NOT EXISTS (SELECT 1 FROM forgotten WHERE key = ?)"
+                    " ON CONFLICT(key) DO NOTHING", (*row, row[0]))
+                kept += done.rowcount
+        return kept
+
+    def forget(self, *, keys: Sequence[str] | None = None, role: str | None = None, run: str | None = None) -> int:
+        """Removes what all given conditions hold for, its embeddings too, and lets no run bring it back: how many these were."""
+        conditions, given = self._conditions(role, run, None)
+        if keys is not None:
+            conditions.append("key IN (SELECT value FROM json_each(?))")
+            given.append(json.dumps(list(keys)))
+        where = " AND ".join(conditions) or "1"
+        with self._writing():
+            self._db.execute(f"INSERT OR IGNORE INTO forgotten SELECT key FROM memories WHERE {where}", given)
+            gone = self._db.execute(f"DELETE FROM memories WHERE {where}", given).rowcount
+            self._db.execute("DELETE FROM vectors WHERE digest NOT IN (SELECT digest FROM memories)")
+            self._db.execute("INSERT INTO words(words) VALUES ('optimize')")   # what the index has not cleared yet is cleared
+        return gone
+
+    def numbers(self, keys: Sequence[str]) -> dict[str, int]:
+        """Key → number, of those that are there."""
+        return {key: seq for key, seq in self._rows(
+            "SELECT key, seq FROM memories WHERE key IN (SELECT value FROM json_each(?))", (json.dumps(list(keys)),))}
+
+    def read(self, numbers: Sequence[int]) -> dict[int, Memory]:
+        """Memories by number."""
+        rows = self._rows(f"SELECT {_COLUMNS} FROM memories WHERE seq IN (SELECT value FROM json_each(?))",
+                          (json.dumps(list(numbers)),))
+        return {memory.seq: memory for memory in map(_memory, rows)}
+
+    def listed(self, *, role: str | None = None, run: str | None = None, kind: str | None = None,
+               limit: int | None = None) -> list[Memory]:
+        """The newest that the conditions hold for, oldest first."""
+        conditions, given = self._conditions(role, run, kind)
+        rows = self._rows(f"SELECT {_COLUMNS} FROM memories WHERE {' AND '.join(conditions) or '1'} ORDER BY seq DESC LIMIT ?",
+                          (*given, -1 if limit is None else limit))
+        return [_memory(row) for row in reversed(rows)]
+
+    def seen(self, scope: Scope) -> list[tuple[int, int | None]]:
+        """Number and importance of every memory that a scope sees, oldest first."""
+        where, given = scope.where()
+        rows = dict(self._rows(f"SELECT m.seq, m.importance FROM memories m WHERE {where} ORDER BY m.seq", given))
+        own = [seq for seq in scope.own if seq in rows]
+        last = {seq: rows.pop(seq) for seq in own}
+        return [*rows.items(), *last.items()]
+
+    def matching(self, text: str, scope: Scope, limit: int) -> dict[int, float]:
+        """Number → BM25 of the memories that hold a word of the text, the `limit` best; higher is better, and above 0."""
+        words = query(text)
+        if not words:
+            return {}
+        where, given = scope.where()
+        rows = self._rows("SELECT m.seq, bm25(words) FROM words JOIN memories m ON m.seq = words.rowid"
+                          f" WHERE words MATCH :words AND {where} ORDER BY bm25(words), m.seq LIMIT :limit",
+                          {**given, "words": words, "limit": limit})
+        return {seq: -score for seq, score in rows}
+
+    def search(self, text: str, *, role: str | None = None, run: str | None = None,
+               limit: int = 10) -> list[tuple[Memory, float]]:
+        """Memories that hold a word of the text, with their BM25, best first."""
+        words = query(text)
+        if not words:
+            return []
+        conditions, given = self._conditions(role, run, None)
+        columns = ", ".join(f"m.{name}" for name in _COLUMNS.split(", "))
+        rows = self._rows(f"SELECT {columns}, bm25(words) FROM words JOIN memories m ON m.seq = words.rowid"
+                          f" WHERE {' AND '.join(['words MATCH ?', *conditions])} ORDER BY bm25(words), m.seq LIMIT ?",
+                          (words, *given, limit))
+        return [(_memory(row[:-1]), -row[-1]) for row in rows]
+
+    def vector(self, embedder: str, text: str) -> bytes | None:
+        """The embedding of a text as it was stored (little-endian 32-bit floats), if it was."""
+        rows = self._rows("SELECT vector FROM vectors WHERE embedder = ? AND digest = ?", (embedder, digest(text.encode())))
+        return rows[0][0] if rows else None
+
+    def keep_vectors(self, embedder: str, vectors: Mapping[str, bytes]) -> None:
+        """Stores embeddings of texts; what is there stays."""
+        with self._writing():
+            self._db.executemany("INSERT OR IGNORE INTO vectors VALUES (?,?,?)",
+                                 [(embedder, digest(text.encode()), vector) for text, vector in vectors.items()])
+
+    def vectors(self, embedder: str, after: int = 0) -> list[tuple[int, bytes]]:
+        """Number and embedding of all memories that have one, behind the number `after`, in their order."""
+        return self._rows("SELECT m.seq, v.vector FROM memories m JOIN vectors v ON v.digest = m.digest"
+                          " WHERE v.embedder = ? AND m.seq > ? ORDER BY m.seq", (embedder, after))
+
+    def sound(self) -> list[str]:
+        """What is wrong with the file, in words; nothing where it is whole."""
+        faults = [told for (told,) in self._rows("PRAGMA integrity_check") if told != "ok"]
+        try:
+            with self._writing():
+                self._db.execute("INSERT INTO words(words, rank) VALUES ('integrity-check', 1)")
+        except MemoryFault as error:
+            faults.append(str(error))
+        return faults
+
+    @staticmethod
+    def _conditions(role: str | None, run: str | None, kind: str | None) -> tuple[list[str], list[Any]]:
+        given = {"role": role, "name": run, "kind": kind}
+        return [f"{name} = ?" for name, value in given.items() if value is not None], [v for v in given.values() if v is not None]
+
+    def _rows(self, statement: str, given: Any = ()) -> list[Any]:
+        with self._lock, self._translated("read"):
+            return self._db.execute(statement, given).fetchall()
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        with self._lock, self._translated("write"):
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+
+    def _lay_down(self) -> None:
+        """The tables, by the first process that comes; the others wait for it."""
+        _patiently(lambda: self._db.execute("PRAGMA journal_mode=WAL"))
+        self._db.execute("PRAGMA synchronous=FULL")
+        self._db.execute("PRAGMA secure_delete=ON")         # what is forgotten is overwritten
+        _patiently(lambda: self._db.execute("BEGIN IMMEDIATE"))
+        try:
+            application, = self._db.execute("PRAGMA application_id").fetchone()
+            format_, = self._db.execute("PRAGMA user_version").fetchone()
+            there, = self._db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+            if application != APPLICATION_ID and there:
+                raise MemoryFault(f"{self.path} is no memory file: move it away")
+            if there and format_ != FORMAT:
+                raise MemoryFault(f"{self.path} is a memory file of format {format_}, and this version knows {FORMAT}: "
+                                  "use the version that wrote it, or move it away")
+            if not there:
+                for statement in _statements(_SCHEMA):
+                    self._db.execute(statement)
+            self._db.execute("COMMIT")
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+
+    @contextmanager
+    def _translated(self, doing: str) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            mend = "another process holds it" if "locked" in str(error) else "look whether the disk is full; `sop doctor` helps"
+            raise MemoryFault(f"can't {doing} the memory file {self.path}: {error}; {mend}") from error
+
+
+def query(text: str) -> str:
+    """The words of a text as an FTS5 query: any of them, each quoted, so that none of them is an operator."""
+    words = dict.fromkeys(word.lower() for word in _WORDS.findall(text))
+    longest = sorted(words, key=lambda word: -len(word))[:_MOST_WORDS] if len(words) > _MOST_WORDS else words
+    return " OR ".join(f'"{word}"' for word in longest)
+
+
+def _memory(row: Sequence[Any]) -> Memory:
+    seq, key, kind, run, name, role, activation, at, text, importance, untrusted, cites = row
+    return Memory(key, kind, run, name, role, activation, at, text, importance, untrusted, tuple(json.loads(cites)), seq)
+
+
+def _statements(script: str) -> Iterator[str]:
+    """The statements of a script, one by one: `executescript` would commit what is under way."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+def _patiently(do: Any) -> None:
+    """SQLite does not wait for its lock where the mode of a file changes."""
+    until = time.monotonic() + _WAIT
+    while True:
+        try:
+            do()
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > until:
+                raise
+            time.sleep(0.02)
