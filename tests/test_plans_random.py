@@ -11,6 +11,7 @@ import random
 import re
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +84,8 @@ def worked(task: str) -> str | None:
 
 @dataclass
 class Model:
-    """The rules. `done`: task → (what it was made of, what it came to, in which round); `files`: task → path → text of what it wrote
-    since it stands. Files have the round in their names, so that what a task made is another thing each time.
+    """The rules. `done`: task → (what it was made of, what it came to, in which round); `files`: task → path → text of what it
+    wrote since it stands. Files have the round in their names, so that what a task made is another thing each time.
     """
 
     kind: str
@@ -214,7 +215,7 @@ async def test_a_later_plan_keeps_what_is_done_runs_what_changed_and_drops_the_r
             there = {f"pages/{file.name}" for file in (home / f"run{seed}" / "pages").glob("*")}
             assert there == set(stands), (seed, "the folder holds what stands and nothing else")
         wanted = [{task["id"] for task in version} for version in versions]
-        seen["tasks dropped"] += sum(len(a - b) for a, b in zip(wanted, wanted[1:], strict=False))
+        seen["tasks dropped"] += sum(len(a - b) for a, b in pairwise(wanted))
         seen["plans"] += max(calls, default=0)
         seen["asked"] += sum(map(len, calls.values()))
         seen["kept"] += sum(len(version) for version in versions) - sum(map(len, calls.values()))
