@@ -122,5 +122,5 @@ def test_gpt_4s_log_is_searched_as_its_authors_did_and_breadth_pays() -> None:
                for record in log for way, info in zip(record["ys"], record["infos"], strict=True)), "the judges agree"
     selections, solved_, breadth = papers.rows(data)
     assert selections.here == "200 of 200"
-    assert solved_.here == "35 of 50, the log's own: yes"
-    assert breadth.here == "30 % and 70 %"
+    assert solved_.here == "35 of 50, the same that the log solves"
+    assert breadth.here == "30 %; 70 %"
