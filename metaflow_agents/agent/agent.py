@@ -128,7 +128,7 @@ class RoleAgent:
         try:
             async with acting, AsyncExitStack() as kept:
                 prompting = Prompting(strategy, asked, formatted, thinks.given.prompts, composed)
-                ladder = Ladder(step, activation.key.step, acting.desk)
+                ladder = Ladder(step, activation.key.step, acting.desk, dry=self._models.dry)
                 thinking = ActivationThinking(self._means, activation, name, acting, prompting, equip, ladder, kept)
                 if ladder.watches:
                     seen = rounds.signs(self._state, self._values, step, activation)

@@ -34,16 +34,16 @@ class Sign:
 
 
 class Ladder:
-    """What is done about signs in one attempt."""
+    """What is done about signs in one attempt. `dry`: nothing, since what stands in for answers is always the same."""
 
-    def __init__(self, step: Step, name: str, desk: Desk) -> None:
-        self._step, self._name, self._desk = step, name, desk
+    def __init__(self, step: Step, name: str, desk: Desk, *, dry: bool = False) -> None:
+        self._step, self._name, self._desk, self._dry = step, name, desk, dry
         self._complaints: list[str] = []
 
     @property
     def watches(self) -> bool:
         """Whether anything is noticed at all."""
-        return self._step.stuck is not None
+        return self._step.stuck is not None and not self._dry
 
     async def climb(self, thinking: Thinking, branch: str, signs: Sequence[Sign], untrusted: str = "") -> str:
         """What the role is told, empty where nothing is the matter. Raises Stuck at the last rung, Waiting for a person.
@@ -52,7 +52,7 @@ class Ladder:
         """
         spec = self._step.stuck
         worst = max((sign.times for sign in signs), default=0)
-        if spec is None or worst < spec.after:
+        if spec is None or worst < spec.after or not self.watches:
             return ""
         rung = spec.then[min(worst - spec.after, len(spec.then) - 1)]
         told = "; ".join(sign.told for sign in signs if sign.times >= spec.after)

@@ -42,7 +42,7 @@ class React(Strategy[react.React]):
         return await self._steps(thinking, f"{branch}/", branch, messages)
 
     async def _steps(self, thinking: Thinking, below: str, best: str, messages: Messages) -> Said:
-        """Step after step until it finishes. `below`: what stands before the branch of a step; `best`: that of the best answer."""
+        """Step after step until it finishes. `below`: what stands before a step's branch; `best`: that of the best answer."""
         most = self.given.max_steps
         for number in range(1, most + 1):
             branch = f"{below}step.{number}"
