@@ -130,7 +130,8 @@ def _run_model(request: ModelRequest, text: str) -> Any:
         names = re.findall(r"`(\w+)`", re.search(r"comes of it: (.*?)\. Each", text)[1])                     # type: ignore[index]
         return {"ok": True, "why": "", "results": {name: f"{tool}: {results(request)[-1]}" for name in names}}
     line = re.search(r'<result name="line">\ncaption: (.*)\n', text)
-    more = {"caption": {"image": image}, "detect": {"image": image, "kind": "cat"}, "translate": {"text": line[1] if line else ""}}
+    more = {"caption": {"image": image}, "detect": {"image": image, "kind": "cat"},
+            "translate": {"text": line[1] if line else ""}}
     return call(tool, **more[tool])
 
 

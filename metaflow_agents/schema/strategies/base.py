@@ -78,7 +78,7 @@ class StrategySpec(Value):
         return answer
 
     def failures(self) -> int:
-        """How often something that it did itself may fail, and be thought about where a step says what is done when it is stuck."""
+        """How often something that it did itself may fail, and be thought about where a step says what is done when stuck."""
         return 0
 
     def wrong_tools(self, tools: Sequence[str]) -> Iterator[tuple[str, str]]:
