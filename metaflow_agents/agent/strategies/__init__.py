@@ -29,13 +29,13 @@ _REGISTRY: dict[str, type[Strategy[Any]]] = {
     "self_consistency": SelfConsistency,
     "react": React,
     "reflexion": Reflexion,
-    "route": Route,
-    "debate": Debate,
-    "hindsight": Hindsight,
+    "tree_of_thoughts": TreeOfThoughts,
     "plan_and_execute": PlanAndExecute,
     "task_queue": TaskQueue,
-    "tree_of_thoughts": TreeOfThoughts,
+    "route": Route,
+    "debate": Debate,
     "solver": Solver,
+    "hindsight": Hindsight,
 }
 
 
