@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from scripted import Scripted, events, write
-from stopped_everywhere import stopped_everywhere
+from stopping import stopped_everywhere
 from test_agent_web import site
 
 from metaflow_agents import check, resume, run
@@ -357,7 +357,8 @@ async def test_a_task_carries_the_label_of_what_it_read_and_of_nothing_else(tmp_
 
 async def test_a_run_that_is_stopped_at_any_call_goes_on_to_the_same(tmp_path: Path) -> None:
     """A plan that is mended, a task that fails, a new plan, three tasks at once: left at each call, taken up again."""
-    await stopped_everywhere(write(tmp_path, REPORT.replace("PARAMETERS", "every: 3")), planner, {"wish": "x"}, "report")
+    path = write(tmp_path, REPORT.replace("PARAMETERS", "every: 3"))
+    assert len((await stopped_everywhere(path, planner, tmp_path / "runs", wish="x")).keys) > 5
 
 
 def planner() -> Desk:

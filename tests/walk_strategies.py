@@ -214,7 +214,8 @@ STRATEGIES: dict[str, tuple[str, Any, Mapping[str, Way]]] = {
         "trials": Way(4), "lessons": Way(1), "unsolved": Way("last", also={"trials": 2}), "prompts.trial": Way("other.j2"),
         "prompts.reflect": Way("other.j2")}),
     "route": (ROUTED, routed, {
-        "experts": Way({"clerk": {}, "writer": {}}, {"poet": {}, "clerk": {}}), "experts.poet": Way({}, None, {"fallback": "writer"}),
+        "experts": Way({"clerk": {}, "writer": {}}, {"poet": {}, "clerk": {}}),
+        "experts.poet": Way({}, None, {"fallback": "writer"}),
         "experts.poet.about": Way("for verse"), "experts.poet.takes": Way({"words": "integer"}), "fallback": Way("writer"),
         "prompts.choose": Way("other.j2"), "prompts.extract": Way("other.j2", also={"experts.poet.takes": {"words": "integer"}}),
         "prompts.work": Way("other.j2")}),
