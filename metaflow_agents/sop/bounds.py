@@ -109,8 +109,8 @@ def _calls(sop: SOP, step: Step, strategies: Mapping[str, type[StrategySpec]]) -
         thinks = strategies[name].model_validate(parameters or {})
     except (KeyError, ValidationError):
         return None                         # told by a check of its own
-    answer, again = thinks.calls(turns), thinks.mending(turns)
-    if answer is None or again is None:
+    answer = thinks.calls(turns)
+    if answer is None:
         return None
     reviews = step.review.repairs if step.review else 0
     mended = (step.check.repairs if step.check else 0) + reviews
@@ -118,4 +118,5 @@ def _calls(sop: SOP, step: Step, strategies: Mapping[str, type[StrategySpec]]) -
     judged = (1 + reviews) * TYPED_CALLS if step.review else 0
     who = (step.role,) if step.role in sop.roles else tuple(sop.roles)
     rated = TYPED_CALLS if any(sop.rates(role) for role in who) else 0
-    return (1 + step.retries) * (answer + (1 + mended) * ANSWER_REPAIRS * turns + mended * again + judged + thoughts + rated)
+    repaired = (1 + mended) * ANSWER_REPAIRS * thinks.mending(turns, form=True) + mended * thinks.mending(turns, form=False)
+    return (1 + step.retries) * (answer + repaired + judged + thoughts + rated)
