@@ -86,7 +86,7 @@ def table(rows: Iterable[PaperRow]) -> str:
 
 def _block(cells: Sequence[str]) -> list[str]:
     """The lines of one figure. A cell's own line breaks stay."""
-    columns = [[part for line in cell.split("\n") for part in wrap(line, width, drop_whitespace=True) or [""]]
+    columns = [[part for line in cell.split("\n") for part in wrap(line, width, break_on_hyphens=False) or [""]]
                for cell, width in zip(cells, WIDTHS, strict=True)]
     return [_line(parts) for parts in zip_longest(*columns, fillvalue="")]
 
