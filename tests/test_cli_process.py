@@ -365,6 +365,7 @@ def test_a_strategy_is_loaded_by_the_sops_that_think_by_it(home: Path) -> None:
             assert loaded == {f"{room}.strategies.{name}" for room in rooms for name in strategies}, words
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("shape", ["wide", "many", "deep"])
 def test_log_and_show_of_5000_activations_within_a_second(shape: Shape, home: Path, tmp_path: Path) -> None:
     """With the start of the interpreter. Processor time, the best of three: it works in one thread, on a busy machine too."""
