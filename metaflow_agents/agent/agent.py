@@ -84,20 +84,20 @@ class RoleAgent:
         letters = await self._inbox(name, activation)
         heard = joined(*(turn.untrusted for turn in (*recalled, *letters)), self._checker_hears(activation))
         try:
-            return await self._answered(activation, recalled, letters, heard)
+            return await self._answered(activation, asked, recalled, letters, heard)
         except RunError as error:
             error.untrusted = joined(error.untrusted, heard)
             raise
 
-    async def _answered(self, activation: Activation, recalled: list[Turn], letters: list[Turn], heard: str) -> Work:
-        """`heard`: the label of what the activation takes in besides what it starts with."""
+    async def _answered(self, activation: Activation, asked: str, recalled: list[Turn], letters: list[Turn], heard: str) -> Work:
+        """`asked`: what the role is to do. `heard`: the label of what the activation takes in besides what it starts with."""
         step = self._sop.steps[activation.key.step]
         name = self.role_of(activation)
         role = self._sop.roles[name]
         system = self._conversations.system(name, role, activation)
         remembered = [*recalled, *self._memory.turns(name, role, activation.key.firing), *letters]
         output_format = self._conversations.output_format(step, activation)
-        material, asked = self._conversations.material(step, activation), self._conversations.asked(step, activation)
+        material = self._conversations.material(step, activation)
 
         hint = ""
 
