@@ -236,9 +236,9 @@ async def test_what_its_expression_names_of_the_run_counts_too(tmp_path: Path) -
 def test_human_eval() -> None:
     """All that the papers' table tells of it: the log's own verdicts, its reflections in the prompts, a bug that lessons mend."""
     agree, reflections, mended, stuck = (row.here for row in reflexion.rows(Path(DATA or "")))
-    assert agree == "82 of 82; 73 solved"
+    assert agree == "82 of 82; 73"
     assert reflections == "87 of 87"
-    assert mended == "82, 0, 0 of 82"
+    assert mended == "82; 0; 0 of 82"
     assert stuck == "82 of 82"
 
 

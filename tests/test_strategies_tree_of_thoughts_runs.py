@@ -33,18 +33,19 @@ async def test_every_parameter_changes_what_is_asked_or_answered(tmp_path: Path)
         "evaluate": ({}, {"evaluate": "vote"}), "samples": ({}, {"samples": 2}),
         "values": ({}, {"values": {"likely": 3, "sure": 2, "impossible": 0}}), "threshold": ({}, {"threshold": 3}),
         "expansions": ({"search": "dfs"}, {"search": "dfs", "expansions": 1}), "judge": ({}, {"judge": "judge"}),
+        "temperature": ({}, {"temperature": 0.5}),
         "answer": ({}, {"answer": "last"}), "prompts": ({}, {"prompts": {"value": "own.j2"}})}
     assert set(changes) == set(STRATEGIES["tree_of_thoughts"].model_fields)
     count = 0
 
-    async def seen(given: dict[str, Any]) -> tuple[Any, dict[str, str]]:
+    async def seen(given: dict[str, Any]) -> tuple[Any, dict[str, str], set[tuple[str, float | None]]]:
         nonlocal count
         count += 1
         model = Tree({**LETTERS, ("a",): ["a", "b", "c"]}, {("b",): ["sure"]}, votes=[("b",)] * 3)
         path = desk(tmp_path / str(count), {"depth": 2, "breadth": 2, "thoughts": 3, "samples": 3, **given})
         (path.parent / "own.j2").write_text("Judge {{ path | tojson }} ({{ words | join(' ') }}).")
         result = await run(path, riddle="x", model=model, workspace=None, sandbox="none")
-        return result.outputs, model.asked
+        return result.outputs, model.asked, model.hot
 
     for parameter, (one, other) in changes.items():
         first, again, changed = await seen(one), await seen(one), await seen(other)
@@ -122,5 +123,5 @@ def test_gpt_4s_log_is_searched_as_its_authors_did_and_breadth_pays() -> None:
                for record in log for way, info in zip(record["ys"], record["infos"], strict=True)), "the judges agree"
     selections, solved_, breadth = papers.rows(data)
     assert selections.here == "200 of 200"
-    assert solved_.here == "35 of 50, the log's own: yes"
-    assert breadth.here == "30 % and 70 %"
+    assert solved_.here == "35 of 50, the same that the log solves"
+    assert breadth.here == "30 %; 70 %"

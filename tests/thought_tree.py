@@ -46,11 +46,13 @@ class Tree:
         self.children, self.values, self.votes = children, values or {}, votes
         self.answer = answer
         self.asked: dict[str, str] = {}
+        self.hot = set[tuple[str, float | None]]()
 
     async def __call__(self, request: Any) -> Any:
         assert request.key not in self.asked, "no two calls have the same key"
         said = next(message["content"] for message in request.messages if message["role"] == "user")
         self.asked[request.key] = "\n".join(str(message["content"]) for message in request.messages)
+        self.hot.add((request.key, request.parameters.get("temperature")))
         await asyncio.sleep(0)
         place = re.search(r"/tot\.d\d+\.(?:n\d+\.)?(\w+)(?:\.s(\d+))?", request.key)
         path = path_of(said)
