@@ -31,6 +31,7 @@ EMBEDDED = 2000                     # characters of a memory that are embedded: 
 _WAIT = 30.0                        # seconds for another process to finish its write
 _WORDS = re.compile(r"\w+")
 _MOST_WORDS = 48                    # of a query: each costs a walk over all memories that hold it
+_SAYS_NOTHING = 1e-3                # BM25 gives 10⁻⁶ for a word that half of all memories hold, or more
 _SCHEMA = f"""
 CREATE TABLE memories(
   seq INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, run TEXT NOT NULL, name TEXT NOT NULL,
@@ -190,7 +191,11 @@ class MemoryStore:
         return [*rows.items(), *last.items()]
 
     def matching(self, text: str, scope: Scope, limit: int) -> dict[int, float]:
-        """Number → BM25 of the memories that hold a word of the text, the `limit` best; higher is better, and above 0."""
+        """Number → BM25 of the memories that hold a word of the text, the `limit` best; higher is better, and above 0.
+
+        Those that hold but words that every other memory holds as well are left out: nothing is told by these, and where all
+        scores are brought to one scale, next to nothing would count as much as something.
+        """
         words = query(text)
         if not words:
             return {}
@@ -198,7 +203,7 @@ class MemoryStore:
         rows = self._rows("SELECT m.seq, bm25(words) FROM words JOIN memories m ON m.seq = words.rowid"
                           f" WHERE words MATCH :words AND {where} ORDER BY bm25(words), m.seq LIMIT :limit",
                           {**given, "words": words, "limit": limit})
-        return {seq: -score for seq, score in rows}
+        return {seq: -score for seq, score in rows if -score > _SAYS_NOTHING}
 
     def search(self, text: str, *, role: str | None = None, run: str | None = None,
                limit: int = 10) -> list[tuple[Memory, float]]:
