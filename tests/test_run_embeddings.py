@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
+import struct
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,10 @@ from scripted import Scripted, events, write
 
 from metaflow_agents import check, resume, run, start
 from metaflow_agents.errors import UsageError
-from metaflow_agents.memory import indexes
-from metaflow_agents.memory.store import EMBEDDED, PLACE, MemoryStore
+from metaflow_agents.memory import embeddings, indexes
+from metaflow_agents.memory.embeddings import Embedder as Embeds
+from metaflow_agents.memory.embeddings import Embeddings, Wanted, batches
+from metaflow_agents.memory.store import EMBEDDED, PLACE, Memory, MemoryStore, Scope
 from metaflow_agents.schema.event import Observed, Reserved, Settled
 
 pytest.importorskip("usearch")
@@ -135,8 +139,6 @@ async def test_long_texts_are_cut_and_many_go_in_several_calls(tmp_path: Path) -
 
 
 def _numbered(store: MemoryStore, place: int) -> Any:
-    from dataclasses import replace
-
     return replace(store.listed(limit=1)[0], key=f"k{place}", text=f"memory number {place}")
 
 
@@ -309,3 +311,53 @@ async def test_a_sop_in_a_sop_and_a_fork_share_what_is_embedded(tmp_path: Path) 
     assert embedder.keys[0].startswith("one@1~0/first@1~0/embed.")
 
 
+
+
+async def test_two_runs_at_once_in_one_project_leave_its_file_whole(tmp_path: Path) -> None:
+    path = desk(tmp_path, OTHERS)
+    both = await asyncio.gather(*(went(path, topic, tmp_path, name=name) for name, topic in (("a", "Whales"), ("b", "Frost"))))
+    assert all(result.ok for result, _, _ in both)
+    store = MemoryStore(tmp_path / PLACE)
+    assert store.sound() == []
+    _, model, embedder = await went(path, "Leviathan", tmp_path, name="c")
+    assert "first" in mind(model, "fourth") and len(embedder.texts) <= 2 + 2
+
+
+def memories(store: MemoryStore, count: int, role: str) -> None:
+    texts = [f"{role} {place} {'whale ' * (place % 7)}" for place in range(count)]
+    store.keep([Memory(f"{role}{place}", "turn", "a", "a", role, "w@1~0", 1.0, text) for place, text in enumerate(texts)])
+    store.keep_vectors("e", {text: struct.pack("<64f", *vector(text)) for text in texts})
+
+
+def test_a_role_that_sees_little_of_an_index_has_its_own_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A graph over all would lead to what it does not see: what is near is the same, whoever else remembers how much."""
+    made: list[str] = []
+
+    def make(name: Any, *given: Any) -> Any:
+        made.append(name)
+        return indexes.make_index(name, *given)
+
+    monkeypatch.setattr(embeddings, "make_index", make)
+    store = MemoryStore(None)
+    memories(store, 20, "poet")
+    wanted = Wanted(Embeds("e", None), "whale", "hnsw")       # type: ignore[arg-type]
+    its, question = Embeddings(None), struct.pack("<64f", *vector("whale"))       # type: ignore[arg-type]
+    alone = its.nearest(store, wanted, question, Scope("poet"), 20, 5)
+    assert made == ["hnsw"] and len(alone) == 5 and min(alone.values()) > 0.99
+    memories(store, 400, "judge")
+    among = its.nearest(store, wanted, question, Scope("poet"), 20, 5)
+    assert made == ["hnsw", "exact"] and min(among.values()) > 0.99 and max(among) <= 20
+    everybody = its.nearest(store, wanted, question, Scope(), 420, 300)
+    assert made == ["hnsw", "exact"] and max(everybody) > 20, "the index follows what is stored"
+    store.forget(role="judge")
+    assert max(its.nearest(store, wanted, question, Scope(), 20, 20)) <= 20
+    half = its.nearest(store, replace(wanted, index="exact"), question, Scope("poet"), 20, 20)
+    assert made == ["hnsw", "exact", "exact", "exact"] and len(half) == 20
+
+
+def test_texts_go_in_as_few_calls_as_can_be_and_none_is_too_large() -> None:
+    texts = ["a" * 2000] * 40 + ["b"] * 200 + ["ß" * 2000] * 20
+    made = list(batches(texts))
+    assert [text for batch in made for text in batch] == texts
+    assert all(len(batch) <= 128 and sum(len(text.encode()) for text in batch) <= 2**16 for batch in made)
+    assert [len(batch) for batch in made] == [32, 128, 96, 4] and list(batches([])) == [] and list(batches(["c" * 2**20])) != []
