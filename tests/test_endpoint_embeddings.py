@@ -133,7 +133,7 @@ async def test_a_cap_on_money_is_never_overrun_by_an_embedder(tmp_path: Path) ->
         result = await run(path, topic="Whales", models=models, workspace=tmp_path, budget={"usd": 0.0001}, name="it")
         assert result.outcome == "budget" and server.bills == [] and "the run's cap of $0.0001" in result.reason
         path.write_text(path.read_text().replace(", price: {in: 3, out: 0}", ""))
-        with pytest.raises(UsageError, match=r"caps what openai:e costs, and nobody knows its price: write it as `models: {senses"):
+        with pytest.raises(UsageError, match=r"caps what openai:e costs, and nobody knows its price: write it as `models: {sen"):
             await run(path, topic="Whales", models=models, workspace=None, budget={"usd": 1})
     capped = desk(tmp_path, "'http://x/v1'", "budget: {usd: 1}")
     capped.write_text(capped.read_text().replace(", price: {in: 3, out: 0}", ""))
