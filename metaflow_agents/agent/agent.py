@@ -11,6 +11,7 @@ from metaflow_agents.agent.acting import Acting, Scene
 from metaflow_agents.agent.answering import Consulting
 from metaflow_agents.agent.answers import Answers
 from metaflow_agents.agent.conversation import Conversations
+from metaflow_agents.agent.embedding import Embedding
 from metaflow_agents.agent.equipment import Equipment
 from metaflow_agents.agent.remembering import Remembering, Typed
 from metaflow_agents.agent.reviewing import Reviewing
@@ -51,7 +52,7 @@ class RoleAgent:
         self._program, self._sop, self._models, self._caller = program, program.sop, models, caller
         self._acceptance, self._commands, self._functions = acceptance, commands, functions
         self._memory, self._observations, self._state, self._values = memory, observations, state, values
-        self._remembering = Remembering(self._sop, memory, project, observations)
+        self._remembering = Remembering(self._sop, memory, project, observations, Embedding(models, caller, state, values))
         self._conversations, self._equipment = Conversations(program, acceptance, values), equipment
         self._consulting = Consulting(program.sop, caller, self._conversations, memory, state)
         self._means = Means(program, caller, acceptance, Answers(program.sop, acceptance, values, dry=models.dry), commands,
@@ -80,8 +81,8 @@ class RoleAgent:
         """The artifact that the role's answer becomes. Raises AnswerInvalid, AttemptFailed where the attempt failed."""
         name = self.role_of(activation)
         asked = self._conversations.asked(self._sop.steps[activation.key.step], activation)
+        letters = await self._inbox(name, activation)           # before any call: who was called has read them
         recalled = await self._remembering.recalled(activation, name, asked or f"{activation.key.step} {activation.item or ''}")
-        letters = await self._inbox(name, activation)
         heard = joined(*(turn.untrusted for turn in (*recalled, *letters)), self._checker_hears(activation))
         try:
             return await self._answered(activation, asked, recalled, letters, heard)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from metaflow_agents.agent.embedding import Embedding
 from metaflow_agents.doers.observed import Observations
 from metaflow_agents.engine.work import Activation
 from metaflow_agents.errors import AnswerInvalid
@@ -27,8 +28,10 @@ class Remembering:
     same (journal rule 3).
     """
 
-    def __init__(self, sop: SOP, window: RoleMemory, project: ProjectMemory, observations: Observations) -> None:
+    def __init__(self, sop: SOP, window: RoleMemory, project: ProjectMemory, observations: Observations,
+                 embedding: Embedding) -> None:
         self._sop, self._window, self._project, self._observations = sop, window, project, observations
+        self._embedding = embedding
 
     async def recalled(self, activation: Activation, name: str, asked: str) -> list[Turn]:
         """What comes to a role's mind as it is asked something; nothing where it recalls nothing. Raises MemoryFault."""
@@ -39,7 +42,8 @@ class Remembering:
 
         async def look() -> Any:
             past = self._window.past(None if wanted.from_ != "role" else name, firing)
-            return await self._project.recall(name, wanted, past, self._window.standing(name, role, firing), asked)
+            embedder = None if wanted.embedder is None else self._embedding.of(activation, name, wanted.embedder)
+            return await self._project.recall(name, wanted, past, self._window.standing(name, role, firing), asked, embedder)
 
         found = await self._observations.once(f"{activation.key}/recalled", look)
         if not found:

@@ -144,6 +144,7 @@ class Call:
     unpriced: bool = False                                         # nobody knows what it costs
     reply: str | None = None
     failure: str | None = None                                     # why the attempt fails; it is not asked a second time
+    request: str = ""                                              # what was asked, by digest
 
 
 @dataclass(slots=True)
@@ -362,7 +363,7 @@ class RunState:
     def _reserved(self, event: Reserved) -> None:
         activation = parse_activation(event.key)
         self._slot(event.key).calls[event.key] = Call(event.digest, event.role, event.try_, event.tokens, event.cost,
-                                                      event.unpriced)
+                                                      event.unpriced, request=event.request)
         spending = self.spent.setdefault((event.role, activation.step), Spending())
         spending.calls += 1
         spending.tokens += event.tokens

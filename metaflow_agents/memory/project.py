@@ -13,16 +13,19 @@ from typing import Any, TypeVar
 
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.values import Values
+from metaflow_agents.memory.embeddings import Embedder, Embeddings, Wanted
 from metaflow_agents.memory.scoring import Scored, Weights, best
-from metaflow_agents.memory.store import Memory, MemoryStore, Scope
+from metaflow_agents.memory.store import EMBEDDED, Memory, MemoryStore, Scope
 from metaflow_agents.schema.event import Entry
 from metaflow_agents.schema.model import canonical, digest
 from metaflow_agents.schema.sop import Recall
 from metaflow_agents.threads import Threads
 
 FOUND = 256                         # memories that an index names; what is not among them is not relevant
-SHOWN = 2000                        # characters of a memory in a prompt
+SHOWN = EMBEDDED                    # characters of a memory in a prompt
 T = TypeVar("T")
+Near = Callable[[MemoryStore, Scope, int], dict[int, float]]
+"""Memory → similarity, of those that a scope sees; the number is how many these are."""
 _BEYOND = 4                         # times as many as are wanted: some say the same
 
 
@@ -41,6 +44,7 @@ class MemoryFile:
         self._open = open_
         self._store: MemoryStore | None = None
         self._threads = Threads(1, "memory")
+        self.embeddings = Embeddings(self.do)
 
     async def do(self, work: Callable[[MemoryStore], T]) -> T:
         """What `work` gives, which is done in a thread. Raises MemoryFault."""
@@ -72,30 +76,46 @@ class ProjectMemory:
         self._handed_over = 0                                   # firings, in the order in which they committed
 
     async def recall(self, role: str, wanted: Recall, past: Sequence[Entry], standing: Sequence[Entry],
-                     asked: str) -> list[dict[str, Any]]:
+                     asked: str, embedder: Embedder | None = None) -> list[dict[str, Any]]:
         """What comes to a role's mind, oldest first, as JSON. Raises MemoryFault.
 
         `past`: what the firing's causal past holds of this run, oldest first; `standing`: what of it the prompt holds word for
-        word and is not to be told twice; `asked`: what the memories have to do with.
+        word and is not to be told twice; `asked`: what the memories have to do with; `embedder`: who embeds both.
         """
         fresh = self._fresh()
         own, left_out = [self.key(entry) for entry in past], [self.key(entry) for entry in standing]
         weights = Weights(wanted.recency, wanted.importance, wanted.relevance, wanted.decay)
         run, others = self.run.digest, wanted.from_ != "run"
 
-        def look(store: MemoryStore) -> list[dict[str, Any]]:
+        def whose(store: MemoryStore) -> tuple[dict[str, int], Scope]:
             store.keep(fresh)
             numbers = store.numbers([*own, *left_out])
             seen = tuple(numbers[key] for key in own if key in numbers)
-            scope = Scope(None if wanted.from_ == "project" else role, run, seen, others)
-            relevances = [store.matching(asked, scope, FOUND)] if wanted.relevance else []
-            scored = best(store.seen(scope), relevances, weights, wanted.top * _BEYOND,
+            return numbers, Scope(None if wanted.from_ == "project" else role, run, seen, others)
+
+        numbers, scope = await self._file.do(whose)
+        self._handed_over = len(self._state.memory)
+        near = await self._near(wanted, asked, scope, embedder)
+
+        def look(store: MemoryStore) -> list[dict[str, Any]]:
+            seen = store.seen(scope)
+            relevances = [index(store, scope, len(seen)) for index in near]
+            if wanted.relevance:
+                relevances.append(store.matching(asked, scope, FOUND))
+            scored = best(seen, relevances, weights, wanted.top * _BEYOND,
                           frozenset(numbers[key] for key in left_out if key in numbers))
             return _told(scored, store.read([one.seq for one in scored]), wanted.top)
 
-        found = await self._file.do(look)
-        self._handed_over = len(self._state.memory)
-        return found
+        return await self._file.do(look)
+
+    async def _near(self, wanted: Recall, asked: str, scope: Scope, embedder: Embedder | None) -> list[Near]:
+        """What looks for the memories whose embeddings are near to the question's; nothing where nobody embeds."""
+        if embedder is None:
+            return []
+        embeddings = self._file.embeddings
+        looked_for = Wanted(embedder, self._masked(asked), wanted.index, wanted.similarity)
+        question = await embeddings.prepare(looked_for, scope)
+        return [lambda store, scope, seen: embeddings.nearest(store, looked_for, question, scope, seen, FOUND)]
 
     async def settle(self) -> None:
         """Hands over what committed since. Raises MemoryFault."""

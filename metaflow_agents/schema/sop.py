@@ -40,10 +40,7 @@ NOT_BUILT: dict[str, dict[str, str]] = {
         "reflect": "reflections come with memory beyond the window",
         "lessons": "lessons come with memory beyond the window",
     },
-    "recall": {
-        "embeddings": "relevance by embeddings comes with memory beyond the window",
-        "index": "indexes over embeddings come with memory beyond the window",
-    },
+    "recall": {},
 }
 
 
@@ -183,6 +180,9 @@ class ApiSpec(Value):
 
 
 Weight = Annotated[float, Field(ge=0, le=1000)]
+IndexName = Literal["hnsw", "exact", "faiss"]
+Similarity = Literal["cosine", "inner_product"]
+"""Cosine looks at directions alone. The inner product prefers long vectors too; of vectors of length 1 they are the same."""
 
 
 class Recall(Value):
@@ -194,8 +194,20 @@ class Recall(Value):
     recency: Weight = Field(1.0, description="how much it counts that a memory is new")
     importance: Weight = Field(
         1.0, description="how much it counts that it is important, 1 to 10: the role's model is asked as it is stored, unless 0")
-    relevance: Weight = Field(1.0, description="how much it counts that its words are those of the task")
+    relevance: Weight = Field(
+        1.0, description="how much it counts that its words are those of the task, and with `embeddings` what it means")
     decay: Annotated[float, Field(gt=0, le=1)] = Field(0.995, description="by what recency falls with every newer memory")
+    embeddings: str | None = Field(
+        None, min_length=1, description="who embeds memories, so that one in other words than the task is found: a name under "
+                                        "`models`, or a model itself; by default nobody")
+    index: IndexName = Field("hnsw", description="how the nearest embeddings are found: `hnsw`, `exact` or `faiss`")
+    similarity: Similarity = Field(
+        "cosine", description="what near means: `cosine`, or `inner_product`, which prefers long vectors")
+
+    @property
+    def embedder(self) -> str | None:
+        """Who embeds, where relevance counts at all."""
+        return self.embeddings if self.relevance else None
 
 
 class Memory(Value):

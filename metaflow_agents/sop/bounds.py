@@ -21,7 +21,8 @@ class StepBounds:
     """The most that one step can do in a run.
 
     `calls` are model calls of one activation, all its attempts together; None where its strategy does not say. An answer
-    counts as one: calls that go on with one that was cut at its longest length come on top.
+    counts as one: calls that go on with one that was cut at its longest length come on top. So does the embedding of what a role
+    recalls, beyond one call with the question: how much of it earlier runs left is not known.
     """
 
     firings: int
@@ -118,5 +119,7 @@ def _calls(sop: SOP, step: Step, strategies: Mapping[str, type[StrategySpec]]) -
     judged = (1 + reviews) * TYPED_CALLS if step.review else 0
     who = (step.role,) if step.role in sop.roles else tuple(sop.roles)
     rated = TYPED_CALLS if any(sop.rates(role) for role in who) else 0
+    recalls = [recall for role in who if (recall := sop.roles[role].memory.recall) is not None]
+    rated += any(recall.embedder is not None for recall in recalls)
     repaired = (1 + mended) * ANSWER_REPAIRS * thinks.mending(turns, form=True) + mended * thinks.mending(turns, form=False)
     return (1 + step.retries) * (answer + repaired + judged + thoughts + rated)

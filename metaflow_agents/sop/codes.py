@@ -183,6 +183,8 @@ GROUPS: dict[str, dict[str, Code]] = {
         "model-in-test": Code("A test names a model that has an endpoint.", "Use `dry`, `python:…` or `replay:…`."),
         "no-price": Code("Money is capped, and the price of a model that is asked is not known: no run begins.",
                          "Write its `price`, or cap `tokens`.", "warning"),
+        "recall-embeddings": Code("Recall by embeddings that nobody makes, that weigh nothing, or whose index is not installed.",
+                                  "Do what is named: `embeddings: MODEL`, a weight for `relevance`, or the extra."),
         "recording-not-found": Code("The file of a recording is not found.", "Mend its path."),
     },
     "Tools, policies and people": {
