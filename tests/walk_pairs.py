@@ -160,6 +160,15 @@ steps:
   third:  {role: writer, needs: [two], makes: three, task: Write of snow.}
   fourth: {role: writer, needs: [three], makes: four, task: Write of whales again.}
 """
+CHARACTERS = """
+sop: walk
+inputs: {names: {type: [string], default: [ann, bob]}}
+roles: {writer: {profile: You are somebody.}}
+artifacts: {said: {each: string}, known: {each: string}}
+steps:
+  hear:   {role: writer, needs: [names], foreach: {in: names}, makes: said, task: "Hear this, {{ item }}.", self: "{{ item }}"}
+  recite: {role: writer, needs: [said, names], foreach: {in: names}, makes: known, task: Tell what you know.}
+"""
 RECALLS = {"roles.writer.memory.recall.importance": 0}
 ONE = {"roles.writer.memory.recall.top": 1}
 
@@ -383,6 +392,7 @@ ROLE_KEYS = [
     Pair("roles.writer.memory.recall.importance", 2, REMINDED, instead=0, also={**RECALLS, **ONE}),
     Pair("roles.writer.memory.recall.relevance", 0, REMINDED, instead=9, also={**RECALLS, **ONE}),
     Pair("roles.writer.memory.recall.decay", 0.001, REMINDED, also={**RECALLS, "roles.writer.memory.recall.importance": 0}),
+    Pair("steps.recite.self", "{{ item }}", CHARACTERS),
     Pair("roles.writer.watches", ["news"], WATCHED),
     Pair("roles.writer.budget", {"calls": 2}, SERIES),
     Pair("roles.writer.budget.tokens", 10, TWO_ROLES),

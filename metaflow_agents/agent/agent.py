@@ -74,7 +74,7 @@ class RoleAgent:
     def recalled(self, activation: Activation) -> str:
         """What of the role's memory, as it stands in this activation's prompts, came from outside the user; empty: nothing."""
         name = self.role_of(activation)
-        return self._memory.untrusted(name, self._sop.roles[name], activation.key.firing)
+        return self._memory.untrusted(self._remembering.mind(activation, name), self._sop.roles[name], activation.key.firing)
 
     async def work(self, activation: Activation) -> Work:
         """The artifact that the role's answer becomes. Raises AnswerInvalid, AttemptFailed where the attempt failed."""
@@ -94,8 +94,8 @@ class RoleAgent:
         step = self._sop.steps[activation.key.step]
         name = self.role_of(activation)
         role = self._sop.roles[name]
-        system = self._conversations.system(name, role, activation)
-        remembered = [*recalled, *self._memory.turns(name, role, activation.key.firing), *letters]
+        mind, system = self._remembering.mind(activation, name), self._conversations.system(name, role, activation)
+        remembered = [*recalled, *self._memory.turns(mind, role, activation.key.firing), *letters]
         output_format = self._conversations.output_format(step, activation)
         material, asked = self._conversations.material(step, activation), self._conversations.asked(step, activation)
 
@@ -143,7 +143,7 @@ class RoleAgent:
         except RunError as error:
             error.untrusted = joined(error.untrusted, acting.untrusted)
             raise
-        return self._with_memory(name, activation, asked, work, said, heard, acting, importance)
+        return self._with_memory(name, mind, activation, asked, work, said, heard, acting, importance)
 
     def _rating(self, system: str, thinking: ActivationThinking) -> Typed:
         async def ask(branch: str, told: str, schema: Any) -> Any:
@@ -245,11 +245,12 @@ class RoleAgent:
         return "" if check is None or check.call is None or self._models.dry else self._functions.hears(check.call, activation)
 
     @staticmethod
-    def _with_memory(role: str, activation: Activation, asked: str, work: Work, said: str, heard: str, acting: Acting,
+    def _with_memory(role: str, mind: str, activation: Activation, asked: str, work: Work, said: str, heard: str, acting: Acting,
                      importance: int | None) -> Work:
         question, answer = asked.encode(), said.encode()
         entry = Entry(role=role, activation=str(activation.key), asked=digest(question), answered=digest(answer),
-                      untrusted=joined(activation.unlifted, heard, acting.heard), importance=importance)
+                      untrusted=joined(activation.unlifted, heard, acting.heard), importance=importance,
+                      mind="" if mind == role else mind)
         payload = work.payload.model_copy(update={"assumed": tuple(acting.assumed)}) if acting.assumed else work.payload
         return Work(payload, {**work.blobs, entry.asked: question, entry.answered: answer}, entry, tuple(acting.assumed),
                     acting.untrusted)

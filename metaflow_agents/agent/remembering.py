@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from metaflow_agents.doers.assignment import mind_for
 from metaflow_agents.doers.observed import Observations
 from metaflow_agents.engine.work import Activation
 from metaflow_agents.errors import AnswerInvalid
@@ -30,21 +31,25 @@ class Remembering:
     def __init__(self, sop: SOP, window: RoleMemory, project: ProjectMemory, observations: Observations) -> None:
         self._sop, self._window, self._project, self._observations = sop, window, project, observations
 
+    def mind(self, activation: Activation, name: str) -> str:
+        """Whose memory works: the role's, or that of the character which the step says it is here. Raises AttemptFailed."""
+        return mind_for(self._sop.steps[activation.key.step], name, activation.scope)
+
     async def recalled(self, activation: Activation, name: str, asked: str) -> list[Turn]:
         """What comes to a role's mind as it is asked something; nothing where it recalls nothing. Raises MemoryFault."""
         role, firing = self._sop.roles[name], activation.key.firing
-        wanted = role.memory.recall
+        wanted, mind = role.memory.recall, self.mind(activation, name)
         if wanted is None:
             return []
 
         async def look() -> Any:
-            past = self._window.past(None if wanted.from_ != "role" else name, firing)
-            return await self._project.recall(name, wanted, past, self._window.standing(name, role, firing), asked)
+            past = self._window.past(None if wanted.from_ != "role" else mind, firing)
+            return await self._project.recall(mind, wanted, past, self._window.standing(mind, role, firing), asked)
 
         found = await self._observations.once(f"{activation.key}/recalled", look)
         if not found:
             return []
-        told = render(package_template("recalled"), {"memories": found, "role": name})
+        told = render(package_template("recalled"), {"memories": found, "role": mind})
         return [Turn(told, None, joined(*(one["untrusted"] for one in found)))]
 
     async def importance(self, name: str, asked: str, answered: str, ask: Typed) -> int | None:

@@ -184,7 +184,7 @@ class RunState:
     order: dict[str, int] = field(default_factory=dict)            # firing → how many fired before: its bit in a causal past
     descent: dict[str, int] = field(default_factory=dict)          # artifact → the firings from which its latest version descends
     memory: dict[str, list[Entry]] = field(default_factory=dict)       # firing → what roles remember of it
-    remembered: dict[str, list[str]] = field(default_factory=dict)     # role → the firings that it remembers, as they committed
+    remembered: dict[str, list[str]] = field(default_factory=dict)     # role (or character) → the firings that it remembers
     spent: dict[tuple[str, str], Spending] = field(default_factory=dict)   # (role, step) → calls and tokens
     busy: dict[str, float] = field(default_factory=dict)           # step → seconds that committed firings of it took
     models: dict[str, str] = field(default_factory=dict)
@@ -440,5 +440,5 @@ class RunState:
             order = {key: place for place, key in enumerate(firing.items or ())}
             firing.memory.sort(key=lambda entry: order.get(parse_activation(entry.activation).item or "", 0))
             self.memory[firing.key] = firing.memory
-            for role in {entry.role for entry in firing.memory}:
-                self.remembered.setdefault(role, []).append(firing.key)
+            for mind in {entry.whose for entry in firing.memory}:
+                self.remembered.setdefault(mind, []).append(firing.key)

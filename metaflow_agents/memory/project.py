@@ -111,7 +111,7 @@ class ProjectMemory:
     def key(self, entry: Entry) -> str:
         """What a memory is known by: equal for the same activation of a run and of its forks as long as they said the same."""
         activation = f"{self._prefix}{entry.activation}"
-        return digest(canonical([self.run.digest, entry.role, activation, entry.asked, entry.answered]))[:16]
+        return digest(canonical([self.run.digest, entry.whose, activation, entry.asked, entry.answered]))[:16]
 
     @property
     def run(self) -> RunId:
@@ -130,7 +130,7 @@ class ProjectMemory:
 
     def _memory(self, entry: Entry, run: RunId) -> Memory:
         asked, answered = self._values.text(entry.asked).strip(), self._values.text(entry.answered).strip()
-        return Memory(self.key(entry), "turn", run.digest, run.name, entry.role, f"{self._prefix}{entry.activation}", time(),
+        return Memory(self.key(entry), "turn", run.digest, run.name, entry.whose, f"{self._prefix}{entry.activation}", time(),
                       self._masked(f"Asked:\n{asked}\n\nAnswered:\n{answered}"), entry.importance, self._masked(entry.untrusted))
 
 

@@ -238,8 +238,10 @@ class MemoryStore:
 
     @staticmethod
     def _conditions(role: str | None, run: str | None, kind: str | None) -> tuple[list[str], list[Any]]:
-        given = {"role": role, "name": run, "kind": kind}
-        return [f"{name} = ?" for name, value in given.items() if value is not None], [v for v in given.values() if v is not None]
+        """Of a role, what its characters remember counts as well."""
+        given = {"(role = ? OR instr(role, ?) = 1)": [role, f"{role}["], "name = ?": [run], "kind = ?": [kind]}
+        found = {condition: values for condition, values in given.items() if values[0] is not None}
+        return [*found], [value for values in found.values() for value in values]
 
     def _rows(self, statement: str, given: Any = ()) -> list[Any]:
         with self._lock, self._translated("read"):

@@ -59,6 +59,7 @@ class _Shelf:
 class RoleMemory:
     """A role's memory of a run: what the causal past of a firing committed, in the order of rank, round and key.
 
+    `name` is the role's, or with `self` that of one of its characters (`ROLE[NAME]`), each of which has a memory of its own.
     Parallel work does not leak in: only firings from which the versions that are read descend are remembered.
     """
 
@@ -79,17 +80,17 @@ class RoleMemory:
         if recall is not None:
             past = self.past(name if recall.from_ == "role" else None, firing)
             told += [recall.model_dump(mode="json"),
-                     [[entry.role, entry.asked, entry.answered, entry.importance] for entry in past]]
+                     [[entry.whose, entry.asked, entry.answered, entry.importance] for entry in past]]
         return fingerprint(told)
 
     def past(self, name: str | None, firing: str) -> list[Entry]:
-        """What a role (None: any role) was asked and answered in the causal past of a firing that is under way, oldest first."""
+        """What a role or character (None: anybody) said in the causal past of a firing that is under way, oldest first."""
         key = (name, firing)
         if key not in self._pasts:
             past = self._state.active[firing].past
             found = sorted((self._rank.get(step, _LAST), round_, one) for one in self._state.memory
                            if past >> self._state.order[one] & 1 for step, round_ in [parse_firing(one)])
-            self._pasts[key] = [entry for _, _, one in found for entry in self._state.memory[one] if name in (None, entry.role)]
+            self._pasts[key] = [entry for _, _, one in found for entry in self._state.memory[one] if name in (None, entry.whose)]
             if len(self._pasts) > _KEPT:
                 self._pasts.popitem(last=False)
         return self._pasts[key]
@@ -125,7 +126,7 @@ class RoleMemory:
         for _, _, firing in reversed(shelf.firings):
             if past >> self._state.order[firing] & 1:
                 mine: list[Labelled] = [((entry.asked, entry.answered), entry.untrusted)
-                                        for entry in self._state.memory.get(firing, ()) if entry.role == name]
+                                        for entry in self._state.memory.get(firing, ()) if entry.whose == name]
                 yield from reversed(mine or shelf.watched.get(firing, []))
 
     def _shelf(self, name: str, role: Role) -> _Shelf:

@@ -84,6 +84,12 @@ class Entry(Value):
     answered: str
     untrusted: str = Field("", description="what of it came from outside the user, in words; empty: nothing")
     importance: int | None = Field(None, description="1 to 10, as the role's model rated it; None: it was not asked")
+    mind: str = Field("", description="with `self`: which character of the role remembers it, as `ROLE[NAME]`; empty: the role")
+
+    @property
+    def whose(self) -> str:
+        """Who remembers it: a role, or one character of a role."""
+        return self.mind or self.role
 
 
 class Fired(_Event):

@@ -30,9 +30,7 @@ NOT_BUILT: dict[str, dict[str, str]] = {
     "sop": {
     },
     "role": {},
-    "step": {
-        "self": "a memory for each character comes with the strategies",
-    },
+    "step": {},
     "foreach": {"stream": "taking items before their list is whole comes with plans made at run time"},
     "artifact": {},
     "memory": {
@@ -430,6 +428,8 @@ class Step(Value):
     """A doer turning the artifacts it reads into the one that it makes."""
 
     role: str | None = Field(None, description="a role, or an expression that names one of the declared roles")
+    self_: Template | None = Field(
+        None, alias="self", description="who the role is here, a template: each name has a memory of its own")
     run: str | tuple[str, ...] | None = Field(
         None, description="a command: text split into arguments, or a list of them; no shell")
     call: str | None = Field(None, description="a Python function, `package.module:function`, async or not")
