@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
+from metaflow_agents.agent.reflecting import Reflecting, Typed
 from metaflow_agents.doers.assignment import mind_for
 from metaflow_agents.doers.observed import Observations
 from metaflow_agents.engine.work import Activation
 from metaflow_agents.errors import AnswerInvalid
-from metaflow_agents.memory.project import ProjectMemory
+from metaflow_agents.memory.project import ProjectMemory, worded
 from metaflow_agents.memory.window import RoleMemory, Turn
 from metaflow_agents.prompts import package_template, render
+from metaflow_agents.schema.event import Entry
+from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.schema.trust import joined
 
@@ -19,8 +22,14 @@ IMPORTANCE = {"type": "object", "required": ["importance"], "additionalPropertie
               "properties": {"importance": {"type": "integer", "minimum": 1, "maximum": 10}}}
 _RATED = 4000                       # characters of a memory that is rated: how important it is shows in its beginning
 
-Typed = Callable[[str, str, Any], Awaitable[Any]]
-"""Asks the role's model for a value: branch, what is asked, the value's schema. Raises AnswerInvalid."""
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a role remembers of an activation, what besides, and the words of it by digest."""
+
+    turn: Entry
+    besides: tuple[Entry, ...]
+    blobs: dict[str, bytes]
 
 
 class Remembering:
@@ -30,6 +39,7 @@ class Remembering:
 
     def __init__(self, sop: SOP, window: RoleMemory, project: ProjectMemory, observations: Observations) -> None:
         self._sop, self._window, self._project, self._observations = sop, window, project, observations
+        self._reflecting = Reflecting(sop, window, project, observations)
 
     def mind(self, activation: Activation, name: str) -> str:
         """Whose memory works: the role's, or that of the character which the step says it is here. Raises AttemptFailed."""
@@ -52,7 +62,19 @@ class Remembering:
         told = render(package_template("recalled"), {"memories": found, "role": mind})
         return [Turn(told, None, joined(*(one["untrusted"] for one in found)))]
 
-    async def importance(self, name: str, asked: str, answered: str, ask: Typed) -> int | None:
+    async def kept(self, activation: Activation, name: str, asked: str, answered: str, untrusted: str, ask: Typed) -> Kept:
+        """What the role remembers of an activation that is done: how it is rated, and what it comes to see by it."""
+        mind, question, answer = self.mind(activation, name), asked.encode(), answered.encode()
+        turn = Entry(role=name, activation=str(activation.key), asked=digest(question), answered=digest(answer),
+                     untrusted=untrusted, importance=await self._importance(name, asked, answered, ask),
+                     mind="" if mind == name else mind)
+        besides = await self._reflecting.insights(activation, turn, self._project.masked(worded(asked, answered)), ask)
+        blobs = {turn.asked: question, turn.answered: answer}
+        for entry, asks, words in besides:
+            blobs |= {entry.asked: asks.encode(), entry.answered: words.encode()}
+        return Kept(turn, tuple(entry for entry, _, _ in besides), blobs)
+
+    async def _importance(self, name: str, asked: str, answered: str, ask: Typed) -> int | None:
         """How important it is to remember this, 1 to 10; None where nobody weighs it, or the model has no number for it."""
         if not self._sop.rates(name):
             return None

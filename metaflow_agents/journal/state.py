@@ -185,6 +185,7 @@ class RunState:
     descent: dict[str, int] = field(default_factory=dict)          # artifact → the firings from which its latest version descends
     memory: dict[str, list[Entry]] = field(default_factory=dict)       # firing → what roles remember of it
     remembered: dict[str, list[str]] = field(default_factory=dict)     # role (or character) → the firings that it remembers
+    reflected: dict[str, int] = field(default_factory=dict)        # firing in which a role reflected → its causal past
     spent: dict[tuple[str, str], Spending] = field(default_factory=dict)   # (role, step) → calls and tokens
     busy: dict[str, float] = field(default_factory=dict)           # step → seconds that committed firings of it took
     models: dict[str, str] = field(default_factory=dict)
@@ -391,7 +392,7 @@ class RunState:
         self._close(event.activation)
         self.activations += 1
         if event.memory is not None:
-            firing.memory.append(event.memory)
+            firing.memory += [event.memory, *event.besides]
         firing.slot(activation.item).forget()
 
     def _failed(self, event: Failed) -> None:
@@ -440,5 +441,7 @@ class RunState:
             order = {key: place for place, key in enumerate(firing.items or ())}
             firing.memory.sort(key=lambda entry: order.get(parse_activation(entry.activation).item or "", 0))
             self.memory[firing.key] = firing.memory
+            if any(entry.kind == "reflection" for entry in firing.memory):
+                self.reflected[firing.key] = firing.past
             for mind in {entry.whose for entry in firing.memory}:
                 self.remembered.setdefault(mind, []).append(firing.key)

@@ -186,6 +186,17 @@ class MemoryStore:
         last = {seq: rows.pop(seq) for seq in own}
         return [*rows.items(), *last.items()]
 
+    def unreflected(self, scope: Scope, unrated: int) -> int:
+        """The summed importance of the turns of other runs that came in since a role last reflected, as the scope sees it.
+        A turn that nobody rated counts `unrated`.
+        """
+        where, given = scope.where()
+        (summed,), = self._rows(
+            "SELECT coalesce(sum(coalesce(m.importance, :unrated)), 0) FROM memories m WHERE m.kind = 'turn' AND m.run != :run"
+            f" AND {where} AND m.seq > (SELECT coalesce(max(m.seq), 0) FROM memories m WHERE m.kind = 'reflection' AND {where})",
+            {**given, "unrated": unrated})
+        return int(summed)
+
     def matching(self, text: str, scope: Scope, limit: int) -> dict[int, float]:
         """Number → BM25 of the memories that hold a word of the text, the `limit` best; higher is better, and above 0."""
         words = query(text)

@@ -68,7 +68,7 @@ class RoleMemory:
         self._shelves: dict[str, _Shelf] = {}
         self._texts: OrderedDict[Said, Turn] = OrderedDict()
         self._recent: OrderedDict[tuple[str, str], list[tuple[Said, Turn]]] = OrderedDict()
-        self._pasts: OrderedDict[tuple[str | None, str], list[Entry]] = OrderedDict()
+        self._pasts: OrderedDict[tuple[str | None, str], list[tuple[str, Entry]]] = OrderedDict()
 
     def fingerprint(self, name: str, role: Role, firing: str) -> str:
         """Equal for equal memories: what stands in the prompt, and of what fell out of the window only what may be recalled.
@@ -85,12 +85,31 @@ class RoleMemory:
 
     def past(self, name: str | None, firing: str) -> list[Entry]:
         """What a role or character (None: anybody) said in the causal past of a firing that is under way, oldest first."""
+        return [entry for _, entry in self._descended(name, firing)]
+
+    def unreflected(self, name: str, firing: str) -> list[Entry]:
+        """The turns of the causal past that came since a role or character last reflected."""
+        past = self._descended(name, firing)
+        there = {(one, entry.activation) for one, entry in past if entry.kind == "reflection"}
+        seen = 0
+        for one, _ in there:
+            seen |= self._state.reflected[one]
+        return [entry for one, entry in past if entry.kind == "turn" and not seen >> self._state.order[one] & 1
+                and (one, entry.activation) not in there]
+
+    def items(self, firing: str) -> tuple[str, ...]:
+        """The keys of the items of a firing that is under way."""
+        return self._state.active[firing].items or ()
+
+    def _descended(self, name: str | None, firing: str) -> list[tuple[str, Entry]]:
+        """What was remembered in the causal past of a firing, each with the firing that it is of."""
         key = (name, firing)
         if key not in self._pasts:
             past = self._state.active[firing].past
             found = sorted((self._rank.get(step, _LAST), round_, one) for one in self._state.memory
                            if past >> self._state.order[one] & 1 for step, round_ in [parse_firing(one)])
-            self._pasts[key] = [entry for _, _, one in found for entry in self._state.memory[one] if name in (None, entry.whose)]
+            self._pasts[key] = [(one, entry) for _, _, one in found for entry in self._state.memory[one]
+                                if name in (None, entry.whose)]
             if len(self._pasts) > _KEPT:
                 self._pasts.popitem(last=False)
         return self._pasts[key]
@@ -126,7 +145,8 @@ class RoleMemory:
         for _, _, firing in reversed(shelf.firings):
             if past >> self._state.order[firing] & 1:
                 mine: list[Labelled] = [((entry.asked, entry.answered), entry.untrusted)
-                                        for entry in self._state.memory.get(firing, ()) if entry.whose == name]
+                                        for entry in self._state.memory.get(firing, ())
+                                        if entry.whose == name and entry.kind == "turn"]
                 yield from reversed(mine or shelf.watched.get(firing, []))
 
     def _shelf(self, name: str, role: Role) -> _Shelf:

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.shape import Shape
-from metaflow_agents.schema.sop import ANSWER_REPAIRS, ROLE_QUESTIONS, SOP, TOOL_TURNS, Budget, Step
+from metaflow_agents.schema.sop import ANSWER_REPAIRS, REFLECTION_QUESTIONS, ROLE_QUESTIONS, SOP, TOOL_TURNS, Budget, Step
 from metaflow_agents.schema.strategies import STRATEGIES, TYPED_CALLS, StrategySpec
 from metaflow_agents.schema.strategies.workers import tools_in
 from metaflow_agents.sop.graph import SOPGraph
@@ -117,4 +117,6 @@ def _calls(sop: SOP, step: Step, strategies: Mapping[str, type[StrategySpec]]) -
     judged = (1 + reviews) * TYPED_CALLS if step.review else 0
     who = (step.role,) if step.role in sop.roles else tuple(sop.roles)
     rated = TYPED_CALLS if any(sop.rates(role) for role in who) else 0
+    if any(sop.roles[role].memory.reflect is not None for role in who):
+        rated += (1 + REFLECTION_QUESTIONS) * TYPED_CALLS
     return (1 + step.retries) * (answer + (ANSWER_REPAIRS + mended * (1 + ANSWER_REPAIRS)) * turns + judged + thoughts + rated)
