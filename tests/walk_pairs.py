@@ -393,6 +393,7 @@ ROLE_KEYS = [
     Pair("roles.writer.memory.recall.importance", 2, REMINDED, instead=0, also={**RECALLS, **ONE}),
     Pair("roles.writer.memory.recall.relevance", 0, REMINDED, instead=9, also={**RECALLS, **ONE}),
     Pair("roles.writer.memory.recall.decay", 0.001, REMINDED, also={**RECALLS, "roles.writer.memory.recall.importance": 0}),
+    Pair("roles.writer.memory.summary", True, REMINDED),
     Pair("roles.writer.memory.reflect", {"after": 2}, REMINDED, also={"roles.writer.memory.recall": {}}),
     Pair("roles.writer.memory.reflect.after", 3, REFLECTS, instead=2),
     Pair("steps.recite.self", "{{ item }}", CHARACTERS),

@@ -13,7 +13,7 @@ from metaflow_agents.agent.answers import Answers
 from metaflow_agents.agent.conversation import Conversations
 from metaflow_agents.agent.equipment import Equipment
 from metaflow_agents.agent.reflecting import Typed
-from metaflow_agents.agent.remembering import Kept, Remembering
+from metaflow_agents.agent.remembering import Kept, Remembering, Says
 from metaflow_agents.agent.reviewing import Reviewing
 from metaflow_agents.agent.strategies.port import Messages, Said
 from metaflow_agents.agent.stuck import Ladder
@@ -134,13 +134,16 @@ class RoleAgent:
                     seen = rounds.signs(self._state, self._values, step, activation)
                     said = await ladder.climb(thinking, "rounds", seen, acting.untrusted)
                     hint = f"{said}\n\n" if said else ""
+                summaries = await self._remembering.summarised(activation, name, self._plainly(system, thinking))
+                remembered[len(recalled):len(recalled)] = summaries
                 answered = await _thought(thinks, thinking)
                 work, said = await self._mended(step, activation, thinking.author, answered)
                 if thinking.author is not thinking:
                     acting.go_on_from(thinking.author.acting)
                 asked = asked or f"Step `{activation.key.step}`: make `{step.makes.artifact}`.\n"
                 label = joined(activation.unlifted, heard, acting.heard)
-                kept = await self._remembering.kept(activation, name, asked, said, label, self._apart(system, thinking))
+                kept = await self._remembering.kept(activation, name, asked, said, label, self._apart(system, thinking),
+                                                     summaries)
         except RunError as error:
             error.untrusted = joined(error.untrusted, acting.untrusted)
             raise
@@ -150,6 +153,12 @@ class RoleAgent:
         async def ask(branch: str, told: str, schema: Any) -> Any:
             return await thinking.typed(branch, self._conversations.opening(system, [], told), schema)
         return ask
+
+    def _plainly(self, system: str, thinking: ActivationThinking) -> Says:
+        async def say(branch: str, told: str) -> str:
+            asked = self._conversations.opening(system, [], told)
+            return (await thinking.ask(branch, asked, structured=False, tools=False)).reply.said
+        return say
 
     def _delegate(self, activation: Activation) -> Delegate:
         """Has another role do a part of an activation's task."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,19 @@ from metaflow_agents.schema.trust import joined
 
 IMPORTANCE = {"type": "object", "required": ["importance"], "additionalProperties": False,
               "properties": {"importance": {"type": "integer", "minimum": 1, "maximum": 10}}}
+_SUMMED = 8000                      # characters of a question, and of an answer, that are summed up
 _RATED = 4000                       # characters of a memory that is rated: how important it is shows in its beginning
+
+Says = Callable[[str, str], Awaitable[str]]
+"""Asks the role's model for words: branch, what is asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary(Turn):
+    """What stands in a prompt in place of what fell out of the window; `covers`: how many turns these are."""
+
+    text: str = ""
+    covers: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +75,25 @@ class Remembering:
         told = render(package_template("recalled"), {"memories": found, "role": mind})
         return [Turn(told, None, joined(*(one["untrusted"] for one in found)))]
 
-    async def kept(self, activation: Activation, name: str, asked: str, answered: str, untrusted: str, ask: Typed) -> Kept:
-        """What the role remembers of an activation that is done: how it is rated, and what it comes to see by it."""
+    async def summarised(self, activation: Activation, name: str, say: Says) -> list[Summary]:
+        """What stands in the prompts in place of the turns that fell out of the window: nothing, or one summary of them all."""
+        role, mind = self._sop.roles[name], self.mind(activation, name)
+        fallen = self._window.fallen(mind, role, activation.key.firing) if role.memory.summary else None
+        if fallen is None or not fallen.covers:
+            return []
+        text = fallen.before
+        if fallen.turns:
+            turns = [{"asked": turn.asked[:_SUMMED], "answered": turn.answered and turn.answered[:_SUMMED]}
+                     for turn in fallen.turns]
+            text = await say("summary", render(package_template("summary"), {"part": "ask", "before": text, "turns": turns}))
+        told = render(package_template("summary"), {"part": "told", "before": text, "turns": []})
+        return [Summary(told, None, fallen.untrusted, text, fallen.covers)]
+
+    async def kept(self, activation: Activation, name: str, asked: str, answered: str, untrusted: str, ask: Typed,
+                   summaries: Sequence[Summary]) -> Kept:
+        """What the role remembers of an activation that is done: how it is rated, what it comes to see by it, and the summary
+        that was made before it.
+        """
         mind, question, answer = self.mind(activation, name), asked.encode(), answered.encode()
         turn = Entry(role=name, activation=str(activation.key), asked=digest(question), answered=digest(answer),
                      untrusted=untrusted, importance=await self._importance(name, asked, answered, ask),
@@ -72,6 +102,12 @@ class Remembering:
         blobs = {turn.asked: question, turn.answered: answer}
         for entry, asks, words in besides:
             blobs |= {entry.asked: asks.encode(), entry.answered: words.encode()}
+        for one in summaries:
+            entry = turn.model_copy(update={
+                "kind": "summary", "asked": digest(b""), "answered": digest(one.text.encode()), "importance": None,
+                "untrusted": one.untrusted, "covers": one.covers})
+            besides.append((entry, "", one.text))
+            blobs |= {entry.asked: b"", entry.answered: one.text.encode()}
         return Kept(turn, tuple(entry for entry, _, _ in besides), blobs)
 
     async def _importance(self, name: str, asked: str, answered: str, ask: Typed) -> int | None:

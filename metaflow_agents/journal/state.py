@@ -34,6 +34,7 @@ from metaflow_agents.schema.event import (
 from metaflow_agents.schema.keys import LOOK, firing_key, parse_activation, split_inner
 from metaflow_agents.schema.sop import EndpointModel
 
+_SUMMARIES = 64                     # of each role, the latest, on which others may build
 _KEYED = (Reserved, Settled, Observed, Decided, Intended, Done, Asked, Answered)
 
 
@@ -186,6 +187,7 @@ class RunState:
     memory: dict[str, list[Entry]] = field(default_factory=dict)       # firing → what roles remember of it
     remembered: dict[str, list[str]] = field(default_factory=dict)     # role (or character) → the firings that it remembers
     reflected: dict[str, int] = field(default_factory=dict)        # firing in which a role reflected → its causal past
+    summarised: dict[str, dict[str, int]] = field(default_factory=dict)    # role or character → firing with a summary → its past
     spent: dict[tuple[str, str], Spending] = field(default_factory=dict)   # (role, step) → calls and tokens
     busy: dict[str, float] = field(default_factory=dict)           # step → seconds that committed firings of it took
     models: dict[str, str] = field(default_factory=dict)
@@ -443,5 +445,10 @@ class RunState:
             self.memory[firing.key] = firing.memory
             if any(entry.kind == "reflection" for entry in firing.memory):
                 self.reflected[firing.key] = firing.past
+            for mind in {entry.whose for entry in firing.memory if entry.kind == "summary"}:
+                kept = self.summarised.setdefault(mind, {})
+                kept[firing.key] = firing.past
+                if len(kept) > _SUMMARIES:
+                    del kept[next(iter(kept))]
             for mind in {entry.whose for entry in firing.memory}:
                 self.remembered.setdefault(mind, []).append(firing.key)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.values import Values
 from metaflow_agents.memory.scoring import UNRATED, Scored, Weights, best
-from metaflow_agents.memory.store import Memory, MemoryStore, Scope
+from metaflow_agents.memory.store import Kind, Memory, MemoryStore, Scope
 from metaflow_agents.schema.event import Entry
 from metaflow_agents.schema.model import canonical, digest
 from metaflow_agents.schema.sop import Recall
@@ -145,12 +145,13 @@ class ProjectMemory:
             return []
         run = self.run
         return [self._memory(entry, run) for entries in islice(self._state.memory.values(), self._handed_over, None)
-                for entry in entries]
+                for entry in entries if entry.kind != "summary"]
 
     def _memory(self, entry: Entry, run: RunId) -> Memory:
         answered = self._values.text(entry.answered)
         text = answered.strip() if entry.kind == "reflection" else worded(self._values.text(entry.asked), answered)
-        return Memory(self.key(entry), entry.kind, run.digest, run.name, entry.whose, f"{self._prefix}{entry.activation}", time(),
+        kind: Kind = "reflection" if entry.kind == "reflection" else "turn"
+        return Memory(self.key(entry), kind, run.digest, run.name, entry.whose, f"{self._prefix}{entry.activation}", time(),
                       self._masked(text), entry.importance, self._masked(entry.untrusted), entry.cites)
 
     def masked(self, text: str) -> str:

@@ -1,4 +1,4 @@
-"""The window: the turns of a role's past that stand verbatim in its prompt; the oldest are dropped."""
+"""The window: the turns of a role's past that stand verbatim in its prompt; the oldest are dropped, or summed up."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ Said = tuple[str, str | None]
 """A turn by its digests: asked, answered. Of a watched message: artifact and payload as `name:digest`, None."""
 Labelled = tuple[Said, str]
 """A turn by its digests, and what of it came from outside the user."""
+Place = tuple[str, int]
+"""Where a turn stands: its firing, and which one of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,16 @@ class Turn:
     def tokens(self) -> int:
         """About how many tokens it takes in a prompt."""
         return -(-len((self.asked + (self.answered or "")).encode()) // _BYTES_A_TOKEN)
+
+
+@dataclass(frozen=True, slots=True)
+class Fallen:
+    """What fell out of a window: the summary so far (empty: none), the turns that it does not hold, and how many fell in all."""
+
+    before: str
+    turns: tuple[Turn, ...]
+    covers: int
+    untrusted: str = ""
 
 
 @dataclass(slots=True)
@@ -76,6 +88,8 @@ class RoleMemory:
         What other runs remember is no part of it: like results of tools it is what was found then.
         """
         told: list[Any] = [*(list(said) for said, _ in self._window(name, role, firing)), list(role.memory.window)]
+        if role.memory.summary:
+            told.append([list(said) for _, (said, _) in self._beyond(name, role, firing)])
         recall = role.memory.recall
         if recall is not None:
             past = self.past(name if recall.from_ == "role" else None, firing)
@@ -85,7 +99,31 @@ class RoleMemory:
 
     def past(self, name: str | None, firing: str) -> list[Entry]:
         """What a role or character (None: anybody) said in the causal past of a firing that is under way, oldest first."""
-        return [entry for _, entry in self._descended(name, firing)]
+        return [entry for _, entry in self._descended(name, firing) if entry.kind != "summary"]
+
+    def fallen(self, name: str, role: Role, firing: str) -> Fallen:
+        """What does not stand in the window of a firing. It builds on that summary in its causal past which holds most of it."""
+        beyond = self._beyond(name, role, firing)
+        held, before = self._summed_up(name, role, firing)
+        turns = tuple(self._labelled(*labelled) for place, labelled in beyond if place not in held)
+        return Fallen("" if before is None else self._values.text(before.answered), turns, len(beyond),
+                      joined("" if before is None else before.untrusted, *(label for _, (_, label) in beyond)))
+
+    def _summed_up(self, name: str, role: Role, firing: str) -> tuple[frozenset[Place], Entry | None]:
+        """The turns that a summary holds, and it."""
+        best: tuple[frozenset[Place], Entry | None] = frozenset(), None
+        kept = self._state.summarised.get(name, {})
+        for one, entry in self._descended(name, firing):
+            if entry.kind == "summary" and one in kept:
+                turns = [place for place, _ in self._backwards(name, role, kept[one])][::-1][:entry.covers]
+                if len(turns) > len(best[0]):
+                    best = frozenset(turns), entry
+        return best
+
+    def _beyond(self, name: str, role: Role, firing: str) -> list[tuple[Place, Labelled]]:
+        """The turns of a causal past that its window does not hold, oldest first."""
+        turns = [*self._backwards(name, role, self._state.active[firing].past)]
+        return turns[len(self._window(name, role, firing)):][::-1]
 
     def unreflected(self, name: str, firing: str) -> list[Entry]:
         """The turns of the causal past that came since a role or character last reflected."""
@@ -125,6 +163,8 @@ class RoleMemory:
 
     def untrusted(self, name: str, role: Role, firing: str) -> str:
         """The label of what stands in the prompts of a firing that is under way; empty: nothing of it is from outside."""
+        if role.memory.summary:
+            return joined(*(label for _, (_, label) in self._backwards(name, role, self._state.active[firing].past)))
         return joined(*(turn.untrusted for _, turn in self._window(name, role, firing)))
 
     def _window(self, name: str, role: Role, firing: str) -> list[tuple[Said, Turn]]:
@@ -133,21 +173,22 @@ class RoleMemory:
         if key not in self._recent:
             number, unit = role.memory.window
             newest = ((said, self._labelled(said, label))
-                      for said, label in self._backwards(name, role, self._state.active[firing].past))
+                      for _, (said, label) in self._backwards(name, role, self._state.active[firing].past))
             self._recent[key] = _fitting(newest, number, unit)[::-1]
             if len(self._recent) > _KEPT:
                 self._recent.popitem(last=False)
         return self._recent[key]
 
-    def _backwards(self, name: str, role: Role, past: int) -> Iterator[Labelled]:
-        """What a role was asked and told in a causal past, newest first."""
+    def _backwards(self, name: str, role: Role, past: int) -> Iterator[tuple[Place, Labelled]]:
+        """What a role was asked and told in a causal past, newest first, and where it stands."""
         shelf = self._shelf(name, role)
         for _, _, firing in reversed(shelf.firings):
             if past >> self._state.order[firing] & 1:
                 mine: list[Labelled] = [((entry.asked, entry.answered), entry.untrusted)
                                         for entry in self._state.memory.get(firing, ())
                                         if entry.whose == name and entry.kind == "turn"]
-                yield from reversed(mine or shelf.watched.get(firing, []))
+                turns = mine or shelf.watched.get(firing, [])
+                yield from (((firing, place), turns[place]) for place in reversed(range(len(turns))))
 
     def _shelf(self, name: str, role: Role) -> _Shelf:
         shelf = self._shelves.setdefault(name, _Shelf())

@@ -36,7 +36,6 @@ NOT_BUILT: dict[str, dict[str, str]] = {
     "foreach": {"stream": "taking items before their list is whole comes with plans made at run time"},
     "artifact": {},
     "memory": {
-        "summary": "summaries of what falls out come with memory beyond the window",
         "lessons": "lessons come with memory beyond the window",
     },
     "recall": {
@@ -208,6 +207,8 @@ class Memory(Value):
     """What a role remembers between its activations."""
 
     window: Window = Field((40, "turns"), description="what stays verbatim: `40 turns` or `16k tokens`; the oldest is dropped")
+    summary: bool = Field(
+        False, strict=True, description="whether what falls out of the window is summed up, by the role's model, in its prompts")
     recall: Recall | None = Field(None, description="what comes back to its mind beyond the window; by default nothing")
     reflect: Reflect | None = Field(
         None, description="insights over what it remembers, once that weighs enough; they are recalled like other memories")

@@ -119,4 +119,5 @@ def _calls(sop: SOP, step: Step, strategies: Mapping[str, type[StrategySpec]]) -
     rated = TYPED_CALLS if any(sop.rates(role) for role in who) else 0
     if any(sop.roles[role].memory.reflect is not None for role in who):
         rated += (1 + REFLECTION_QUESTIONS) * TYPED_CALLS
+    rated += any(sop.roles[role].memory.summary for role in who)
     return (1 + step.retries) * (answer + (ANSWER_REPAIRS + mended * (1 + ANSWER_REPAIRS)) * turns + judged + thoughts + rated)

@@ -15,8 +15,8 @@ from metaflow_agents.sop.graph import triggers
 def check_together(c: Context) -> None:
     """`review` and `talks_to` of each step, `progress`, and `reflect` of each role."""
     check_progress(c)
-    for name, role in c.sop.roles.items():
-        if role.memory.reflect is not None and not c.sop.recalled(name):
+    for name, spec in c.sop.roles.items():
+        if spec.memory.reflect is not None and not c.sop.recalled(name):
             c.say("reflections-unread", ("roles", name, "memory", "reflect"),
                   f"`{name}` reflects, and nobody recalls what it came to see", "add `recall: {}` to its `memory`", key=True)
     for name, step in c.sop.steps.items():
