@@ -37,6 +37,7 @@ from metaflow_agents.errors import (
     UsageError,
     did_you_mean,
 )
+from metaflow_agents.garbage import seldom_collected
 from metaflow_agents.inputs import initial_versions, labels, read_inputs
 from metaflow_agents.journal.consent import Consents
 from metaflow_agents.journal.journal import Journal
@@ -143,7 +144,7 @@ class Run:
         self._options, self._open, self._first, self._blobs = options, journal, first, dict(blobs)
         self.earlier = 0                                       # events of sittings before this one
         self._joined: Assembly | None = None
-        self._opened = AsyncExitStack()                        # what models own
+        self._opened = AsyncExitStack()                        # what models own, and the collector's thresholds
         self._work: asyncio.Task[RunEnded] | None = None       # what `stop` cancels
         self._task: asyncio.Task[RunEnded] | None = None       # ends after it, with the run's last event; nobody cancels it
 
@@ -225,6 +226,7 @@ class Run:
         await journal.__aenter__()
         self.earlier = journal.state.seq
         try:
+            self._opened.enter_context(seldom_collected())
             await journal.append(*self._first(journal), blobs=self._blobs)
             self._joined = assemble(self.program, journal, self._options, folder=self.folder)
             for models in self._options.all_models:
@@ -232,8 +234,11 @@ class Run:
             for tools in self._joined.toolboxes:
                 await self._opened.enter_async_context(tools.opened())
         except BaseException:
-            await journal.close()
             self._leave_earlier()
+            try:
+                await self._opened.aclose()
+            finally:
+                await journal.close()
             raise
         self._blobs.clear()
         self._work = asyncio.create_task(self._scheduled(), name=f"run {self.name}")

@@ -156,7 +156,7 @@ def parameters(program: Program) -> dict[str, Any]:
 
 async def _tell(going: Run, progress: Callable[[int, str], Any]) -> None:
     """The minutes of a run as progress, for clients that asked for it."""
-    read_by = readers(going.program.model_dump(mode="json", by_alias=True, exclude_unset=True))
+    read_by = readers(going.program.plain())
     count = 0
     async for event in going.events():
         if event.kind in _TOLD:

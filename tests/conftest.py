@@ -1,11 +1,17 @@
-"""The environment of all tests: nobody's own models, keys and configuration."""
+"""The environment of all tests: nobody's own models, keys and configuration; and nothing of ours is left when they end."""
 
 from __future__ import annotations
 
+import fcntl
 import os
+import shutil
 import signal
 import sys
 import tempfile
+import time
+from collections.abc import Generator
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -15,8 +21,65 @@ settings.load_profile("no deadline")
 for name in ("SOP_MODEL", "OPENAI_API_KEY", "OPENAI_BASE_URL"):
     os.environ.pop(name, None)
 signal.signal(signal.SIGINT, signal.default_int_handler)         # a shell's background job is begun with Ctrl-C ignored
-os.environ["XDG_CONFIG_HOME"] = tempfile.mkdtemp(prefix="sop-no-configuration-")
-os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="sop-no-state-")
+
+PLACES = (Path(tempfile.gettempdir()), Path("/dev/shm"))
+OURS = ("sop-*", "crash-of-sop-*", "tmp*.j2")
+OWN = "sop-tests-"
+PATIENCE = 20.0
+"""Seconds that what is still being removed may take."""
+
+
+def seen() -> set[Path]:
+    """What has a name of ours, where temporary files lie."""
+    return {path for place in PLACES for pattern in OURS for path in place.glob(pattern)}
+
+
+def held(path: Path) -> bool:
+    """Whether some process says that it uses this folder: another run of the tests, or a copy that a command works in."""
+    with suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(descriptor)
+    return False
+
+
+BEFORE = seen()
+HOME = Path(tempfile.mkdtemp(prefix=OWN))
+_HELD = os.open(HOME, os.O_RDONLY | os.O_DIRECTORY)
+fcntl.flock(_HELD, fcntl.LOCK_EX)
+os.environ["XDG_CONFIG_HOME"], os.environ["XDG_STATE_HOME"] = str(HOME / "configuration"), str(HOME / "state")
+
+
+def left(before: set[Path]) -> tuple[list[Path], bool]:
+    """What came since `before` and stays though nobody uses it; and whether it may be another's, whose tests run beside these."""
+    until = time.monotonic() + PATIENCE
+    while (new := [path for path in seen() - before if not held(path)]) and time.monotonic() < until:
+        time.sleep(0.1)
+    return sorted(path for path in new if path.exists()), any(path.name.startswith(OWN) for path in seen() if held(path))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, object]:
+    """A run that leaves something behind has failed, whatever its tests said."""
+    result = yield
+    shutil.rmtree(HOME, ignore_errors=True)
+    os.close(_HELD)
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        return result                                           # who started it looks, when all have ended
+    found, perhaps_anothers = left(BEFORE)
+    if found:
+        told = f"left behind{' (or by other tests beside these)' if perhaps_anothers else ''}: {', '.join(map(str, found))}"
+        reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None:
+            reporter.ensure_newline()
+            reporter.write_line(told, red=True)
+        if not perhaps_anothers:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    return result
 
 
 @pytest.fixture(autouse=True)

@@ -32,6 +32,7 @@ from metaflow_agents.errors import UsageError
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.store import Batch, Store
+from metaflow_agents.memory.store import MemoryStore
 from metaflow_agents.models.python import load_function
 from metaflow_agents.opening import journal_path
 from metaflow_agents.runs import Run, RunResult, fork, go_on, start
@@ -45,10 +46,12 @@ from metaflow_agents.schema.event import (
     Failed,
     Finished,
     Fired,
+    Inner,
     Intended,
     Observed,
     Reserved,
     RunEnded,
+    Sent,
     Settled,
 )
 from metaflow_agents.schema.keys import ActivationKey, firing_key, parse_activation, parse_firing
@@ -61,6 +64,8 @@ KILLS = ("before", "inserted", "unsynced", "torn", "after")
 leaves it (`torn`: the unsynced bytes reached the disk in part); durable, and nobody told."""
 BESIDE = ("partial", "renamed", "command")
 """Not at the journal: a file of the run's folder is written but not in its place, or is; a command has just been started."""
+MEMORY = ("remembering", "remembered")
+"""Before something comes into the project's memory, which is a file of its own, and after that."""
 load_function("crash_desk:answer", [SOP.parent])
 desk: Any = sys.modules["crash_desk"]
 
@@ -176,6 +181,24 @@ def _acted(event: Event, found: Facts, happened: Counter[str]) -> None:
             found.doubts[what] = found.doubts.get(what, 0) + 1
         case Asked() | Answered():
             happened[f"{event.kind} {event.key}"] += 1
+        case Inner() | Sent():
+            happened[_inward(event)] += 1
+
+
+def _inward(event: Event) -> str:
+    """What happened in a SOP that is a step, with the way there."""
+    match event:
+        case Inner():
+            return f"{event.activation}/{_inward(event.event)}"
+        case Fired():
+            return f"fired {firing_key(event.step, event.round)}"
+        case Committed():
+            return f"committed {event.firing}"
+        case Finished() | Failed():
+            return f"{event.kind} {event.activation}"
+        case Sent():
+            return f"sent {event.key}"
+    raise TypeError(event.kind)
 
 
 def slot_of(firing: str, item: str | None) -> str:
@@ -242,7 +265,7 @@ def die() -> None:
 
 
 def kill_at(number: int | str, phase: str, home: Path) -> Callable[[], int]:
-    """From now on this process dies at its `number`-th transaction, file or command, in one phase of it.
+    """From now on this process dies at its `number`-th transaction, file, command or batch of memories, in one phase of it.
 
     Of a transaction `number` may be an event that it holds, too: `done KEY`. What comes back tells how many of them there were.
     """
@@ -255,27 +278,21 @@ def kill_at(number: int | str, phase: str, home: Path) -> Callable[[], int]:
         count += 1
         return count == number
 
-    rename, start_process = os.replace, subprocess.Popen
+    owner, name = {"command": (subprocess, "Popen"), **dict.fromkeys(MEMORY, (MemoryStore, "keep"))}.get(phase, (os, "replace"))
+    work = getattr(owner, name)
 
-    def renaming(*arguments: Any, **options: Any) -> None:
+    def working(*arguments: Any, **options: Any) -> Any:
         now = dies()
-        if now and phase == "partial":
+        if now and phase in ("partial", "remembering"):
             die()
-        rename(*arguments, **options)
+        made = work(*arguments, **options)
         if now:
+            if phase == "command":
+                made.send_signal(signal.SIGSTOP)    # until it was seen to have outlived the run: most end within a millisecond
             die()
+        return made
 
-    def starting(*arguments: Any, **options: Any) -> Any:
-        process = start_process(*arguments, **options)
-        if dies():
-            process.send_signal(signal.SIGSTOP)     # until it was seen to have outlived the run: most end within a millisecond
-            die()
-        return process
-
-    if phase == "command":
-        subprocess.Popen = starting         # type: ignore[assignment, misc]
-    else:
-        os.replace = renaming               # type: ignore[assignment]
+    setattr(owner, name, working)
     return lambda: count
 
 
@@ -372,23 +389,45 @@ class Life:
     left: Facts | None = None
 
 
-def die_and_go_on(home: Path, kills: Sequence[tuple[int, str]], reference: Facts, seed: int) -> dict[str, Any]:
-    """Kills the run at each of these moments in turn, goes on to the end, and compares. `reached`: how many it came to."""
+Process = Callable[[Path, tuple[int, str] | None], int]
+"""What one process of a run does, in a fork: the folder, and where it dies. Its exit code."""
+
+
+def live(home: Path, kill: tuple[int, str] | None = None, name: str = NAME) -> int:
+    """In a fork: goes on with the run, or begins it where there is nothing to go on with; dies where `kill` says so."""
+    if kill is not None:
+        kill_at(*kill, home)
+    try:
+        run = carry_on(home, name)
+    except UsageError as error:
+        if journal_path(home, NAME).exists() and "before it began" not in str(error):
+            raise
+        run = begin(home)
+    return 0 if asyncio.run(drive(run)).outcome == "success" else 1
+
+
+def die_and_go_on(home: Path, kills: Sequence[tuple[int, str]], reference: Facts, seed: int,
+                  process: Process = live, *, same_calls: bool = True) -> dict[str, Any]:
+    """Kills the run at each of these moments in turn, goes on to the end, and compares. `reached`: how many it came to.
+
+    Without `same_calls` its facts are not those of the reference: whoever asks for that compares what it made.
+    """
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
     chance = random.Random(seed)
     lives: list[Life] = []
     for kill in kills:
-        lives.append(_life(home, kill, chance))
+        lives.append(_life(home, kill, chance, process))
         if lives[-1].left is None or lives[-1].left.outcome == "success":
             break                       # it came to its end before that moment, or the moment was its end
     killed = [life for life in lives if life.left is not None]
     resumed = bool(killed) and (lives[-1].left is None or lives[-1].left.outcome != "success")
     if resumed and lives[-1].left is not None:
-        lives.append(_life(home, None, chance))
+        lives.append(_life(home, None, chance, process))
     calls = Counter(called(home))
     return {
-        "reached": len(killed), "faults": [*_faults(home, lives, reference, resumed=resumed)],
+        "reached": len(killed),
+        "faults": [*_faults(home, lives, resumed=resumed), *(_others(home, lives, reference) if same_calls else ())],
         "survivors": sum(life.survivors for life in lives), "excess": sum(calls.values()) - len(reference.reserved),
         "in_flight": sum(len(life.left.reserved - life.left.settled) for life in lives if life.left is not None)}
 
@@ -413,9 +452,9 @@ def die_and_fork(home: Path, number: int, reference: Facts, seed: int) -> dict[s
     return {"reached": len(branches) - 1, "faults": faults}
 
 
-def _life(home: Path, kill: tuple[int, str] | None, chance: random.Random) -> Life:
+def _life(home: Path, kill: tuple[int, str] | None, chance: random.Random, process: Process = live) -> Life:
     before = len(called(home))
-    code = forked(home, lambda: live(home, kill))
+    code = forked(home, lambda: process(home, kill))
     survivors = marked(home)
     for command in survivors:
         with suppress(ProcessLookupError):      # it may end of itself meanwhile
@@ -428,30 +467,21 @@ def _life(home: Path, kill: tuple[int, str] | None, chance: random.Random) -> Li
     return life
 
 
-def live(home: Path, kill: tuple[int, str] | None = None, name: str = NAME) -> int:
-    """In a fork: goes on with the run, or begins it where there is nothing to go on with; dies where `kill` says so."""
-    if kill is not None:
-        kill_at(*kill, home)
-    try:
-        run = carry_on(home, name)
-    except UsageError as error:
-        if journal_path(home, NAME).exists() and "before it began" not in str(error):
-            raise
-        run = begin(home)
-    return 0 if asyncio.run(drive(run)).outcome == "success" else 1
-
-
-def _faults(home: Path, lives: Sequence[Life], reference: Facts, *, resumed: bool) -> Iterator[str]:
+def _others(home: Path, lives: Sequence[Life], reference: Facts) -> Iterator[str]:
     """All that is not as in the run that was never killed."""
+    yield from reference.differences(facts(journal_path(home, NAME), home / NAME))
+    asked = {key for life in lives for key in life.asked}
+    if asked != reference.reserved:
+        yield f"other calls than in one go: {sorted(asked ^ reference.reserved)}"
+
+
+def _faults(home: Path, lives: Sequence[Life], *, resumed: bool) -> Iterator[str]:
+    """All that may not be of any run that was killed."""
     path = journal_path(home, NAME)
-    yield from reference.differences(facts(path, home / NAME))
     if not gone(home):
         yield f"commands of a killed process live on: {marked(home)}"
     if resumed and sorted(os.listdir(path.parent)) != [path.name]:
         yield f"left beside the journal: {sorted(os.listdir(path.parent))}"
-    asked = {key for life in lives for key in life.asked}
-    if asked != reference.reserved:
-        yield f"other calls than in one go: {sorted(asked ^ reference.reserved)}"
     for place, life in enumerate(lives):
         if life.left is None:
             if life.code:

@@ -22,23 +22,24 @@ _MOST = 1000
 
 @dataclass
 class Climb:
-    """Jobs for the moments 1, 1 + step, …; over once two of them found the run at its end before its moment came."""
+    """Jobs for the moments 1, 1 + step, …; over once two of them (`misses`) found the run at its end before its moment came."""
 
     job: Callable[[int], Job]
     step: int = 1
+    misses: int = 2
     number: int = 1
     missed: int = 0
     results: list[Result] = field(default_factory=list)
 
     @property
     def over(self) -> bool:
-        return self.missed >= 2 or self.number > _MOST
+        return self.missed >= self.misses or self.number > _MOST
 
 
 def climb_all(*climbs: Climb, scene: str = "plain") -> None:
     """Carries out all climbs; their results are in the order of their moments, those that found the end left out.
 
-    `scene`: what is run, `plain` (`crash.yaml`) or `tools` (`tools.yaml`).
+    `scene`: what is run, `plain` (`crash.yaml`), `tools` (`tools.yaml`) or `thinking` (`crash_scenes.py`).
     """
     lock = threading.Lock()
 

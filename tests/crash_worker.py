@@ -1,6 +1,6 @@
 """A process that forks: reads jobs (JSON, one a line), does each, and writes its result to standard output.
 
-usage: crash_worker.py FOLDER plain|tools < jobs
+usage: crash_worker.py FOLDER plain|tools|thinking < jobs
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import crash_harness as harness
+import crash_thinking as thinking
 import crash_tools_harness as tools
 import crash_trouble as trouble
 
@@ -51,6 +52,8 @@ def tried(home: Path, job: dict[str, Any], known: harness.Facts) -> dict[str, An
     match job:
         case {"kills": kills, "tools": True}:
             return tools.die_and_go_on(home, [(number, phase) for number, phase in kills], known, job["seed"])
+        case {"kills": kills, "scene": scene}:
+            return thinking.die_and_go_on(home, scene, [(number, phase) for number, phase in kills], job["seed"])
         case {"kills": kills}:
             return harness.die_and_go_on(home, [(number, phase) for number, phase in kills], known, job["seed"])
         case {"fork": number}:
@@ -63,8 +66,11 @@ def tried(home: Path, job: dict[str, Any], known: harness.Facts) -> dict[str, An
 
 def main() -> None:
     home = Path(sys.argv[1]) / str(os.getpid())
-    with tools.staged(home) if sys.argv[2] == "tools" else nullcontext():
-        known = tools.reference(home) if sys.argv[2] == "tools" else reference(home)
+    stages = {"tools": tools.staged, "thinking": thinking.staged}
+    known = harness.Facts()             # of the thinking, each scene has its own
+    with stages[sys.argv[2]](home) if sys.argv[2] in stages else nullcontext():
+        if sys.argv[2] != "thinking":
+            known = tools.reference(home) if sys.argv[2] == "tools" else reference(home)
         gc.freeze()                     # a collection in a fork would copy every page that it looks at
         for line in sys.stdin:
             sys.stdout.write(json.dumps(done(home, json.loads(line), known)) + "\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from textwrap import dedent
@@ -11,7 +12,7 @@ from typing import Any
 
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.models.port import ModelRequest
-from metaflow_agents.schema.event import Committed, Event, Finished, Fired
+from metaflow_agents.schema.event import Committed, Event, Finished, Fired, Observed
 from metaflow_agents.schema.keys import parse_activation
 
 
@@ -75,6 +76,13 @@ def events(workspace: Path, run: str, *kinds: type[Any]) -> list[Any]:
         return [event for _, event in journal.events(*kinds)]
 
 
+def noted(workspace: Path, run: str, ending: str) -> list[Any]:
+    """What was observed or noted under keys with this ending, in the order of the events."""
+    with Journal.read(workspace / ".journals" / f"{run}.db") as journal:
+        return [json.loads(journal.blob(event.payload))["value"] for _, event in journal.events(Observed)
+                if event.key.endswith(ending)]
+
+
 def finished(workspace: Path, run: str) -> dict[str, Finished]:
     """Activation → how it finished."""
     return {event.activation: event for event in events(workspace, run, Finished)}
@@ -106,4 +114,4 @@ def block(path: str, text: str) -> str:
 
 
 Answer = Callable[[ModelRequest], Any]
-__all__ = ["Answer", "Event", "Scripted", "block", "events", "finished", "firings", "ran", "reused", "tree", "write"]
+__all__ = ["Answer", "Event", "Scripted", "block", "events", "finished", "firings", "noted", "ran", "reused", "tree", "write"]

@@ -1,72 +1,95 @@
-"""A run that is stopped in the middle of its k-th model call and gone on with: for every k, the same result.
-
-What is stopped in a call has reserved it and has no reply, as after a kill; every call before it is finished, and must not be
-asked again.
-"""
+"""A run that is stopped at each of its model calls in turn and gone on with: it ends as the run that nobody stopped."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Awaitable, Callable
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from scripted import events, tree
+
 from metaflow_agents.models.port import ModelRequest
 from metaflow_agents.runs import Run, RunResult, go_on, start
+from metaflow_agents.schema.event import Settled
 
-Model = Callable[[ModelRequest], Awaitable[Any]]
+NAME = "run"
+Model = Callable[[ModelRequest], Any]
 
 
-class Stopping:
-    """Hands calls on to a model; at the `at`-th one it stops its run, and never answers."""
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """The run that nobody stopped. `keys`: of its calls, in the order in which they were asked."""
 
-    def __init__(self, model: Model, at: int, finished: list[str]) -> None:
-        self.model, self.at, self.finished, self.run = model, at, finished, None
-        self.asked = 0
+    result: RunResult
+    keys: list[str]
 
-    run: Run | None
+
+class _Asked:
+    """Hands calls on to a model and keeps their keys; from the `at`-th on (from 1) it stops its run in place of answering.
+
+    What is stopped in a call has reserved it and has no reply, as after a kill.
+    """
+
+    def __init__(self, model: Model, at: int | None = None) -> None:
+        self.model, self.at, self.keys = model, at, list[str]()
+        self.stop: Callable[[], None] = lambda: None
 
     async def __call__(self, request: ModelRequest) -> Any:
-        self.asked += 1
-        if self.asked == self.at and self.run is not None:
-            self.run.stop()
+        self.keys.append(request.key)
+        await asyncio.sleep(0)
+        if self.at is not None and len(self.keys) >= self.at:
+            self.stop()
             await asyncio.Event().wait()
-        answer = await self.model(request)
-        self.finished.append(request.key)
-        return answer
+        answer = self.model(request)
+        return await answer if inspect.isawaitable(answer) else answer
 
 
-async def _drive(run: Run, model: Stopping) -> RunResult:
-    model.run = run
+async def stopped_everywhere(sop: Path, model: Callable[[], Model], folder: Path, *, same_calls: bool = True,
+                             **given: Any) -> Whole:
+    """The run that nobody stops; raises AssertionError where stopping it at any of its calls makes a difference.
+
+    Compared are outcome, reason, outputs, labels and the files of the run's folder; no finished call may be asked again, and
+    the calls of both parts are those of the whole. `model` makes a model anew for each part of each run: it has to say the same
+    to the same prompts. `given`: inputs and options of `start`. The runs are named `NAME`, in `folder/whole`, `folder/stopped1`,
+    …: each has a place of its own. Without `same_calls` other calls may be asked: what is done side by side may come in
+    another order.
+    """
+    asked, place = _Asked(model()), folder / "whole"
+    whole = await _driven(start(sop, model=asked, workspace=place, name=NAME, sandbox="none", **given), asked)
+    keys = asked.keys
+    assert keys and len(set(keys)) == len(keys), f"calls with the same key: {sorted(keys)}"
+    for at in range(1, len(keys) + 1):
+        left, again, home = _Asked(model(), at), _Asked(model()), folder / f"stopped{at}"
+        cut = await _driven(start(sop, model=left, workspace=home, name=NAME, sandbox="none", **given), left)
+        if len(left.keys) < at and not same_calls:
+            assert _made(home, cut) == _made(place, whole), at
+            continue                    # this time there were fewer of them
+        assert cut.outcome == "interrupted", (at, cut)
+        before = _finished(home)
+        result = await _driven(go_on(NAME, model=again, workspace=home, sandbox="none"), again)
+        told = f"stopped at call {at}, {left.keys[at - 1]}"
+        assert _made(home, result) == _made(place, whole), told
+        assert not set(before) & set(again.keys), f"{told}: asked again {sorted(set(before) & set(again.keys))}"
+        assert len(before) < len(keys) or not same_calls, told
+        assert sorted([*before, *again.keys]) == sorted(keys) or not same_calls, (told, before, again.keys)
+        assert sorted(_finished(home)) == sorted([*before, *again.keys]), told
+    return Whole(whole, keys)
+
+
+async def _driven(run: Run, model: _Asked) -> RunResult:
+    model.stop = run.stop
     async with run as going:
         return await going.result()
 
 
-async def stopped_everywhere(sop: Path, model: Callable[[], Model], folder: Path, *, same_calls: bool = True,
-                             **given: Any) -> RunResult:
-    """The result of the run that nobody stops; raises AssertionError where stopping it at any call makes a difference.
-
-    `model` makes a model anew for each run. Runs lie in `folder`. Without `same_calls` only the result has to be the same, and no
-    finished call may be asked twice: what is done beside each other may be done in another order.
-    """
-    first: list[str] = []
-    whole = await _drive(*_started(sop, Stopping(model(), 0, first), folder, "whole", given))
-    assert first and len(set(first)) == len(first), f"calls asked twice: {Counter(first).most_common(3)}"
-    for at in range(1, len(first) + 1):
-        finished: list[str] = []
-        asks, name = model(), f"stopped{at}"
-        cut = await _drive(*_started(sop, Stopping(asks, at, finished), folder, name, given))
-        assert cut.outcome == "interrupted", (at, cut)
-        again = Stopping(asks, 0, finished)
-        result = await _drive(go_on(name, model=again, workspace=folder, sandbox="none"), again)
-        assert (result.outcome, dict(result.outputs), dict(result.untrusted)) == (
-            whole.outcome, dict(whole.outputs), dict(whole.untrusted)), (at, result, whole)
-        assert len(set(finished)) == len(finished), (at, Counter(finished).most_common(3))
-        more, fewer = Counter(finished) - Counter(first), Counter(first) - Counter(finished)
-        assert not same_calls or not (more or fewer), (at, more, fewer)
-    return whole
+def _finished(home: Path) -> list[str]:
+    """The calls that have a reply."""
+    return [event.key for event in events(home, NAME, Settled) if event.reply is not None]
 
 
-def _started(sop: Path, model: Stopping, folder: Path, name: str, given: dict[str, Any]) -> tuple[Run, Stopping]:
-    return start(sop, model=model, workspace=folder, name=name, sandbox="none", **given), model
+def _made(home: Path, result: RunResult) -> dict[str, Any]:
+    return {"outcome": result.outcome, "reason": result.reason, "outputs": dict(result.outputs),
+            "untrusted": dict(result.untrusted), "folder": tree(home / NAME)}

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 from scripted import Scripted, events, tree, write
 
 import metaflow_agents
-from metaflow_agents import fork, go_on, resume, run, run_sync, start
+from metaflow_agents import Run, fork, go_on, resume, run, run_sync, start
 from metaflow_agents.errors import (
     JournalError,
     MetaflowError,
@@ -26,6 +26,7 @@ from metaflow_agents.errors import (
     SOPNotFound,
     UsageError,
 )
+from metaflow_agents.garbage import THRESHOLDS
 from metaflow_agents.models.port import ModelRequest, Reply
 from metaflow_agents.schema.event import Committed, RunEnded, RunOpened, Sent
 from metaflow_agents.settings import Settings
@@ -295,6 +296,44 @@ async def test_no_file_is_open_when_a_run_is_left(tmp_path: Path) -> None:
     assert going.name == "letters-2"                    # it is still held, and nothing of it
 
 
+async def test_the_garbage_collector_is_asked_less_often_while_a_run_is_under_way(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, usual = write(tmp_path, LETTERS), gc.get_threshold()
+
+    def begun(**options: Any) -> Run:
+        return start(path, **{"letter": "x", "model": clerk(), "workspace": tmp_path, **options})
+
+    async with begun() as first, begun() as second:
+        assert gc.get_threshold() == THRESHOLDS
+        await first.result()
+        async with begun():
+            pass
+        assert gc.get_threshold() == THRESHOLDS, "others are under way"
+        await second.result()
+    assert gc.get_threshold() == usual
+    monkeypatch.setattr("metaflow_agents.runs.assemble", lambda *_, **__: pytest.fail("it comes to no beginning"))
+    with pytest.raises(pytest.fail.Exception, match="no beginning"):
+        async with begun():
+            pass
+    assert gc.get_threshold() == usual
+
+
+@pytest.mark.parametrize("own", [(0, 10, 10), (100_000, 10, 10)])
+async def test_what_a_process_said_of_its_garbage_collector_stays(tmp_path: Path, own: tuple[int, int, int]) -> None:
+    """Before the run; or in it: then it stays afterwards as well."""
+    path, usual = write(tmp_path, LETTERS), gc.get_threshold()
+    try:
+        for set_before in (True, False):
+            gc.set_threshold(*(own if set_before else usual))
+            async with start(path, letter="x", model=clerk(), workspace=tmp_path) as going:
+                gc.set_threshold(*(gc.get_threshold() if set_before else own))
+                assert gc.get_threshold() == own
+                await going.result()
+            assert gc.get_threshold() == own
+    finally:
+        gc.set_threshold(*usual)
+
+
 async def test_idle_threads_end_with_their_run(tmp_path: Path) -> None:
     for _ in range(3):
         await run(write(tmp_path, LETTERS), letter="x", model=lambda r: FACTS if r.schema else "x", workspace=tmp_path)
@@ -303,7 +342,7 @@ async def test_idle_threads_end_with_their_run(tmp_path: Path) -> None:
     def left() -> list[str]:
         return [thread.name for thread in threading.enumerate() if thread.name.startswith(("python-model", "python-function"))]
 
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while left() and time.monotonic() < deadline:           # noqa: ASYNC110  a thread that ends sets no event
         await asyncio.sleep(0.01)
     assert left() == []

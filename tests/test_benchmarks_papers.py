@@ -1,40 +1,73 @@
-"""The table of papers' figures: rows of every module, and a reason for what is left out."""
+"""The table of papers' figures: a line for each figure, and one for what can't be measured here."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from pkgutil import iter_modules
 
 import pytest
 
 from benchmarks.papers import __main__ as papers
+from benchmarks.papers.needs import NotMeasured
 from benchmarks.papers.row import PaperRow
 
-
-def test_every_module_gives_its_rows_or_says_why_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                                     capsys: pytest.CaptureFixture[str]) -> None:
-    def lacking(data: Path) -> list[PaperRow]:
-        return [PaperRow("x", (data / "logs/a.txt").read_text(), "", "", "")]
-
-    row = PaperRow("tree", "figure | one", "74 %", "70 %", "another\nmodel")
-    monkeypatch.setattr(papers, "sources", lambda: {"full": lambda data: [row], "lacking": lacking})
-    assert papers.main(["--data", str(tmp_path)]) == 0
-    assert capsys.readouterr().out.splitlines()[2:] == [
-        "| tree | figure \\| one | 74 % | 70 % | another model |", "left out: lacking: logs/a.txt is not among the data"]
-    assert papers.main(["full", "--data", str(tmp_path), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["rows"] == [{"technique": "tree", "what": "figure | one", "paper": "74 %", "here": "70 %",
-                             "differs": "another\nmodel"}] and told["skipped"] == {}
+ROW = PaperRow("full", "right; wrong", "74 %", "first 1\nlater 2", "another model, and " + "long " * 40)
 
 
-def test_without_data_it_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def lacking(data: Path) -> list[PaperRow]:
+    return [PaperRow("x", (data / "logs/a.txt").read_text(), "", "", "")]
+
+
+def without(data: Path) -> list[PaperRow]:
+    raise NotMeasured("it needs a planner")
+
+
+def given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(papers, "sources", lambda: {"full": lambda data: [ROW], "lacking": lacking, "without": without})
+
+
+def test_a_line_for_each_figure_and_for_what_can_not_be_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                                 capsys: pytest.CaptureFixture[str]) -> None:
+    given(monkeypatch)
+    assert papers.main(["--data", str(tmp_path), "--json"]) == 0
+    told = capsys.readouterr()
+    assert [(row["technique"], row["here"], row["differs"]) for row in json.loads(told.out)] == [
+        ("full", ROW.here, ROW.differs), ("lacking", "not measured", "logs/a.txt is not among the public data"),
+        ("without", "not measured", "it needs a planner")]
+    assert "lacking …" in told.err and "without: " in told.err, "which one is measured is told meanwhile"
+
+
+def test_the_table_fits_a_screen_and_keeps_every_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                      capsys: pytest.CaptureFixture[str]) -> None:
+    given(monkeypatch)
+    assert papers.main(["full", "without", "--data", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 120
+    cells = [[part.strip() for part in line.split("|")] for line in lines if line.count("|") == 3]
+    columns = [[row[column] for row in cells if row[column]] for column in range(4)]
+    assert columns[0] == ["what", "right; wrong", "all of it"] and columns[1] == ["the paper's figure", "74 %", "—"]
+    assert columns[2] == ["the figure here", "first 1", "later 2", "not measured"]
+    assert " ".join(columns[3]).split() == f"what is not comparable {ROW.differs} it needs a planner".split()
+
+
+def test_without_data_every_technique_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.delenv("SOP_TEST_DATA", raising=False)
-    assert papers.main([]) == 0
-    assert "left out: self_consistency: SOP_TEST_DATA names no folder" in capsys.readouterr().out
+    assert papers.main(["--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [row["technique"] for row in told] == list(papers.TECHNIQUES)
+    assert {row["differs"] for row in told} == {"SOP_TEST_DATA names no folder with the public data"}
 
 
-def test_an_error_in_a_figure_is_raised_and_an_unknown_module_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                                                    capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_module_with_figures_is_forgotten() -> None:
+    folder = Path(papers.__file__).parent
+    named = {found.name for found in iter_modules([str(folder)])
+             if "\ndef rows(data: Path)" in (folder / f"{found.name}.py").read_text(encoding="utf-8")}
+    assert named == set(papers.TECHNIQUES)
+
+
+def test_an_error_in_a_figure_is_raised_and_an_unknown_technique_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                                       capsys: pytest.CaptureFixture[str]) -> None:
     def broken(data: Path) -> list[PaperRow]:
         raise FileNotFoundError(2, "no such file", "/elsewhere/x")
 

@@ -7,7 +7,6 @@ right?), then write the files anew with `python tests/test_check_bad.py`.
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -105,8 +104,9 @@ def unreadable(folder: Path) -> Path:
 
 
 def outside(folder: Path) -> None:
-    with tempfile.NamedTemporaryFile(suffix=".j2", delete=False) as elsewhere:
-        (folder / "t.md.j2").symlink_to(elsewhere.name)
+    elsewhere = folder.with_name(f"{folder.name}-elsewhere.j2")
+    elsewhere.touch()
+    (folder / "t.md.j2").symlink_to(elsewhere)
     (folder / "it.yaml").write_text(PLAIN.replace("letter: {}", "letter: {file: letter.md, render: t.md.j2}"))
 
 

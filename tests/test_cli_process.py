@@ -347,6 +347,24 @@ def test_what_only_some_commands_need_is_loaded_by_them(home: Path) -> None:
         assert loaded <= {*LIGHT, *allowed}, (words, loaded - LIGHT - allowed)
 
 
+def test_a_strategy_is_loaded_by_the_sops_that_think_by_it(home: Path) -> None:
+    """And the planner's language with the one that needs it."""
+    script = ("import re, sys; sys.argv[0] = 'sop'\nfrom metaflow_agents.cli import command\nstatus = command(sys.argv[1:])\n"
+              "print(sorted(name for name in sys.modules\n"
+              "    if re.search(r'metaflow_agents\\.(planning|memory\\.indexes|\\w+\\.strategies\\.)', name)))\nsys.exit(status)")
+    apart = {"schema.strategies.base", "schema.strategies.workers", "agent.strategies.port"}
+    looped = (home / "looped.yaml").read_text()
+    (home / "spoken.yaml").write_text(looped.replace("role: ", "strategy: chain_of_thought, role: ", 1))
+    run = ["--model", "python:desk.py:answer", "--topic", "tea"]
+    for file, strategies in (("looped.yaml", {"single"}), ("spoken.yaml", {"single", "chain_of_thought"})):
+        for words, rooms in ((["check", file], {"schema"}), (["run", file, *run], {"schema", "agent"})):
+            done = subprocess.run([sys.executable, "-c", script, *words], cwd=home, env=environment(), capture_output=True,
+                                  text=True)
+            assert done.returncode == 0, done.stderr
+            loaded = set(re.findall(r"metaflow_agents\.([\w.]+)", done.stdout.splitlines()[-1])) - apart
+            assert loaded == {f"{room}.strategies.{name}" for room in rooms for name in strategies}, words
+
+
 @pytest.mark.parametrize("shape", ["wide", "many", "deep"])
 def test_log_and_show_of_5000_activations_within_a_second(shape: Shape, home: Path, tmp_path: Path) -> None:
     """With the start of the interpreter. Processor time, the best of three: it works in one thread, on a busy machine too."""

@@ -1,6 +1,5 @@
-"""The functions of the Berkeley Function-Calling Leaderboard as tools: each goes over the wire, and each gold call comes back.
-
-Its schemas are in a dialect of Python's types (`dict`, `float`, `tuple`), which is translated as its own evaluation does.
+"""The functions of the Berkeley Function-Calling Leaderboard as tools: each goes over the wire, each gold call comes back, and
+what is wrong with a call is told so that it can be mended. `benchmarks/papers/function_calls.py` has the set, and counts.
 """
 
 from __future__ import annotations
@@ -17,45 +16,26 @@ from endpoint_calls import called, model_at, request_for
 from openai_server import OpenAIServer
 from openai_tool_faults import Calling
 
+from benchmarks.papers import function_calls
 from metaflow_agents.models import text_form
 from metaflow_agents.models.endpoint.tools import wire_names
 from metaflow_agents.models.port import Reply
 
 DATA = os.environ.get("SOP_TEST_DATA")
 pytestmark = pytest.mark.skipif(DATA is None, reason="SOP_TEST_DATA does not name a folder with public data")
-FOLDER = Path(DATA or ".") / "bfcl"
-KINDS = ("simple_python", "multiple", "parallel", "parallel_multiple", "irrelevance")
-_TYPES = {"dict": "object", "float": "number", "tuple": "array", "any": None}
-
-
-def in_json_schema(node: Any) -> Any:
-    """A schema of the set as JSON Schema."""
-    if isinstance(node, list):
-        return [in_json_schema(each) for each in node]
-    if not isinstance(node, dict):
-        return node
-    kind = node.get("type")
-    found = {name: in_json_schema(each) for name, each in node.items()}
-    if isinstance(kind, str):
-        found["type"] = _TYPES.get(kind, kind)
-        if found["type"] is None:
-            del found["type"]
-    return found
 
 
 def questions(kind: str) -> Iterator[tuple[list[dict[str, Any]], list[dict[str, Any]]]]:
     """The tools of each question, and one gold call of each that the answer has."""
-    answers = FOLDER / "possible_answer" / f"{kind}.jsonl"              # there is none where no function helps
-    lines = answers.read_text().splitlines() if answers.exists() else ()
-    gold = {one["id"]: one["ground_truth"] for one in map(json.loads, lines)}
-    for one in map(json.loads, (FOLDER / f"{kind}.jsonl").read_text().splitlines()):
-        tools = [{**function, "parameters": in_json_schema(function["parameters"])} for function in one["function"]]
+    for question in function_calls.questions(Path(DATA or "."), (kind,)):
+        tools = [{"name": tool["name"], "description": tool["description"], "parameters": tool["inputSchema"]}
+                 for tool in question.tools]
         yield tools, [{"name": name, "arguments": {key: allowed[0] for key, allowed in arguments.items()}}
-                      for call in gold.get(one["id"], ()) for name, arguments in call.items()]
+                      for name, arguments in question.gold]
 
 
 @pytest.mark.parametrize("form", ["native", "streamed", "text"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", function_calls.KINDS)
 async def test_every_function_is_a_tool_and_every_gold_call_comes_back(kind: str, form: str) -> None:
     asked: list[list[dict[str, Any]]] = []
 
@@ -78,3 +58,15 @@ async def test_every_function_is_a_tool_and_every_gold_call_comes_back(kind: str
             assert [{"name": call.name, "arguments": call.arguments} for call in reply.calls] == calls
             count += 1
     assert count >= 80
+
+
+def test_every_schema_loads_every_answer_is_taken_and_every_wrong_call_is_told_how_to_be_right() -> None:
+    """What `python -m benchmarks.papers function_calls` tells."""
+    counts = function_calls.counted(Path(DATA or "."))
+    assert counts.functions == 957 and counts.unusable == {}
+    known = {name for found in function_calls.CONTRADICTING.values() for name in found}
+    assert set(counts.refused) == known, "all that is refused contradicts its own schema, and is listed"
+    assert (counts.answers, counts.refused.total()) == (1792, 16)
+    assert set(counts.wrong) == {"missing", "extra", "name", "type", "value", "tool"} and min(counts.wrong.values()) >= 350
+    assert counts.named == counts.wrong, "each refusal names the place, what stood there, and what is wanted"
+    assert counts.mended == counts.wrong, "doing what the message says makes it right"

@@ -8,4 +8,4 @@ from benchmarks.papers.memory import rows
 
 
 def test_scores_and_ranks_are_those_computed_by_hand() -> None:
-    assert [row.here for row in rows(Path())] == ["5 of 5 scores, 4 of 4 ranks as computed by hand"]
+    assert [row.here for row in rows(Path())] == ["5 of 5; 4 of 4"]

@@ -25,9 +25,9 @@ def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(places, "MEMORY", tmp_path / "memory")
     monkeypatch.setattr(places, "_USUAL", str(tmp_path / "usual"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "usual"))
-    places._memory.cache_clear()
+    places._swept.cache_clear()
     yield tmp_path / "memory"
-    places._memory.cache_clear()
+    places._swept.cache_clear()
 
 
 def place(room: int) -> Path:
@@ -49,15 +49,17 @@ def test_in_memory_where_there_is_room_and_nobody_chose_another_place(memory: Pa
     assert place(1) == memory.parent, "who names a place gets it"
 
 
-def test_what_was_left_there_by_who_was_killed_is_removed_and_what_is_in_use_is_not(memory: Path) -> None:
-    used, held = places.made(1)
-    (memory / "sop-copy-left/work").mkdir(parents=True)
-    (memory / "sop-copy-left/work/x").write_text("x")
-    (memory / "sop-copy-link").symlink_to(memory.parent / "usual")
-    (memory / "other").mkdir()
-    places._memory.cache_clear()
-    new, held_too = places.made(1)
-    assert {path.name for path in memory.iterdir()} == {used.name, new.name, "sop-copy-link", "other"}
+@pytest.mark.parametrize("room", [0, 1])
+def test_what_was_left_there_by_who_was_killed_is_removed_and_what_is_in_use_is_not(memory: Path, room: int) -> None:
+    used, held = places.made(room)
+    place = used.parent
+    (place / "sop-copy-left/work").mkdir(parents=True)
+    (place / "sop-copy-left/work/x").write_text("x")
+    (place / "sop-copy-link").symlink_to(memory.parent)
+    (place / "other").mkdir()
+    places._swept.cache_clear()
+    new, held_too = places.made(room)
+    assert {path.name for path in place.iterdir()} == {used.name, new.name, "sop-copy-link", "other"}
     for descriptor in (held, held_too):
         os.close(descriptor)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cut_off import noted, same_after_every_cut
-from scripted import Scripted, write
+from scripted import Scripted, noted, write
+from stopping import stopped_everywhere
 
 from metaflow_agents import check, run
 
@@ -148,4 +148,5 @@ async def test_a_dry_walk(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("parameters", ["roles: [low, high], rounds: 2", "roles: [low, high, low], rounds: 1, judge: judge"])
 async def test_stopped_at_each_call_it_comes_to_the_same(tmp_path: Path, parameters: str) -> None:
-    assert await same_after_every_cut(desk(tmp_path, parameters), tmp_path / "runs", meeting, question="x") == 4
+    whole = await stopped_everywhere(desk(tmp_path, parameters), lambda: meeting, tmp_path / "runs", question="x")
+    assert whole.result.ok and len(whole.keys) == 4

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cut_off import noted, same_after_every_cut
-from scripted import Scripted, write
+from scripted import Scripted, noted, write
+from stopping import stopped_everywhere
 
 from metaflow_agents import check, run
 
@@ -183,4 +183,5 @@ async def test_a_dry_walk_and_its_bound(tmp_path: Path) -> None:
 
 
 async def test_stopped_at_each_call_it_comes_to_the_same(tmp_path: Path) -> None:
-    assert await same_after_every_cut(desk(tmp_path, OF_VERSIONS, LOOP), tmp_path / "runs", follows) == 5
+    whole = await stopped_everywhere(desk(tmp_path, OF_VERSIONS, LOOP), lambda: follows, tmp_path / "runs")
+    assert whole.result.ok and len(whole.keys) == 5

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from scripted import block, events, write
-from strategy_stopping import stopped_at_every_call
+from stopping import stopped_everywhere
 from test_agent_web import site
 
 from benchmarks.papers import react as papers
@@ -228,9 +228,9 @@ async def test_it_goes_on_from_every_call(tmp_path: Path, most: int) -> None:
     def thinking_aloud(request: ModelRequest) -> Any:
         return "First I think." if len(request.messages) == 2 else adder(request)
 
-    keys = await stopped_at_every_call(written(tmp_path, parameters=f"max_steps: {most}"), tmp_path, thinking_aloud,
-                                       numbers=NUMBERS, sandbox="none")
-    assert len(keys) == (3 if most == 2 else 5)
+    path = written(tmp_path, parameters=f"max_steps: {most}")
+    whole = await stopped_everywhere(path, lambda: thinking_aloud, tmp_path / "runs", numbers=NUMBERS)
+    assert len(whole.keys) == (3 if most == 2 else 5)
 
 
 async def test_a_dry_walk_and_its_bound(tmp_path: Path) -> None:
@@ -266,6 +266,6 @@ async def test_its_prompts_are_replaced(tmp_path: Path) -> None:
 def test_sums_of_word_problems() -> None:
     """GSM8K: what the model can't do in its head is right where it reads the tool's results, one after the other."""
     tool, steps, hasty = (row.here for row in papers.rows(Path(DATA or "")))
-    assert tool == "271 of 271; 69 of 271"
-    assert steps == "90, 139, 232 of 271"
-    assert hasty == "271 of 271; 106 of 271"
+    assert tool == "271; 69 of 271"
+    assert steps == "90; 139; 232 of 271"
+    assert hasty == "271; 106 of 271"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sandboxes import needs_bubblewrap
 from scripted import Scripted, events, write
-from strategy_stopping import stopped_at_every_call
+from stopping import stopped_everywhere
 
 from benchmarks.papers import reflexion
 from metaflow_agents import check, run
@@ -172,13 +172,14 @@ async def test_each_trial_has_files_of_its_own_and_those_of_the_last_are_taken(t
 
 @pytest.mark.parametrize("evaluator", [ASSERTED, "evaluator: {role: judge}"])
 async def test_it_goes_on_from_every_call(tmp_path: Path, evaluator: str) -> None:
-    keys = await stopped_at_every_call(written(tmp_path, evaluator), tmp_path, learner, limit=3, sandbox="none")
-    assert len(keys) == (5 if evaluator is ASSERTED else 8)
+    whole = await stopped_everywhere(written(tmp_path, evaluator), lambda: learner, tmp_path / "runs", limit=3)
+    assert len(whole.keys) == (5 if evaluator is ASSERTED else 8)
 
 
 async def test_a_failed_attempt_fails_again_after_a_stop(tmp_path: Path) -> None:
-    keys = await stopped_at_every_call(written(tmp_path, f"{ASSERTED}, trials: 2"), tmp_path, learner, limit=3, sandbox="none")
-    assert len(keys) == 3
+    path = written(tmp_path, f"{ASSERTED}, trials: 2")
+    whole = await stopped_everywhere(path, lambda: learner, tmp_path / "runs", limit=3)
+    assert not whole.result.ok and len(whole.keys) == 3
 
 
 async def test_a_dry_walk_executes_nothing_and_the_bound_holds(tmp_path: Path) -> None:
@@ -235,9 +236,9 @@ async def test_what_its_expression_names_of_the_run_counts_too(tmp_path: Path) -
 def test_human_eval() -> None:
     """All that the papers' table tells of it: the log's own verdicts, its reflections in the prompts, a bug that lessons mend."""
     agree, reflections, mended, stuck = (row.here for row in reflexion.rows(Path(DATA or "")))
-    assert agree == "82 of 82; 73 solved"
+    assert agree == "82 of 82; 73"
     assert reflections == "87 of 87"
-    assert mended == "82, 0, 0 of 82"
+    assert mended == "82; 0; 0 of 82"
     assert stuck == "82 of 82"
 
 

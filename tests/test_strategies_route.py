@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cut_off import noted, same_after_every_cut
-from scripted import Scripted, write
+from scripted import Scripted, noted, write
+from stopping import stopped_everywhere
 
 from metaflow_agents import check, run
 from metaflow_agents.schema.sop import ANSWER_REPAIRS, TOOL_TURNS
@@ -201,4 +201,6 @@ def test_roles_that_only_a_strategy_names_are_used_and_their_models_are_looked_u
 
 async def test_stopped_at_each_call_it_comes_to_the_same(tmp_path: Path) -> None:
     text = DESK.replace(", model: verse", "").replace('    models: {verse: "python:verses.py:poem"}\n', "").replace(", tools: [read]", "")
-    assert await same_after_every_cut(desk(tmp_path, text), tmp_path / "runs", clerk, question="add numbers up: 3 and 4") == 3
+    given = {"question": "add numbers up: 3 and 4"}
+    whole = await stopped_everywhere(desk(tmp_path, text), lambda: clerk, tmp_path / "runs", inputs=given)
+    assert whole.result.ok and len(whole.keys) == 3

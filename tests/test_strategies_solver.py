@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from sandboxes import needs_bubblewrap
 from scripted import Scripted, events, write
-from strategy_stopping import stopped_at_every_call
+from stopping import stopped_everywhere
 
 from benchmarks.papers.corrupted import DOMAIN, KINDS, PROBLEM, Kind, base_of
 from benchmarks.papers.solver import DOMAINS, SOP, Careless, planbench, repaired, story, translated
@@ -285,7 +285,8 @@ async def test_it_goes_on_from_every_call_and_no_search_is_made_twice(tmp_path: 
             return {"steps": ["(press a)"]} if "turn.0" in request.key else answer(request, LAMPS.replace("lit b", "lti b"))
         return {"steps": ["(press a)", "(press b)"]} if "/plan." in request.key else answer(request)
     path = write(tmp_path, SOP.replace("PARAMETERS", "plan: answer.steps"))
-    keys = await stopped_at_every_call(path, tmp_path, mending, inputs={"rules": "", "story": "Light."}, sandbox="none")
+    given = {"rules": "", "story": "Light."}
+    keys = (await stopped_everywhere(path, lambda: mending, tmp_path / "runs", inputs=given)).keys
     assert [key.rpartition("/")[2] for key in keys] == ["translate", "mend.1", "turn.0", "plan.1"]
     assert len(planner.asked) == 1 + len(keys), "one search a run, whether it was stopped before it or after it"
 

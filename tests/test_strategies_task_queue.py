@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from scripted import Scripted, events, write
-from stopped_everywhere import stopped_everywhere
+from stopping import stopped_everywhere
 
 from metaflow_agents import check, run
 from metaflow_agents.agent.strategies.task_queue import order_faults
@@ -212,4 +212,5 @@ async def test_a_run_that_is_stopped_at_any_call_goes_on_to_the_same(tmp_path: P
         follows = {**SORTED, "1 ground": ["2 wall", "3 roof", "6 attic"]}
         return Builder(follows, order=lambda numbers, request: numbers if "/repair." in request.key else numbers[1:])
 
-    await stopped_everywhere(write(tmp_path, REPORT.replace("PARAMETERS", "tasks: 5")), model, {"wish": "x"}, "report")
+    path = write(tmp_path, REPORT.replace("PARAMETERS", "tasks: 5"))
+    assert len((await stopped_everywhere(path, model, tmp_path / "runs", wish="x")).keys) > 5

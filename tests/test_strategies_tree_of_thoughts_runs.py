@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted import events
+from stopping import NAME, stopped_everywhere
 from thought_tree import LEADS_ASTRAY, LETTERS, SOP, UNTYPED, Tree, astray, desk, noted, solved
 
 from benchmarks.papers import tree_of_thoughts as papers
 from metaflow_agents import check, resume, run
-from metaflow_agents.schema.event import Settled
 from metaflow_agents.schema.strategies import STRATEGIES
 
 DATA = os.environ.get("SOP_TEST_DATA")
@@ -35,18 +33,19 @@ async def test_every_parameter_changes_what_is_asked_or_answered(tmp_path: Path)
         "evaluate": ({}, {"evaluate": "vote"}), "samples": ({}, {"samples": 2}),
         "values": ({}, {"values": {"likely": 3, "sure": 2, "impossible": 0}}), "threshold": ({}, {"threshold": 3}),
         "expansions": ({"search": "dfs"}, {"search": "dfs", "expansions": 1}), "judge": ({}, {"judge": "judge"}),
+        "temperature": ({}, {"temperature": 0.5}),
         "answer": ({}, {"answer": "last"}), "prompts": ({}, {"prompts": {"value": "own.j2"}})}
     assert set(changes) == set(STRATEGIES["tree_of_thoughts"].model_fields)
     count = 0
 
-    async def seen(given: dict[str, Any]) -> tuple[Any, dict[str, str]]:
+    async def seen(given: dict[str, Any]) -> tuple[Any, dict[str, str], set[tuple[str, float | None]]]:
         nonlocal count
         count += 1
         model = Tree({**LETTERS, ("a",): ["a", "b", "c"]}, {("b",): ["sure"]}, votes=[("b",)] * 3)
         path = desk(tmp_path / str(count), {"depth": 2, "breadth": 2, "thoughts": 3, "samples": 3, **given})
         (path.parent / "own.j2").write_text("Judge {{ path | tojson }} ({{ words | join(' ') }}).")
         result = await run(path, riddle="x", model=model, workspace=None, sandbox="none")
-        return result.outputs, model.asked
+        return result.outputs, model.asked, model.hot
 
     for parameter, (one, other) in changes.items():
         first, again, changed = await seen(one), await seen(one), await seen(other)
@@ -94,23 +93,15 @@ async def test_the_bound_on_calls_is_what_the_worst_search_takes(tmp_path: Path,
     {"depth": 2, "breadth": 2, "samples": 2}, {"search": "dfs", "depth": 2, "threshold": 0.5, "samples": 2},
     {"depth": 2, "evaluate": "vote", "judge": "judge"}, {"depth": 2, "generate": "sample", "thoughts": 2, "breadth": 1}], ids=str)
 async def test_stopped_at_any_call_it_goes_on_there(tmp_path: Path, parameters: dict[str, Any]) -> None:
-    """The same answer and the same notes; nothing that was answered is asked again."""
-    def model(stops_at: int = 0) -> Tree:
-        return Tree(LETTERS, LEADS_ASTRAY, votes=[("a",), ("b",), ("a", "b")], stops_at=stops_at)
+    """The same answer and the same notes."""
+    def model() -> Tree:
+        return Tree(LETTERS, LEADS_ASTRAY, votes=[("a",), ("b",), ("a", "b")])
 
-    whole = model()
-    answer = await solved(tmp_path, whole, **parameters)
-    notes = noted(tmp_path)
-    for stop in range(1, len(whole.asked) + 1):
-        folder, first, second = tmp_path / str(stop), model(stop), model()
-        stopped = await run(desk(folder, parameters), riddle="x", model=first, workspace=folder, name="r", sandbox="none")
-        assert not stopped.ok and len(first.asked) >= stop
-        finished = Counter(event.key for event in events(folder, "r", Settled) if event.reply is not None)
-        assert set(finished) <= set(first.asked)
-        result = await resume("r", model=second, workspace=folder)
-        assert result["solved"] == {"answer": answer} and noted(folder) == notes
-        assert not set(second.asked) & set(finished), "asked again"
-        assert set(second.asked) | set(finished) == set(whole.asked)
+    runs = tmp_path / "runs"
+    whole = await stopped_everywhere(desk(tmp_path, parameters), model, runs, riddle="x")
+    assert whole.result.ok and len(whole.keys) > 5
+    for number in range(1, len(whole.keys) + 1):
+        assert noted(runs / f"stopped{number}", NAME) == noted(runs / "whole", NAME)
 
 
 async def test_a_budget_that_ends_in_its_middle_is_gone_on_from(tmp_path: Path) -> None:
@@ -132,5 +123,5 @@ def test_gpt_4s_log_is_searched_as_its_authors_did_and_breadth_pays() -> None:
                for record in log for way, info in zip(record["ys"], record["infos"], strict=True)), "the judges agree"
     selections, solved_, breadth = papers.rows(data)
     assert selections.here == "200 of 200"
-    assert solved_.here == "35 of 50, the log's own: yes"
-    assert breadth.here == "30 % and 70 %"
+    assert solved_.here == "35 of 50, the same that the log solves"
+    assert breadth.here == "30 %; 70 %"

@@ -131,7 +131,7 @@ async def test_it_is_stopped_at_every_call_and_gone_on_with(tmp_path: Path) -> N
     runs = tmp_path / "runs"
     whole = await stopped_everywhere(sop, lambda: Scripted({step: author for step in WRITING}), runs, same_calls=False,
                                      topic="sea")
-    assert list(whole["book"]) == ["sea", "coast"]
+    assert list(whole.result["book"]) == ["sea", "coast"]
 
 
 async def test_a_walk_looks_and_goes_on(tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ async def test_what_the_judge_remembers_from_outside_labels_the_answer(tmp_path:
 async def test_it_is_stopped_at_every_call_and_gone_on_with(tmp_path: Path) -> None:
     path = write(tmp_path, LETTER)
     whole = await stopped_everywhere(path, lambda: Scripted(write=writing), tmp_path / "runs", topic="snow")
-    assert whole["letter"] == "Snow. With a source. With a date."
+    assert whole.result["letter"] == "Snow. With a source. With a date."
 
 
 async def test_a_walk_asks_the_judge_and_takes_any_verdict(tmp_path: Path) -> None:

@@ -166,7 +166,7 @@ async def test_it_is_stopped_at_every_call_and_gone_on_with(tmp_path: Path, sop:
     given: dict[str, Any] = {"book": tmp_path / "b.txt"} if "book" in sop else {"wish": "w"}
     says = stubborn("lacks a y") if "sop: loop" in sop else looking if "book" in sop else judged
     whole = await stopped_everywhere(write(tmp_path, sop), lambda: Scripted(write=says), tmp_path / "runs", **given)
-    assert whole.ok
+    assert whole.result.ok
 
 
 def test_it_is_checked_and_bounds_the_calls(tmp_path: Path) -> None:

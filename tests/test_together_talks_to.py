@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from scripted import Scripted, events, write
-from stopping import stopped_everywhere
+from stopping import NAME, stopped_everywhere
 
 from metaflow_agents import check, run, start
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall, Traits
@@ -75,8 +75,8 @@ async def test_questions_of_one_turn_know_nothing_of_each_other(tmp_path: Path) 
 
     # Also where the one was answered before the run was stopped, and the other was not.
     path = write(tmp_path, TEAM)
-    result = await stopped_everywhere(path, lambda: Scripted(draw="d", build=both), tmp_path / "runs", idea="x")
-    assert result["code"] == "4 messages and 4 messages"
+    whole = await stopped_everywhere(path, lambda: Scripted(draw="d", build=both), tmp_path / "runs", idea="x")
+    assert whole.result["code"] == "4 messages and 4 messages"
 
 
 async def test_words_go_over_the_bus_once_and_into_nobodys_later_prompts(tmp_path: Path) -> None:
@@ -169,9 +169,9 @@ async def test_a_step_may_trust_what_it_is_told(tmp_path: Path) -> None:
 async def test_it_is_stopped_at_every_call_and_gone_on_with(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     whole = await stopped_everywhere(write(tmp_path, TEAM), lambda: Scripted(draw=team, build=team), runs, idea="x")
-    assert whole["code"] == "listen(it is 7007); twice is 14014"
+    assert whole.result["code"] == "listen(it is 7007); twice is 14014"
     for number in range(1, 7):
-        said = [(event.key, event.sender) for event in events(runs, f"stopped{number}", Sent)]
+        said = [(event.key, event.sender) for event in events(runs / f"stopped{number}", NAME, Sent)]
         assert len(said) == len(set(said)) == 4, (number, said)
 
 

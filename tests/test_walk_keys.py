@@ -11,7 +11,7 @@ import copy
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from difflib import unified_diff
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -21,11 +21,15 @@ import yaml
 from pydantic import BaseModel
 from walk_journal import told
 from walk_pairs import KEYS_SET, LEFT_OUT, LETTER, NOTES, PAIRS, Pair, StandIn
+from walk_strategies import planned_apart
 
 from metaflow_agents.agent import strategies
 from metaflow_agents.cli import given
 from metaflow_agents.errors import MetaflowError, UsageError
+from metaflow_agents.planning import solving
 from metaflow_agents.runs import start
+from metaflow_agents.sandbox.port import Completed
+from metaflow_agents.sandbox.unconfined import Unconfined
 from metaflow_agents.schema.sop import NOT_BUILT, SOP, Human, Makes, OnFail, Step
 from metaflow_agents.schema.strategies import STRATEGIES, StrategySpec
 from metaflow_agents.settings import Settings
@@ -82,6 +86,19 @@ def _inside(annotation: Any, path: str) -> Iterator[str]:
 @pytest.fixture(autouse=True)
 def no_endpoint_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("metaflow_agents.models.endpoint.endpoint_model", StandIn)
+
+
+@pytest.fixture(autouse=True)
+def no_planner_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Unconfined.run
+
+    async def run(self: Unconfined, argv: Sequence[str], **given: Any) -> Completed:
+        if "solve.py" not in argv:
+            return await real(self, argv, **given)
+        return Completed(0, "", "", 0.1, files={"outcome.json": planned_apart(argv, given["timeout"])})
+
+    monkeypatch.setattr(Unconfined, "run", run)
+    monkeypatch.setattr(solving, "missing", lambda: "")
 
 
 KEYS = tuple(key_paths(SOP))

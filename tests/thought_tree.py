@@ -13,7 +13,6 @@ from scripted import write
 
 from metaflow_agents import run
 from metaflow_agents.journal.journal import Journal
-from metaflow_agents.models.faults import CallFailed
 from metaflow_agents.schema.event import Observed
 from metaflow_agents.schema.payload import Data, unpack
 
@@ -39,23 +38,22 @@ class Tree:
 
     `children`: way → thoughts. `values`: way → judgements in the order of the samples, the last one for all others; one of
     several words is not in form. `votes`: of each sample the way that it votes for, from its beginning on. `answer` makes the
-    answer of the request and the way. `stops_at`: the number of the call that stops the run.
+    answer of the request and the way.
     """
 
     def __init__(self, children: Mapping[Way, Sequence[str]], values: Mapping[Way, Sequence[str]] | None = None,
-                 votes: Sequence[Way] = (), answer: Any = None, stops_at: int = 0) -> None:
+                 votes: Sequence[Way] = (), answer: Any = None) -> None:
         self.children, self.values, self.votes = children, values or {}, votes
-        self.answer, self.stops_at = answer, stops_at
+        self.answer = answer
         self.asked: dict[str, str] = {}
+        self.hot = set[tuple[str, float | None]]()
 
     async def __call__(self, request: Any) -> Any:
         assert request.key not in self.asked, "no two calls have the same key"
         said = next(message["content"] for message in request.messages if message["role"] == "user")
         self.asked[request.key] = "\n".join(str(message["content"]) for message in request.messages)
-        number = len(self.asked)
+        self.hot.add((request.key, request.parameters.get("temperature")))
         await asyncio.sleep(0)
-        if number == self.stops_at:
-            raise CallFailed("the plug was pulled", then="stop", charged=0)
         place = re.search(r"/tot\.d\d+\.(?:n\d+\.)?(\w+)(?:\.s(\d+))?", request.key)
         path = path_of(said)
         if place is None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import walk_acting
@@ -85,6 +86,18 @@ roles: {writer: {profile: You write.}, judge: {profile: You judge.}}
 artifacts: {letter: {}}
 steps: {write: {role: writer, makes: letter, strategy: {tree_of_thoughts: {depth: 2, breadth: 2, samples: 2}}}}
 """
+SWITCHES = """(define (domain switches)
+(:predicates (lamp ?l) (lit ?l))
+(:action press :parameters (?l) :precondition (and (lamp ?l) (not (lit ?l))) :effect (lit ?l)))"""
+LAMPS = """(define (problem lamps) (:domain switches)
+(:objects a b) (:init (lamp a) (lamp b)) (:goal (and (lit a) (lit b))))"""
+SOLVED = f"""
+sop: walk
+inputs: {{rules: {{type: string, default: {json.dumps(SWITCHES)}}}}}
+roles: {{writer: {{profile: You write.}}}}
+artifacts: {{letter: {{schema: {{steps: [string]}}}}}}
+steps: {{write: {{role: writer, needs: [rules], makes: letter, strategy: {{solver: {{}}}}}}}}
+"""
 A_TEMPLATE = {"other.j2": "In other words.", **walk_acting.FILES}
 
 
@@ -157,6 +170,23 @@ async def tree(request: ModelRequest) -> Any:
     return {"why": "", "value": properties["value"]["enum"]["abc".index(path[-1]) if path else 0]}
 
 
+async def translated(request: ModelRequest) -> Any:
+    """Both texts, the problem first with a name that is not there; an answer whose plan is mended by what is told of it."""
+    if "/turn.0" in request.key or "/plan." in request.key:
+        return {"steps": ["(press a)", "(press b)"] if "/plan." in request.key else ["(press a)", "(press a)"]}
+    problem = LAMPS if "/mend." in request.key else LAMPS.replace("(lamp b)", "(lmp b)")
+    texts = {"domain.pddl": SWITCHES, "problem.pddl": problem}
+    if "=== file: domain.pddl" not in str(request.messages[-1]["content"]):
+        texts.pop("domain.pddl")
+    return "\n".join(f"=== file: {name} ===\n{text}\n=== end ===" for name, text in texts.items())
+
+
+def planned_apart(argv: Sequence[str], timeout: float) -> bytes:
+    """What stands for the planner: its plan has another order where it is to be the shortest, or has more time."""
+    lamps = "ba" if "fast-downward-opt" in argv or timeout > 60 else "ab"
+    return json.dumps({"status": "solved", "plan": "\n".join(f"(press {lamp})" for lamp in lamps), "told": ""}).encode()
+
+
 class Way(NamedTuple):
     """A parameter's value, what stands there on the other side (None: nothing), and what both sides have besides."""
 
@@ -184,7 +214,8 @@ STRATEGIES: dict[str, tuple[str, Any, Mapping[str, Way]]] = {
         "trials": Way(4), "lessons": Way(1), "unsolved": Way("last", also={"trials": 2}), "prompts.trial": Way("other.j2"),
         "prompts.reflect": Way("other.j2")}),
     "route": (ROUTED, routed, {
-        "experts": Way({"clerk": {}, "writer": {}}, {"poet": {}, "clerk": {}}), "experts.poet": Way({}, None, {"fallback": "writer"}),
+        "experts": Way({"clerk": {}, "writer": {}}, {"poet": {}, "clerk": {}}),
+        "experts.poet": Way({}, None, {"fallback": "writer"}),
         "experts.poet.about": Way("for verse"), "experts.poet.takes": Way({"words": "integer"}), "fallback": Way("writer"),
         "prompts.choose": Way("other.j2"), "prompts.extract": Way("other.j2", also={"experts.poet.takes": {"words": "integer"}}),
         "prompts.work": Way("other.j2")}),
@@ -203,11 +234,15 @@ STRATEGIES: dict[str, tuple[str, Any, Mapping[str, Way]]] = {
         "tasks": Way(1), "queue": Way(1), "reprioritise": Way(False), "executor": Way("other"),
         "prompts.create": Way("other.j2"), "prompts.execute": Way("other.j2"), "prompts.reprioritise": Way("other.j2"),
         "prompts.answer": Way("other.j2")}),
+    "solver": (SOLVED, translated, {
+        "domain": Way("rules"), "plan": Way("answer.steps"), "optimal": Way(True), "repairs": Way(0), "time": Way("2m"),
+        "prompts.translate": Way("other.j2"), "prompts.mend": Way("other.j2"), "prompts.answer": Way("other.j2")}),
     "tree_of_thoughts": (TREE, tree, {
         "thought": Way("a letter"), "depth": Way(1), "search": Way("dfs"), "breadth": Way(1), "generate": Way("sample"),
         "thoughts": Way(4), "evaluate": Way("vote"), "samples": Way(1), "values": Way({"good": 3, "fair": 2, "poor": 1}),
         "threshold": Way(10), "expansions": Way(1, also={"search": "dfs"}), "judge": Way("judge"), "answer": Way("last"),
-        "prompts.propose": Way("other.j2"), "prompts.sample": Way("other.j2", also={"generate": "sample"}),
+        "temperature": Way(0.5), "prompts.propose": Way("other.j2"),
+        "prompts.sample": Way("other.j2", also={"generate": "sample"}),
         "prompts.value": Way("other.j2"), "prompts.vote": Way("other.j2", also={"evaluate": "vote"}),
         "prompts.answer": Way("other.j2")}),
 }

@@ -1,4 +1,4 @@
-"""Hindsight on the game of 24: GPT-4's logged answers, rated by an exact check, before a model that goes on from the last it is shown.
+"""Hindsight on the game of 24: GPT-4's logged answers, rated by an exact check, before a model that goes on from the last one.
 
 Liu et al., "Chain of Hindsight Aligns Language Models with Feedback" (ICLR 2024; arXiv 2023): outputs in rising order of their
 ratings. Laskin et al., "In-context Reinforcement Learning with Algorithm Distillation" (ICLR 2023): episodes in learning order.
@@ -193,13 +193,13 @@ def rows(data: Path) -> list[PaperRow]:
     rising, order, falling = (rated(given, by(name)) for name in ("mark", "none", "fall"))
     alone = rated(given, "single")
     learnt, blank = explored(given, '{hindsight: {episodes: "history(\'attempt\')"}}'), explored(given, "single")
-    differs = ("the papers train a model on such sequences, other tasks; here they stand in the context of a function that goes on "
-               "from the last one: shown is which ones stand there, and in which order")
+    differs = ("the papers train a model on such sequences, of other tasks; here they stand in the context of a program that "
+               "goes on from the last one: shown is which ones stand there, and in which order")
     return [
-        PaperRow("hindsight", f"50 puzzles of 24, the best 4 of {SAMPLES} logged answers by rising rating, in logged order, by falling "
-                              "rating, none", "Chain of Hindsight: better than supervised fine-tuning and than RLHF by human judges",
-                 f"{rising}, {order}, {falling}, {alone} of {len(given)}", differs),
-        PaperRow("hindsight", f"the same puzzles in at most {ROUNDS} episodes, with the last 4 in the context and without",
-                 "Algorithm Distillation: learns in context with 2 to 4 episodes, not with less",
+        PaperRow("hindsight", f"50 puzzles of 24 solved after the best 4 of {SAMPLES} logged answers: rising by rating; as "
+                              "logged; falling; none shown", "no figure of this kind (Chain of Hindsight)",
+                 f"{rising}; {order}; {falling}; {alone} of {len(given)}", differs),
+        PaperRow("hindsight", f"the same puzzles in at most {ROUNDS} episodes: the last 4 in the context; none",
+                 "contexts of 2 to 4 episodes are needed (Algorithm Distillation; as remembered, not verified)",
                  f"{learnt}; {blank} of {len(given)}", differs),
     ]

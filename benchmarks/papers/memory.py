@@ -36,7 +36,7 @@ def rows(data: Path) -> list[PaperRow]:
     right = sum(abs(scores[number] - wanted) < 1e-9 for number, wanted in BY_HAND.items())
     orders = sum(list(ranked(weights)) == order for weights, order in RANKS.items())
     return [PaperRow(
-        "Generative Agents: retrieval", "scores and ranks of five memories, with each weight alone and with all",
-        "recency + importance + relevance, each min-max normalised",
-        f"{right} of {len(BY_HAND)} scores, {orders} of {len(RANKS)} ranks as computed by hand",
-        "decay ½ in place of 0.995, so that it can be computed by hand; relevance is BM25, not an embedding")]
+        "memory", "retrieval: scores of five memories; ranks by each weight alone and by all three, as computed by hand",
+        "recency, importance and relevance, each min-max normalised, weights of 1 (section 4.1)",
+        f"{right} of {len(BY_HAND)}; {orders} of {len(RANKS)}",
+        "decay is ½, so that it can be computed by hand, and not 0.995; relevance is BM25, not an embedding")]

@@ -56,26 +56,28 @@ def rows(data: Path) -> list[PaperRow]:
     orders = smith()
     mended = mended_plans(dict(itertools.islice(bench.items(), 60)))
     return [
-        PaperRow("plan_and_execute", "GSM8K: right, tasks given the results that they need / not given them / one call for all",
-                 "59.3 % (PS+ with text-davinci-003), 56.4 % (zero-shot chain of thought)",
-                 f"{told} / {blind} / {alone} of {len(asked)}",
-                 "no language model: a program that plans the published solution and can do one sum a call; what is tested is "
-                 "that results reach who needs them"),
-        PaperRow("plan_and_execute", "HuggingGPT's demonstrations: tasks whose result is that of doing them one by one", "—",
-                 f"{wide[0].same} of {wide[0].tasks}",
-                 "the models behind the tasks are stand-ins that set their inputs together"),
-        PaperRow("plan_and_execute", "graphs whose measured concurrency is their width (HuggingGPT, TaskBench)",
-                 "—", f"{wide[0].reached} of {wide[0].plans}, {wide[1].reached} of {wide[1].plans}",
-                 "TaskBench's own plans are not in this half: for each of its requests a plan is made on its graph of tools"),
-        PaperRow("plan_and_execute", "rounds of calls, tasks side by side, against one by one (TaskBench's requests)",
-                 "up to 3.7 times faster (LLMCompiler)", f"{wide[1].rounds} against {wide[1].tasks}: "
-                 f"{wide[1].tasks / wide[1].rounds:.2f} times fewer", "rounds are counted, not seconds; other tasks"),
-        PaperRow("plan_and_execute", "one at a time: weighted completion time as small as that of the best of all orders",
-                 "Smith's rule is optimal (1956)", f"{orders.best} of {orders.all}; in the order of the plan it is "
+        PaperRow("plan_and_execute", "GSM8K, each sum a task: right where tasks are given the results they need; not "
+                                     "given them; one call for all",
+                 "59.3 % (PS+), 56.4 % (chain of thought; Plan-and-Solve, table 2)",
+                 f"{told}; {blind}; {alone} of {len(asked)}",
+                 "in the model's place a program that plans the published solution and does one sum a call: shown is that "
+                 "results reach who needs them"),
+        PaperRow("plan_and_execute", "HuggingGPT's demonstrations: tasks with the result of doing them one by one",
+                 "no figure of this kind", f"{wide[0].same} of {wide[0].tasks}",
+                 "HuggingGPT scores how well models plan; here the models behind the tasks are stand-ins"),
+        PaperRow("plan_and_execute", "graphs whose measured concurrency is their width: HuggingGPT; TaskBench",
+                 "no figure of this kind", f"{wide[0].reached} of {wide[0].plans}; {wide[1].reached} of {wide[1].plans}",
+                 "TaskBench's own plans are not at hand: for each of its requests a plan is made on its graph of tools"),
+        PaperRow("plan_and_execute", "TaskBench's requests: rounds of calls, tasks side by side; one by one",
+                 "up to 3.7 times faster than ReAct (LLMCompiler, abstract)",
+                 f"{wide[1].rounds:,}; {wide[1].tasks:,}: {wide[1].tasks / wide[1].rounds:.2f} times fewer",
+                 "rounds are counted, not seconds; other tasks"),
+        PaperRow("plan_and_execute", "by value over effort, one at a time: weighted completion time the least of all orders",
+                 "always the least (Smith 1956, a theorem)", f"{orders.best} of {orders.all}; in the order of the plan "
                  f"{100 * (orders.planned / orders.least - 1):.0f} % more", "seeded values and efforts of 6 tasks"),
-        PaperRow("plan_and_execute", "plans of TaskBench's requests broken in one of 4 ways, mended by what is told alone", "—",
-                 f"{mended[0]} of {mended[1]}", "a program that does what the message says, and nothing else; of two makers "
-                 "of one result it guesses which one is wrong"),
+        PaperRow("plan_and_execute", "TaskBench: plans broken in one of 4 ways, mended by what is told alone",
+                 "no figure of this kind", f"{mended[0]} of {mended[1]}",
+                 "a program that does what the message says; of two makers of one result it guesses which is wrong"),
     ]
 
 

@@ -144,14 +144,15 @@ def rows(data: Path) -> list[PaperRow]:
     all_steps, none = solved(known, "{react: {max_steps: 12}}"), solved(known, "chain_of_thought", tool=False)
     few = {most: solved(known, f"{{react: {{max_steps: {most}}}}}") for most in (1, 2, 4)}
     hasty, unled = solved(known, "{react: {max_steps: 12}}", hasty=True), solved(known, "single", hasty=True)
-    paper = "FEVER 60.9 % with actions, 56.3 % by reasoning alone; HotpotQA 27.4 % and 29.4 % (PaLM-540B, table 1)"
-    differs = ("another task, and in the model's place a function that knows the sums and can't do them: shown is that each "
-               "observation reaches the next thought, not how well a model reasons")
+    paper = "FEVER 60.9 % with actions; 56.3 % by reasoning alone. HotpotQA 27.4 %; 29.4 %"
+    differs = ("another task, and in the model's place a program that knows which sums to do and can't do them: shown is that "
+               "each observation reaches the next thought, not how well a model reasons")
     return [
-        PaperRow("react", "GSM8K, problems whose last marked sum is the answer: right with the tool, and by reasoning alone",
-                 paper, f"{all_steps} of {len(known)}; {none} of {len(known)}", differs),
-        PaperRow("react", "the same with max_steps 1, 2, 4: the best answer after the last step", "—",
-                 ", ".join(f"{count}" for count in few.values()) + f" of {len(known)}", "the paper bounds its steps by 7 and 5"),
-        PaperRow("react", "the same of a hasty model, which asks for all sums at once: one action a message, and any number",
-                 "—", f"{hasty} of {len(known)}; {unled} of {len(known)}", "the paper's text form has one action a step"),
+        PaperRow("react", f"GSM8K, {len(known)} problems that end in a marked sum: right with the tool; by reasoning alone",
+                 paper, f"{all_steps}; {none} of {len(known)}", differs),
+        PaperRow("react", "the same with max_steps 1; 2; 4: the best answer after the last step",
+                 "no figure; 7 and 5 steps at most (as remembered, not verified)",
+                 "; ".join(f"{count}" for count in few.values()) + f" of {len(known)}", "as above"),
+        PaperRow("react", "the same of a hasty model, which asks for all sums at once: held to one action a message; not held",
+                 "no figure: its text form has one action a step", f"{hasty}; {unled} of {len(known)}", "as above"),
     ]

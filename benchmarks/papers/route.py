@@ -51,20 +51,20 @@ steps:
               required: [expression]
           functions:
             about: >-
-              Questions that one function of a library answers from what the question gives: calculate the area of a triangle with a
-              base and a height in meters, the distance between two cities, the factorial of a number, the roots of an equation; find
-              the law case, the population, the probability, the recipe, the score, the museum, the temperature, the history of a
-              year. What is, how many, who, when.
+              Questions that one function of a library answers from what the question gives: calculate the area of a triangle with
+              a base and a height in meters, the distance between two cities, the factorial of a number, the roots of an equation;
+              find the law case, the population, the probability, the recipe, the score, the museum, the temperature, the history
+              of a year. What is, how many, who, when.
           assistant:
             about: >-
-              Services that a person has an account for: can you please add, change, delete or query my agenda, my alarm, my meeting, my
-              reminder; book me an appointment with a doctor or a room in a hotel; look at my health data, my symptoms, my bank
-              account, my stock; register me, sign in, forgot my password; open a scene at home; play, translate or search for me. I need
-              help, I want, hi, could you.
+              Services that a person has an account for: can you please add, change, delete or query my agenda, my alarm, my
+              meeting, my reminder; book me an appointment with a doctor or a room in a hotel; look at my health data, my
+              symptoms, my bank account, my stock; register me, sign in, forgot my password; open a scene at home; play, translate
+              or search for me. I need help, I want, hi, could you.
           builder:
             about: >-
-              Software to be built: create, develop or build an app, a website, a game or a command line tool in Python or with HTML,
-              CSS, JavaScript and Node.js, that allows users to do something.
+              Software to be built: create, develop or build an app, a website, a game or a command line tool in Python or with
+              HTML, CSS, JavaScript and Node.js, that allows users to do something.
         fallback: clerk
         PROMPTS
 """
@@ -85,7 +85,7 @@ class Request:
 
 
 def requests(data: Path) -> list[Request]:
-    """The first marked sum of each of 300 problems, 200 questions about a function, the first words of each dialogue, and ideas."""
+    """The first marked sum of each problem, questions about a function, the first words of each dialogue, and ideas."""
     return [*_sums(data), *_questions(data), *_dialogues(data), *_ideas(data)]
 
 
@@ -129,9 +129,10 @@ def _number(text: str) -> float | None:
 
 
 class Desk:
-    """Chooses the expert whose description shares most with the request, rare words counting more; knows nothing but its prompt."""
+    """Chooses the expert whose description shares most with the request, rare words counting more; knows only its prompt."""
 
     async def __call__(self, request: ModelRequest) -> Any:
+        """An expert, its arguments, or what it made of them."""
         said = "\n".join(str(message["content"]) for message in request.messages)
         text = re.findall(r"Request: (.*?) \(end\)", said, re.DOTALL)[-1]
         if request.key.endswith("/choice"):
@@ -209,15 +210,18 @@ def rows(data: Path) -> list[PaperRow]:
     blind = routed(third, "prompts: {choose: names.j2}", names=NAMES)
     sums = [one for one in given if one.result is not None]
     bare = routed(sums[::3], "prompts: {work: bare.j2}", bare="{{ output_format }}")
-    confusion = "; ".join(f"{wanted}: " + ", ".join(f"{doer} {whole.matrix.get((wanted, doer), 0)}" for doer in EXPERTS)
-                          for wanted in EXPERTS[:-1])
-    lexical = "the router here counts the words that a request and a description share; MRKL's and HuggingGPT's are language models"
+    confusion = [" " * 10 + "".join(f"{doer[:5]:>6}"[-5:] for doer in EXPERTS)]
+    confusion += [f"{wanted:10}" + "".join(f"{whole.matrix.get((wanted, doer), 0):5}" for doer in EXPERTS)
+                  for wanted in EXPERTS[:-1]]
+    lexical = "the router counts words that request and description share; MRKL's and HuggingGPT's are language models"
     return [
-        PaperRow("route", "requests of GSM8K, BFCL, API-Bank and ideas that came to their expert, and without descriptions",
-                 "none of this kind", f"{whole.own} of {len(given)}; {blind.own} of {len(third)}", lexical),
-        PaperRow("route", "confusion matrix (whose: who did it)", "none", confusion, lexical),
-        PaperRow("route", "sums right that were routed to a calculator with a typed argument, and without the argument",
-                 "MRKL: a calculator is right where its arguments are extracted right",
+        PaperRow("route", f"{len(given)} requests of GSM8K, BFCL, API-Bank and ideas that came to their expert; a third of them, "
+                          "without descriptions",
+                 "no figure of this kind", f"{whole.own} of {len(given)}; {blind.own} of {len(third)}", lexical),
+        PaperRow("route", "the same, whose they are (lines) and who did them (columns)", "no figure of this kind",
+                 "\n".join(confusion), lexical),
+        PaperRow("route", "sums right that came to a calculator with a typed argument; a third of them, without the argument",
+                 "no figure quoted (MRKL)",
                  f"{whole.right} of {len(sums)}; {bare.right} of {len(sums[::3])}",
-                 "the arguments are extracted by a pattern; MRKL fine-tunes a model for it"),
+                 "the arguments are taken out by a pattern; MRKL trains a model for it"),
     ]

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.papers.row import PaperRow
+from benchmarks.papers.tree_of_thoughts import solves
 from metaflow_agents import run_sync
 from metaflow_agents.models.port import ModelRequest
 
@@ -37,6 +38,20 @@ steps:
     foreach: {in: problems, as: problem, key: problem.id, parallel: 25}
     makes: solved
     strategy: STRATEGY
+"""
+LOG = "game24/gpt-4_0.7_naive_cot_sample_100_start900_end1000.jsonl"
+PUZZLES = """
+sop: puzzles
+inputs: {puzzles: [{id: string}]}
+roles: {player: {profile: You play the game of 24.}}
+artifacts: {solved: {each: {answer: string}}}
+steps:
+  solve:
+    role: player
+    needs: [puzzles]
+    foreach: {in: puzzles, as: puzzle, key: puzzle.id, parallel: 5}
+    makes: solved
+    strategy: {self_consistency: {samples: 100}}
 """
 
 
@@ -110,14 +125,48 @@ def within(solved: int, whole: int, chance: Fraction, deviations: int = 3) -> bo
     return abs(solved - whole * chance) <= deviations * float(whole * chance * (1 - chance))**0.5
 
 
+def logged(data: Path) -> dict[str, list[str]]:
+    """Puzzle → GPT-4's 100 samples: the last line of each."""
+    numbers = [line.split(",")[1] for line in (data / "game24/24.csv").read_text(encoding="utf-8").splitlines()[1:]]
+    records = map(json.loads, (data / LOG).read_text(encoding="utf-8").splitlines())
+    return {numbers[record["idx"]]: [text.strip().splitlines()[-1].removeprefix("Answer: ") for text in record["ys"]]
+            for record in records}
+
+
+def pluralities(data: Path) -> tuple[int, int, int]:
+    """Of the logged puzzles: in how many the strategy takes what most samples say, how many that solves, how many there are.
+
+    Counted apart from the strategy: most common first, of equals the one that came first.
+    """
+    said = logged(data)
+
+    def model(request: ModelRequest) -> Any:
+        puzzle = request.key.partition("[")[2].partition("]")[0].replace("%20", " ")
+        return {"answer": said[puzzle][int(request.key.partition("vote.s")[2].partition("/")[0])]}
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "puzzles.yaml"
+        file.write_text(PUZZLES, encoding="utf-8")
+        result = run_sync(file, puzzles=[{"id": puzzle} for puzzle in said], model=model, workspace=None)
+    found = {puzzle: result["solved"][puzzle]["answer"] for puzzle in said}
+    same = sum(found[puzzle] == Counter(samples).most_common(1)[0][0] for puzzle, samples in said.items())
+    return same, sum(solves(puzzle, answer) for puzzle, answer in found.items()), len(said)
+
+
 def rows(data: Path) -> list[PaperRow]:
-    """The accuracy by number of samples."""
+    """The vote over logged samples, and the accuracy by number of samples."""
+    same, solved, puzzles = pluralities(data)
     found: Sequence[tuple[int, tuple[int, int]]] = [(samples, accuracy(data, samples)) for samples in SAMPLES]
-    papers = {1: "56.5 % with one sample (PaLM-540B)", max(SAMPLES): "74.4 % with 40 samples (PaLM-540B)"}
-    return [PaperRow(
-        "self_consistency", f"GSM8K, accuracy with {samples} sample{'s' if samples > 1 else ''}",
-        papers.get(samples, "between the two (figure 2)"),
-        f"{solved / whole:.1%} ({solved} of {whole}); exact multinomial expectation {float(probability(samples)):.1%}",
-        f"no language model: one that knows the answer and errs at a seeded rate of {float(1 - RIGHT):.0%} over {WRONG} wrong "
-        "numbers; so it shows that votes are counted rightly, and nothing of what a model gains")
-        for samples, (solved, whole) in found]
+    papers = {1: "56.5 % (chain of thought, greedy)", max(SAMPLES): "74.4 % (40 samples)"}
+    differs = {1: f"in the model's place a program that knows the answer and errs at a seeded rate of {float(1 - RIGHT):.0%}, "
+                  f"over {WRONG} wrong numbers; shown is that votes are counted rightly, and not what a model gains"}
+    return [
+        PaperRow("self_consistency", "plurality of GPT-4's 100 samples a puzzle of 24, as a count apart from the strategy has it",
+                 "9.0 % solved (Tree of Thoughts, table 2: CoT-SC)", f"{same} of {puzzles} the same; {solved} solved",
+                 "the same samples, of whose 100 puzzles these are the first half"),
+        *(PaperRow("self_consistency", f"GSM8K: right with {samples} sample{'s' if samples > 1 else ''}; expected",
+                   papers.get(samples, "rises with the samples (figure 2, LaMDA-137B)"),
+                   f"{right / whole:.1%} ({right} of {whole}, {'' if right == counted(data, samples) else 'not '}as counted "
+                   f"apart); {float(probability(samples)):.1%}, exact multinomial",
+                   differs.get(samples, "as above"))
+          for samples, (right, whole) in found)]

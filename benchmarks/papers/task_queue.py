@@ -44,13 +44,13 @@ def rows(data: Path) -> list[PaperRow]:
     whole, fifo = solved(asked), solved(asked, "reprioritise: false")
     once, forgetful = solved(asked, "prompts: {create: once.md.j2}"), solved(asked, forgets=True)
     return [
-        PaperRow("task_queue", f"GSM8K, {BOUND} tasks at most: right / without reprioritising / without new tasks",
-                 "none published", f"{whole.right} / {fifo.right} / {once.right} of {len(asked)}",
-                 "no language model: a program that makes the sums that follow from a result, and beside each a check that "
+        PaperRow("task_queue", f"GSM8K, {BOUND} tasks at most: right; without reprioritising; without new tasks",
+                 "none published", f"{whole.right}; {fifo.right}; {once.right} of {len(asked)}",
+                 "in the model's place a program that makes the sums which follow from a result, and beside each a check that "
                  "brings nothing"),
-        PaperRow("task_queue", "orders of the queue in which a task was missing: told, and right in the end",
-                 "none published; there the model's list of lines becomes the queue",
-                 f"{forgetful.told} of {forgetful.lossy} told; {forgetful.right} of {len(asked)}, {forgetful.lost} tasks lost",
+        PaperRow("task_queue", "orders of the queue that lacked a task: told so; right in the end; tasks lost",
+                 "none published: there the list that the model gives is the queue",
+                 f"{forgetful.told} of {forgetful.lossy}; {forgetful.right} of {len(asked)}; {forgetful.lost}",
                  "the program leaves out the last task of each first order, and mends what it is told by number"),
     ]
 

@@ -56,15 +56,16 @@ def rows(data: Path) -> list[PaperRow]:
     puzzles = [record["steps"][0]["x"] for record in log]
     wide, narrow = solver_solves(puzzles, breadth=5), solver_solves(puzzles, breadth=1)
     return [
-        PaperRow("tree_of_thoughts", "game of 24: selections of GPT-4's log that the strategy makes too", "—",
-                 f"{same} of {sum(len(record['steps']) for record in log)}",
-                 "the thoughts and judgements are GPT-4's, from the log; what is tested is the search"),
-        PaperRow("tree_of_thoughts", "game of 24: solved by one of the five ways at the end, breadth 5", "74 of 100",
-                 f"{len(solved)} of {len(log)}, the log's own: {'yes' if solved == told else 'no'}",
-                 "the same log, of whose 100 puzzles these are the first half; the log published solves 69 of 100"),
-        PaperRow("tree_of_thoughts", "game of 24: solved with breadth 1 and with breadth 5", "45 % and 74 %",
-                 f"{100 * len(narrow) // len(puzzles)} % and {100 * len(wide) // len(puzzles)} %",
-                 "no language model, but a program that looks one move ahead only; it gives one answer, not the best of five"),
+        PaperRow("tree_of_thoughts", "selections of GPT-4's log, 50 puzzles with 4 depths each, that the search makes too",
+                 "no figure of this kind", f"{same} of {sum(len(record['steps']) for record in log)}",
+                 "the thoughts and their values are GPT-4's, served from its log; what is tested is the search"),
+        PaperRow("tree_of_thoughts", "puzzles solved by one of the five ways at the end, breadth 5", "74 of 100",
+                 f"{len(solved)} of {len(log)}, {'the same that the log solves' if solved == told else 'others than the log'}",
+                 "the same log, of whose puzzles these are the first half; as published, it solves 69 of the 100"),
+        PaperRow("tree_of_thoughts", "the same puzzles solved with breadth 1; with breadth 5",
+                 "45 %; 74 % (and 4 % by chain of thought)",
+                 f"{100 * len(narrow) // len(puzzles)} %; {100 * len(wide) // len(puzzles)} %",
+                 "in the model's place a program that looks one move ahead; it gives one answer, not the best of five"),
     ]
 
 

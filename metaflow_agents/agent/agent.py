@@ -128,16 +128,16 @@ class RoleAgent:
         try:
             async with acting, AsyncExitStack() as opened:
                 prompting = Prompting(strategy, asked, formatted, thinks.given.prompts, composed)
-                ladder = Ladder(step, activation.key.step, acting.desk)
+                ladder = Ladder(step, activation.key.step, acting.desk, dry=self._models.dry)
                 thinking = ActivationThinking(self._means, activation, name, acting, prompting, equip, ladder, opened)
+                summaries = await self._remembering.summarised(activation, name, self._plainly(system, thinking))
+                remembered[len(recalled):len(recalled)] = summaries
                 if ladder.watches:
                     seen = rounds.signs(self._state, self._values, step, activation)
                     said = await ladder.climb(thinking, "rounds", seen, acting.untrusted)
                     hint = f"{said}\n\n" if said else ""
-                summaries = await self._remembering.summarised(activation, name, self._plainly(system, thinking))
-                remembered[len(recalled):len(recalled)] = summaries
                 answered = await _thought(thinks, thinking)
-                work, said = await self._mended(step, activation, thinking.author, answered)
+                work, said = await self._mended(step, activation, thinks, thinking.author, answered)
                 if thinking.author is not thinking:
                     acting.go_on_from(thinking.author.acting)
                 asked = asked or f"Step `{activation.key.step}`: make `{step.makes.artifact}`.\n"
@@ -186,12 +186,13 @@ class RoleAgent:
                           deleted=tuple(sorted(acting.tree.deleted)))
         return delegate
 
-    async def _mended(self, step: Step, activation: Activation, thinking: ActivationThinking, answered: Said) -> tuple[Work, str]:
+    async def _mended(self, step: Step, activation: Activation, thinks: strategies.Strategy[Any], thinking: ActivationThinking,
+                      answered: Said) -> tuple[Work, str]:
         """The work, after repairs of form, of what the check says and of what the review says; and the answer that was taken."""
         reviewing = Reviewing(self._program, step, activation, thinking, dry=self._models.dry)
         branch, checks, reviews = "turn.0", 0, 0
         while True:
-            work, answered = await self._in_form(activation, thinking, answered, branch)
+            work, answered = await self._in_form(activation, thinks, thinking, answered, branch)
             told = await self._checked(step, activation, work, checks + reviews)
             if told is not None:
                 left = (0 if step.check is None else step.check.repairs) - checks
@@ -209,10 +210,11 @@ class RoleAgent:
                 reviews += 1
                 branch = f"review.{reviews}"
             more = await thinking.ladder.climb(thinking, branch, thinking.ladder.complained(told), thinking.acting.untrusted)
-            answered = await thinking.ask(branch, sent_back(*answered, [told, more] if more else [told], left))
+            messages = sent_back(*answered, [told, more] if more else [told], left)
+            answered = await thinks.mended(thinking, branch, messages, form=False)
 
-    async def _in_form(self, activation: Activation, thinking: ActivationThinking, answered: Said,
-                       branch: str) -> tuple[Work, Said]:
+    async def _in_form(self, activation: Activation, thinks: strategies.Strategy[Any], thinking: ActivationThinking,
+                       answered: Said, branch: str) -> tuple[Work, Said]:
         """The work that an answer is, repaired up to `ANSWER_REPAIRS` times. Raises AnswerInvalid."""
         repairs = 0
         while True:
@@ -223,7 +225,7 @@ class RoleAgent:
                     raise
                 repairs += 1
                 messages = sent_back(*answered, error.faults, ANSWER_REPAIRS - repairs + 1)
-            answered = await thinking.ask(f"{branch}/repair.{repairs}", messages)
+            answered = await thinks.mended(thinking, f"{branch}/repair.{repairs}", messages, form=True)
 
     async def _checked(self, step: Step, activation: Activation, work: Work, number: int) -> str | None:
         check = step.check

@@ -1,7 +1,8 @@
 """`stuck:`: what comes again and again is noticed, and answered step by step: a hint, a reflection, a person, the end.
 
-The signs are exact and follow from the journal alone: the same call of a tool with the same result, the same complaint of a
-check or a review, and over rounds (`rounds.py`) an artifact that does not change and a test that keeps failing. The ladder is
+The signs are exact and follow from the journal alone: the same call of a tool with the same result, a strategy's own action (a
+trial, a task, a plan) that failed in the same way, the same complaint of a check or a review, and over rounds (`rounds.py`) an
+artifact that does not change and a test that keeps failing. Times and addresses in memory are left out of it. The ladder is
 that of Reflexion (Shinn et al., NeurIPS 2023: the same action and observation again and again is the sign of a trial gone
 wrong, and a reflection the answer), with a person above it.
 """
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from metaflow_agents.agent.strategies.lasting import lasting
 from metaflow_agents.agent.strategies.port import Messages, Thinking
 from metaflow_agents.errors import Stuck
 from metaflow_agents.models.port import ToolCall
@@ -32,16 +34,16 @@ class Sign:
 
 
 class Ladder:
-    """What is done about signs in one attempt."""
+    """What is done about signs in one attempt. `dry`: nothing, since what stands in for answers is always the same."""
 
-    def __init__(self, step: Step, name: str, desk: Desk) -> None:
-        self._step, self._name, self._desk = step, name, desk
+    def __init__(self, step: Step, name: str, desk: Desk, *, dry: bool = False) -> None:
+        self._step, self._name, self._desk, self._dry = step, name, desk, dry
         self._complaints: list[str] = []
 
     @property
     def watches(self) -> bool:
         """Whether anything is noticed at all."""
-        return self._step.stuck is not None
+        return self._step.stuck is not None and not self._dry
 
     async def climb(self, thinking: Thinking, branch: str, signs: Sequence[Sign], untrusted: str = "") -> str:
         """What the role is told, empty where nothing is the matter. Raises Stuck at the last rung, Waiting for a person.
@@ -50,7 +52,7 @@ class Ladder:
         """
         spec = self._step.stuck
         worst = max((sign.times for sign in signs), default=0)
-        if spec is None or worst < spec.after:
+        if spec is None or worst < spec.after or not self.watches:
             return ""
         rung = spec.then[min(worst - spec.after, len(spec.then) - 1)]
         told = "; ".join(sign.told for sign in signs if sign.times >= spec.after)
@@ -77,18 +79,28 @@ class Ladder:
 
 
 class Acts:
-    """The tool calls of one branch, and what they gave."""
+    """What was done on one branch, and what came of it: tool calls, and actions of its strategy's own that failed."""
 
     def __init__(self) -> None:
         self._seen: Counter[tuple[str, bytes, str]] = Counter()
+        self._failed: Counter[tuple[str, bytes]] = Counter()
 
     def done(self, calls: Sequence[ToolCall], results: Messages) -> list[Sign]:
         """The signs of one turn's calls with the messages of their results."""
         signs = []
         for call, result in zip(calls, results, strict=True):
             arguments: Any = call.arguments if isinstance(call.arguments, str) else dict(call.arguments)
-            same = (call.name, canonical(arguments), str(result["content"]))
+            same = (call.name, canonical(arguments), lasting(str(result["content"])))
             self._seen[same] += 1
             times = self._seen[same]
             signs.append(Sign(times, f"`{call.name}` was called {times} times with the same arguments, and gave the same result"))
+        return signs
+
+    def failed(self, what: str, came: Sequence[Any]) -> list[Sign]:
+        """The signs of what was tried at once and did not help. The same counts once."""
+        signs = []
+        for text in dict.fromkeys(canonical(lasting(one)) for one in came):
+            self._failed[what, text] += 1
+            times = self._failed[what, text]
+            signs.append(Sign(times, f"{what} failed {times} times in the same way"))
         return signs

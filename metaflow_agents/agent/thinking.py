@@ -123,17 +123,18 @@ class ActivationThinking:
         return Said(messages, await self._whole(branch, messages, reply, schema, temperature))
 
     async def typed(self, branch: str, messages: Messages, form: Mapping[str, Any],
-                    faults: Callable[[Any], Sequence[str]] | None = None, *, tools: bool = False) -> Any:
+                    faults: Callable[[Any], Sequence[str]] | None = None, *, tools: bool = False,
+                    temperature: float | None = None) -> Any:
         """See `Thinking`."""
         async def send(at: str, messages: Messages, schema: Mapping[str, Any]) -> Said:
             async def turn(at: str, messages: Messages, tools: tuple[Mapping[str, Any], ...]) -> Reply:
-                return await self._send(at, messages, schema, (), tools)
+                return await self._send(at, messages, schema, (), tools, temperature)
 
             if tools and at == branch and self.acting.offered:
                 at, messages, reply = await turns(turn, self.acting, self.key, at, messages, self._noticed)
             else:
                 reply = await turn(at, messages, ())
-            return Said(messages, await self._whole(at, messages, reply, schema))
+            return Said(messages, await self._whole(at, messages, reply, schema, temperature))
 
         return await typed(send, branch, messages, to_json_schema(form), faults)
 
@@ -221,6 +222,17 @@ class ActivationThinking:
         if not isinstance(other, ActivationThinking):
             raise TypeError("what is joined has to come from `apart`")
         return self.acting.join(other.acting)
+
+    @property
+    def watched(self) -> bool:
+        """See `Thinking`."""
+        return self.ladder.watches
+
+    async def failed(self, branch: str, what: str, came: Sequence[Any]) -> str:
+        """See `Thinking`."""
+        if not self.watched:
+            return ""
+        return await self.ladder.climb(self, branch, self._acts.failed(what, came), self.acting.untrusted)
 
     async def _noticed(self, branch: str, calls: Sequence[ToolCall], told: Messages) -> Messages:
         """What the role is told besides, where its calls come to the same again and again."""

@@ -24,7 +24,7 @@ from metaflow_agents.terminal import standard_input
 from metaflow_agents.tools.mcp_process import end_all_servers
 from metaflow_agents.views.board import Board
 from metaflow_agents.views.cast import cast_lines
-from metaflow_agents.views.graph import readers
+from metaflow_agents.views.minutes import readers
 from metaflow_agents.views.story import ending_lines
 from metaflow_agents.views.wording import amount
 from metaflow_agents.views.writing import Writing
@@ -58,7 +58,8 @@ async def _driven(run: Run, json: bool) -> RunResult:
             if going.earlier and not board:
                 say([f"{going.name}: goes on after {amount(going.earlier, 'event')}, which `sop log {going.name}` tells"])
             say(cast_lines(going.program.sop, state.models, state.latest, page()))
-        face: Face = SilentFace() if json else PlainFace(readers(graph), lambda digest: loads(going.journal.blob(digest)))
+        read_by = readers(going.program.plain())
+        face: Face = SilentFace() if json else PlainFace(read_by, lambda digest: loads(going.journal.blob(digest)))
         if board:
             budget = run_budget(going.program, state.budget)
             face = live_face(Board(going.program, graph, state, budget, lambda: going.waiting, writing))

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Sequence
 
 from metaflow_agents.cli.output import complain, flush, page, prepare_streams, say
 from metaflow_agents.errors import MetaflowError, SOPInvalid
+from metaflow_agents.garbage import seldom_collected
 
 INTERRUPTED = 130
 
 
 def main() -> None:
     """The command `sop`."""
-    gc.set_threshold(50_000, 20, 50)    # a fifth of `sop check` went into looking for garbage among modules and trees that stay
-    sys.exit(command(sys.argv[1:]))
+    with seldom_collected():        # a fifth of `sop check` went into looking for garbage among modules and trees that stay
+        sys.exit(command(sys.argv[1:]))
 
 
 def command(words: Sequence[str]) -> int:

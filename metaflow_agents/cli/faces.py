@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from metaflow_agents.cli.output import flush, page, say
-from metaflow_agents.schema.event import Decided, Event, Finished
+from metaflow_agents.schema.event import Decided, Event, Finished, Inner
 from metaflow_agents.schema.keys import parse_activation
 from metaflow_agents.views.minutes import minute
 from metaflow_agents.views.page import Page
@@ -27,6 +27,8 @@ def matters(event: Event) -> bool:
     """Whether an event gets a plain line: calls of models don't, nor that a step without items is done, which its commit says,
     nor that a tool is allowed, which its call says.
     """
+    while isinstance(event, Inner):
+        event = event.event
     if isinstance(event, Finished):
         return bool(parse_activation(event.activation).item is not None or event.reused_from or event.why)
     if isinstance(event, Decided):

@@ -68,7 +68,8 @@ def history(name: RunName, workspace: Workspace = WORKSPACE, json: Json = False)
 
 
 def log(name: RunName,
-        step: Annotated[str | None, typer.Option("--step", metavar="STEP", help="Only this step.")] = None,
+        step: Annotated[str | None, typer.Option(
+            "--step", metavar="STEP", help="Only this step, `STEP/INNER` in a sub-SOP; with all that is in it.")] = None,
         kind: Annotated[str | None, typer.Option("--kind", metavar="KIND", help="Only events of this kind, like failed.")] = None,
         full: Annotated[bool, typer.Option("--full", help="With prompts, answers and values, word for word.")] = False,
         audit: Annotated[bool, typer.Option(
@@ -78,7 +79,7 @@ def log(name: RunName,
     """The minutes of a run: who said what to whom."""
     import json as js
 
-    from metaflow_agents.journal.glance import RawJournal
+    from metaflow_agents.journal.glance import RawJournal, unwrapped
     from metaflow_agents.journal.places import journal_path
     from metaflow_agents.views import minutes
 
@@ -96,11 +97,12 @@ def log(name: RunName,
 
         for _, event in journal.events("run_opened", "resumed"):
             program = blob(event["compiled"])
-        steps = program.get("sop", {}).get("steps", {})
+        steps = minutes.steps_of(program)
         if step is not None and step not in steps:
             raise UsageError(f"run `{name}` has no step `{step}`: {did_you_mean(step, steps)}")
-        chosen = (event for _, event in journal.events(*([kind] if kind else []))
-                  if step is None or minutes.step_of(event) == step)
+        chosen = (event for _, event in journal.events(*([kind, "inner"] if kind else []))
+                  if (kind is None or unwrapped(event)[1]["kind"] == kind)
+                  and (step is None or f"{minutes.step_of(event)}/".startswith(f"{step}/")))
         if json:
             _as_array(chosen)
             return 0

@@ -87,9 +87,9 @@ def _episodes(lived: list[Lived], left_out: Counter[str]) -> Iterator[Line]:
     """Of each step and item, its attempts and rounds in the order in which they happened, each with its outcome; histories that
     end better than they began.
     """
-    histories: dict[tuple[str, str | None], list[Lived]] = {}
+    histories: dict[tuple[tuple[str, str | None], ...], list[Lived]] = {}
     for one in lived:
-        histories.setdefault((one.key.step, one.key.item), []).append(one)
+        histories.setdefault(one.place, []).append(one)
     for history in histories.values():
         if len(history) < _FEWEST or not history[-1].accepted or history[0].accepted:
             left_out["no history that gets better"] += len(history)

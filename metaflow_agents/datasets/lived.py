@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from metaflow_agents.journal.glance import RawJournal
+from metaflow_agents.journal.glance import RawJournal, unwrapped
 from metaflow_agents.models.port import Reply
-from metaflow_agents.schema.keys import ActivationKey, parse_activation
+from metaflow_agents.schema.keys import ActivationKey, activations_in
 from metaflow_agents.schema.model import canonical
 
 _SENT_BACK = re.compile(r"/(?:repair|check)\.\d+(?=/|\Z)")
@@ -35,12 +35,13 @@ class Said:
 class Lived:
     """One attempt of an activation. `accepted`: its answer became an artifact; else `error` says why not.
 
-    `made` is the payload that it became, `untrusted` what of its conversation came from outside the user. `failed` are the keys
-    of tool calls that were refused or went wrong.
+    `path` are the activations that lead to it, itself the last; more than one inside of a sub-SOP. `succeeded`: its run did, and
+    every sub-SOP that it is in. `made` is the payload that it became, `untrusted` what of its conversation came from outside the
+    user. `failed` are the keys of tool calls that were refused or went wrong.
     """
 
     run: str
-    key: ActivationKey
+    path: tuple[ActivationKey, ...]
     role: str = ""
     calls: list[Said] = field(default_factory=list)
     accepted: bool = False
@@ -49,6 +50,11 @@ class Lived:
     untrusted: str = ""
     failed: set[str] = field(default_factory=set)
     succeeded: bool = False
+
+    @property
+    def place(self) -> tuple[tuple[str, str | None], ...]:
+        """Which step and item it is, whatever round and attempt."""
+        return tuple((key.step, key.item) for key in self.path)
 
     @property
     def last(self) -> Said | None:
@@ -82,11 +88,14 @@ class Lived:
 
 def lives(journal: RawJournal) -> Iterator[Lived]:
     """The attempts of a run's activations, in the order in which they began; what was taken over from another run has none."""
-    found: dict[ActivationKey, Lived] = {}
+    found: dict[tuple[ActivationKey, ...], Lived] = {}
     asked: dict[tuple[str, int], Mapping[str, Any]] = {}
-    for _, event in journal.events("reserved", "settled", "finished", "failed", "done"):
-        key = parse_activation(event.get("activation") or event["key"])
-        one = found.setdefault(key, Lived(journal.path.stem, key))
+    for _, written in journal.events("reserved", "settled", "finished", "failed", "done", "inner"):
+        inside, event = unwrapped(written)
+        if event["kind"] not in ("reserved", "settled", "finished", "failed", "done"):
+            continue
+        path = activations_in("/".join(filter(None, (inside, event.get("activation") or event["key"]))))
+        one = found.setdefault(path, Lived(journal.path.stem, path))
         match event["kind"]:
             case "reserved":
                 asked[event["key"], event.get("try", 0)] = json.loads(journal.blob(event["request"]))
@@ -107,8 +116,9 @@ def lives(journal: RawJournal) -> Iterator[Lived]:
                 if event.get("error") or event.get("refused") or event.get("staged"):
                     one.failed.add(event["key"])
     state, _ = journal.standing()
+    failed = {path for path, one in found.items() if one.error}
     for one in found.values():
-        one.succeeded = state == "success"
+        one.succeeded = state == "success" and not any(one.path[:depth] in failed for depth in range(1, len(one.path)))
         if one.calls:
             yield one
 

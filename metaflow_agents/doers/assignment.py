@@ -26,7 +26,8 @@ def role_for(sop: SOP, step: Step, scope: Mapping[str, Any]) -> str:
         return written
     name = evaluate(written, scope)
     if not isinstance(name, str) or name not in sop.roles:
-        raise AttemptFailed(f"`role: {written}` gave {_shown(name)}, which is no role: {did_you_mean(str(name), sop.roles)}")
+        there = did_you_mean("" if name is MISSING else str(name), sop.roles)
+        raise AttemptFailed(f"`role: {written}` gave {_shown(name)}, which is no role: {there}")
     return name
 
 

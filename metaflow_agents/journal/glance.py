@@ -75,6 +75,16 @@ class Glance:
         return {**asdict(self), "cost": self.usd, "estimated": self.estimated > 0}
 
 
+def unwrapped(event: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """What happened, and in which sub-SOP: the activations that lead to it, `write@1[b]~0`; empty for the run's own steps."""
+    path: list[str] = []
+    at = event.get("at", 0.0)
+    while event["kind"] == "inner":
+        path.append(event["activation"])
+        event = event["event"]
+    return "/".join(path), {**event, "at": at} if path else event
+
+
 class RawJournal:
     """A journal's rows, for reading only; also while another process writes it. A context manager.
 

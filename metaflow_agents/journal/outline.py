@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from metaflow_agents.journal.glance import Glance, RawJournal
-from metaflow_agents.schema.keys import parse_activation
+from metaflow_agents.journal.glance import Glance, RawJournal, unwrapped
+from metaflow_agents.schema.keys import parse_activation, steps_in
 
 
 class Made(NamedTuple):
@@ -47,7 +47,7 @@ class Outline:
 
     `versions`: artifact → its versions; `fired`: step → firings; `walked`: step → how many items its last firing had;
     `active`: by firing; `last`: the last firing of all; `assumed`: what nobody answered → digest of what was assumed;
-    `staged`: what acting tools would have done, None where they did it.
+    `staged`: what acting tools would have done, None where they did it; `inside`: step of a sub-SOP (`write/draft`) → firings.
     """
 
     glance: Glance
@@ -62,6 +62,7 @@ class Outline:
     never: dict[str, str] = field(default_factory=dict)
     assumed: dict[str, str] = field(default_factory=dict)
     staged: list[Staged] | None = None
+    inside: dict[str, int] = field(default_factory=dict)
     last: str | None = None
 
     def version(self, artifact: str) -> int:
@@ -132,6 +133,13 @@ def _committed(found: Outline, event: Mapping[str, Any]) -> None:
         found.walked[ended.step] = len(ended.items or ())
 
 
+def _inner(found: Outline, event: Mapping[str, Any]) -> None:
+    where, event = unwrapped(event)
+    if event["kind"] == "fired":
+        step = "/".join((*steps_in(where), event["step"]))
+        found.inside[step] = found.inside.get(step, 0) + 1
+
+
 def _answered(found: Outline, event: Mapping[str, Any]) -> None:
     if event.get("by") == "assumed":
         found.assumed[event["key"]] = event["answer"]
@@ -143,4 +151,4 @@ def _ended(found: Outline, event: Mapping[str, Any]) -> None:
 
 _TAKES: dict[str, Callable[[Outline, Mapping[str, Any]], None]] = {
     "run_opened": _opened, "resumed": _resumed, "fired": _fired, "committed": _committed, "answered": _answered,
-    "run_ended": _ended}
+    "inner": _inner, "run_ended": _ended}

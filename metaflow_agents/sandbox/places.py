@@ -12,7 +12,7 @@ import os
 import shutil
 import tempfile
 from contextlib import suppress
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 
 MEMORY = Path("/dev/shm")
@@ -27,7 +27,8 @@ def made(room: int) -> tuple[Path, int]:
     lie in memory; 0: it never does. Raises OSError.
     """
     for _ in range(_TRIES):
-        folder = Path(os.path.realpath(tempfile.mkdtemp(prefix=_PREFIX, dir=_memory() if room and _has_room(room) else None)))
+        place = _swept(MEMORY if room and _has_room(room) else Path(tempfile.gettempdir()))
+        folder = Path(os.path.realpath(tempfile.mkdtemp(prefix=_PREFIX, dir=place)))
         with suppress(OSError):         # one that swept up was faster: it had not been held yet
             return folder, _held(folder)
     raise OSError(None, "a new folder is removed again and again by somebody else")
@@ -49,16 +50,16 @@ def _held(folder: Path) -> int:
     return descriptor
 
 
-@cache
-def _memory() -> str:
-    """The folder in memory; what processes that were killed left there is removed first, as nobody else does it."""
-    for left in MEMORY.glob(f"{_PREFIX}*"):
+@lru_cache(maxsize=8)
+def _swept(place: Path) -> Path:
+    """The place; what processes that were killed left there is removed first, as nobody else does it."""
+    for left in place.glob(f"{_PREFIX}*"):
         with suppress(OSError):
             if os.geteuid() in (0, left.lstat().st_uid):
                 descriptor = _held(left)        # refused where it is in use, or no folder
                 shutil.rmtree(left, ignore_errors=True)
                 os.close(descriptor)
-    return str(MEMORY)
+    return place
 
 
 def _has_room(room: int) -> bool:

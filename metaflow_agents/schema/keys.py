@@ -64,6 +64,23 @@ def split_inner(written: str) -> tuple[str, str] | None:
 
 
 @lru_cache(maxsize=4096)
+def activations_in(written: str) -> tuple[ActivationKey, ...]:
+    """The activations that a key leads through, from the run's own one inward. Raises ValueError, saying the form."""
+    inner = split_inner(written)
+    return (parse_activation(written),) if inner is None else (parse_activation(inner[0]), *activations_in(inner[1]))
+
+
+@lru_cache(maxsize=4096)
+def steps_in(written: str) -> tuple[str, ...]:
+    """The steps that a key leads through, from the run's own one inward: `write`, `draft`. Empty for what is none's."""
+    inner = split_inner(written)
+    if inner is not None:
+        return (*steps_in(inner[0]), *steps_in(inner[1]))
+    step, sign, _ = written.partition("@")
+    return (step,) if sign else ()
+
+
+@lru_cache(maxsize=4096)
 def parse_activation(written: str) -> ActivationKey:
     """The activation that a key (also of a call inside it) belongs to. Raises ValueError, saying the form."""
     match = _ACTIVATION.match(written)

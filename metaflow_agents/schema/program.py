@@ -38,12 +38,13 @@ class Program(Value):
 
     def stored(self) -> bytes:
         """The bytes that the journal stores; the order of steps is kept, since rank depends on it."""
-        return json.dumps(self._plain(), ensure_ascii=False, separators=(",", ":")).encode()
+        return json.dumps(self.plain(), ensure_ascii=False, separators=(",", ":")).encode()
 
     @property
     def fingerprint(self) -> str:
         """Equal for files that differ in comments or the order of keys only."""
-        return fingerprint(self._plain())
+        return fingerprint(self.plain())
 
-    def _plain(self) -> Any:
+    def plain(self) -> Any:
+        """As JSON data, the way it is stored: what nobody wrote is left out."""
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True)

@@ -33,7 +33,7 @@ NOT_BUILT: dict[str, dict[str, str]] = {
     },
     "role": {},
     "step": {},
-    "foreach": {"stream": "taking items before their list is whole comes with plans made at run time"},
+    "foreach": {"stream": "a step reads what is whole; steps that follow one another item by item are one SOP, a `sop:` step"},
     "artifact": {},
     "memory": {
         "lessons": "lessons come with memory beyond the window",

@@ -94,7 +94,7 @@ def _calls(sop: SOP, step: Step, strategies: Mapping[str, type[StrategySpec]]) -
 
     Where anybody who works in it has tools each of these may take `TOOL_TURNS` turns before it, and `ROLE_QUESTIONS` questions
     to others. A role that starts others has no bound but its budget. A role that thinks about being stuck does so once before
-    each of these.
+    each of these, and once after each thing that its strategy did itself and that failed.
     """
     if step.role is None:
         return 0
@@ -106,18 +106,19 @@ def _calls(sop: SOP, step: Step, strategies: Mapping[str, type[StrategySpec]]) -
     turns += TOOL_TURNS if reflects and turns > 1 else 0
     (name, parameters), = (step.strategy or {"single": {}}).items()
     try:
-        answer = strategies[name].model_validate(parameters or {}).calls(turns)
+        thinks = strategies[name].model_validate(parameters or {})
     except (KeyError, ValidationError):
         return None                         # told by a check of its own
-    if answer is None:
+    answer, again = thinks.calls(turns), thinks.mending(turns)
+    if answer is None or again is None:
         return None
     reviews = step.review.repairs if step.review else 0
     mended = (step.check.repairs if step.check else 0) + reviews
-    thoughts = 1 + mended if reflects else 0
+    thoughts = 1 + mended + thinks.failures() * (1 + mended) if reflects else 0
     judged = (1 + reviews) * TYPED_CALLS if step.review else 0
     who = (step.role,) if step.role in sop.roles else tuple(sop.roles)
     rated = TYPED_CALLS if any(sop.rates(role) for role in who) else 0
     if any(sop.roles[role].memory.reflect is not None for role in who):
         rated += (1 + REFLECTION_QUESTIONS) * TYPED_CALLS
     rated += any(sop.roles[role].memory.summary for role in who)
-    return (1 + step.retries) * (answer + (ANSWER_REPAIRS + mended * (1 + ANSWER_REPAIRS)) * turns + judged + thoughts + rated)
+    return (1 + step.retries) * (answer + (1 + mended) * ANSWER_REPAIRS * turns + mended * again + judged + thoughts + rated)

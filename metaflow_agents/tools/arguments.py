@@ -1,7 +1,9 @@
 """What a model gives as a tool's arguments, against the tool's schema: every fault names the argument and what was expected.
 
 The schemas of tools come from anywhere (a server, a service, a function's signature), so that it is JSON Schema as it stands
-(https://json-schema.org/draft/2020-12) that decides, read by the `jsonschema` package. Nothing is fetched for a `$ref`.
+(https://json-schema.org/draft/2020-12) that decides, read by the `jsonschema` package. Nothing is fetched for a `$ref`. One
+thing is read as a signature is: where arguments are named and nothing is said of others, others are refused. To JSON Schema
+they would be welcome, and a misspelt argument that is optional would be lost without a word.
 """
 
 from __future__ import annotations
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 _SHOWN = 120                        # characters of a value that a message shows
 _FAULTS = 8
 _PATTERN_SECONDS = 0.5
+_OPENING = frozenset({"additionalProperties", "unevaluatedProperties", "patternProperties", "dependentSchemas", "dependencies",
+                      "$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "then", "else"})
+"""Words that say something of fields which `properties` does not name, or may."""
 
 
 def faults_of(schema: Mapping[str, Any], arguments: Any) -> list[str]:
@@ -28,13 +33,28 @@ def faults_of(schema: Mapping[str, Any], arguments: Any) -> list[str]:
     from jsonschema.exceptions import SchemaError
     from referencing.exceptions import Unresolvable
     try:
-        found: list[ValidationError] = sorted(_validator()(schema).iter_errors(arguments),
+        found: list[ValidationError] = sorted(_validator()(_signature(schema)).iter_errors(arguments),
                                               key=lambda error: [str(part) for part in error.path])
     except (SchemaError, Unresolvable, RecursionError, ValueError, TypeError) as error:
         return [f"the tool's own schema can't be used ({' '.join(str(error).split())[:_SHOWN]}): use another tool"]
     told = list(dict.fromkeys(fault for error in found for fault in _told(error)))
     more = [f"… and {len(told) - _FAULTS} more"] if len(told) > _FAULTS else []
     return [*told[:_FAULTS], *more]
+
+
+def _signature(schema: Any, *, whole: bool = True) -> Any:
+    """The schema with what names its fields, and says nothing of others, closed. An inner object without names stays open."""
+    if not isinstance(schema, Mapping):
+        return schema
+    found = dict(schema)
+    if isinstance(found.get("items"), Mapping):
+        found["items"] = _signature(found["items"], whole=False)
+    fields = found.get("properties")
+    if isinstance(fields, Mapping):
+        found["properties"] = {name: _signature(field, whole=False) for name, field in fields.items()}
+        if (fields or whole) and _OPENING.isdisjoint(found):
+            found["additionalProperties"] = False
+    return found
 
 
 @cache

@@ -22,6 +22,7 @@ _LEFT_OUT = frozenset({
     "pattern", "patternProperties", "propertyNames", "$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$vocabulary",
     "$comment", "additionalItems", "dependencies", "unevaluatedProperties", "unevaluatedItems", "format",
 })
+_OTHER_FIELDS = frozenset({"patternProperties", "dependencies", "unevaluatedProperties"})
 
 
 class SchemaUnusable(ValueError):
@@ -93,6 +94,8 @@ def _cleaned(node: Any, *, names: bool = False) -> Any:
             found[word] = part
         else:
             found[word] = _cleaned(part, names=word in ("properties", "$defs", "definitions", "dependentSchemas"))
+    if "properties" in node and not _OTHER_FIELDS.isdisjoint(node):
+        found["additionalProperties"] = True            # else it would be read as if it took no others
     return found
 
 

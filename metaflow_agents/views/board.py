@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from metaflow_agents.journal.state import Firing, RunState
-from metaflow_agents.schema.event import Committed, Event, Failed, Finished, Fired, Observed, Reserved, RunEnded
+from metaflow_agents.journal.state import Firing, RunState, Slot
+from metaflow_agents.schema.event import Committed, Event, Failed, Finished, Fired, Inner, Observed, Reserved, RunEnded
 from metaflow_agents.schema.keys import ActivationKey, parse_activation
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import Budget, Step
-from metaflow_agents.sop.graph import SOPGraph, needed, reads, triggers
-from metaflow_agents.views.minutes import Minute, minute, models_told, sandbox_told
+from metaflow_agents.sop.graph import SOPGraph, needed, triggers
+from metaflow_agents.views.minutes import Minute, minute, models_told, readers, sandbox_told
 from metaflow_agents.views.page import Page, columns, cut, safe
 from metaflow_agents.views.wording import amount, duration, listed, money, short, whole_dollars
 from metaflow_agents.views.writing import Writing
@@ -63,10 +63,7 @@ class Board:
         self._graph, self._state, self._budget, self._waiting = graph, state, budget, waiting
         self._writing = writing or Writing()
         self._when = {name: step.when for name, step in program.sop.steps.items()}
-        self._read_by: dict[str, list[str]] = {}
-        for name, step in program.sop.steps.items():
-            for artifact in reads(step):
-                self._read_by.setdefault(artifact, []).append(name)
+        self._read_by = readers(program.plain())
         self._began: dict[str, float] = {}                    # firing or item → when it was first heard of
         self._messages: deque[Minute] = deque(maxlen=_MESSAGES)
         self._lost: dict[str, int] = {}                       # step → items that failed for good in its last firing
@@ -82,7 +79,12 @@ class Board:
             self._lost[parse_activation(event.activation).step] += 1
         if isinstance(event, Finished | Failed):
             self._writing.forget(parse_activation(event.activation).slot)
-        if isinstance(event, Committed | Failed | RunEnded):
+        told = event
+        while isinstance(told, Inner):
+            self._began.setdefault(parse_activation(told.activation).slot, event.at)
+            told = told.event
+        given = told is not event and isinstance(told, Committed) and told.firing is None
+        if isinstance(told, Committed | Failed | RunEnded) and not given:
             self._messages.append(minute(event.model_dump(mode="json", by_alias=True), self._read_by))
 
     def lines(self, page: Page, now: float, height: int | None = None) -> list[str]:
@@ -161,7 +163,7 @@ class Board:
         if firing.items is None:
             slot = firing.slots.get(None)
             attempt = f", attempt {slot.attempts + 1}" if slot is not None and slot.attempts else ""
-            return f"{round_}{since}{attempt}"
+            return f"{round_}{since}{attempt}{_inside(slot)}"
         lost = f", {len(firing.lost)} failed" if firing.lost else ""
         return f"{round_}{len(firing.done)}/{amount(len(firing.items), 'item')}{lost}, {since}"
 
@@ -174,10 +176,10 @@ class Board:
                 rows.append(Row("failed", item, firing.lost[item], item=True))
             elif item in firing.done:
                 continue
-            elif slot is not None and (slot.calls or slot.observed or slot.attempts):
+            elif slot is not None and (slot.calls or slot.observed or slot.attempts or slot.inner):
                 key = ActivationKey(firing.step, firing.round, item, 0).slot
                 again = f", attempt {slot.attempts + 1}" if slot.attempts else ""
-                told = f"{duration(max(now - self._began.get(key, now), 0.0))}{again}"
+                told = f"{duration(max(now - self._began.get(key, now), 0.0))}{again}{_inside(slot)}"
                 rows.append(Row("running", item, told, item=True, slot=key))
             else:
                 waiting += 1
@@ -213,6 +215,19 @@ class Board:
 
     def _absent(self, step: Step) -> list[str]:
         return [artifact for artifact in needed(step) if not self._state.version(artifact)]
+
+
+def _inside(slot: Slot | None) -> str:
+    """Where a sub-SOP is: its steps under way, `, in draft`; `, in write/draft` two deep."""
+    if slot is None or slot.inner is None or not slot.inner.active:
+        return ""
+    return f", in {listed([path for firing in slot.inner.active.values() for path in _paths(firing)], 3)}"
+
+
+def _paths(firing: Firing) -> list[str]:
+    inner = [one for slot in firing.slots.values() if slot.inner is not None for one in slot.inner.active.values()]
+    deeper = dict.fromkeys(f"{firing.step}/{path}" for one in inner for path in _paths(one))
+    return list(deeper) or [firing.step]
 
 
 def _against(word: str, used: str, cap: str | None) -> str:

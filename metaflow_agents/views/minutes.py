@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
+from metaflow_agents.journal.glance import unwrapped
 from metaflow_agents.models.tariff import dollars
+from metaflow_agents.schema.keys import split_inner, steps_in
 from metaflow_agents.views.page import Page, columns, cut, safe
 from metaflow_agents.views.wording import amount, clock, duration, listed, money
 
@@ -42,12 +44,20 @@ class Minute:
 
 
 def minute(event: Raw, read_by: Mapping[str, list[str]], blob: Callable[[str], Any] | None = None) -> Minute:
-    """An event in words. `read_by`: artifact → the steps that read it. `blob` gives the JSON stored under a digest: with it the
-    first words of what was called, asked, answered, or went wrong stand there too.
+    """An event in words. `read_by`: see `readers`. `blob` gives the JSON stored under a digest: with it the first words of what
+    was called, asked, answered, or went wrong stand there too.
     """
+    inside, event = unwrapped(event)
+    if inside:
+        path = "/".join(steps_in(inside)) + "/"
+        read_by = {name.removeprefix(path): steps for name, steps in read_by.items() if name.startswith(path)}
     who, what = _WORDS[event["kind"]](event, read_by)
     if blob is not None:
         what += _first_words(event, blob)
+    if inside and event["kind"] == "committed" and event.get("firing") is None:
+        who, what = spoken(inside), f"is given {what}"
+    elif inside:
+        who = f"{spoken(inside)}/{who}"
     return Minute(event.get("at", 0.0), event["kind"], who, what)
 
 
@@ -75,20 +85,32 @@ def _beginning(text: str) -> str:
 
 
 def step_of(event: Raw) -> str | None:
-    """The step that an event belongs to; None where it belongs to the run as a whole."""
-    if "step" in event:
-        return str(event["step"])
-    key = event.get("activation") or event.get("firing") or event.get("key")
-    return None if key is None else str(key).partition("@")[0]
+    """The step that an event belongs to, `write/draft` inside of a sub-SOP; None where it belongs to the run as a whole."""
+    inside, event = unwrapped(event)
+    key = event.get("activation") or event.get("firing") or event.get("key") or ""
+    own = (str(event["step"]),) if "step" in event else steps_in(str(key))
+    return "/".join((*steps_in(inside), *own)) or None
 
 
 def readers(program: Raw) -> dict[str, list[str]]:
-    """Artifact → the steps that read it, from a stored program (its plain JSON)."""
+    """Artifact → the steps that read it, from a stored program (its plain JSON); `write/text` for what a step that is a SOP
+    makes inside.
+    """
     found: dict[str, list[str]] = {}
     for name, step in program.get("sop", {}).get("steps", {}).items():
         entries = [entry for key in ("needs", "wants", "sees") for entry in step.get(key, ())]
         for artifact in dict.fromkeys(entry.partition(".")[0] for entry in entries):
             found.setdefault(artifact, []).append(name)
+        inner = readers(program.get("sops", {}).get(step.get("sop"), {}))
+        found.update((f"{name}/{artifact}", steps) for artifact, steps in inner.items())
+    return found
+
+
+def steps_of(program: Raw) -> list[str]:
+    """The steps of a stored program by name, those of its sub-SOPs as `write/draft`."""
+    found: list[str] = []
+    for name, step in program.get("sop", {}).get("steps", {}).items():
+        found += [name, *(f"{name}/{one}" for one in steps_of(program.get("sops", {}).get(step.get("sop"), {})))]
     return found
 
 
@@ -129,23 +151,23 @@ def _fired(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
 def _reserved(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
     again = f", try {event['try'] + 1}" if event.get("try") else ""
     cost = f", {dollars(event['cost'])}" if event.get("cost") else ""
-    return _spoken(event["key"]), (f"{event.get('role') or 'it'} asks {event['model']} "
+    return spoken(event["key"]), (f"{event.get('role') or 'it'} asks {event['model']} "
                                    f"(at most {event['tokens']:,} tokens{cost}{again})")
 
 
 def _settled(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
     cost = f", {money(event['cost'], event.get('estimated', False))}" if event.get("cost") else ""
     if event.get("error"):
-        return _spoken(event["key"]), f"no answer{cost}: {event['error']}"
+        return spoken(event["key"]), f"no answer{cost}: {event['error']}"
     cached = f", {event['tokens_cached']:,} of them cached" if event.get("tokens_cached") else ""
-    return _spoken(event["key"]), (f"is answered ({event.get('tokens_in', 0):,} tokens in{cached}, "
+    return spoken(event["key"]), (f"is answered ({event.get('tokens_in', 0):,} tokens in{cached}, "
                                    f"{event.get('tokens_out', 0):,} out{cost})")
 
 
 def _observed(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
     seconds = f" in {duration(event['seconds'])}" if event.get("seconds") else ""
     told = f"learns what tools it has{seconds}" if _lists_tools(event) else f"ran{seconds}"
-    return _spoken(event["key"].removesuffix("/tools")), told
+    return spoken(event["key"].removesuffix("/tools")), told
 
 
 def _lists_tools(event: Raw) -> bool:
@@ -155,22 +177,22 @@ def _lists_tools(event: Raw) -> bool:
 
 def _decided(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
     words = {"allow": "may", "ask": "may, if a person allows it,", "deny": "may not"}[event["verdict"]]
-    return _spoken(event["key"]), f"{words} {event['action']}: {event['rule']}"
+    return spoken(event["key"]), f"{words} {event['action']}: {event['rule']}"
 
 
 def _intended(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
-    return _spoken(event["key"]), f"calls {event['tool']}"
+    return spoken(event["key"]), f"calls {event['tool']}"
 
 
 def _done(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
     how = "staged" if event.get("staged") else "an error" if event.get("error") else "done"
     source = f"; {event['untrusted']}" if event.get("untrusted") else ""
-    return _spoken(event["key"]), f"{how}{source}"
+    return spoken(event["key"]), f"{how}{source}"
 
 
 def _asked(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
     why = f" anew: {event['why']}" if event.get("why") else ""
-    return _spoken(event["key"]), f"asks a person{why}"
+    return spoken(event["key"]), f"asks a person{why}"
 
 
 _BY = {"terminal": "at the terminal", "answer": "with `sop answer`", "--yes": "by `--yes`"}
@@ -179,16 +201,16 @@ _BY = {"terminal": "at the terminal", "answer": "with `sop answer`", "--yes": "b
 def _answered(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
     by = event.get("by", "")
     if by == "assumed":
-        return _spoken(event["key"]), "nobody answers: goes on with an assumption"
-    return _spoken(event["key"]), f"is answered {_BY.get(by, f'by {by}' if by else '')}".rstrip()
+        return spoken(event["key"]), "nobody answers: goes on with an assumption"
+    return spoken(event["key"]), f"is answered {_BY.get(by, f'by {by}' if by else '')}".rstrip()
 
 
 def _finished(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
     if event.get("reused_from"):
-        return _spoken(event["activation"]), f"taken over from {event['reused_from']}"
+        return spoken(event["activation"]), f"taken over from {event['reused_from']}"
     why = f"; anew, since {listed([_reason(part) for part in event['why']])}" if event.get("why") else ""
     assumed = f"; assumed: {listed(list(event['assumed']))}" if event.get("assumed") else ""
-    return _spoken(event["activation"]), f"is done in {duration(event.get('seconds', 0.0))}{assumed}{why}"
+    return spoken(event["activation"]), f"is done in {duration(event.get('seconds', 0.0))}{assumed}{why}"
 
 
 _PARTS = {"step": "its step changed", "role": "its role changed", "model": "its model is another", "memory": "its role remembers "
@@ -207,7 +229,7 @@ def _reason(part: str) -> str:
 
 def _failed(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
     word = "stops the run" if event.get("stops") else "failed for good" if event.get("final") else "failed, tries again"
-    return _spoken(event["activation"]), f"{word}: {event['error']}"
+    return spoken(event["activation"]), f"{word}: {event['error']}"
 
 
 def _committed(event: Raw, read_by: Mapping[str, list[str]]) -> tuple[str, str]:
@@ -249,8 +271,11 @@ _WORDS: dict[str, Callable[[Raw, Mapping[str, list[str]]], tuple[str, str]]] = {
 }
 
 
-def _spoken(key: str) -> str:
+def spoken(key: str) -> str:
     """A key as people read it: the item as it was written, and no attempt where it is the first."""
+    inner = split_inner(key)
+    if inner is not None:
+        return f"{spoken(inner[0])}/{spoken(inner[1])}"
     head, slash, call = key.partition("/") if "]" not in key else _after_item(key)
     return unquote(head.removesuffix("~0")) + slash + call
 
@@ -263,6 +288,7 @@ def _after_item(key: str) -> tuple[str, str, str]:
 
 def full(event: Raw, blob: Callable[[str], Any], page: Page) -> Iterator[str]:
     """What was said and made, word for word, indented under its line. `blob` gives the JSON stored under a digest."""
+    _, event = unwrapped(event)
     for title, text in _said(event, blob):
         if title:
             yield page.paint(f"    {safe(title)}", "cyan")

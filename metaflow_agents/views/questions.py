@@ -9,6 +9,8 @@ from typing import Any
 from metaflow_agents.people.answering import wanted
 from metaflow_agents.people.inbox import Open
 from metaflow_agents.people.question import Question
+from metaflow_agents.schema.keys import split_inner
+from metaflow_agents.views.minutes import spoken
 from metaflow_agents.views.page import Page, safe
 from metaflow_agents.views.wording import amount, moment
 
@@ -62,7 +64,10 @@ _ASKS = {"text": "asks", "approve": "asks for approval", "choice": "asks for a c
 
 
 def _who(question: Question) -> str:
-    return f"{question.role} in {question.step}" if question.role else question.step
+    step = question.step
+    if split_inner(question.key):                               # which sub-SOP asks is not to be seen by the name of its step
+        step = f"{spoken(question.key).rpartition(f'/{step}@')[0]}/{step}"
+    return f"{question.role} in {step}" if question.role else step
 
 
 def _bounded(text: str) -> list[str]:

@@ -76,6 +76,7 @@ class Told:
                                  **self._where(name, made[-1].payload)}
                           for name, made in run.versions.items() if name not in self.program.sop.inputs},
             "steps": {name: run.fired.get(name, 0) for name in self.program.sop.steps},
+            "inside": dict(run.inside),
             "never": dict(run.never),
             "staged": None if run.staged is None else [
                 {"key": one.key, "action": one.action, "verdict": one.verdict, "arguments": self.values.plain(one.arguments)}
@@ -131,8 +132,13 @@ def show_lines(told: Told, history: Standing, page: Page) -> list[str]:
     lines = [page.paint(told.name, "bold")]
     lines += [line for word, fact in facts for line in page.wrapped(safe(fact, lines=True), f"  {word:<9}")]
     lines += ["", *(_made(told, page) or ["nothing was made"]), *_assumed(told, page), *_staged(told, page)]
-    rows = [[name, amount(run.fired[name], "firing") if name in run.fired else "never",
-             _items(told, name) if name in run.fired else run.never.get(name, "")] for name in told.program.sop.steps]
+    rows = []
+    for name in told.program.sop.steps:
+        fired = name in run.fired
+        rows.append([name, amount(run.fired[name], "firing") if fired else "never",
+                     _items(told, name) if fired else run.never.get(name, "")])
+        if fired:
+            rows += _inside(told.program, name, name, run.inside)
     lines += ["", *table(rows, page, headings=("step", "fired", ""), indent="  ")]
     onward = _onward(told, page)
     return [*lines, "", *onward] if onward else lines
@@ -163,6 +169,18 @@ def _items(told: Told, step: str) -> str:
     if active is not None:
         return "under way" if active.items is None else f"under way, {active.done:,} of {amount(len(active.items), 'item')}"
     return amount(told.outline.walked.get(step, 0), "item") if told.program.sop.steps[step].foreach else ""
+
+
+def _inside(program: Program, step: str, path: str, fired: Mapping[str, int]) -> list[list[str]]:
+    """The steps of a step that is a SOP, as rows of their own."""
+    rows: list[list[str]] = []
+    inner = program.sops.get(program.sop.steps[step].sop or "")
+    for name in () if inner is None else inner.sop.steps:
+        own = f"{path}/{name}"
+        rows.append([own, amount(fired[own], "firing") if own in fired else "never", ""])
+        if own in fired and inner is not None:
+            rows += _inside(inner, name, own, fired)
+    return rows
 
 
 def _cost(told: Told) -> str:

@@ -6,13 +6,13 @@ agents that answer apart, then in rounds see the last answers of all others; mos
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
 
-from metaflow_agents.agent.strategies.port import Messages, Said, Strategy, Thinking
+from metaflow_agents.agent.strategies.at_once import at_once
+from metaflow_agents.agent.strategies.port import Messages, Said, Strategy, Thinking, above
 from metaflow_agents.agent.strategies.self_consistency import leaders
 from metaflow_agents.errors import AnswerInvalid
 from metaflow_agents.schema.model import canonical
@@ -41,25 +41,29 @@ class Debate(Strategy[debate.Debate]):
                         for number, role in enumerate(self.given.roles)]
             answers: list[_Answer] = []
             for number in range(self.given.rounds):
-                async with asyncio.TaskGroup() as group:
-                    tasks = [group.create_task(self._answered(one, number, self._asked(one, place, answers)))
-                             for place, one in enumerate(debaters)]
-                answers = [task.result() for task in tasks]
+                hint = await self._no_nearer(thinking, number, answers)
+                answers = await at_once(self._answered(one, number, self._asked(one, place, answers, hint))
+                                        for place, one in enumerate(debaters))
                 if _agreed(answers):
                     break
             chosen = await self._chosen(thinking, answers, number + 1)
             thinking.take(debaters[chosen])
         return answers[chosen].said
 
-    def _asked(self, thinking: Thinking, place: int, answers: Sequence[_Answer]) -> Messages:
-        """What one is asked: first the task, then in its own conversation what the others said last."""
+    async def _no_nearer(self, thinking: Thinking, number: int, answers: Sequence[_Answer]) -> str:
+        """What all are told where the same answers stand against each other again. `number`: of the round that is to come."""
+        votes = [None if answer.vote is None else answer.vote.decode() for answer in answers]
+        return above(await thinking.failed(f"round.{number}", "agreeing on an answer", [votes])) if answers else ""
+
+    def _asked(self, thinking: Thinking, place: int, answers: Sequence[_Answer], hint: str) -> Messages:
+        """What one is asked: first the task, then in its own conversation what the others said last, below `hint`."""
         if not answers:
             return thinking.compose(thinking.output_format)
         own = answers[place]
         others = [{"number": number + 1, "role": self.given.roles[number], "answer": answer.value}
                   for number, answer in enumerate(answers) if number != place and answer.vote is not None]
-        told = thinking.prompt("round", answers=others, faults=list(own.faults), output_format=thinking.output_format)
-        return (*own.said.messages, {"role": "assistant", "content": own.said.reply.said}, {"role": "user", "content": told})
+        asked = hint + thinking.prompt("round", answers=others, faults=list(own.faults), output_format=thinking.output_format)
+        return (*own.said.messages, {"role": "assistant", "content": own.said.reply.said}, {"role": "user", "content": asked})
 
     async def _answered(self, thinking: Thinking, number: int, messages: Messages) -> _Answer:
         said = await thinking.ask(f"round.{number}/turn.0", messages)

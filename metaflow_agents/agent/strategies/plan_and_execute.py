@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
 from metaflow_agents.agent.strategies.plan import Task, before, faults_of, form, leading, ready, tasks_of
-from metaflow_agents.agent.strategies.port import Said, Strategy, Thinking
-from metaflow_agents.errors import AnswerInvalid, AttemptFailed, MetaflowError, raise_first
+from metaflow_agents.agent.strategies.port import Said, Strategy, Thinking, above
+from metaflow_agents.errors import AnswerInvalid, AttemptFailed, MetaflowError, Stuck, raise_first
 from metaflow_agents.schema.strategies import plan_and_execute
 
 
@@ -90,7 +91,8 @@ class PlanAndExecute(Strategy[plan_and_execute.PlanAndExecute]):
             prompt = thinking.prompt("replan", room=room, tools=work.tools, finished=finished,
                                      failed=[{**one.task.shown(), "why": one.why} for one in failed],
                                      waiting=[task.shown() for task in waiting])
-        plan = await thinking.typed(f"plan.{number}", thinking.compose(prompt), form(least=0 if number else 1),
+        hint = above(await thinking.failed(f"plan.{number}", "the plan", [one.why for one in failed])) if failed else ""
+        plan = await thinking.typed(f"plan.{number}", thinking.compose(hint + prompt), form(least=0 if number else 1),
                                     lambda given: faults_of(tasks_of(given), work.finished, room))
         tasks = tasks_of(plan)
         await thinking.note(f"plan.{number}/tasks", {"order": [task.name for task in leading(tasks, work.results)],
@@ -102,11 +104,14 @@ class PlanAndExecute(Strategy[plan_and_execute.PlanAndExecute]):
         """Does these tasks, but none that builds on one that failed. Raises what ends the attempt, once none is under way."""
         waiting, outcomes, running = list(tasks), dict[str, _Outcome](), set[asyncio.Task[_Outcome]]()
         known = [*work.finished, *tasks]
-        async with asyncio.TaskGroup() as group:
+        async with AsyncExitStack() as opened, asyncio.TaskGroup() as group:
+            # All before the first one is begun: what others read meanwhile must not depend on who was ready first.
+            branches = {task.name: await opened.enter_async_context(thinking.apart(
+                f"plan.{work.plans - 1}/task.{task.name}", self.given.executor or "")) for task in tasks}
             while True:
                 for task in ready(waiting, work.results)[:self.given.parallel - len(running)]:
                     waiting.remove(task)
-                    running.add(group.create_task(self._one(thinking, work, task, before(task, known))))
+                    running.add(group.create_task(self._one(branches[task.name], work, task, before(task, known))))
                 if not running:
                     break
                 over, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
@@ -121,18 +126,15 @@ class PlanAndExecute(Strategy[plan_and_execute.PlanAndExecute]):
         work.finished += [one.task for one in found if one.branch is not None]
         return found
 
-    async def _one(self, thinking: Thinking, work: _Work, task: Task, on: Sequence[Task]) -> _Outcome:
-        """One task on a branch of its own, with the files of those that it builds on. What goes wrong is an outcome: the others
-        go on.
-        """
+    async def _one(self, doing: Thinking, work: _Work, task: Task, on: Sequence[Task]) -> _Outcome:
+        """One task on its branch, with the files of those that it builds on. What goes wrong is an outcome: the others go on."""
         try:
-            async with thinking.apart(f"plan.{work.plans - 1}/task.{task.name}", self.given.executor or "") as doing:
-                clashes = [path for one in on for path in doing.join(work.branches[one.name])]
-                prompt = doing.prompt("execute", task=task.shown(), results=_results(task.needs, work), clashes=clashes)
-                said = await doing.typed("turn.0", doing.compose(prompt), _form(task), _faults, tools=True)
-        except (AnswerInvalid, AttemptFailed) as error:
-            return _Outcome(task, why=str(error))
+            clashes = [path for one in on for path in doing.join(work.branches[one.name])]
+            prompt = doing.prompt("execute", task=task.shown(), results=_results(task.needs, work), clashes=clashes)
+            said = await doing.typed("turn.0", doing.compose(prompt), _form(task), _faults, tools=True)
         except MetaflowError as error:
+            if isinstance(error, AnswerInvalid | AttemptFailed) and not isinstance(error, Stuck):
+                return _Outcome(task, why=str(error))
             return _Outcome(task, error=error)
         return _Outcome(task, said["results"], doing) if said["ok"] else _Outcome(task, why=said["why"])
 

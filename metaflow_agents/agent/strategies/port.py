@@ -88,11 +88,13 @@ class Thinking(Protocol):
         ...
 
     async def typed(self, branch: str, messages: Messages, form: Mapping[str, Any],
-                    faults: Callable[[Any], Sequence[str]] | None = None, *, tools: bool = False) -> Any:
+                    faults: Callable[[Any], Sequence[str]] | None = None, *, tools: bool = False,
+                    temperature: float | None = None) -> Any:
         """An answer in a form of the strategy's own, in the shorthand of schemas (`{vote: integer}`), repaired like others.
 
         What it has to look like is said at the end of the last message. `faults` says what else is wrong with a value. `tools`:
-        by way of the role's tools, where it has any. Raises AnswerInvalid where repairs don't help.
+        by way of the role's tools, where it has any. `temperature`: in place of the model's own. Raises AnswerInvalid where
+        repairs don't help.
         """
         ...
 
@@ -130,6 +132,20 @@ class Thinking(Protocol):
         """
         ...
 
+    @property
+    def watched(self) -> bool:
+        """Whether the step says what is done where the same comes again and again (`stuck`)."""
+        ...
+
+    async def failed(self, branch: str, what: str, came: Sequence[Any]) -> str:
+        """What is told where something that the strategy did, and that did not help, was the same before: as the step's `stuck`
+        says, a hint, a reflection or a person's word; empty where nothing is to be told.
+
+        `what`: in words what was tried (`a trial`). `came`: what is compared, as data: the action and what was observed, one
+        for each that was tried at once. What the tools did is noticed without this. Raises Stuck, Waiting.
+        """
+        ...
+
     async def note(self, branch: str, told: Mapping[str, Any]) -> None:
         """Puts into the journal how it was decided, for people who read the run's log."""
         ...
@@ -154,6 +170,11 @@ class Thinking(Protocol):
         ...
 
 
+def above(hint: str) -> str:
+    """What `Thinking.failed` gives, as it stands above a prompt."""
+    return f"{hint.strip()}\n\n" if hint else ""
+
+
 class Strategy(ABC, Generic[P]):
     """A way to come from a prompt to an answer.
 
@@ -174,3 +195,9 @@ class Strategy(ABC, Generic[P]):
     @abstractmethod
     async def answer(self, thinking: Thinking) -> Said:
         """The conversation that led to the answer, and the answer. Where it is one call its branch is `turn.0`."""
+
+    async def mended(self, thinking: Thinking, branch: str, messages: Messages, *, form: bool) -> Said:
+        """The answer after one that can't be taken: `messages` end with what is wrong with it. `form`: it is not in the
+        artifact's form; else its check or review refuses it. All calls lie at `branch` or below.
+        """
+        return await thinking.ask(branch, messages)

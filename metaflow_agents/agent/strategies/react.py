@@ -29,11 +29,23 @@ class React(Strategy[react.React]):
 
     async def answer(self, thinking: Thinking) -> Said:
         """See `Strategy.answer`. The steps have the branches `step.1`, `step.2`, …, the best answer `turn.0`."""
-        most = self.given.max_steps
-        messages = thinking.compose(thinking.prompt("act", steps=most, plain=thinking.plain,
+        messages = thinking.compose(thinking.prompt("act", steps=self.given.max_steps, plain=thinking.plain,
                                                     output_format=thinking.output_format))
+        return await self._steps(thinking, "", "turn.0", messages)
+
+    async def mended(self, thinking: Thinking, branch: str, messages: Messages, *, form: bool) -> Said:
+        """See `Strategy.mended`. What a check or a review says is mended in steps as well, as many as before; only a best answer
+        can lack the form, and the steps are used up then.
+        """
+        if form:
+            return await thinking.ask(branch, messages, tools=False)
+        return await self._steps(thinking, f"{branch}/", branch, messages)
+
+    async def _steps(self, thinking: Thinking, below: str, best: str, messages: Messages) -> Said:
+        """Step after step until it finishes. `below`: what stands before a step's branch; `best`: that of the best answer."""
+        most = self.given.max_steps
         for number in range(1, most + 1):
-            branch = f"step.{number}"
+            branch = f"{below}step.{number}"
             reply = await thinking.turn(branch, messages, also=(FINISH,))
             if len(reply.calls) == 1 and reply.calls[0].name != react.FINISH:
                 told = await thinking.act(branch, reply.calls)
@@ -41,17 +53,19 @@ class React(Strategy[react.React]):
                 given, faults = _given(thinking, reply)
                 if given is not None:
                     return Said(messages, given)
-                told = self._corrected(thinking, reply, faults, most - number)
+                told = await self._corrected(thinking, branch, reply, faults, most - number)
             messages = (*messages, reply.message, *told)
-        await thinking.note("steps", {"steps": most, "ended": "max_steps"})
+        await thinking.note(f"{below}steps", {"steps": most, "ended": "max_steps"})
         asked = thinking.prompt("best", steps=most, output_format=thinking.output_format)
-        return await thinking.ask("turn.0", _asked(messages, asked), tools=False)
+        return await thinking.ask(best, _asked(messages, asked), tools=False)
 
     @staticmethod
-    def _corrected(thinking: Thinking, reply: Reply, faults: Sequence[str], left: int) -> Messages:
+    async def _corrected(thinking: Thinking, branch: str, reply: Reply, faults: Sequence[str], left: int) -> Messages:
         """What is told of a message that is neither one action nor an answer: none of its calls is carried out."""
         told = thinking.prompt("correct", actions=len(reply.calls), finishing=_finishes(reply), faults=list(faults), left=left)
-        return tuple(call.answered(told) for call in reply.calls) or ({"role": "user", "content": told},)
+        messages = tuple(call.answered(told) for call in reply.calls) or ({"role": "user", "content": told},)
+        hint = await thinking.failed(branch, "a message", [[len(reply.calls), _finishes(reply), list(faults)]])
+        return _asked(messages, hint) if hint else messages
 
 
 def _given(thinking: Thinking, reply: Reply) -> tuple[Reply | None, Sequence[str]]:

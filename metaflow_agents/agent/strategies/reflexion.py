@@ -2,21 +2,19 @@
 
 Source: Shinn et al., "Reflexion: Language Agents with Verbal Reinforcement Learning" (NeurIPS 2023): actor, evaluator and
 self-reflection, over a memory of the last one to three reflections. A trial that ends as the one before it did ends it all: the
-paper stops a trajectory where the same action gives the same observation.
+paper stops a trajectory where the same action gives the same observation. Where the step says what is done about being stuck,
+that is done in place of it.
 """
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
-from metaflow_agents.agent.strategies.port import Said, Strategy, Thinking, Verdict
+from metaflow_agents.agent.strategies.lasting import lasting
+from metaflow_agents.agent.strategies.port import Said, Strategy, Thinking, Verdict, above
 from metaflow_agents.errors import AnswerInvalid, AttemptFailed
 from metaflow_agents.schema.model import canonical
 from metaflow_agents.schema.strategies import reflexion
-
-_PASSING = re.compile(r"\b\d+(\.\d+)? ?(s|ms|seconds?|milliseconds?)\b|\b0x[0-9a-f]+\b", re.IGNORECASE)
-"""Of what a command says, the part that is another one each time: times and addresses."""
 
 
 class Reflexion(Strategy[reflexion.Reflexion]):
@@ -28,19 +26,22 @@ class Reflexion(Strategy[reflexion.Reflexion]):
         """See `Strategy.answer`. Below `trial.N` lie the trial's own calls, `verdict` and `lesson`."""
         lessons: list[str] = []
         before: Any = None
+        hint = ""
         for number in range(1, self.given.trials + 1):
             branch = f"trial.{number}"
             kept = lessons[-self.given.lessons:]
             async with thinking.apart(branch) as trial:
-                said = await trial.ask("turn.0", trial.compose(trial.prompt("trial", lessons=kept,
-                                                                            output_format=trial.output_format)))
+                said = await trial.ask("turn.0", trial.compose(hint + trial.prompt("trial", lessons=kept,
+                                                                                   output_format=trial.output_format)))
                 verdict = await trial.judged("verdict", self.given.evaluator, said.reply)
                 answer = _answer(trial, said)
-                outcome = [canonical(answer), _PASSING.sub("", verdict.told)]
-                if verdict.ok or number == self.given.trials or outcome == before:
+                outcome = [canonical(answer), lasting(verdict.told)]
+                stuck = outcome == before and not thinking.watched
+                if verdict.ok or number == self.given.trials or stuck:
                     thinking.take(trial)
-                    return await self._ended(thinking, said, verdict, number, stuck=outcome == before)
+                    return await self._ended(thinking, said, verdict, number, stuck=stuck)
             before = outcome
+            hint = above(await thinking.failed(branch, "a trial", [[answer, verdict.told]]))
             asked = thinking.prompt("reflect", answer=answer, told=verdict.told, lessons=kept)
             _, reply = await thinking.ask(f"{branch}/lesson", thinking.compose(asked), structured=False)
             lessons.append(reply.said.strip())

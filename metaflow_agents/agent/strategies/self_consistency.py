@@ -6,12 +6,12 @@ answers, leave the ways to them out, take the answer that comes up most often.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
 
+from metaflow_agents.agent.strategies.at_once import at_once
 from metaflow_agents.agent.strategies.port import Said, Strategy, Thinking
 from metaflow_agents.errors import AnswerInvalid
 from metaflow_agents.schema.model import canonical
@@ -37,9 +37,7 @@ class SelfConsistency(Strategy[self_consistency.SelfConsistency]):
         messages = thinking.compose(thinking.output_format)
         async with AsyncExitStack() as opened:
             apart = [await opened.enter_async_context(thinking.apart(f"vote.s{number}")) for number in range(self.given.samples)]
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self._sample(one, messages)) for one in apart]
-            samples = [task.result() for task in tasks]
+            samples = await at_once(self._sample(one, messages) for one in apart)
             chosen = await self._chosen(thinking, samples)
             thinking.take(apart[chosen])
         return samples[chosen].said

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from metaflow_agents.agent.blocks import apply_blocks, parse_blocks
-from metaflow_agents.agent.strategies.port import Said, Strategy, Thinking
+from metaflow_agents.agent.strategies.port import Said, Strategy, Thinking, above
 from metaflow_agents.errors import AnswerInvalid, AttemptFailed
 from metaflow_agents.planning import solving
 from metaflow_agents.planning.domains import read_domain
@@ -96,8 +96,11 @@ class Solver(Strategy[solver.Solver]):
             else:
                 await thinking.note("solved", {"actions": len(plan), "repairs": number})
                 return written, plan, number
-            told = thinking.prompt("mend", faults=list(faults), left=self.given.repairs - number)
-            messages = (*said.messages, said.reply.message, {"role": "user", "content": told})
+            if number == self.given.repairs:
+                break
+            hint = above(await thinking.failed(f"mend.{number + 1}", "the translation", [list(faults)]))
+            asked = hint + thinking.prompt("mend", faults=list(faults), left=self.given.repairs - number)
+            messages = (*said.messages, said.reply.message, {"role": "user", "content": asked})
         raise AnswerInvalid(faults)
 
     async def _planned(self, thinking: Thinking, number: int, written: _Written) -> list[str]:
@@ -122,8 +125,9 @@ class Solver(Strategy[solver.Solver]):
             if not faults:
                 return said
             if number < self.given.repairs - used:
-                told = thinking.prompt("mend", faults=faults, left=self.given.repairs - used - number)
-                messages = (*said.messages, said.reply.message, {"role": "user", "content": f"{told}\n{thinking.output_format}"})
+                hint = above(await thinking.failed(f"plan.{number + 1}", "the plan", [faults]))
+                asked = hint + thinking.prompt("mend", faults=faults, left=self.given.repairs - used - number)
+                messages = (*said.messages, said.reply.message, {"role": "user", "content": f"{asked}\n{thinking.output_format}"})
                 said = await thinking.ask(f"plan.{number + 1}", messages)
         raise AnswerInvalid(faults)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from metaflow_agents.agent.strategies.port import Messages, Said, Strategy, Thinking
+from metaflow_agents.agent.strategies.port import Messages, Said, Strategy, Thinking, above
 from metaflow_agents.errors import AnswerInvalid
 from metaflow_agents.schema.strategies import task_queue
 
@@ -48,6 +48,13 @@ class _Queue:
     done: list[_Done] = field(default_factory=list)
     left_out: list[_Task] = field(default_factory=list)
     made: int = 0
+    hint: str = ""
+    """What is told next, of failing again and again."""
+
+    def hinted(self, prompt: str) -> str:
+        """A prompt below what is to be told, which is told once."""
+        hint, self.hint = self.hint, ""
+        return hint + prompt
 
     def shown(self) -> dict[str, Any]:
         """As prompts show it."""
@@ -66,6 +73,8 @@ class TaskQueue(Strategy[task_queue.TaskQueue]):
         while queue.waiting and len(queue.done) < self.given.tasks:
             task, branch = queue.waiting.pop(0), f"queue.{len(queue.done)}"
             done = await self._do(thinking, branch, queue, task)
+            if not done.ok:
+                queue.hint = above(await thinking.failed(branch, "a task", [done.result]))
             if len(queue.done) + 1 < self.given.tasks:
                 await self._create(thinking, branch, queue, done)
                 queue.done.append(done)
@@ -82,7 +91,7 @@ class TaskQueue(Strategy[task_queue.TaskQueue]):
         async with thinking.apart(f"{branch}/do", self.given.executor or "") as doing:
             prompt = doing.prompt("execute", task=task.task, results=[asdict(one) for one in queue.done])
             try:
-                said = await doing.typed("turn.0", doing.compose(prompt), _RESULT, tools=True)
+                said = await doing.typed("turn.0", doing.compose(queue.hinted(prompt)), _RESULT, tools=True)
             except AnswerInvalid as error:
                 said = {"ok": False, "result": f"it gave no result that can be taken: {error}"}
         thinking.join(doing)
@@ -107,25 +116,25 @@ class TaskQueue(Strategy[task_queue.TaskQueue]):
         prompt = thinking.prompt("create", task=done.task if done else None, result=done.result if done else "",
                                  ok=done is None or done.ok, room=room, **queue.shown())
         form = {**_TASKS, "properties": {"tasks": {"type": "array", "items": _TEXT, "minItems": 0 if done else 1}}}
-        said, told = await _best(thinking, f"{branch}/create", thinking.compose(prompt), form, faults)
+        said, wrong = await _best(thinking, f"{branch}/create", thinking.compose(queue.hinted(prompt)), form, faults)
         for text in said["tasks"]:
             if _same(text) not in known:
                 known[_same(text)], queue.made = "is in the queue already", queue.made + 1
                 place = queue.waiting if len(queue.waiting) < self.given.queue else queue.left_out
                 place.append(_Task(queue.made, text.strip()))
-        if told:
-            await thinking.note(f"{branch}/created", {"faults": told, "left_out": [asdict(one) for one in queue.left_out]})
+        if wrong:
+            await thinking.note(f"{branch}/created", {"faults": wrong, "left_out": [asdict(one) for one in queue.left_out]})
 
     async def _reprioritise(self, thinking: Thinking, branch: str, queue: _Queue) -> None:
         """Puts the queue into the order that the model gives. No task gets lost: those that it leaves out come last."""
         waiting = {one.number: one for one in queue.waiting}
         prompt = thinking.prompt("reprioritise", task=queue.done[-1].task, **queue.shown())
-        said, told = await _best(thinking, f"{branch}/order", thinking.compose(prompt), _ORDER,
+        said, wrong = await _best(thinking, f"{branch}/order", thinking.compose(prompt), _ORDER,
                                  lambda said: order_faults(said["order"], {one.number: one.task for one in queue.waiting}))
         numbers = dict.fromkeys([*(number for number in said["order"] if number in waiting), *waiting])
         queue.waiting = [waiting[number] for number in numbers]
-        if told:
-            await thinking.note(f"{branch}/kept", {"faults": told, "order": [*numbers]})
+        if wrong:
+            await thinking.note(f"{branch}/kept", {"faults": wrong, "order": [*numbers]})
 
 
 def order_faults(order: Sequence[int], waiting: Mapping[int, str]) -> list[str]:

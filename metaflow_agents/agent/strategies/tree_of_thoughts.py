@@ -8,13 +8,13 @@ sum over its samples, equal prompts are judged once, a duplicate counts 0, and t
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from math import fsum
 from typing import Any
 
+from metaflow_agents.agent.strategies.at_once import at_once
 from metaflow_agents.agent.strategies.port import Messages, Said, Strategy, Thinking
 from metaflow_agents.errors import AnswerInvalid, AttemptFailed
 from metaflow_agents.models.port import Reply
@@ -111,7 +111,7 @@ class _Search:
 
     async def _gone_on(self, nodes: Sequence[Node], key: str) -> list[Node]:
         """What goes on from these nodes, generated and judged at once; the best of it."""
-        thoughts = await _at_once(self._thoughts(node) for node in nodes)
+        thoughts = await at_once(self._thoughts(node) for node in nodes)
         children: list[Node] = []
         seen: set[tuple[str, ...]] = set()
         for node, found in zip(nodes, thoughts, strict=True):
@@ -136,15 +136,17 @@ class _Search:
         more = {"path": list(node.path), "thought": given.thought, "depth": given.depth}
         if given.generate == "sample":
             asked = self._thinking.compose(self._thinking.prompt("sample", **more))
-            return await _at_once(self._sample(f"{node.key}.sample.s{number}", asked) for number in range(given.thoughts))
+            return await at_once(self._sample(f"{node.key}.sample.s{number}", asked) for number in range(given.thoughts))
         asked = self._thinking.compose(self._thinking.prompt("propose", thoughts=given.thoughts, **more))
         # There is always a first thought; a way that has begun may lead nowhere.
         found: dict[str, list[str]] = await self._thinking.typed(f"{node.key}.propose", asked, {"thoughts": {
-            "type": "array", "items": {"type": "string"}, "minItems": 0 if node.path else 1, "maxItems": given.thoughts}})
+            "type": "array", "items": {"type": "string"}, "minItems": 0 if node.path else 1, "maxItems": given.thoughts}},
+            temperature=given.temperature)
         return found["thoughts"]
 
     async def _sample(self, branch: str, asked: Messages) -> str:
-        return (await self._thinking.ask(branch, asked, structured=False)).reply.said.strip()
+        said = await self._thinking.ask(branch, asked, structured=False, temperature=self._given.temperature)
+        return said.reply.said.strip()
 
     # -- judgements
 
@@ -181,7 +183,7 @@ class _Search:
                           field: str) -> tuple[list[list[Any]], dict[str, Any]]:
         """For each branch what its samples say, all asked at once, and how many of them could not be read: they count nothing."""
         samples = range(self._given.samples)
-        said = await _at_once(self._judgement(f"{branch}.s{number}", messages, form)
+        said = await at_once(self._judgement(f"{branch}.s{number}", messages, form)
                               for branch, (messages, form) in asked.items() for number in samples)
         unread = [one for one in said if isinstance(one, AnswerInvalid)]
         if said and len(unread) == len(said):
@@ -192,13 +194,6 @@ class _Search:
 
     async def _judgement(self, branch: str, messages: Messages, form: dict[str, Any]) -> Any:
         try:
-            return await self._judge.typed(branch, messages, form)
+            return await self._judge.typed(branch, messages, form, temperature=self._given.temperature)
         except AnswerInvalid as error:
             return error
-
-
-async def _at_once(calls: Iterable[Coroutine[Any, Any, Any]]) -> list[Any]:
-    """What calls made side by side give, in their own order."""
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(call) for call in calls]
-    return [task.result() for task in tasks]

@@ -1,11 +1,12 @@
 """How a role thinks inside one activation: the written form of each strategy, one file each.
 
-What they do stands in `agent/strategies/`, under the same names.
+What they do stands in `agent/strategies/`, under the same names. Both are loaded when a strategy is first looked up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from typing import Any
 
 from pydantic import ValidationError
@@ -19,36 +20,51 @@ from metaflow_agents.schema.strategies.base import (
     RoleName,
     StrategySpec,
 )
-from metaflow_agents.schema.strategies.chain_of_thought import ChainOfThought
-from metaflow_agents.schema.strategies.debate import Debate
-from metaflow_agents.schema.strategies.hindsight import Hindsight
-from metaflow_agents.schema.strategies.plan_and_execute import PlanAndExecute
-from metaflow_agents.schema.strategies.react import React
-from metaflow_agents.schema.strategies.reflexion import Reflexion
-from metaflow_agents.schema.strategies.route import Route
-from metaflow_agents.schema.strategies.self_consistency import SelfConsistency
-from metaflow_agents.schema.strategies.single import Single
-from metaflow_agents.schema.strategies.solver import Solver
-from metaflow_agents.schema.strategies.task_queue import TaskQueue
-from metaflow_agents.schema.strategies.tree_of_thoughts import TreeOfThoughts
 
+CLASSES: Mapping[str, str] = {
+    "single": "Single",
+    "chain_of_thought": "ChainOfThought",
+    "self_consistency": "SelfConsistency",
+    "react": "React",
+    "reflexion": "Reflexion",
+    "route": "Route",
+    "debate": "Debate",
+    "hindsight": "Hindsight",
+    "plan_and_execute": "PlanAndExecute",
+    "task_queue": "TaskQueue",
+    "tree_of_thoughts": "TreeOfThoughts",
+    "solver": "Solver",
+}
+"""The class of each, in the module of its name."""
 Specs = Mapping[str, type[StrategySpec]]
 """Strategies by name."""
 
-STRATEGIES: Specs = {
-    "single": Single,
-    "chain_of_thought": ChainOfThought,
-    "self_consistency": SelfConsistency,
-    "react": React,
-    "reflexion": Reflexion,
-    "route": Route,
-    "debate": Debate,
-    "hindsight": Hindsight,
-    "plan_and_execute": PlanAndExecute,
-    "task_queue": TaskQueue,
-    "tree_of_thoughts": TreeOfThoughts,
-    "solver": Solver,
-}
+
+class Written(Specs):
+    """Those of this version, each loaded when it is looked up, and after them those of `more`."""
+
+    def __init__(self, more: Specs) -> None:
+        self._more = more
+
+    def __getitem__(self, name: str) -> type[StrategySpec]:
+        if name in self._more:
+            return self._more[name]
+        class_ = CLASSES[name]
+        found: type[StrategySpec] = getattr(import_module(f"{__name__}.{name}"), class_)
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in CLASSES or name in self._more
+
+    def __iter__(self) -> Iterator[str]:
+        yield from CLASSES
+        yield from self._more
+
+    def __len__(self) -> int:
+        return len(CLASSES) + len(self._more)
+
+
+STRATEGIES: Specs = Written({})
 """Those of this version, by name."""
 
 
@@ -61,5 +77,5 @@ def references(strategy: Mapping[str, Any] | None, known: Specs = STRATEGIES) ->
             continue
 
 
-__all__ = ["STRATEGIES", "TYPED_CALLS", "AnswerExpression", "Evaluator", "Reference", "Refers", "RoleName", "Specs",
-           "StrategySpec", "references"]
+__all__ = ["CLASSES", "STRATEGIES", "TYPED_CALLS", "AnswerExpression", "Evaluator", "Reference", "Refers", "RoleName", "Specs",
+           "StrategySpec", "Written", "references"]

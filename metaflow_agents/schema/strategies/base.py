@@ -73,6 +73,14 @@ class StrategySpec(Value):
         """
         return None
 
+    def mending(self, answer: int) -> int | None:
+        """The most model calls of an answer to what a check or a review says; `answer` as for `calls`."""
+        return answer
+
+    def failures(self) -> int:
+        """How often something that it did itself may fail, and be thought about where a step says what is done when stuck."""
+        return 0
+
     def wrong_tools(self, tools: Sequence[str]) -> Iterator[tuple[str, str]]:
         """What is wrong with the tools of a step for this strategy, each with the mend."""
         return iter(())

@@ -26,3 +26,7 @@ class Debate(StrategySpec):
     def calls(self, answer: int) -> int | None:
         """One for each who debates in each round, and the judge's."""
         return len(self.roles) * self.rounds * answer + (TYPED_CALLS if self.judge is not None else 0)
+
+    def failures(self) -> int:
+        """Each round but the last."""
+        return self.rounds - 1

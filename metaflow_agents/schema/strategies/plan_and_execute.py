@@ -30,3 +30,7 @@ class PlanAndExecute(StrategySpec):
         """One for each plan, each task, and the answer; plans and results of tasks are repaired."""
         plans = 1 + self.replans + (0 if self.every is None else self.tasks // self.every)
         return plans * TYPED_CALLS + self.tasks * (answer + TYPED_CALLS - 1) + answer
+
+    def failures(self) -> int:
+        """Each new plan after tasks that failed."""
+        return self.replans

@@ -27,6 +27,14 @@ class React(StrategySpec):
         """One for each step, and the best answer."""
         return self.max_steps + 1
 
+    def mending(self, answer: int) -> int | None:
+        """Steps as well."""
+        return self.max_steps + 1
+
+    def failures(self) -> int:
+        """Each step: what its tool gave, or a message that is no action."""
+        return self.max_steps
+
     def wrong_tools(self, tools: Sequence[str]) -> Iterator[tuple[str, str]]:
         """It acts with tools, and has one of its own."""
         if not tools:

@@ -26,3 +26,7 @@ class Reflexion(StrategySpec):
     def calls(self, answer: int) -> int | None:
         """Of each trial its answer and evaluation; of each but the last a lesson."""
         return self.trials * (answer + self.evaluator.calls) + self.trials - 1
+
+    def failures(self) -> int:
+        """Each trial but the last."""
+        return self.trials - 1

@@ -33,3 +33,7 @@ class Solver(StrategySpec):
     def calls(self, answer: int) -> int | None:
         """The translation, the answer, and as many of either again as there are repairs."""
         return 1 + answer + self.repairs * (answer if self.plan is not None else 1)
+
+    def failures(self) -> int:
+        """Each repair."""
+        return self.repairs

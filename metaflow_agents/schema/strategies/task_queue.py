@@ -27,3 +27,7 @@ class TaskQueue(StrategySpec):
         """The first tasks; doing each; after each but the last new ones and their order; the answer."""
         following = TYPED_CALLS * (2 if self.reprioritise else 1)
         return TYPED_CALLS + self.tasks * (answer + TYPED_CALLS - 1) + (self.tasks - 1) * following + answer
+
+    def failures(self) -> int:
+        """Each task."""
+        return self.tasks

@@ -43,6 +43,8 @@ class TreeOfThoughts(StrategySpec):
         None, description="only what is valued above it is gone on with; by default nothing is pruned")
     expansions: Annotated[int, Field(ge=1, le=10_000, strict=True)] = Field(
         EXPANSIONS, description="nodes that `dfs` goes on from at most; then the deepest and best way so far is answered")
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = Field(
+        None, description="of thoughts and judgements; by default the model's own")
     judge: RoleName | None = Field(None, description="a role that judges or votes; by default the step's own")
     answer: Literal["asked", "last"] = Field(
         "asked", description="`asked`: one more call, which sees the best way, answers; `last`: its last thought is the answer")

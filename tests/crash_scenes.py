@@ -1,0 +1,225 @@
+"""What is killed at every write of its journal: a small SOP for each strategy, and for each way in which roles work together.
+
+Their models compute what they say from their prompts, so that whatever a resume tells in another way makes another result. Who
+pays, does that outside, where it has to happen once.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import test_plans as plans
+import test_run_recall as recall
+import test_strategies_debate as debate
+import test_strategies_hindsight as hindsight
+import test_strategies_plan_and_execute as planned
+import test_strategies_react as react
+import test_strategies_reflexion as reflexion
+import test_strategies_route as route
+import test_strategies_self_consistency as consistency
+import test_strategies_solver as solver
+import test_strategies_task_queue as queue
+import test_sub_sops as sub_sops
+import test_together_progress as progress
+import test_together_review as review
+import test_together_stuck as stuck
+import test_together_talks_to as talks_to
+import thought_tree
+from scripted import Scripted
+
+from benchmarks.papers.solver import SOP as SOLVED
+from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
+from metaflow_agents.planning import solving
+
+Model = Callable[[ModelRequest], Any]
+TILL = """
+    import os
+
+    def pay(id: str) -> str:
+        '''Pays something.'''
+        file = os.open("OUTSIDE", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.write(file, f"{id}\\n".encode())
+        os.close(file)
+        return f"paid {id}"
+"""
+PAYS = 'tools: {pay: {python: "till:pay", effect: once}}'
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """`model` makes a model anew for each process. `pays`: what is paid. Where calls are made `freely`, how many these are and
+    what they are told depends on what was ready first, and only what comes of them has to be the same. `missing`: what it needs
+    and is not installed here. `every`: of so many writes one kills, where a process of it takes long.
+    """
+
+    sop: str
+    model: Callable[[], Model]
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    pays: tuple[str, ...] = ()
+    freely: bool = False
+    missing: str = ""
+    every: int = 1
+
+
+def untrusted(sop: str, name: str) -> str:
+    """The SOP with a text from outside as its input, so that labels have to come back as well."""
+    found = sop.replace(f"{{{name}: string", f"{{{name}: {{type: string, trusted: false}}", 1)
+    assert found != sop, name
+    return found
+
+
+def calls(request: ModelRequest, *tools: tuple[str, dict[str, Any]]) -> Reply:
+    return Reply(text="", calls=tuple(ToolCall(f"c{place}", name, given) for place, (name, given) in enumerate(tools)))
+
+
+def was_told(request: ModelRequest) -> list[str]:
+    """The names of the tools that have answered."""
+    return [str(message.get("name")) for message in request.messages if message["role"] == "tool"]
+
+
+SINGLE = f"""
+    sop: single
+    inputs: {{order: string}}
+    {PAYS}
+    roles: {{clerk: {{profile: You buy., tools: [pay]}}}}
+    artifacts: {{bought: {{schema: {{what: [string]}}, file: bought.json}}}}
+    steps: {{buy: {{role: clerk, needs: [order], makes: bought}}}}
+"""
+
+
+def buyer(request: ModelRequest) -> Any:
+    """Pays for two things in one turn, and for one more in the next; its answer is mended."""
+    said = [str(message["content"]) for message in request.messages]
+    words = re.findall(r"\b(tea|jam|rum)\b", "\n".join(said[:2]))
+    paid = len(was_told(request))
+    if "repair" in request.key:
+        return {"what": sorted(set(words))}
+    if paid < 2:
+        return calls(request, *(("pay", {"id": word}) for word in words[:2]))
+    return calls(request, ("pay", {"id": words[2]})) if paid < 3 else "All is bought."
+
+
+THOUGHT = """
+    sop: thought
+    inputs: {riddle: string}
+    roles: {thinker: {profile: You think.}}
+    artifacts: {answer: {schema: {letters: integer}}}
+    steps: {think: {role: thinker, needs: [riddle], makes: answer, strategy: chain_of_thought}}
+"""
+
+
+def thinker(request: ModelRequest) -> Any:
+    if request.key.endswith("/reason"):
+        return "a riddle has letters: " + "-".join("riddle")
+    return {"letters": sum(message["content"].count("-") + 1 for message in request.messages if message["role"] == "assistant")}
+
+
+def acting(request: ModelRequest) -> Any:
+    """First pays, then adds; once it thinks without acting."""
+    if "pay" not in was_told(request):
+        return react.act("pay", id="fee")
+    if len(react.observed(request)) == 1 and request.messages[-1]["role"] == "tool":
+        return "Let me think."
+    return react.adder(request)
+
+
+class Hands(planned.Desk):
+    """Does a task by a file and a payment, then tells what it made."""
+
+    async def answer(self, request: ModelRequest) -> Any:
+        name = planned.named(request.key)
+        if name and name not in self.fails and not was_told(request):
+            return calls(request, ("write", {"path": f"out/{name}", "text": f"{name}\n"}), ("pay", {"id": name}))
+        if name and name not in self.fails:
+            task = next(place for place, message in enumerate(request.messages) if message["role"] == "assistant")
+            request = replace(request, messages=request.messages[:task])
+        return await super().answer(request)
+
+
+PLANNED = f"""
+    sop: planned
+    inputs: {{wish: string}}
+    {PAYS}
+    roles: {{planner: {{profile: You plan.}}, hand: {{profile: You do., tools: [read, write, pay]}}}}
+    artifacts: {{report: {{schema: {{said: [string]}}}}}}
+    steps:
+      make:
+        role: planner
+        needs: [wish]
+        makes: report
+        strategy: {{plan_and_execute: {{executor: hand, every: 3}}}}
+"""
+
+
+def hands() -> Model:
+    """Two at once, and one that is begun while the other of them may be under way still; a task fails, and is planned anew."""
+    task = planned.task
+    wrong, plan = [task("a"), task("b", "A")], [task("a"), task("f"), task("b", "a"), task("c", "b")]
+    return Hands(lambda request: plan if "/repair." in request.key else wrong, [task("c", "b"), task("d", "b", "f")],
+                 [task("c2", "b")], fails={"c": "no paper"})
+
+
+CHAPTER = sub_sops.CHAPTER.replace(
+    "roles: {writer: {profile: You write.}", f"{PAYS}\n    roles: {{writer: {{profile: You write., tools: [pay]}}")
+
+
+def author(request: ModelRequest) -> Any:
+    """Pays for each draft, within the SOP that is a step."""
+    if request.step == "draft" and not was_told(request):
+        return calls(request, ("pay", {"id": re.findall(r"Draft (\w+)", str(request.messages[-1]["content"]))[0]}))
+    return sub_sops.answer(request)
+
+
+SCENES: dict[str, Scene] = {
+    "single": Scene(SINGLE, lambda: buyer, {"order": "tea, jam and rum"}, pays=("tea", "jam", "rum")),
+    "chain_of_thought": Scene(untrusted(THOUGHT, "riddle"), lambda: thinker, {"riddle": "x"}),
+    "self_consistency": Scene(
+        untrusted(consistency.VOTE, "puzzle").replace("PARAMETERS", "samples: 4, judge: judge"),
+        partial(consistency.samples, {"answer": "a"}, {"answer": "b"}, {"answer": "b"}, {"answer": "a"}), {"puzzle": "x"}),
+    "react": Scene(
+        react.SUMS.replace("ARTIFACT", "{schema: {sum: integer}}").replace("PARAMETERS", "max_steps: 4").replace(
+            'effect: none}', 'effect: none}, pay: {python: "till:pay", effect: once}').replace("[add]", "[add, pay]"),
+        lambda: acting, {"numbers": [3, 5, 8, 13]}, pays=("fee",)),
+    "reflexion": Scene(
+        reflexion.GUESS.replace("PARAMETERS", 'evaluator: {run: [grep, "[3-9]", guess.json]}'),
+        lambda: reflexion.learner, {"limit": 3}),
+    "reflexion_by_a_role": Scene(reflexion.GUESS.replace("PARAMETERS", "evaluator: {role: judge}, trials: 2, unsolved: last"),
+                                 lambda: reflexion.learner, {"limit": 3}),
+    "route": Scene(
+        untrusted(route.DESK, "question").replace(", tools: [read], model: verse", "").replace(
+            '    models: {verse: "python:verses.py:poem"}\n', ""),
+        lambda: route.clerk, {"question": "add numbers up: 3 and 4"}),
+    "debate": Scene(untrusted(debate.DESK, "question").replace("PARAMETERS", "roles: [low, high, low], rounds: 2, judge: judge"),
+                    lambda: debate.meeting, {"question": "x"}),
+    "hindsight": Scene(hindsight.LOOP.replace("PARAMETERS", hindsight.quoted(hindsight.OF_VERSIONS)), lambda: hindsight.follows),
+    "plan_and_execute": Scene(PLANNED, hands, {"wish": "x"}, pays=("a", "b", "c2", "d", "f")),
+    "task_queue": Scene(untrusted(queue.REPORT, "wish").replace("PARAMETERS", "tasks: 3"), partial(queue.Builder, queue.SORTED),
+                        {"wish": "x"}),
+    "tree_of_thoughts_breadth_first": Scene(
+        untrusted(thought_tree.SOP, "riddle").replace("PARAMETERS", json.dumps({"depth": 2, "breadth": 2, "samples": 2})),
+        thought_tree.astray, {"riddle": "x"}),
+    "tree_of_thoughts_depth_first": Scene(
+        thought_tree.SOP.replace("PARAMETERS", json.dumps({"search": "dfs", "depth": 2, "threshold": 0.5, "samples": 1})),
+        thought_tree.astray, {"riddle": "x"}),
+    "solver": Scene(
+        SOLVED.replace("PARAMETERS", "plan: answer.steps"), lambda: solver.answer, {"rules": "", "story": "Light."},
+        missing=solving.missing(), every=4),
+    "review": Scene(untrusted(review.LETTER, "topic"), lambda: review.writing, {"topic": "snow"}),
+    "talks_to": Scene(talks_to.TEAM, lambda: talks_to.team, {"idea": "x"}),
+    "stuck": Scene(stuck.loop("{}"), lambda: stuck.stubborn("lacks a y"), {"wish": "w"}),
+    "stuck_in_a_step": Scene(stuck.CHECKED.replace(" STUCK", ", stuck: {}"), lambda: stuck.judged, {"wish": "w"}),
+    "progress": Scene(progress.SERIES.replace(" MORE", progress.MORE), lambda: progress.author, {"topic": "sea"}, freely=True),
+    "graph": Scene(plans.REPLANNED, lambda: plans.replanning, {"goal": "x"}),
+    "sop": Scene(sub_sops.BOOK.replace("KEYS", "retries: 0"), lambda: author, {"topic": "rain"}, {"chapter.yaml": CHAPTER},
+                 pays=("a", "b")),
+    "recall": Scene(recall.DESK.replace("RECALL", "from: project, top: 2").replace(" JUDGE", ""),
+                    lambda: recall.poet(first=9, third=4), {"topic": "tea"}),
+}
+"""By name. The test that looks for a scene of each strategy reads the SOPs."""
+__all__ = ["SCENES", "Scene", "Scripted"]

@@ -1,0 +1,192 @@
+"""Runs of the scenes of `crash_scenes.py` in forks that die at a chosen write; and what is left inside and outside.
+
+Everything here is called in a process without threads (`crash_worker.py`). What a role was asked is compared as well: under the
+same key the same messages, whoever asks. Where a kill cuts a payment off, whoever is asked looks outside.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import inspect
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import crash_harness as harness
+from crash_harness import NAME, Facts
+from crash_scenes import SCENES, TILL, Scene, react
+from scripted import tree
+
+from metaflow_agents.errors import UsageError
+from metaflow_agents.journal.journal import Journal
+from metaflow_agents.memory.store import PLACE, MemoryStore
+from metaflow_agents.models.port import ModelRequest
+from metaflow_agents.opening import journal_path
+from metaflow_agents.people.question import Answer, Question
+from metaflow_agents.runs import go_on, start
+from metaflow_agents.schema.model import canonical, digest
+from metaflow_agents.schema.program import Program
+from metaflow_agents.sop.graph import outputs_of
+
+LOST = "pay"
+"""What this tool gives back may be lost in a crash: its results are left out of what a role was told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Of a scene in one go: its facts, what it made, what was told under each key, what came into the project's memory."""
+
+    facts: Facts
+    made: Mapping[str, Any]
+    told: Mapping[str, set[str]]
+    memories: Sequence[Any]
+
+
+_known: dict[str, Known] = {}
+
+
+@contextmanager
+def staged(home: Path) -> Iterator[Path]:
+    """The SOPs in a folder of their own, which is given."""
+    folder = _folder(home)
+    folder.mkdir(parents=True)
+    (folder / "till.py").write_text(dedent(TILL).replace("OUTSIDE", str(home / "outside")))
+    (folder / "adding.py").write_text(dedent(react.ADDING))
+    for name, scene in SCENES.items():
+        for path, text in {f"{name}.yaml": scene.sop, **scene.files}.items():
+            (folder / path).write_text(dedent(text))
+    yield folder
+
+
+def _folder(home: Path) -> Path:
+    return home.with_name(f"{home.name}-sops")
+
+
+def die_and_go_on(home: Path, name: str, kills: Sequence[tuple[int, str]], seed: int) -> dict[str, Any]:
+    """See `crash_harness.die_and_go_on`."""
+    known, scene = reference(home, name), SCENES[name]
+    result = harness.die_and_go_on(home, kills, known.facts, seed, partial(_live, name), same_calls=not scene.freely)
+    found = _found(home, harness.facts(journal_path(home, NAME), home / NAME))
+    result["faults"] += _different(scene, known, found)
+    return {**result, "doubts": len(found.facts.doubts) // 2}
+
+
+def _different(scene: Scene, known: Known, found: Known) -> Iterator[str]:
+    if found.made != known.made:
+        yield f"made {found.made}, not {known.made}"
+    twice = {what: times for what, times in Counter(found.made["paid"]).items() if times > 1}
+    if twice:
+        yield f"paid more than once: {twice}"
+    if not scene.freely and found.memories != known.memories:
+        yield f"remembered: {found.memories}, not {known.memories}"
+    for key, told in found.told.items():
+        if len(told) > 1 or (not scene.freely and told != known.told.get(key)):
+            yield f"asked in other words than in one go: {key}"
+
+
+def reference(home: Path, name: str) -> Known:
+    """The scene in one go. In this process: what is imported late is imported here."""
+    if name not in _known:
+        shutil.rmtree(home, ignore_errors=True)
+        home.mkdir(parents=True)
+        scene = SCENES[name]
+        code, left = _live(name, home), harness.left_running(home)
+        facts = harness.facts(journal_path(home, NAME), home / NAME)
+        faults = [*facts.not_once(), *left, *([f"ended with {code}"] if code else [])]
+        if faults or sorted(harness.called(home)) != sorted(facts.reserved):
+            raise RuntimeError(f"{name} in one go: {faults}")
+        found = _found(home, facts)
+        if found.made["paid"] != sorted(scene.pays):
+            raise RuntimeError(f"{name} in one go: paid {found.made['paid']}")
+        _known[name] = found
+        gc.freeze()                     # a collection in a fork would copy every page that it looks at
+    return _known[name]
+
+
+def _live(name: str, home: Path, kill: tuple[int, str] | None = None) -> int:
+    """Goes on with the run, or begins it where there is nothing to go on with; dies where `kill` says so."""
+    if kill is not None:
+        harness.kill_at(*kill, home)
+    scene = SCENES[name]
+    given: dict[str, Any] = {"model": _answering(scene, home), "workspace": home, "sandbox": "none",
+                             "asker": partial(_look_outside, home)}
+    try:
+        run = go_on(NAME, **given)
+    except UsageError as error:
+        if journal_path(home, NAME).exists() and "before it began" not in str(error):
+            raise
+        run = start(_folder(home) / f"{name}.yaml", inputs=dict(scene.inputs), name=NAME, **given)
+
+    async def drive() -> int:
+        async with run as going:
+            result = await going.result()
+        if not result.ok:
+            raise RuntimeError(f"{result}")
+        return 0
+
+    return asyncio.run(drive())
+
+
+def _answering(scene: Scene, home: Path) -> Any:
+    """The scene's model. Each call leaves its key in the file `calls`, and what it was told in `told`, before it answers."""
+    model = scene.model()
+
+    async def answer(request: ModelRequest) -> Any:
+        told = [dict(message) for message in request.messages if message.get("name") != LOST]
+        _append(home / "told", json.dumps([request.key, digest(canonical(told))]))
+        _append(home / "calls", request.key)
+        await asyncio.sleep(0)
+        said = model(request)
+        return await said if inspect.isawaitable(said) else said
+
+    return answer
+
+
+async def _look_outside(home: Path, question: Question, number: int) -> Answer | None:
+    """Whether a payment has happened that a kill cut off."""
+    if question.kind != "effect":
+        return None
+    return Answer(verdict="yes" if question.arguments["id"] in _lines(home / "outside") else "no")
+
+
+def _found(home: Path, facts: Facts) -> Known:
+    path = journal_path(home, NAME)
+    with Journal.read(path) as journal:
+        sop = Program.model_validate_json(journal.blob(journal.state.compiled)).sop
+        last = {name: versions[-1] for name, versions in journal.state.versions.items() if versions}
+    outputs = {name: [last[name].payload, last[name].untrusted] for name in outputs_of(sop) if name in last}
+    made = {"outcome": facts.outcome, "outputs": outputs, "paid": sorted(_lines(home / "outside")), "files": tree(home / NAME)}
+    told: dict[str, set[str]] = {}
+    for line in _lines(home / "told"):
+        key, words = json.loads(line)
+        told.setdefault(key, set()).add(words)
+    return Known(facts, made, told, _remembered(home / PLACE))
+
+
+def _remembered(path: Path) -> list[Any]:
+    if not path.exists():
+        return []
+    store = MemoryStore(path)
+    try:
+        return [[one.role, one.activation, one.text, one.importance, one.untrusted] for one in store.listed()]
+    finally:
+        store.close()
+
+
+def _append(path: Path, line: str) -> None:
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.write(file, f"{line}\n".encode())
+    os.close(file)
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
