@@ -70,8 +70,8 @@ async def test_it_outlives_the_run_and_is_recalled_by_itself_alone(tmp_path: Pat
 
 async def test_stopped_at_every_call_each_goes_on_with_its_own(tmp_path: Path) -> None:
     path = town(tmp_path, ", memory: {window: 1 tokens, recall: {importance: 0}}")
-    result = await stopped_everywhere(path, villager, tmp_path, same_calls=False, people=PEOPLE)
-    assert dict(result["told"]) == OWN
+    whole = await stopped_everywhere(path, villager, tmp_path, people=PEOPLE)
+    assert dict(whole.result["told"]) == OWN
 
 
 async def test_from_reuses_a_character_whose_memory_is_the_same(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -56,13 +55,8 @@ async def test_insights_cite_the_memories_they_rest_on_and_are_shown_with_them(t
 
 async def test_stopped_at_every_call_they_come_to_see_the_same(tmp_path: Path) -> None:
     path = write(tmp_path, TOWN)
-
-    def anew() -> Any:
-        shutil.rmtree(tmp_path / PLACE.parent, ignore_errors=True)      # each run is the first one of its project
-        return villager
-
-    result = await stopped_everywhere(path, anew, tmp_path, same_calls=False, people=list(DIARY), diary=DIARY)
-    assert dict(result["answers"]) == CARES
+    whole = await stopped_everywhere(path, lambda: villager, tmp_path, people=list(DIARY), diary=DIARY)
+    assert dict(whole.result["answers"]) == CARES
 
 
 DESK = """

@@ -68,8 +68,8 @@ async def test_it_rolls_each_turn_is_summed_up_once(tmp_path: Path) -> None:
 
 
 async def test_stopped_at_every_call_it_sums_up_the_same(tmp_path: Path) -> None:
-    result = await stopped_everywhere(chain(tmp_path), clerk, tmp_path, code="x4711")
-    assert "x4711" in result["five"]
+    whole = await stopped_everywhere(chain(tmp_path), clerk, tmp_path, code="x4711")
+    assert "x4711" in whole.result["five"]
 
 
 async def test_branches_that_come_together_lose_nothing(tmp_path: Path) -> None:
