@@ -82,7 +82,8 @@ class RoleAgent:
         name = self.role_of(activation)
         asked = self._conversations.asked(self._sop.steps[activation.key.step], activation)
         letters = await self._inbox(name, activation)           # before any call: who was called has read them
-        recalled = await self._remembering.recalled(activation, name, asked or f"{activation.key.step} {activation.item or ''}")
+        recalled = [*await self._remembering.lessons(activation, name),
+                    *await self._remembering.recalled(activation, name, asked or f"{activation.key.step} {activation.item or ''}")]
         heard = joined(*(turn.untrusted for turn in (*recalled, *letters)), self._checker_hears(activation))
         try:
             return await self._answered(activation, asked, recalled, letters, heard)
@@ -144,7 +145,7 @@ class RoleAgent:
                 asked = asked or f"Step `{activation.key.step}`: make `{step.makes.artifact}`.\n"
                 label = joined(activation.unlifted, heard, acting.heard)
                 kept = await self._remembering.kept(activation, name, asked, said, label, self._apart(system, thinking),
-                                                     summaries)
+                                                     summaries, thinking.lessons)
         except RunError as error:
             error.untrusted = joined(error.untrusted, acting.untrusted)
             raise

@@ -79,6 +79,21 @@ class Remembering:
         told = render(package_template("recalled"), {"memories": found, "role": mind})
         return [Turn(told, None, joined(*(one["untrusted"] for one in found)))]
 
+    async def lessons(self, activation: Activation, name: str) -> list[Turn]:
+        """The latest lessons of a role, as they stand in its prompts; nothing where it keeps or has none. Raises MemoryFault."""
+        most, mind = self._sop.roles[name].memory.lessons, self.mind(activation, name)
+        if most is None:
+            return []
+
+        async def look() -> Any:
+            return await self._project.lessons(mind, self._window.lessons(mind, activation.key.firing), most)
+
+        found = await self._observations.once(f"{activation.key}/lessons", look)
+        if not found:
+            return []
+        told = render(package_template("lessons"), {"lessons": found})
+        return [Turn(told, None, joined(*(one["untrusted"] for one in found)))]
+
     async def summarised(self, activation: Activation, name: str, say: Says) -> list[Summary]:
         """What stands in the prompts in place of the turns that fell out of the window: nothing, or one summary of them all."""
         role, mind = self._sop.roles[name], self.mind(activation, name)
@@ -94,24 +109,26 @@ class Remembering:
         return [Summary(told, None, fallen.untrusted, text, fallen.covers)]
 
     async def kept(self, activation: Activation, name: str, asked: str, answered: str, untrusted: str, ask: Typed,
-                   summaries: Sequence[Summary]) -> Kept:
-        """What the role remembers of an activation that is done: how it is rated, what it comes to see by it, and the summary
-        that was made before it.
+                   summaries: Sequence[Summary], lessons: Sequence[str]) -> Kept:
+        """What the role remembers of an activation that is done: how it is rated, what it comes to see by it, the lessons that it
+        drew on its way, and the summary that was made before it.
         """
         mind, question, answer = self.mind(activation, name), asked.encode(), answered.encode()
         turn = Entry(role=name, activation=str(activation.key), asked=digest(question), answered=digest(answer),
                      untrusted=untrusted, importance=await self._importance(name, asked, answered, ask),
                      mind="" if mind == name else mind)
         besides = await self._reflecting.insights(activation, turn, self._project.masked(worded(asked, answered)), ask)
-        blobs = {turn.asked: question, turn.answered: answer}
-        for entry, asks, words in besides:
-            blobs |= {entry.asked: asks.encode(), entry.answered: words.encode()}
+        for lesson in dict.fromkeys(lessons) if self._sop.roles[name].memory.lessons is not None else ():
+            entry = turn.model_copy(update={"kind": "lesson", "answered": digest(lesson.encode()), "importance": None})
+            besides.append((entry, asked, lesson))
         for one in summaries:
             entry = turn.model_copy(update={
                 "kind": "summary", "asked": digest(b""), "answered": digest(one.text.encode()), "importance": None,
                 "untrusted": one.untrusted, "covers": one.covers})
             besides.append((entry, "", one.text))
-            blobs |= {entry.asked: b"", entry.answered: one.text.encode()}
+        blobs = {turn.asked: question, turn.answered: answer}
+        for entry, asks, words in besides:
+            blobs |= {entry.asked: asks.encode(), entry.answered: words.encode()}
         return Kept(turn, tuple(entry for entry, _, _ in besides), blobs)
 
     async def _importance(self, name: str, asked: str, answered: str, ask: Typed) -> int | None:

@@ -70,6 +70,7 @@ class ActivationThinking:
         self._author: ActivationThinking | None = None
         self._prompting, self._equip, self._branch = prompting, equip, branch
         self.ladder, self._acts = ladder, Acts()
+        self.lessons: list[str] = []
         self.key = f"{activation.key}/{branch}" if branch else str(activation.key)
         self.scope, self.task, self.output_format = activation.scope, prompting.task, prompting.output_format(acting)
         self.dry = means.dry
@@ -183,6 +184,10 @@ class ActivationThinking:
         """See `Thinking`."""
         return Ran(**await self._means.commands.own(argv, f"{self.key}/{branch}", files=files, timeout=timeout, collect=collect))
 
+    def learn(self, lesson: str) -> None:
+        """See `Thinking`."""
+        self.lessons.append(lesson)
+
     async def note(self, branch: str, told: Mapping[str, Any]) -> None:
         """See `Thinking`."""
         async def look() -> Any:
@@ -197,6 +202,8 @@ class ActivationThinking:
         acting = await self._equip(name, f"{self._activation.key}/{place}", self.acting)
         other = ActivationThinking(self._means, self._activation, name, acting, self._prompting, self._equip, self.ladder,
                                    self._kept, place)
+        if name == self.role:
+            other.lessons = self.lessons
         async with AsyncExitStack() as opened:
             opened.callback(self.acting.heed, acting)
             await opened.enter_async_context(acting)

@@ -30,7 +30,7 @@ def _whole() -> None:
 
 @memory.command("show")
 def show(role: Role = None, run: OfRun = None,
-         kind: Annotated[str | None, typer.Option("--kind", metavar="KIND", help="Only turns, or only reflections.")] = None,
+         kind: Annotated[str | None, typer.Option("--kind", metavar="KIND", help="Only turns, reflections, or lessons.")] = None,
          limit: Limit = 20, workspace: Workspace = WORKSPACE, json: Json = False) -> int:
     """Shows memories, the newest last."""
     from metaflow_agents.memory.store import KINDS

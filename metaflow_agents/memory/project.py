@@ -135,6 +135,28 @@ class ProjectMemory:
         self._handed_over = len(self._state.memory)
         return weight, [{"key": one.key, "text": shown(one.text), "untrusted": one.untrusted} for one in found]
 
+    async def lessons(self, mind: str, past: Sequence[Entry], limit: int) -> list[dict[str, Any]]:
+        """The latest lessons of a role or character, of this run and before it of all others, oldest first, each text once.
+        `past`: of this run. Raises MemoryFault.
+        """
+        fresh, own, run = self._fresh(), [self.key(entry) for entry in past], self.run.digest
+
+        def look(store: MemoryStore) -> list[Memory]:
+            store.keep(fresh)
+            numbers = store.numbers(own)
+            scope = Scope(mind, run, tuple(numbers[key] for key in own if key in numbers), lessons=True)
+            latest = [number for number, _ in store.seen(scope)][-limit * _BEYOND:]
+            memories, told = store.read(latest), dict[str, Memory]()
+            for number in reversed(latest):
+                if number in memories and len(told) < limit:
+                    told.setdefault(memories[number].text, memories[number])
+            return [*told.values()][::-1]
+
+        found = await self._file.do(look)
+        self._handed_over = len(self._state.memory)
+        return [{"key": one.key, "run": one.name, "activation": one.activation, "text": shown(one.text),
+                 "untrusted": one.untrusted} for one in found]
+
     async def settle(self) -> None:
         """Hands over what committed since. Raises MemoryFault."""
         fresh = self._fresh()
@@ -169,8 +191,8 @@ class ProjectMemory:
 
     def _memory(self, entry: Entry, run: RunId) -> Memory:
         answered = self._values.text(entry.answered)
-        text = answered.strip() if entry.kind == "reflection" else worded(self._values.text(entry.asked), answered)
-        kind: Kind = "reflection" if entry.kind == "reflection" else "turn"
+        kind: Kind = "turn" if entry.kind == "summary" else entry.kind
+        text = worded(self._values.text(entry.asked), answered) if kind == "turn" else answered.strip()
         return Memory(self.key(entry), kind, run.digest, run.name, entry.whose, f"{self._prefix}{entry.activation}", time(),
                       self._masked(text), entry.importance, self._masked(entry.untrusted), entry.cites)
 

@@ -56,8 +56,8 @@ PRAGMA user_version={FORMAT};
 """
 _COLUMNS = "seq, key, kind, run, name, role, activation, at, text, importance, untrusted, cites"
 
-Kind = Literal["turn", "reflection"]
-KINDS: tuple[Kind, ...] = ("turn", "reflection")
+Kind = Literal["turn", "reflection", "lesson"]
+KINDS: tuple[Kind, ...] = ("turn", "reflection", "lesson")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,19 +93,21 @@ class Scope:
     """Whose memories are looked at: those of a role (None: of all), of other runs than `run`, and these of its own.
 
     `own`: numbers of memories of the run itself that are seen, in their order; they count as newer than all others.
-    `others`: whether those of other runs are seen at all.
+    `others`: whether those of other runs are seen at all. `lessons`: only lessons are seen, which no other scope sees.
     """
 
     role: str | None = None
     run: str = ""
     own: tuple[int, ...] = ()
     others: bool = True
+    lessons: bool = False
 
     def where(self) -> tuple[str, dict[str, Any]]:
         """The condition on a row `m`, and its values."""
         role = " AND m.role = :role" if self.role is not None else ""
         others = f"(m.run != :run{role})" if self.others else "0"
-        return (f"({others} OR m.seq IN (SELECT value FROM json_each(:own)))",
+        kind = "m.kind = 'lesson'" if self.lessons else "m.kind != 'lesson'"
+        return (f"({kind} AND ({others} OR m.seq IN (SELECT value FROM json_each(:own))))",
                 {"role": self.role, "run": self.run, "own": json.dumps(self.own)})
 
 

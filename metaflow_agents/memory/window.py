@@ -95,11 +95,17 @@ class RoleMemory:
             past = self.past(name if recall.from_ == "role" else None, firing)
             told += [recall.model_dump(mode="json"),
                      [[entry.whose, entry.asked, entry.answered, entry.importance] for entry in past]]
+        if role.memory.lessons is not None:
+            told.append([entry.answered for entry in self.lessons(name, firing)])
         return fingerprint(told)
 
     def past(self, name: str | None, firing: str) -> list[Entry]:
         """What a role or character (None: anybody) said in the causal past of a firing that is under way, oldest first."""
-        return [entry for _, entry in self._descended(name, firing) if entry.kind != "summary"]
+        return [entry for _, entry in self._descended(name, firing) if entry.kind in ("turn", "reflection")]
+
+    def lessons(self, name: str, firing: str) -> list[Entry]:
+        """The lessons that a role or character drew in the causal past of a firing that is under way, oldest first."""
+        return [entry for _, entry in self._descended(name, firing) if entry.kind == "lesson"]
 
     def fallen(self, name: str, role: Role, firing: str) -> Fallen:
         """What does not stand in the window of a firing. It builds on that summary in its causal past which holds most of it."""

@@ -78,11 +78,12 @@ class Version(Value):
 class Entry(Value):
     """What a role remembers of one activation: digests of what it was asked and what it answered.
 
-    Of a reflection these are the question, and what it came to see; of a summary, nothing, and the summary.
+    Of a reflection these are the question, and what it came to see; of a summary, nothing, and the summary; of a lesson, what
+    was asked in the activation, and the lesson.
     """
 
     role: str
-    kind: Literal["turn", "reflection", "summary"] = "turn"
+    kind: Literal["turn", "reflection", "summary", "lesson"] = "turn"
     activation: str
     asked: str
     answered: str
@@ -160,7 +161,7 @@ class Finished(_Event):
     digest: str = Field("", description="fingerprint of what decides whether an item runs again when its step fires again")
     parts: dict[str, str] = Field(default_factory=dict, description="input → fingerprint: what the activation depends on")
     memory: Entry | None = None
-    besides: tuple[Entry, ...] = Field((), description="what else its role remembers from then on: reflections, a summary")
+    besides: tuple[Entry, ...] = Field((), description="what else its role remembers from then on: reflections, lessons, a summary")
     seconds: float = 0.0
     reused_from: str | None = Field(None, description="`RUN:ACTIVATION` whose result was taken over")
     why: tuple[str, ...] = Field((), description="with `--from`: which inputs differ, where it ran anew")

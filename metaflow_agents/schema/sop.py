@@ -35,9 +35,7 @@ NOT_BUILT: dict[str, dict[str, str]] = {
     "step": {},
     "foreach": {"stream": "a step reads what is whole; steps that follow one another item by item are one SOP, a `sop:` step"},
     "artifact": {},
-    "memory": {
-        "lessons": "lessons come with memory beyond the window",
-    },
+    "memory": {},
     "recall": {},
 }
 
@@ -224,6 +222,9 @@ class Memory(Value):
     recall: Recall | None = Field(None, description="what comes back to its mind beyond the window; by default nothing")
     reflect: Reflect | None = Field(
         None, description="insights over what it remembers, once that weighs enough; they are recalled like other memories")
+    lessons: Annotated[int, Field(ge=1, le=50, strict=True)] | None = Field(
+        None, description="how many of the lessons that it drew from failed trials, the latest of all runs, stand in its prompts; "
+                          "by default none, and none are kept")
 
 
 class Role(Value):
@@ -570,8 +571,9 @@ class SOP(Value):
 
     @property
     def remembers(self) -> bool:
-        """Whether what roles do goes into the project's memory file: one of them recalls, or reflects."""
-        return any(role.memory.recall is not None or role.memory.reflect is not None for role in self.roles.values())
+        """Whether what roles do goes into the project's memory file: one of them recalls, reflects, or keeps lessons."""
+        return any((role.memory.recall, role.memory.reflect, role.memory.lessons) != (None, None, None)
+                   for role in self.roles.values())
 
     def recalled(self, name: str) -> bool:
         """Whether what a role remembers comes back to anybody's mind: its own, or that of one who recalls from all."""

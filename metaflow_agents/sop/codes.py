@@ -147,6 +147,8 @@ GROUPS: dict[str, dict[str, Code]] = {
         "talks-to-itself": Code("A role is to put questions to itself.", "Name another role."),
         "reflections-unread": Code("A role reflects, and nobody recalls what it comes to see.",
                                    "Add `recall: {}` to its `memory`.", "warning"),
+        "lessons-unwritten": Code("A role keeps lessons, and no step of it thinks by a strategy that draws some.",
+                                  "Give one `strategy: {reflexion: …}`.", "warning"),
         "progress-makes": Code("What `progress` makes is no text of its own, or no step fires again for it.",
                                "Declare a text for it, and let the step that plans want it."),
         "bad-stuck": Code("What is done about being stuck is out of order, or stands twice.",

@@ -146,6 +146,12 @@ class Thinking(Protocol):
         """
         ...
 
+    def learn(self, lesson: str) -> None:
+        """Hands over what the role is to do differently the next time: it remembers that once the activation is done, where its
+        memory keeps `lessons`. The strategy's spec says that it `LEARNS`.
+        """
+        ...
+
     async def note(self, branch: str, told: Mapping[str, Any]) -> None:
         """Puts into the journal how it was decided, for people who read the run's log."""
         ...

@@ -45,6 +45,7 @@ class Reflexion(Strategy[reflexion.Reflexion]):
             asked = thinking.prompt("reflect", answer=answer, told=verdict.told, lessons=kept)
             _, reply = await thinking.ask(f"{branch}/lesson", thinking.compose(asked), structured=False)
             lessons.append(reply.said.strip())
+            thinking.learn(lessons[-1])
         raise AssertionError("a trial is the last one")
 
     async def _ended(self, thinking: Thinking, said: Said, verdict: Verdict, trials: int, *, stuck: bool) -> Said:

@@ -54,6 +54,8 @@ class StrategySpec(Value):
     PROMPTS: ClassVar[dict[str, tuple[str, ...]]] = {}
     COMMANDS: ClassVar[bool] = False
     """Whether it runs commands that no SOP wrote, for which the run needs a sandbox."""
+    LEARNS: ClassVar[bool] = False
+    """Whether it draws lessons, which the role's memory may keep (`lessons`)."""
 
     prompts: dict[str, str] = Field(default_factory=dict, description="prompt → file name of the template in its place")
 

@@ -14,6 +14,7 @@ class Reflexion(StrategySpec):
 
     PROMPTS: ClassVar[dict[str, tuple[str, ...]]] = {
         "trial": ("lessons", "output_format"), "reflect": ("answer", "told", "lessons")}
+    LEARNS: ClassVar[bool] = True
 
     evaluator: Evaluator = Field(
         description="who says whether a trial is good: `{run: COMMAND}` on the answer's files (exit code 0), `{role: NAME}`, or "

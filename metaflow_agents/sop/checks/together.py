@@ -1,4 +1,4 @@
-"""How roles work together: reviews and questions to each other inside a step, and who recalls what one came to see."""
+"""How roles work together: reviews and questions to each other inside a step, and who recalls what one came to see or learnt."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ from metaflow_agents.sop.graph import triggers
 
 
 def check_together(c: Context) -> None:
-    """`review` and `talks_to` of each step, `progress`, and `reflect` of each role."""
+    """`review` and `talks_to` of each step, `progress`, and `reflect` and `lessons` of each role."""
     check_progress(c)
     for name, spec in c.sop.roles.items():
         if spec.memory.reflect is not None and not c.sop.recalled(name):
             c.say("reflections-unread", ("roles", name, "memory", "reflect"),
                   f"`{name}` reflects, and nobody recalls what it came to see", "add `recall: {}` to its `memory`", key=True)
+        if spec.memory.lessons is not None and not any(_learns(c, name, step) for step in c.sop.steps.values()):
+            c.say("lessons-unwritten", ("roles", name, "memory", "lessons"),
+                  f"`{name}` keeps lessons, and no step of it thinks by a strategy that draws some",
+                  "give one a strategy that does: `strategy: {reflexion: …}`", key=True)
     for name, step in c.sop.steps.items():
         _review(c, name, step)
         for index, role in enumerate(step.talks_to):
@@ -27,6 +31,12 @@ def check_together(c: Context) -> None:
             if role == step.role:
                 c.say("talks-to-itself", where, f"`{name}` is done by `{role}`, which needs no tool to talk to itself",
                       "name another role, or leave it out")
+
+
+def _learns(c: Context, role: str, step: Step) -> bool:
+    """Whether a role may draw lessons in a step; where it is worked out at run time who works there, any may."""
+    theirs = step.role is not None and (step.role == role or step.role not in c.sop.roles)
+    return theirs and any(strategy in c.strategies and c.strategies[strategy].LEARNS for strategy in step.strategy or {})
 
 
 def check_progress(c: Context) -> None:
