@@ -345,14 +345,14 @@ def tear(home: Path, chance: random.Random) -> None:
 
 def marked(home: Path) -> list[int]:
     """Commands that were started by runs in this home, and still run."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
+    found, mark = [], f"SOP_COMMAND_FOLDER={os.path.realpath(home)}/".encode()
+    for process in filter(str.isdigit, os.listdir("/proc")):
         try:
-            environment = (entry / "environ").read_bytes()
+            with open(f"/proc/{process}/environ", "rb") as environment:
+                if mark in environment.read():
+                    found.append(int(process))
         except OSError:
             continue                    # it ended meanwhile, or is somebody else's
-        if f"SOP_COMMAND_FOLDER={os.path.realpath(home)}/".encode() in environment:
-            found.append(int(entry.name))
     return found
 
 

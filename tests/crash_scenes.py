@@ -53,8 +53,9 @@ PAYS = 'tools: {pay: {python: "till:pay", effect: once}}'
 @dataclass(frozen=True, slots=True)
 class Scene:
     """`model` makes a model anew for each process. `pays`: what is paid. Where calls are made `freely`, how many these are and
-    what they are told depends on what was ready first, and only what comes of them has to be the same. `missing`: what it needs
-    and is not installed here. `every`: of so many writes one kills, where a process of it takes long.
+    what they are told depends on what was ready first or on other runs, and only what comes of them has to be the same; but what
+    is asked again is told the same. `missing`: what it needs and is not installed here. `meanwhile`: what another run leaves in
+    the project's memory while this one is dead. `every`: of so many writes one kills, where a process of it takes long.
     """
 
     sop: str
@@ -64,6 +65,7 @@ class Scene:
     pays: tuple[str, ...] = ()
     freely: bool = False
     missing: str = ""
+    meanwhile: str = ""
     every: int = 1
 
 
@@ -220,6 +222,9 @@ SCENES: dict[str, Scene] = {
                  pays=("a", "b")),
     "recall": Scene(recall.DESK.replace("RECALL", "from: project, top: 2").replace(" JUDGE", ""),
                     lambda: recall.poet(first=9, third=4), {"topic": "tea"}),
+    "recall_beside_other_runs": Scene(
+        recall.DESK.replace("RECALL", "from: project, top: 2, importance: 0").replace(" JUDGE", ""), recall.poet,
+        {"topic": "tea"}, freely=True, meanwhile="A poem on tea, a whale and the weather."),
 }
 """By name. The test that looks for a scene of each strategy reads the SOPs."""
 __all__ = ["SCENES", "Scene", "Scripted"]

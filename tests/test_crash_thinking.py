@@ -66,7 +66,7 @@ def test_killed_at_every_write_it_comes_to_the_same(deaths: Deaths, name: str) -
 
 def test_calls_were_in_flight_and_payments_were_cut_off(deaths: Deaths) -> None:
     """Or those above show nothing."""
-    for name in HERE:
+    for name in (name for name in HERE if SCENES[name].every == 1):
         listed = [result for results in deaths[name].values() for result in results]
         assert any(result["in_flight"] for result in listed), name
         assert any(result["doubts"] for result in listed) == bool(SCENES[name].pays), name

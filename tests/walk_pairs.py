@@ -168,6 +168,16 @@ steps:
   third:  {role: writer, needs: [two], makes: three, task: Write of snow.}
   fourth: {role: writer, needs: [three], makes: four, task: Write of whales again.}
 """
+CHARACTERS = """
+sop: walk
+inputs: {names: {type: [string], default: [ann, bob]}}
+roles: {writer: {profile: You are somebody.}}
+artifacts: {said: {each: string}, known: {each: string}}
+steps:
+  hear:   {role: writer, needs: [names], foreach: {in: names}, makes: said, task: "Hear this, {{ item }}.", self: "{{ item }}"}
+  recite: {role: writer, needs: [said, names], foreach: {in: names}, makes: known, task: Tell what you know.}
+"""
+REFLECTS = REMINDED.replace("{window: 1 turn}", "{window: 1 turn, recall: {}, reflect: {after: 2}}")
 RECALLS = {"roles.writer.memory.recall.importance": 0}
 ONE = {"roles.writer.memory.recall.top": 1}
 EMBEDDED = {"roles.writer.memory.recall.embeddings": "dry", "roles.writer.memory.recall.recency": 0}
@@ -395,6 +405,10 @@ ROLE_KEYS = [
     Pair("roles.writer.memory.recall.embeddings", "dry", REMINDED, also=RECALLS),
     Pair("roles.writer.memory.recall.index", "exact", REMINDED, "check", also=RECALLS),
     Pair("roles.writer.memory.recall.similarity", "inner_product", REMINDED, model=embeds, also={**RECALLS, **ONE, **EMBEDDED}),
+    Pair("roles.writer.memory.summary", True, REMINDED),
+    Pair("roles.writer.memory.reflect", {"after": 2}, REMINDED, also={"roles.writer.memory.recall": {}}),
+    Pair("roles.writer.memory.reflect.after", 3, REFLECTS, instead=2),
+    Pair("steps.recite.self", "{{ item }}", CHARACTERS),
     Pair("roles.writer.watches", ["news"], WATCHED),
     Pair("roles.writer.budget", {"calls": 2}, SERIES),
     Pair("roles.writer.budget.tokens", 10, TWO_ROLES),

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.values import Values
 from metaflow_agents.memory.embeddings import Embedder, Embeddings, Wanted
-from metaflow_agents.memory.scoring import Scored, Weights, best
-from metaflow_agents.memory.store import EMBEDDED, Memory, MemoryStore, Scope
+from metaflow_agents.memory.scoring import UNRATED, Scored, Weights, best
+from metaflow_agents.memory.store import EMBEDDED, Kind, Memory, MemoryStore, Scope
 from metaflow_agents.schema.event import Entry
 from metaflow_agents.schema.model import canonical, digest
 from metaflow_agents.schema.sop import Recall
@@ -117,6 +117,24 @@ class ProjectMemory:
         question = await embeddings.prepare(looked_for, scope)
         return [lambda store, scope, seen: embeddings.nearest(store, looked_for, question, scope, seen, FOUND)]
 
+    async def recent(self, mind: str, past: Sequence[Entry], limit: int, *, others: bool) -> tuple[int, list[dict[str, Any]]]:
+        """What a role or character remembers that is newest, oldest first; and before that, how much importance came together
+        in other runs since it last reflected. `past`: of this run. Without `others` other runs don't count. Raises MemoryFault.
+        """
+        fresh, own, run = self._fresh(), [self.key(entry) for entry in past], self.run.digest
+
+        def look(store: MemoryStore) -> tuple[int, list[Memory]]:
+            store.keep(fresh)
+            numbers = store.numbers(own)
+            scope = Scope(mind, run, tuple(numbers[key] for key in own if key in numbers), others)
+            newest = [number for number, _ in store.seen(scope)][-limit:]
+            memories = store.read(newest)
+            return store.unreflected(scope, UNRATED), [memories[number] for number in newest if number in memories]
+
+        weight, found = await self._file.do(look)
+        self._handed_over = len(self._state.memory)
+        return weight, [{"key": one.key, "text": shown(one.text), "untrusted": one.untrusted} for one in found]
+
     async def settle(self) -> None:
         """Hands over what committed since. Raises MemoryFault."""
         fresh = self._fresh()
@@ -131,7 +149,8 @@ class ProjectMemory:
     def key(self, entry: Entry) -> str:
         """What a memory is known by: equal for the same activation of a run and of its forks as long as they said the same."""
         activation = f"{self._prefix}{entry.activation}"
-        return digest(canonical([self.run.digest, entry.role, activation, entry.asked, entry.answered]))[:16]
+        kind = [] if entry.kind == "turn" else [entry.kind]
+        return digest(canonical([self.run.digest, entry.whose, activation, entry.asked, entry.answered, *kind]))[:16]
 
     @property
     def run(self) -> RunId:
@@ -146,12 +165,18 @@ class ProjectMemory:
             return []
         run = self.run
         return [self._memory(entry, run) for entries in islice(self._state.memory.values(), self._handed_over, None)
-                for entry in entries]
+                for entry in entries if entry.kind != "summary"]
 
     def _memory(self, entry: Entry, run: RunId) -> Memory:
-        asked, answered = self._values.text(entry.asked).strip(), self._values.text(entry.answered).strip()
-        return Memory(self.key(entry), "turn", run.digest, run.name, entry.role, f"{self._prefix}{entry.activation}", time(),
-                      self._masked(f"Asked:\n{asked}\n\nAnswered:\n{answered}"), entry.importance, self._masked(entry.untrusted))
+        answered = self._values.text(entry.answered)
+        text = answered.strip() if entry.kind == "reflection" else worded(self._values.text(entry.asked), answered)
+        kind: Kind = "reflection" if entry.kind == "reflection" else "turn"
+        return Memory(self.key(entry), kind, run.digest, run.name, entry.whose, f"{self._prefix}{entry.activation}", time(),
+                      self._masked(text), entry.importance, self._masked(entry.untrusted), entry.cites)
+
+    def masked(self, text: str) -> str:
+        """A text as the file may hold it: without secrets."""
+        return self._masked(text)
 
 
 def _told(scored: Sequence[Scored], memories: Mapping[int, Memory], top: int) -> list[dict[str, Any]]:
@@ -161,10 +186,15 @@ def _told(scored: Sequence[Scored], memories: Mapping[int, Memory], top: int) ->
         memory = memories.get(one.seq)                          # another process may have removed it since
         if memory is not None and len(found) < top:
             found.setdefault(memory.text, (one, memory))
-    return [{"role": memory.role, "run": memory.name, "activation": memory.activation, "kind": memory.kind,
+    return [{"key": memory.key, "role": memory.role, "run": memory.name, "activation": memory.activation, "kind": memory.kind,
              "text": shown(memory.text), "importance": memory.importance, "untrusted": memory.untrusted,
              "score": round(one.score, 6), "recency": round(one.recency, 6), "relevance": round(one.relevance, 6)}
             for one, memory in sorted(found.values(), key=lambda pair: pair[1].seq)]
+
+
+def worded(asked: str, answered: str) -> str:
+    """A turn in words."""
+    return f"Asked:\n{asked.strip()}\n\nAnswered:\n{answered.strip()}"
 
 
 def shown(text: str) -> str:

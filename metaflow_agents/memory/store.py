@@ -190,6 +190,17 @@ class MemoryStore:
         last = {seq: rows.pop(seq) for seq in own}
         return [*rows.items(), *last.items()]
 
+    def unreflected(self, scope: Scope, unrated: int) -> int:
+        """The summed importance of the turns of other runs that came in since a role last reflected, as the scope sees it.
+        A turn that nobody rated counts `unrated`.
+        """
+        where, given = scope.where()
+        (summed,), = self._rows(
+            "SELECT coalesce(sum(coalesce(m.importance, :unrated)), 0) FROM memories m WHERE m.kind = 'turn' AND m.run != :run"
+            f" AND {where} AND m.seq > (SELECT coalesce(max(m.seq), 0) FROM memories m WHERE m.kind = 'reflection' AND {where})",
+            {**given, "unrated": unrated})
+        return int(summed)
+
     def matching(self, text: str, scope: Scope, limit: int) -> dict[int, float]:
         """Number → BM25 of the memories that hold a word of the text, the `limit` best; higher is better, and above 0.
 
@@ -270,8 +281,10 @@ class MemoryStore:
 
     @staticmethod
     def _conditions(role: str | None, run: str | None, kind: str | None) -> tuple[list[str], list[Any]]:
-        given = {"role": role, "name": run, "kind": kind}
-        return [f"{name} = ?" for name, value in given.items() if value is not None], [v for v in given.values() if v is not None]
+        """Of a role, what its characters remember counts as well."""
+        given = {"(role = ? OR instr(role, ?) = 1)": [role, f"{role}["], "name = ?": [run], "kind = ?": [kind]}
+        found = {condition: values for condition, values in given.items() if values[0] is not None}
+        return [*found], [value for values in found.values() for value in values]
 
     def _rows(self, statement: str, given: Any = ()) -> list[Any]:
         with self._lock, self._translated("read"):

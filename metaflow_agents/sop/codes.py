@@ -145,6 +145,8 @@ GROUPS: dict[str, dict[str, Code]] = {
         "review-verdict": Code("The form of a review's verdict has no fields.", "Write `verdict: {FIELD: TYPE}`."),
         "review-accept": Code("A review's verdict has a form of its own, and no `accept`.", "Say when the answer is taken."),
         "talks-to-itself": Code("A role is to put questions to itself.", "Name another role."),
+        "reflections-unread": Code("A role reflects, and nobody recalls what it comes to see.",
+                                   "Add `recall: {}` to its `memory`.", "warning"),
         "progress-makes": Code("What `progress` makes is no text of its own, or no step fires again for it.",
                                "Declare a text for it, and let the step that plans want it."),
         "bad-stuck": Code("What is done about being stuck is out of order, or stands twice.",
