@@ -22,7 +22,7 @@ types: venv                     ## mypy, strict
 	$(RUN) -m mypy
 
 test: venv                      ## the tests
-	$(RUN) -m pytest
+	$(RUN) -m pytest -n auto --dist loadfile
 
 docs: venv                      ## the tables of the documents, made anew from the code
 	$(RUN) docs/generate.py

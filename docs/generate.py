@@ -74,7 +74,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def first_line(text: str | None) -> str:
     """The first sentence or line of a docstring."""
-    return (text or "").strip().split("\n\n")[0].replace("\n", " ").strip()
+    return " ".join((text or "").strip().split("\n\n")[0].split())
 
 
 # --- what a person may write

@@ -21,6 +21,7 @@ from metaflow_agents.journal.places import journal_path as journal_path
 from metaflow_agents.journal.places import refuse_taken as refuse_taken
 from metaflow_agents.journal.places import run_names as run_names
 from metaflow_agents.journal.state import RunState
+from metaflow_agents.memory.indexes import missing
 from metaflow_agents.models.port import traits
 from metaflow_agents.models.registry import Given, Models, Resolved, Sources, resolve
 from metaflow_agents.sandbox.choice import Unchosen, choose, refuse_unknown
@@ -52,7 +53,7 @@ def check(source: str | Path | Reading, *, start: Path | None = None, settings: 
     Raises SOPNotFound where there is no such SOP; whatever stands in its files is told in `problems`.
     """
     models = read_configuration((settings or Settings.read()).configuration).configuration.models
-    return check_sop(source, start=start, strategies=strategies.known(), models=models)
+    return check_sop(source, start=start, strategies=strategies.known(), models=models, missing=missing)
 
 
 def checked(sop: str | Path, settings: Settings | None = None) -> LoadedSOP:
@@ -80,6 +81,11 @@ def answering(resolved: Resolved) -> dict[str, Any]:
 def model_names(sop: SOP) -> list[str | None]:
     """The model names that the role steps of a SOP use; None is the default."""
     return list(dict.fromkeys(model for _, _, _, model in asking(sop)))
+
+
+def embedders(sop: SOP) -> list[str]:
+    """The names of the models that embed memories."""
+    return list(dict.fromkeys(name for _, _, _, name in embedding(sop)))
 
 
 def identity(loaded: LoadedSOP) -> dict[str, Any]:
@@ -121,7 +127,7 @@ def refuse_lost_steps(sop: SOP, active: Iterable[str]) -> None:
 
 def inner_models(program: Program, sources_for: Callable[[SOP], Sources]) -> dict[str, Models]:
     """Fingerprint of each SOP that is a step → its models. Raises UsageError, ModelMissing."""
-    return {one.fingerprint: resolve(model_names(one.sop), sources_for(one.sop)).models
+    return {one.fingerprint: resolve(model_names(one.sop), sources_for(one.sop), embedders(one.sop)).models
             for inner in program.sops.values() for one in inner.all()}
 
 
@@ -175,7 +181,7 @@ def refuse_unknown_step(sop: SOP, until: str | None) -> None:
 
 def refuse_unknown_models(program: Program, models: Iterable[str]) -> None:
     """Raises UsageError where a model is given for a name that no step and no role uses."""
-    used = [name or "default" for one in program.all() for name in model_names(one.sop)]
+    used = [name or "default" for one in program.all() for name in (*model_names(one.sop), *embedders(one.sop))]
     for name in models:
         if name not in ("*", "default", *used):
             raise UsageError(f"no step and no role asks for a model `{name}`: {did_you_mean(name, used)}")
@@ -195,11 +201,12 @@ def refuse_unpriced(sop: SOP, models: Models, whole: Budget) -> None:
 
     `whole` are the caps of the run, those of the command line included.
     """
-    for step_name, step, role_name, name in asking(sop):
+    asked = [*((False, *one) for one in asking(sop)), *((True, *one) for one in embedding(sop))]
+    for embeds, step_name, step, role_name, name in asked:
         scopes = (("the run", whole), (f"role {role_name}", sop.roles[role_name].budget), (f"step {step_name}", step.budget))
         capped = [scope for scope, cap in scopes if cap is not None and cap.usd is not None]
         model = models.of(name)
-        if capped and traits(model).unpriced:
+        if capped and traits(model).unpriced(embeds=embeds):
             raise UsageError(
                 f"`budget: {{usd: …}}` of {capped[0]} caps what {model.name} costs, and nobody knows its price: write it as "
                 f"`models: {{{name or 'default'}: {{…, price: {{in: …, out: …}}}}}}`, or cap `tokens` instead")
@@ -214,6 +221,15 @@ def asking(sop: SOP) -> Iterator[tuple[str, Step, str, str | None]]:
                 for model in (*sop.models, own) if step.model_expression else (step.model if step.model is not None else own,):
                     yield step_name, step, role, model
     yield from _looks(sop)
+
+
+def embedding(sop: SOP) -> Iterator[tuple[str, Step, str, str]]:
+    """Who may ask which model to embed: step, its definition, role, and the name of the model."""
+    for step_name, step in sop.steps.items():
+        for role in workers(sop, step, strategies.known()) if step.doer == "role" else ():
+            recall = sop.roles[role].memory.recall
+            if recall is not None and recall.embedder is not None:
+                yield step_name, step, role, recall.embedder
 
 
 def _looks(sop: SOP) -> Iterator[tuple[str, Step, str, str | None]]:

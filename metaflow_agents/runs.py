@@ -53,6 +53,7 @@ from metaflow_agents.opening import (
     as_it_is_now,
     caps,
     checked,
+    embedders,
     fine_name,
     free_name,
     given_payloads,
@@ -410,7 +411,8 @@ def start(
     program, folders = loaded.program, python_folders(loaded.folder, Path.cwd())
     chosen: dict[str, Given] = {**({"*": model} if model is not None else {}), **(models or {})}
     home = None if workspace is None else Path(workspace)
-    resolved = resolve(model_names(program.sop), sources(program.sop, chosen, settings, folders, home))
+    resolved = resolve(model_names(program.sop), sources(program.sop, chosen, settings, folders, home),
+                       embedders(program.sop))
     inner = inner_models(program, lambda sop: sources(sop, chosen, settings, folders, home))
     confining = sandbox_for(program, sandbox, settings, dry=resolved.models.dry)
     refuse_unknown_step(program.sop, until)
@@ -497,7 +499,8 @@ def go_on(
         program = recorded if loaded is None or not told else loaded.program
         folders = python_folders(Path(opened.location).parent, Path.cwd())
         chosen: dict[str, Given] = {**(state.chosen if model is None else {"*": model}), **(models or {})}
-        resolved = resolve(model_names(program.sop), sources(program.sop, chosen, settings, folders, home, state.base_url))
+        resolved = resolve(model_names(program.sop), sources(program.sop, chosen, settings, folders, home, state.base_url),
+                           embedders(program.sop))
         inner = inner_models(program, lambda sop: sources(sop, chosen, settings, folders, home, state.base_url))
         confining = sandbox_for(program, sandbox or state.sandbox or None, settings, dry=resolved.models.dry)
         if confining.name == "none" and not sandbox:

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Generator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -51,6 +51,7 @@ BEFORE = seen()
 HOME = Path(tempfile.mkdtemp(prefix=OWN))
 _HELD = os.open(HOME, os.O_RDONLY | os.O_DIRECTORY)
 fcntl.flock(_HELD, fcntl.LOCK_EX)
+os.environ.setdefault("SOP_TESTS_LOCKS", str(HOME))              # of whoever starts the workers, for all of them
 os.environ["XDG_CONFIG_HOME"], os.environ["XDG_STATE_HOME"] = str(HOME / "configuration"), str(HOME / "state")
 
 
@@ -68,7 +69,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, obj
     result = yield
     shutil.rmtree(HOME, ignore_errors=True)
     os.close(_HELD)
-    if os.environ.get("PYTEST_XDIST_WORKER"):
+    if hasattr(session.config, "workerinput"):
         return result                                           # who started it looks, when all have ended
     found, perhaps_anothers = left(BEFORE)
     if found:
@@ -80,6 +81,33 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, obj
         if not perhaps_anothers:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
     return result
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """What is marked `alone` measures: while it runs, none of the other workers (pytest-xdist) runs a test.
+
+    Two locks: who waits to be alone holds the first one, or the others would go on to pass the second one before it.
+    """
+    if not hasattr(item.config, "workerinput"):
+        return (yield)
+    alone = item.get_closest_marker("alone") is not None
+    with locked("gate", fcntl.LOCK_EX) as gate, locked("room", fcntl.LOCK_EX if alone else fcntl.LOCK_SH):
+        if not alone:
+            fcntl.flock(gate, fcntl.LOCK_UN)
+        return (yield)
+
+
+@contextmanager
+def locked(name: str, how: int) -> Generator[int]:
+    """A lock that all workers of this run of the tests share: its descriptor."""
+    descriptor = os.open(Path(os.environ["SOP_TESTS_LOCKS"]) / name, os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(descriptor, how)
+        yield descriptor
+    finally:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)          # a fork of this process may still hold the descriptor
+        os.close(descriptor)
 
 
 @pytest.fixture(autouse=True)

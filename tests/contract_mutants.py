@@ -80,7 +80,7 @@ class _Maker:
 
     def _changed(self, kind: str, path: str, thing: str, change: Callable[[ast.Module], None]) -> Iterator[Plan]:
         def build() -> Mutant | None:
-            tree = copy.deepcopy(self.trees[path])
+            tree = ast.parse(self.source[path])         # a tenth of the time that a copy takes
             change(tree)
             text = ast.unparse(ast.fix_missing_locations(tree)) + "\n"
             try:

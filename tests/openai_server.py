@@ -19,7 +19,7 @@ from a seed). What the endpoint takes: `formats` of `response_format` ("strict",
 `stream_options`, `key`, `models`, `tools` ("any"; "alone": not with a `response_format`; else the words in which all are
 refused), `parallel` (it knows `parallel_tool_calls`). Limits that it enforces itself, in any `window` seconds: `rpm` and `tpm`;
 and `concurrency`. `latency`: seconds before it answers. `usage`: how it tells its counts ("plain", "none", "every", "groq",
-"choice").
+"choice"). It embeds as well (`openai_embeddings.py`), by `vector(text)`, unless `embeds` is false.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from embedders import vector
+from openai_embeddings import embed
 from openai_faults import FAULTS, Bill, Out, bounded, bytes_in, error
 from openai_tool_faults import SHAPES, Calling, unfit
 
@@ -81,10 +83,10 @@ class OpenAIServer:
                  key: str | None = None, models: tuple[str, ...] = (), tools: str = "any", parallel: bool = True,
                  rpm: int | None = None, tpm: int | None = None,
                  concurrency: int | None = None, window: float = 60.0, latency: float = 0.0, usage: str = "plain",
-                 chunk: int = 7) -> None:
+                 chunk: int = 7, embeds: bool = True, vector: Callable[[str], Any] = vector) -> None:
         self.answer, self.formats = answer or default_answer, formats
         self.length_names, self.stream_options = length_names, stream_options
-        self.tools, self.parallel = tools, parallel
+        self.tools, self.parallel, self.embeds, self.vector = tools, parallel, embeds, vector
         self.plan: Plan = {} if plan is None else plan
         self.key, self.models, self.usage, self.chunk = key, models, usage, chunk
         self.rpm, self.tpm, self.concurrency, self.window, self.latency = rpm, tpm, concurrency, window, latency
@@ -183,6 +185,9 @@ class OpenAIServer:
             out.json(200, {"object": "list", "data": [{"id": name, "object": "model"} for name in self.models]})
         elif path.endswith("/bills"):
             out.json(200, {"bills": [{**asdict(bill), "request": {}} for bill in self.bills]})
+        elif path.endswith("/embeddings") and method == "POST" and self.embeds:
+            self.bills.append(Bill(len(self.bills) + 1, request=json.loads(body)))
+            await embed(self, self.bills[-1].request, self.bills[-1], out)
         elif path.endswith("/chat/completions") and method == "POST":
             await self._chat(json.loads(body), out)
         else:

@@ -49,6 +49,7 @@ def test_memory_is_flat_while_it_is_written(tmp_path: Path, shape: str, inputs: 
         assert told["written"] > (ACTIVATIONS - 1000) * CHARACTERS
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_resume_is_at_work_within_five_seconds(tmp_path: Path, shape: Shape) -> None:
     """From opening the journal to the first new firing or call, at five thousand finished activations."""

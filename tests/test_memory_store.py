@@ -17,7 +17,7 @@ from memory_writer import batch
 
 from metaflow_agents.errors import MemoryFault
 from metaflow_agents.memory.scoring import Weights, best, normalised
-from metaflow_agents.memory.store import Memory, MemoryStore, Scope, query
+from metaflow_agents.memory.store import EMBEDDED, Memory, MemoryStore, Scope, query
 
 HERE = Path(__file__).parent
 
@@ -54,10 +54,36 @@ def test_what_is_forgotten_does_not_come_back_and_is_not_in_the_file(tmp_path: P
 def test_embeddings_are_stored_by_content_and_found_by_memory() -> None:
     store = MemoryStore(None)
     store.keep([memory("1", "tea"), memory("2", "cake"), memory("3", "tea")])
-    store.keep_vectors("small", {"tea": b"old", "nobody": b"else"})
-    store.keep_vectors("small", {"tea": b"new"})
-    assert store.vector("small", "tea") == b"old" and store.vector("large", "tea") is None
-    assert store.vectors("small") == [(1, b"old"), (3, b"old")] and store.vectors("small", after=1) == [(3, b"old")]
+    assert store.unembedded("small", Scope()) == ["tea", "cake"]
+    assert not store.keep_vectors("small", {"tea": b"old ", "nobody": b"else"})
+    assert not store.keep_vectors("small", {"tea": b"new "})
+    assert store.vector("small", "tea") == b"old " and store.vector("large", "tea") is None
+    assert store.vectors("small") == [(1, b"old "), (2, b"else")] and store.vectors("small", after=1) == [(2, b"else")]
+    assert store.vectors_seen("small", Scope()) == [(1, 1, b"old "), (3, 1, b"old ")]
+    assert store.vectors_seen("small", Scope(), [1, 7]) == [(1, 1, b""), (3, 1, b"")]
+    assert store.unembedded("small", Scope()) == ["cake"] and store.unembedded("large", Scope()) == ["tea", "cake"]
+    assert store.keep_vectors("small", {"tea": b"longer.."}), "of another length: another embedder"
+    assert [vector for _, vector in store.vectors("small")] == [b"longer.."]
+
+
+def test_of_a_long_memory_the_beginning_is_embedded() -> None:
+    store, long = MemoryStore(None), "tea " * EMBEDDED
+    store.keep([memory("1", long), memory("2", long + "cake")])
+    assert store.unembedded("small", Scope()) == [long[:EMBEDDED]]
+    store.keep_vectors("small", {long[:EMBEDDED]: b"same"})
+    assert store.vector("small", long) == b"same" and store.unembedded("small", Scope()) == []
+    assert [seq for seq, _, _ in store.vectors_seen("small", Scope())] == [1, 2]
+
+
+def test_what_is_forgotten_takes_its_embedding_along_and_its_number_is_not_given_again() -> None:
+    store = MemoryStore(None)
+    store.keep([memory("1", "tea"), memory("2", "cake")])
+    store.keep_vectors("small", {"tea": b"tea.", "cake": b"cake"})
+    store.forget(keys=["2"])
+    assert store.vectors("small") == [(1, b"tea.")]
+    store.keep([memory("3", "snow")])
+    store.keep_vectors("small", {"snow": b"snow"})
+    assert store.vectors("small", after=2) == [(3, b"snow")], "an index that goes on behind the last number sees it"
 
 
 def test_bm25_is_that_of_the_formula() -> None:
@@ -86,7 +112,8 @@ def test_bm25_is_that_of_the_formula() -> None:
 def test_a_scope_sees_its_own_run_as_far_as_told_and_its_role_in_others() -> None:
     store = MemoryStore(None)
     store.keep([memory("1"), memory("2", role="judge"), memory("3", run="b"), memory("4", run="b"),
-                memory("5", run="b", role="judge"), memory("6")])
+                memory("5", run="b", role="judge"), memory("6"),
+                *(memory(f"beside{place}", "else", run="b") for place in range(20))])     # a word that all hold says nothing
 
     def seen(scope: Scope) -> list[int]:
         assert sorted(store.matching("something", scope, 10)) == sorted(number for number, _ in store.seen(scope))

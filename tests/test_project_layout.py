@@ -119,7 +119,8 @@ def test_ci_runs_the_command_that_the_readme_gives() -> None:
     assert found == ["bash .ci/test"] and found[0] in README
     for name in ("setup", "start", "test"):
         subprocess.run(["bash", "-n", str(TOP / ".ci" / name)], check=True)
-    assert re.search(r"^exec .*python\" -m pytest", (TOP / ".ci/test").read_text(encoding="utf-8"), re.MULTILINE)
+    begun = r"^exec .*python\" -m pytest -n auto --dist loadfile \"\$@\"$"
+    assert re.search(begun, (TOP / ".ci/test").read_text(encoding="utf-8"), re.MULTILINE)
 
 
 def test_ci_is_an_executable_script_that_stops_at_the_first_failure() -> None:

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from scripted import Scripted, events, write
 from stopping import stopped_everywhere
+from test_agent_web import site
 
-from metaflow_agents import check, run
+from metaflow_agents import check, resume, run
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
-from metaflow_agents.schema.event import Failed, Observed
+from metaflow_agents.schema.event import Asked, Failed, Observed
 
 REPORT = """
     sop: planned
@@ -327,6 +328,31 @@ async def test_no_prompt_depends_on_which_task_was_ready_first(tmp_path: Path) -
         assert (await made(place(tmp_path, order), desk, "every: 4")).ok
         told.append({request.key: request.messages for request in desk.requests})
     assert told[0] == told[1] == told[2] and "make@1~0/plan.1/task.f/turn.0" in told[0]
+
+
+@pytest.mark.parametrize("first", ["a", "b"])
+@pytest.mark.parametrize("parallel", [1, 4])
+async def test_a_task_carries_the_label_of_what_it_read_and_of_nothing_else(tmp_path: Path, first: str, parallel: int) -> None:
+    """Each fetches a page; `c` works from what `a` made. Whatever is done by then, a person is asked about `c` alone."""
+    plan = [task("a", value=2 if first == "a" else 1), task("b", value=1.5), task("c", "a", value=0.1)]
+
+    async def fetching(request: ModelRequest) -> Any:
+        if named(request.key):
+            if not any(message["role"] == "tool" for message in request.messages):
+                address = f"http://127.0.0.1:{port}/{named(request.key)}"
+                return Reply("", calls=(ToolCall("", "fetch", {"url": address}),))
+            return {"ok": True, "why": "", "results": {f"{named(request.key)[0]}.out": "read"}}
+        return {"tasks": plan} if "/plan." in request.key else {"said": []}
+
+    async with site() as (port, heard):
+        text = REPORT.replace("{profile: You plan.}", "{profile: You plan., tools: [fetch]}").replace(
+            "roles:", f'policy: {{allow: ["fetch(http://127.0.0.1:{port}/*)"]}}\n    roles:')
+        path = write(tmp_path, text.replace("PARAMETERS", f"parallel: {parallel}"))
+        result = await run(path, wish="x", model=Scripted(make=fetching), workspace=tmp_path, name="r")
+        assert result.outcome == "waiting" and len(heard) == 2
+        assert [event.key for event in events(tmp_path, "r", Asked)] == ["make@1~0/plan.0/task.c/turn.0/tool.0/may"]
+        result = await resume("r", model=Scripted(make=fetching), workspace=tmp_path)
+        assert result.outcome == "waiting" and len(heard) == 2 and len(events(tmp_path, "r", Asked)) == 1
 
 
 async def test_a_run_that_is_stopped_at_any_call_goes_on_to_the_same(tmp_path: Path) -> None:

@@ -34,6 +34,9 @@ ADDING = """
     def add(a: int, b: int) -> int:
         '''The sum.'''
         return a + b
+
+    def judge(total: dict, numbers: list[int]) -> str:
+        return "" if total["sum"] == sum(numbers) else "one is missing"
 """
 NUMBERS = [3, 5, 8, 13]
 
@@ -237,7 +240,40 @@ async def test_a_dry_walk_and_its_bound(tmp_path: Path) -> None:
     path = written(tmp_path, parameters="max_steps: 3")
     assert (await run(path, numbers=NUMBERS, model="dry", workspace=None)).calls == 3 + 1
     bounds = check(path).bounds
-    assert bounds is not None and bounds.steps["work"].calls == 4 + 2 * 31, "its repairs are answers with tools"
+    assert bounds is not None and bounds.steps["work"].calls == 4 + 2, "the form of its best answer is mended without tools"
+    path.write_text(path.read_text().replace("makes: total", "makes: total, check: {call: 'adding:judge', repairs: 1}"))
+    bounds = check(path).bounds
+    assert bounds is not None and bounds.steps["work"].calls == 4 + 2 + (4 + 2), "what a check says is mended in steps"
+
+
+async def test_what_a_check_says_is_mended_by_one_action_a_message_too(tmp_path: Path) -> None:
+    """It drops the last number, and is told so. Then it is hasty, is told that too, and adds what is missing."""
+    def careless(request: ModelRequest) -> Any:
+        sums, numbers = observed(request), numbers_of(request)
+        if "one is missing" not in str(request.messages[-1]["content"]) and "/check.1" not in request.key:
+            return adder(request) if len(sums) < 2 else json.dumps({"sum": sums[-1]})
+        if len(sums) == 3:
+            return json.dumps({"sum": sums[-1]})
+        once = act("add", a=sums[-1], b=numbers[-1])
+        told = any("Call exactly one" in str(message["content"]) for message in request.messages)
+        return once if told else Reply(text="", calls=once.calls * 2)
+
+    path = written(tmp_path)
+    path.write_text(path.read_text().replace("makes: total", "makes: total, check: {call: 'adding:judge'}"))
+    model = Kept(careless)
+    async with start(path, numbers=NUMBERS, model=model, workspace=tmp_path, name="careless", sandbox="none") as going:
+        assert (await going.result())["total"] == {"sum": sum(NUMBERS)}
+    assert [event.key for event in events(tmp_path, "careless", Intended)] == [
+        f"work@1~0/{step}/tool.0" for step in ("step.1", "step.2", "check.1/step.2")], "two at once were not carried out"
+    assert [request.key.partition("~0/")[2] for request in model.sent[3:]] == [f"check.1/step.{number}" for number in (1, 2, 3)]
+
+
+async def test_the_form_of_a_best_answer_is_mended_without_tools(tmp_path: Path) -> None:
+    model = Kept(lambda request: {"sum": 7} if "/repair." in request.key else "It is seven." if not request.tools else "hm")
+    result = await done(written(tmp_path, parameters="max_steps: 1"), model)
+    assert result["total"] == {"sum": 7}
+    assert [(request.key.partition("~0/")[2], len(request.tools)) for request in model.sent] == [
+        ("step.1", 2), ("turn.0", 0), ("turn.0/repair.1", 0)]
 
 
 def test_what_is_wrong_is_told(tmp_path: Path) -> None:

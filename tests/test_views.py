@@ -41,7 +41,7 @@ from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import Budget
 from metaflow_agents.sop.graph import SOPGraph
 from metaflow_agents.sop.load import load_sop
-from metaflow_agents.views import wording
+from metaflow_agents.views import minutes, wording
 from metaflow_agents.views.board import Board, Row
 from metaflow_agents.views.graph import mermaid
 from metaflow_agents.views.minutes import KINDS, full, minute
@@ -418,6 +418,7 @@ def test_the_minutes_tell_first_words_where_they_may_look_them_up(event: Event, 
 def test_every_kind_of_event_can_be_asked_for_in_the_log() -> None:
     kinds = {kind.model_fields["kind"].default for kind in get_args(get_args(Event)[0])}
     assert set(KINDS) == kinds - {"inner"}, "what happens inside of a SOP is asked for by what it is"
+    assert set(minutes._WORDS) == set(KINDS), "and each has words"
 
 
 class _Plain:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from metaflow_agents.journal.journal import Journal
 
 RECORDED = {"sop", "compiled", "sources", "entry", "location"}      # what the journal holds of the SOP's own text
 MEASURED = {"at", "seconds", "rested"}
-FINGERPRINTS = {"digest", "parts", "chain"}                         # they change with the SOP's text, whatever it does
+FINGERPRINTS = {"digest", "parts", "chain", "cites"}                # they change with the SOP's text, whatever it does
+MEMORIES = re.compile(r'"key":"[0-9a-f]{16}"')                      # another one in each run
 STORED = {"payload", "request", "reply", "asked", "answered", "question", "answer"}       # digests of what is compared itself
 
 
@@ -23,4 +25,6 @@ def _told(value: Any, journal: Journal, key: str = "") -> Any:
         return {name: _told(inner, journal, name) for name, inner in value.items() if name not in dropped}
     if isinstance(value, list):
         return [_told(one, journal, key) for one in value]
-    return journal.blob(value).decode() if key in STORED and isinstance(value, str) else value
+    if key in STORED and isinstance(value, str):
+        return MEMORIES.sub('"key":"of a memory"', journal.blob(value).decode())
+    return value

@@ -31,6 +31,14 @@ async def dry(request: ModelRequest) -> Any:
     return await DryModel().ask(request)
 
 
+async def embeds(request: ModelRequest) -> Any:
+    """The memory of snow is long, and that of tea points where the last question does; whales are embedded alike by nobody."""
+    if not request.embeds:
+        return await dry(request)
+    return [[9.0, 9.0] if "snow" in text else [1.0, 0.0] if "tea" in text or "again" in text else [0.0, 1.0]
+            for text in request.texts]
+
+
 async def slow(request: ModelRequest) -> Any:
     """Longer than the caps on time."""
     await asyncio.sleep(0.15)
@@ -160,8 +168,19 @@ steps:
   third:  {role: writer, needs: [two], makes: three, task: Write of snow.}
   fourth: {role: writer, needs: [three], makes: four, task: Write of whales again.}
 """
+CHARACTERS = """
+sop: walk
+inputs: {names: {type: [string], default: [ann, bob]}}
+roles: {writer: {profile: You are somebody.}}
+artifacts: {said: {each: string}, known: {each: string}}
+steps:
+  hear:   {role: writer, needs: [names], foreach: {in: names}, makes: said, task: "Hear this, {{ item }}.", self: "{{ item }}"}
+  recite: {role: writer, needs: [said, names], foreach: {in: names}, makes: known, task: Tell what you know.}
+"""
+REFLECTS = REMINDED.replace("{window: 1 turn}", "{window: 1 turn, recall: {}, reflect: {after: 2}}")
 RECALLS = {"roles.writer.memory.recall.importance": 0}
 ONE = {"roles.writer.memory.recall.top": 1}
+EMBEDDED = {"roles.writer.memory.recall.embeddings": "dry", "roles.writer.memory.recall.recency": 0}
 
 WATCHED = """
 sop: walk
@@ -383,6 +402,13 @@ ROLE_KEYS = [
     Pair("roles.writer.memory.recall.importance", 2, REMINDED, instead=0, also={**RECALLS, **ONE}),
     Pair("roles.writer.memory.recall.relevance", 0, REMINDED, instead=9, also={**RECALLS, **ONE}),
     Pair("roles.writer.memory.recall.decay", 0.001, REMINDED, also={**RECALLS, "roles.writer.memory.recall.importance": 0}),
+    Pair("roles.writer.memory.recall.embeddings", "dry", REMINDED, also=RECALLS),
+    Pair("roles.writer.memory.recall.index", "exact", REMINDED, "check", also=RECALLS),
+    Pair("roles.writer.memory.recall.similarity", "inner_product", REMINDED, model=embeds, also={**RECALLS, **ONE, **EMBEDDED}),
+    Pair("roles.writer.memory.summary", True, REMINDED),
+    Pair("roles.writer.memory.reflect", {"after": 2}, REMINDED, also={"roles.writer.memory.recall": {}}),
+    Pair("roles.writer.memory.reflect.after", 3, REFLECTS, instead=2),
+    Pair("steps.recite.self", "{{ item }}", CHARACTERS),
     Pair("roles.writer.watches", ["news"], WATCHED),
     Pair("roles.writer.budget", {"calls": 2}, SERIES),
     Pair("roles.writer.budget.tokens", 10, TWO_ROLES),

@@ -70,7 +70,7 @@ def collected(data: Path | None, only: Sequence[str] = ()) -> Iterable[PaperRow]
                 raise
             lacking = Path(error.filename).resolve().relative_to(data.resolve())
             yield PaperRow(name, "all of it", "", "not measured", f"{lacking} is not among the public data")
-        _say(f"{name}: {time.monotonic() - began:.0f} s, {_processor() - used:.0f} s of processor time")
+        _say(f"{name}: {time.monotonic() - began:.0f} s, {_processor() - used:.0f} s of processor time without the sandbox's")
 
 
 def table(rows: Iterable[PaperRow]) -> str:
@@ -86,7 +86,7 @@ def table(rows: Iterable[PaperRow]) -> str:
 
 def _block(cells: Sequence[str]) -> list[str]:
     """The lines of one figure. A cell's own line breaks stay."""
-    columns = [[part for line in cell.split("\n") for part in wrap(line, width, drop_whitespace=True) or [""]]
+    columns = [[part for line in cell.split("\n") for part in wrap(line, width, break_on_hyphens=False) or [""]]
                for cell, width in zip(cells, WIDTHS, strict=True)]
     return [_line(parts) for parts in zip_longest(*columns, fillvalue="")]
 
@@ -96,9 +96,9 @@ def _line(parts: Sequence[str]) -> str:
 
 
 def _processor() -> float:
-    """Seconds of processor time of this process and its children."""
-    both = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(used.ru_utime + used.ru_stime for used in both)
+    """Seconds of processor time of this process; what runs in the sandbox is not its child, and not counted."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
 
 
 def _say(what: str) -> None:

@@ -300,8 +300,8 @@ def rows(data: Path) -> list[PaperRow]:
     counts = counted(data)
     listed = [f"{', '.join(f'{name} ({which})' for name, which in found.items())}: {why}" for why, found in CONTRADICTING.items()]
     wrongly = sorted({*counts.refused} - {name for found in CONTRADICTING.values() for name in found})
-    kinds = {"missing": "missing", "extra": "not asked for", "name": "misspelt", "type": "of another type",
-             "value": "none of the choices", "tool": "of a misspelt function"}
+    kinds = {"missing": "missing", "extra": "one too many", "name": "misspelt", "type": "another type",
+             "value": "none of the choices", "tool": "another function"}
     told = "\n".join(f"{words}: {counts.named[kind]:,} of {counts.wrong[kind]:,}" for kind, words in kinds.items())
     none = "no figure: BFCL scores models"
     return [

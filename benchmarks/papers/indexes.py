@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.papers.needs import NotMeasured
 from benchmarks.papers.row import PaperRow
 
-SIZE = 20_000
+SIZE = 10_000
 WANTED = ("numpy", "usearch", "faiss")
 
 

@@ -187,7 +187,7 @@ def rows(data: Path) -> list[PaperRow]:
         PaperRow("reflexion", "trials after a logged lesson whose prompt shows the last three lessons and no others",
                  "1 to 3 are kept (section 3)", f"{right} of {later}", "nothing: the fourth lesson pushes out the first"),
         PaperRow("reflexion", "a planted bug mended: with the strategy; in one trial; with lessons taken out of the prompt",
-                 "91.0 %; 80.1 % (GPT-4 alone); the paper takes out other parts",
+                 "91.0 %; 80.1 % (GPT-4 alone)",
                  "; ".join(f"{sum(one.good for one in found.values())}" for found in (with_, first, deaf)) + f" of {count}",
                  "in the model's place a program that mends what its lesson names: shown is that the lesson comes from the "
                  "verdict and is read, not how well a model reflects"),

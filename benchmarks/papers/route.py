@@ -210,15 +210,15 @@ def rows(data: Path) -> list[PaperRow]:
     blind = routed(third, "prompts: {choose: names.j2}", names=NAMES)
     sums = [one for one in given if one.result is not None]
     bare = routed(sums[::3], "prompts: {work: bare.j2}", bare="{{ output_format }}")
-    confusion = [" " * 10 + "".join(f"{doer[:5]:>6}"[-5:] for doer in EXPERTS)]
-    confusion += [f"{wanted:10}" + "".join(f"{whole.matrix.get((wanted, doer), 0):5}" for doer in EXPERTS)
+    confusion = ["is of \\ by" + "".join(f" {doer[:3]}" for doer in EXPERTS)]
+    confusion += [f"{wanted:10}" + "".join(f"{whole.matrix.get((wanted, doer), 0):4}" for doer in EXPERTS)
                   for wanted in EXPERTS[:-1]]
     lexical = "the router counts words that request and description share; MRKL's and HuggingGPT's are language models"
     return [
         PaperRow("route", f"{len(given)} requests of GSM8K, BFCL, API-Bank and ideas that came to their expert; a third of them, "
                           "without descriptions",
                  "no figure of this kind", f"{whole.own} of {len(given)}; {blind.own} of {len(third)}", lexical),
-        PaperRow("route", "the same, whose they are (lines) and who did them (columns)", "no figure of this kind",
+        PaperRow("route", "the same: whose they are, by who did them", "no figure of this kind",
                  "\n".join(confusion), lexical),
         PaperRow("route", "sums right that came to a calculator with a typed argument; a third of them, without the argument",
                  "no figure quoted (MRKL)",

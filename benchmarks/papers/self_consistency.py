@@ -158,15 +158,16 @@ def rows(data: Path) -> list[PaperRow]:
     same, solved, puzzles = pluralities(data)
     found: Sequence[tuple[int, tuple[int, int]]] = [(samples, accuracy(data, samples)) for samples in SAMPLES]
     papers = {1: "56.5 % (chain of thought, greedy)", max(SAMPLES): "74.4 % (40 samples)"}
-    differs = {1: f"in the model's place a program that knows the answer and errs at a seeded rate of {float(1 - RIGHT):.0%}, "
-                  f"over {WRONG} wrong numbers; shown is that votes are counted rightly, and not what a model gains"}
+    differs = {1: f"in the model's place a program that knows the answer and errs at a seeded rate of "
+                  f"{100 * float(1 - RIGHT):.0f} %, over {WRONG} wrong numbers; shown is that votes are counted rightly, and not "
+                  "what a model gains"}
     return [
         PaperRow("self_consistency", "plurality of GPT-4's 100 samples a puzzle of 24, as a count apart from the strategy has it",
                  "9.0 % solved (Tree of Thoughts, table 2: CoT-SC)", f"{same} of {puzzles} the same; {solved} solved",
                  "the same samples, of whose 100 puzzles these are the first half"),
         *(PaperRow("self_consistency", f"GSM8K: right with {samples} sample{'s' if samples > 1 else ''}; expected",
                    papers.get(samples, "rises with the samples (figure 2, LaMDA-137B)"),
-                   f"{right / whole:.1%} ({right} of {whole}, {'' if right == counted(data, samples) else 'not '}as counted "
-                   f"apart); {float(probability(samples)):.1%}, exact multinomial",
+                   f"{100 * right / whole:.1f} % ({right} of {whole}, {'' if right == counted(data, samples) else 'not '}as "
+                   f"counted apart); {100 * float(probability(samples)):.1f} %, exact multinomial",
                    differs.get(samples, "as above"))
           for samples, (right, whole) in found)]

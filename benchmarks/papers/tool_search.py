@@ -58,15 +58,15 @@ def plain_bm25(tools: Sequence[Told]) -> Search:
 
     counts = [Counter(words(" ".join([tool["name"], tool["description"], *(f"{name} {part['description']}" for name, part in
                                       tool["parameters"]["properties"].items())]))) for tool in tools]
-    usual = sum(count.total() for count in counts) / len(counts)
+    lengths = [count.total() for count in counts]
+    usual = sum(lengths) / len(counts)
     shared = Counter(word for count in counts for word in count)
 
-    def score(count: Counter[str], query: str) -> float:
-        return sum(math.log(1 + (len(counts) - shared[word] + 0.5) / (shared[word] + 0.5)) * count[word] * 2.5
-                   / (count[word] + 1.5 * (0.25 + 0.75 * count.total() / usual)) for word in set(words(query)))
-
     def search(query: str, top: int) -> list[str]:
-        scored = sorted(((-score(count, query), place) for place, count in enumerate(counts)))
+        asked = {word: math.log(1 + (len(counts) - shared[word] + 0.5) / (shared[word] + 0.5)) for word in set(words(query))}
+        scored = sorted((-sum(rare * count[word] * 2.5 / (count[word] + 1.5 * (0.25 + 0.75 * length / usual))
+                              for word, rare in asked.items() if word in count), place)
+                        for place, (count, length) in enumerate(zip(counts, lengths, strict=True)))
         return [tools[place]["name"] for value, place in scored[:top] if value < 0]
     return search
 

@@ -77,9 +77,10 @@ def _makes_24(numbers: list[Fraction]) -> bool:
 
 
 def pupil(request: ModelRequest) -> Any:
-    """`self_consistency`: of five ways of reasoning the first and the last go wrong."""
+    """`self_consistency`: of five ways of reasoning the first and the last go wrong; asked but once, it goes wrong."""
     each, boxes = map(int, re.findall(r"\d+", re.search(r"A box.*\?", said(request))[0]))                   # type: ignore[index]
-    slip = {"0": 1, "4": -each}.get(re.search(r"/vote\.s(\d)", request.key)[1], 0)                           # type: ignore[index]
+    way = re.search(r"/vote\.s(\d)", request.key)
+    slip = {"0": 1, "4": -each}.get(way[1] if way else "0", 0)
     return {"reasoning": f"{boxes} boxes of {each}", "number": each * boxes + slip}
 
 
@@ -130,9 +131,9 @@ def _run_model(request: ModelRequest, text: str) -> Any:
         names = re.findall(r"`(\w+)`", re.search(r"comes of it: (.*?)\. Each", text)[1])                     # type: ignore[index]
         return {"ok": True, "why": "", "results": {name: f"{tool}: {results(request)[-1]}" for name in names}}
     line = re.search(r'<result name="line">\ncaption: (.*)\n', text)
-    more = {"caption": {"image": image}, "detect": {"image": image, "kind": "cat"},
-            "translate": {"text": line[1] if line else ""}}
-    return call(tool, **more[tool])
+    wants = {"caption": {"image": image}, "detect": {"image": image, "kind": "cat"},
+             "translate": {"text": line[1] if line else ""}}
+    return call(tool, **wants[tool])
 
 
 def engineer(request: ModelRequest) -> Any:
@@ -146,9 +147,9 @@ def engineer(request: ModelRequest) -> Any:
 
 
 def debater(request: ModelRequest) -> Any:
-    """`debate`: one of three multiplies last; it sees the slip once an answer beside its own says the products first."""
+    """`debate`: two multiply last; one who debates sees the slip once an answer beside its own says the products first."""
     a, b, c, d, e, f = map(int, re.findall(r"\d+", re.search(r"What is (.*)\?", said(request))[1]))          # type: ignore[index]
-    if request.role == "third" and "products first" not in said(request):
+    if request.role in ("third", "chair") and "products first" not in said(request):
         return {"reasoning": "from left to right", "number": ((a + b) * c + d - e) * f}
     return {"reasoning": "products first", "number": a + b * c + d - e * f}
 
@@ -158,7 +159,7 @@ def translator(request: ModelRequest) -> Any:
     text = said(request)
     if request.key.endswith("/translate"):
         there, _, wanted = re.search(r"(?m)^.*Wanted:.*$", text)[0].partition("Wanted:")                    # type: ignore[index]
-        facts, goal = (re.findall(r"(\w) is on (\w|the table)", part) for part in (there, wanted))
+        facts, goal = (re.findall(r"(\w) is on (the table|\w)", part) for part in (there, wanted))
         blocks, below = [above for above, _ in facts], [under for _, under in facts]
         init = [f"(on-table {a})" if b == "the table" else f"(on {a} {b})" for a, b in facts]
         init += [f"(clear {one})" for one in blocks if one not in below]
@@ -169,7 +170,7 @@ def translator(request: ModelRequest) -> Any:
   (:goal (and {' '.join(f'(on {a} {b})' for a, b in goal)})))
 === end ===
 """
-    return {"actions": re.findall(r"\((?:pick-up|put-down|stack|unstack)[ \w]*\)", text.rpartition("a on b")[2])}
+    return {"actions": re.findall(r"\((?:pick-up|put-down|stack|unstack)[ \w]*\)", text.partition("\nThe plan, ")[2])}
 
 
 def summarist(request: ModelRequest) -> Any:

@@ -11,8 +11,10 @@ from metaflow_agents.agent.acting import Acting, Scene
 from metaflow_agents.agent.answering import Consulting
 from metaflow_agents.agent.answers import Answers
 from metaflow_agents.agent.conversation import Conversations
+from metaflow_agents.agent.embedding import Embedding
 from metaflow_agents.agent.equipment import Equipment
-from metaflow_agents.agent.remembering import Remembering, Typed
+from metaflow_agents.agent.reflecting import Typed
+from metaflow_agents.agent.remembering import Kept, Remembering, Says
 from metaflow_agents.agent.reviewing import Reviewing
 from metaflow_agents.agent.strategies.port import Messages, Said
 from metaflow_agents.agent.stuck import Ladder
@@ -34,8 +36,7 @@ from metaflow_agents.models.caller import Caller
 from metaflow_agents.models.port import Model, ModelRequest, Reply, traits
 from metaflow_agents.models.registry import Models
 from metaflow_agents.prompts import package_template, render
-from metaflow_agents.schema.event import Entry
-from metaflow_agents.schema.model import canonical, digest
+from metaflow_agents.schema.model import canonical
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import ANSWER_REPAIRS, Step
 from metaflow_agents.schema.trust import joined
@@ -51,7 +52,7 @@ class RoleAgent:
         self._program, self._sop, self._models, self._caller = program, program.sop, models, caller
         self._acceptance, self._commands, self._functions = acceptance, commands, functions
         self._memory, self._observations, self._state, self._values = memory, observations, state, values
-        self._remembering = Remembering(self._sop, memory, project, observations)
+        self._remembering = Remembering(self._sop, memory, project, observations, Embedding(models, caller, state, values))
         self._conversations, self._equipment = Conversations(program, acceptance, values), equipment
         self._consulting = Consulting(program.sop, caller, self._conversations, memory, state)
         self._means = Means(program, caller, acceptance, Answers(program.sop, acceptance, values, dry=models.dry), commands,
@@ -74,30 +75,30 @@ class RoleAgent:
     def recalled(self, activation: Activation) -> str:
         """What of the role's memory, as it stands in this activation's prompts, came from outside the user; empty: nothing."""
         name = self.role_of(activation)
-        return self._memory.untrusted(name, self._sop.roles[name], activation.key.firing)
+        return self._memory.untrusted(self._remembering.mind(activation, name), self._sop.roles[name], activation.key.firing)
 
     async def work(self, activation: Activation) -> Work:
         """The artifact that the role's answer becomes. Raises AnswerInvalid, AttemptFailed where the attempt failed."""
         name = self.role_of(activation)
         asked = self._conversations.asked(self._sop.steps[activation.key.step], activation)
+        letters = await self._inbox(name, activation)           # before any call: who was called has read them
         recalled = await self._remembering.recalled(activation, name, asked or f"{activation.key.step} {activation.item or ''}")
-        letters = await self._inbox(name, activation)
         heard = joined(*(turn.untrusted for turn in (*recalled, *letters)), self._checker_hears(activation))
         try:
-            return await self._answered(activation, recalled, letters, heard)
+            return await self._answered(activation, asked, recalled, letters, heard)
         except RunError as error:
             error.untrusted = joined(error.untrusted, heard)
             raise
 
-    async def _answered(self, activation: Activation, recalled: list[Turn], letters: list[Turn], heard: str) -> Work:
-        """`heard`: the label of what the activation takes in besides what it starts with."""
+    async def _answered(self, activation: Activation, asked: str, recalled: list[Turn], letters: list[Turn], heard: str) -> Work:
+        """`asked`: what the role is to do. `heard`: the label of what the activation takes in besides what it starts with."""
         step = self._sop.steps[activation.key.step]
         name = self.role_of(activation)
         role = self._sop.roles[name]
-        system = self._conversations.system(name, role, activation)
-        remembered = [*recalled, *self._memory.turns(name, role, activation.key.firing), *letters]
+        mind, system = self._remembering.mind(activation, name), self._conversations.system(name, role, activation)
+        remembered = [*recalled, *self._memory.turns(mind, role, activation.key.firing), *letters]
         output_format = self._conversations.output_format(step, activation)
-        material, asked = self._conversations.material(step, activation), self._conversations.asked(step, activation)
+        material = self._conversations.material(step, activation)
 
         hint = ""
 
@@ -126,10 +127,12 @@ class RoleAgent:
             return output_format + (self._conversations.writing(acting.offered.told()) if acting.tree.patterns else "")
 
         try:
-            async with acting, AsyncExitStack() as kept:
+            async with acting, AsyncExitStack() as opened:
                 prompting = Prompting(strategy, asked, formatted, thinks.given.prompts, composed)
                 ladder = Ladder(step, activation.key.step, acting.desk, dry=self._models.dry)
-                thinking = ActivationThinking(self._means, activation, name, acting, prompting, equip, ladder, kept)
+                thinking = ActivationThinking(self._means, activation, name, acting, prompting, equip, ladder, opened)
+                summaries = await self._remembering.summarised(activation, name, self._plainly(system, thinking))
+                remembered[len(recalled):len(recalled)] = summaries
                 if ladder.watches:
                     seen = rounds.signs(self._state, self._values, step, activation)
                     said = await ladder.climb(thinking, "rounds", seen, acting.untrusted)
@@ -139,16 +142,24 @@ class RoleAgent:
                 if thinking.author is not thinking:
                     acting.go_on_from(thinking.author.acting)
                 asked = asked or f"Step `{activation.key.step}`: make `{step.makes.artifact}`.\n"
-                importance = await self._remembering.importance(name, asked, said, self._rating(system, thinking))
+                label = joined(activation.unlifted, heard, acting.heard)
+                kept = await self._remembering.kept(activation, name, asked, said, label, self._apart(system, thinking),
+                                                     summaries)
         except RunError as error:
             error.untrusted = joined(error.untrusted, acting.untrusted)
             raise
-        return self._with_memory(name, activation, asked, work, said, heard, acting, importance)
+        return self._with_memory(work, kept, acting)
 
-    def _rating(self, system: str, thinking: ActivationThinking) -> Typed:
+    def _apart(self, system: str, thinking: ActivationThinking) -> Typed:
         async def ask(branch: str, told: str, schema: Any) -> Any:
             return await thinking.typed(branch, self._conversations.opening(system, [], told), schema)
         return ask
+
+    def _plainly(self, system: str, thinking: ActivationThinking) -> Says:
+        async def say(branch: str, told: str) -> str:
+            asked = self._conversations.opening(system, [], told)
+            return (await thinking.ask(branch, asked, structured=False, tools=False)).reply.said
+        return say
 
     def _delegate(self, activation: Activation) -> Delegate:
         """Has another role do a part of an activation's task."""
@@ -247,14 +258,9 @@ class RoleAgent:
         return "" if check is None or check.call is None or self._models.dry else self._functions.hears(check.call, activation)
 
     @staticmethod
-    def _with_memory(role: str, activation: Activation, asked: str, work: Work, said: str, heard: str, acting: Acting,
-                     importance: int | None) -> Work:
-        question, answer = asked.encode(), said.encode()
-        entry = Entry(role=role, activation=str(activation.key), asked=digest(question), answered=digest(answer),
-                      untrusted=joined(activation.unlifted, heard, acting.heard), importance=importance)
+    def _with_memory(work: Work, kept: Kept, acting: Acting) -> Work:
         payload = work.payload.model_copy(update={"assumed": tuple(acting.assumed)}) if acting.assumed else work.payload
-        return Work(payload, {**work.blobs, entry.asked: question, entry.answered: answer}, entry, tuple(acting.assumed),
-                    acting.untrusted)
+        return Work(payload, {**work.blobs, **kept.blobs}, kept.turn, tuple(acting.assumed), acting.untrusted, kept.besides)
 
 
 async def _thought(thinks: strategies.Strategy[Any], thinking: ActivationThinking) -> Said:

@@ -101,6 +101,8 @@ def lives(journal: RawJournal) -> Iterator[Lived]:
                 asked[event["key"], event.get("try", 0)] = json.loads(journal.blob(event["request"]))
             case "settled" if event.get("reply"):
                 request = asked[event["key"], event.get("try", 0)]
+                if request.get("embeds"):
+                    continue                                    # no conversation: nobody trains on vectors
                 one.role = request["role"]
                 reply = Reply.read(json.loads(journal.blob(event["reply"])))
                 one.calls.append(Said(event["key"], tuple(request["messages"]), tuple(request.get("tools") or ()), reply))

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from metaflow_agents.errors import AttemptFailed, did_you_mean
-from metaflow_agents.prompts import MISSING, evaluate
+from metaflow_agents.prompts import MISSING, evaluate, render
 from metaflow_agents.prompts.names import free_names
 from metaflow_agents.schema.sop import NAME_PATTERN, SOP, Step, ToolChoice
 
@@ -29,6 +29,16 @@ def role_for(sop: SOP, step: Step, scope: Mapping[str, Any]) -> str:
         there = did_you_mean("" if name is MISSING else str(name), sop.roles)
         raise AttemptFailed(f"`role: {written}` gave {_shown(name)}, which is no role: {there}")
     return name
+
+
+def mind_for(step: Step, role: str, scope: Mapping[str, Any]) -> str:
+    """Whose memory works: the role's own, or with `self` that of one of its characters, as `ROLE[NAME]`. Raises AttemptFailed."""
+    if step.self_ is None:
+        return role
+    name = " ".join(render(step.self_, scope).split())
+    if not name:
+        raise AttemptFailed(f"`self: {step.self_}` gave no name: say whose memory this is")
+    return f"{role}[{name}]"
 
 
 def model_for(sop: SOP, step: Step, role: str, scope: Mapping[str, Any]) -> str | None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from typing import Any
 
-from metaflow_agents.doers.assignment import tools_for
+from metaflow_agents.doers.assignment import mind_for, tools_for
 from metaflow_agents.engine.work import Activation
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.memory.window import RoleMemory
@@ -54,17 +54,20 @@ class Parts:
         """The parts of one activation; `role` and `model` are those that do it, `beside` others that take part, each
         with its model, `facts` is `run` as templates see it.
 
-        They are the same for all items of a firing that have the same role, model and tools, and made once for them.
+        They are the same for all items of a firing that have the same role, memory, model and tools, and made once for them.
         """
-        tools = () if role is None else tools_for(self._sop, self._sop.steps[activation.key.step], role, activation.scope)
-        key = (activation.key.firing, role, model, tools)
+        step = self._sop.steps[activation.key.step]
+        tools = () if role is None else tools_for(self._sop, step, role, activation.scope)
+        mind = None if role is None else mind_for(step, role, activation.scope)
+        key = (activation.key.firing, mind, model, tools)
         if key not in self._firings:
-            self._firings[key] = self._of(activation, {} if role is None else {role: model or "", **beside}, tools, facts)
+            self._firings[key] = self._of(activation, {} if role is None else {role: model or "", **beside}, mind, tools, facts)
             if len(self._firings) > _KEPT:
                 self._firings.popitem(last=False)
         return dict(self._firings[key])
 
-    def _of(self, activation: Activation, roles: Mapping[str, str], own_tools: tuple[str, ...], facts: Any) -> dict[str, str]:
+    def _of(self, activation: Activation, roles: Mapping[str, str], mind: str | None, own_tools: tuple[str, ...],
+            facts: Any) -> dict[str, str]:
         name = activation.key.step
         own, names, past = self._of_step(name)
         parts = {"step": own}
@@ -77,7 +80,8 @@ class Parts:
             tools = self._tools(role, self._sop.roles[role].tools if place else own_tools)
             if tools:
                 parts[f"tools{whose}"] = tools
-            parts[f"memory{whose}"] = self._memory.fingerprint(role, self._sop.roles[role], activation.key.firing)
+            remembers = role if place or mind is None else mind
+            parts[f"memory{whose}"] = self._memory.fingerprint(remembers, self._sop.roles[role], activation.key.firing)
         if "round" in names:
             parts["round"] = str(activation.key.round)
         if "run" in names:

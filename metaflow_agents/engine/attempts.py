@@ -116,7 +116,7 @@ class Attempts:
             name = digest(packed)
             blobs[name] = packed
             return Finished(at=time(), activation=str(attempt), payload=name, digest=self.digest(item, prior), parts=parts,
-                            memory=work.memory, why=found, seconds=loop.time() - started,
+                            memory=work.memory, besides=work.besides, why=found, seconds=loop.time() - started,
                             untrusted=self._of_work(activation, work), assumed=work.assumed), blobs, work.payload
 
     def _labelled(self, activation: Activation, heard: str) -> Activation:
@@ -164,8 +164,9 @@ class Attempts:
     def _taken(self, activation: Activation, parts: dict[str, str], taken: Taken,
                own: str) -> Outcome:
         blobs = dict(taken.blobs)
-        return Finished(activation=str(activation.key), payload=taken.payload, digest=own, parts=parts, memory=taken.memory,
-                        reused_from=taken.source, untrusted=taken.untrusted), blobs, unpack(blobs[taken.payload])
+        finished = Finished(activation=str(activation.key), payload=taken.payload, digest=own, parts=parts, memory=taken.memory,
+                            besides=taken.besides, reused_from=taken.source, untrusted=taken.untrusted)
+        return finished, blobs, unpack(blobs[taken.payload])
 
     def _activation(self, key: ActivationKey, item: Item | None, prior: dict[str, str]) -> Activation:
         scope: dict[str, Any] = {**self.scope, "prior": Prior(prior, self._means.values.view)}

@@ -58,6 +58,6 @@ class EarlierRun:
         elif isinstance(payload, Collection):
             names += [digest for _, digest in payload.items]
         if event.memory is not None:
-            names += [event.memory.asked, event.memory.answered]
+            names += [name for entry in (event.memory, *event.besides) for name in (entry.asked, entry.answered)]
         blobs = {name: self._journal.blob(name) for name in names}
-        return Taken(event.payload, f"{self._name}:{event.activation}", blobs, event.memory, event.untrusted)
+        return Taken(event.payload, f"{self._name}:{event.activation}", blobs, event.memory, event.untrusted, event.besides)

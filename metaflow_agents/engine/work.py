@@ -50,7 +50,7 @@ class Activation:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a doer gave: a payload, the blobs that it names by digest, and what its role remembers of it.
+    """What a doer gave: a payload, the blobs that it names by digest, what its role remembers of it, and what besides.
 
     `assumed` says in words what was taken for granted, since nobody answered.
     `untrusted` is the label of the payload in place of the activation's own, where the doer took in more (results of tools)
@@ -62,6 +62,7 @@ class Work:
     memory: Entry | None = None
     assumed: tuple[str, ...] = ()
     untrusted: str | None = None
+    besides: tuple[Entry, ...] = ()
 
 
 class StepRunner(Protocol):
@@ -87,6 +88,7 @@ class Taken:
     blobs: Mapping[str, bytes]
     memory: Entry | None
     untrusted: str = ""
+    besides: tuple[Entry, ...] = ()
 
 
 Recalled = Callable[[Activation], str]

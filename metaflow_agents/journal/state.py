@@ -34,6 +34,7 @@ from metaflow_agents.schema.event import (
 from metaflow_agents.schema.keys import LOOK, firing_key, parse_activation, split_inner
 from metaflow_agents.schema.sop import EndpointModel
 
+_SUMMARIES = 64                     # of each role, the latest, on which others may build
 _KEYED = (Reserved, Settled, Observed, Decided, Intended, Done, Asked, Answered)
 
 
@@ -144,6 +145,7 @@ class Call:
     unpriced: bool = False                                         # nobody knows what it costs
     reply: str | None = None
     failure: str | None = None                                     # why the attempt fails; it is not asked a second time
+    request: str = ""                                              # what was asked, by digest
 
 
 @dataclass(slots=True)
@@ -184,7 +186,9 @@ class RunState:
     order: dict[str, int] = field(default_factory=dict)            # firing → how many fired before: its bit in a causal past
     descent: dict[str, int] = field(default_factory=dict)          # artifact → the firings from which its latest version descends
     memory: dict[str, list[Entry]] = field(default_factory=dict)       # firing → what roles remember of it
-    remembered: dict[str, list[str]] = field(default_factory=dict)     # role → the firings that it remembers, as they committed
+    remembered: dict[str, list[str]] = field(default_factory=dict)     # role (or character) → the firings that it remembers
+    reflected: dict[str, int] = field(default_factory=dict)        # firing in which a role reflected → its causal past
+    summarised: dict[str, dict[str, int]] = field(default_factory=dict)    # role or character → firing with a summary → its past
     spent: dict[tuple[str, str], Spending] = field(default_factory=dict)   # (role, step) → calls and tokens
     busy: dict[str, float] = field(default_factory=dict)           # step → seconds that committed firings of it took
     models: dict[str, str] = field(default_factory=dict)
@@ -362,7 +366,7 @@ class RunState:
     def _reserved(self, event: Reserved) -> None:
         activation = parse_activation(event.key)
         self._slot(event.key).calls[event.key] = Call(event.digest, event.role, event.try_, event.tokens, event.cost,
-                                                      event.unpriced)
+                                                      event.unpriced, request=event.request)
         spending = self.spent.setdefault((event.role, activation.step), Spending())
         spending.calls += 1
         spending.tokens += event.tokens
@@ -391,7 +395,7 @@ class RunState:
         self._close(event.activation)
         self.activations += 1
         if event.memory is not None:
-            firing.memory.append(event.memory)
+            firing.memory += [event.memory, *event.besides]
         firing.slot(activation.item).forget()
 
     def _failed(self, event: Failed) -> None:
@@ -440,5 +444,12 @@ class RunState:
             order = {key: place for place, key in enumerate(firing.items or ())}
             firing.memory.sort(key=lambda entry: order.get(parse_activation(entry.activation).item or "", 0))
             self.memory[firing.key] = firing.memory
-            for role in {entry.role for entry in firing.memory}:
-                self.remembered.setdefault(role, []).append(firing.key)
+            if any(entry.kind == "reflection" for entry in firing.memory):
+                self.reflected[firing.key] = firing.past
+            for mind in {entry.whose for entry in firing.memory if entry.kind == "summary"}:
+                kept = self.summarised.setdefault(mind, {})
+                kept[firing.key] = firing.past
+                if len(kept) > _SUMMARIES:
+                    del kept[next(iter(kept))]
+            for mind in {entry.whose for entry in firing.memory}:
+                self.remembered.setdefault(mind, []).append(firing.key)

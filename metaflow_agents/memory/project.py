@@ -13,16 +13,19 @@ from typing import Any, TypeVar
 
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.values import Values
-from metaflow_agents.memory.scoring import Scored, Weights, best
-from metaflow_agents.memory.store import Memory, MemoryStore, Scope
+from metaflow_agents.memory.embeddings import Embedder, Embeddings, Wanted
+from metaflow_agents.memory.scoring import UNRATED, Scored, Weights, best
+from metaflow_agents.memory.store import EMBEDDED, Kind, Memory, MemoryStore, Scope
 from metaflow_agents.schema.event import Entry
 from metaflow_agents.schema.model import canonical, digest
 from metaflow_agents.schema.sop import Recall
 from metaflow_agents.threads import Threads
 
 FOUND = 256                         # memories that an index names; what is not among them is not relevant
-SHOWN = 2000                        # characters of a memory in a prompt
+SHOWN = EMBEDDED                    # characters of a memory in a prompt
 T = TypeVar("T")
+Near = Callable[[MemoryStore, Scope, int], dict[int, float]]
+"""Memory → similarity, of those that a scope sees; the number is how many these are."""
 _BEYOND = 4                         # times as many as are wanted: some say the same
 
 
@@ -41,6 +44,7 @@ class MemoryFile:
         self._open = open_
         self._store: MemoryStore | None = None
         self._threads = Threads(1, "memory")
+        self.embeddings = Embeddings(self.do)
 
     async def do(self, work: Callable[[MemoryStore], T]) -> T:
         """What `work` gives, which is done in a thread. Raises MemoryFault."""
@@ -72,30 +76,64 @@ class ProjectMemory:
         self._handed_over = 0                                   # firings, in the order in which they committed
 
     async def recall(self, role: str, wanted: Recall, past: Sequence[Entry], standing: Sequence[Entry],
-                     asked: str) -> list[dict[str, Any]]:
+                     asked: str, embedder: Embedder | None = None) -> list[dict[str, Any]]:
         """What comes to a role's mind, oldest first, as JSON. Raises MemoryFault.
 
         `past`: what the firing's causal past holds of this run, oldest first; `standing`: what of it the prompt holds word for
-        word and is not to be told twice; `asked`: what the memories have to do with.
+        word and is not to be told twice; `asked`: what the memories have to do with; `embedder`: who embeds both.
         """
         fresh = self._fresh()
         own, left_out = [self.key(entry) for entry in past], [self.key(entry) for entry in standing]
         weights = Weights(wanted.recency, wanted.importance, wanted.relevance, wanted.decay)
         run, others = self.run.digest, wanted.from_ != "run"
 
-        def look(store: MemoryStore) -> list[dict[str, Any]]:
+        def whose(store: MemoryStore) -> tuple[dict[str, int], Scope]:
             store.keep(fresh)
             numbers = store.numbers([*own, *left_out])
             seen = tuple(numbers[key] for key in own if key in numbers)
-            scope = Scope(None if wanted.from_ == "project" else role, run, seen, others)
-            relevances = [store.matching(asked, scope, FOUND)] if wanted.relevance else []
-            scored = best(store.seen(scope), relevances, weights, wanted.top * _BEYOND,
+            return numbers, Scope(None if wanted.from_ == "project" else role, run, seen, others)
+
+        numbers, scope = await self._file.do(whose)
+        self._handed_over = len(self._state.memory)
+        near = await self._near(wanted, asked, scope, embedder)
+
+        def look(store: MemoryStore) -> list[dict[str, Any]]:
+            seen = store.seen(scope)
+            relevances = [index(store, scope, len(seen)) for index in near]
+            if wanted.relevance:
+                relevances.append(store.matching(asked, scope, FOUND))
+            scored = best(seen, relevances, weights, wanted.top * _BEYOND,
                           frozenset(numbers[key] for key in left_out if key in numbers))
             return _told(scored, store.read([one.seq for one in scored]), wanted.top)
 
-        found = await self._file.do(look)
+        return await self._file.do(look)
+
+    async def _near(self, wanted: Recall, asked: str, scope: Scope, embedder: Embedder | None) -> list[Near]:
+        """What looks for the memories whose embeddings are near to the question's; nothing where nobody embeds."""
+        if embedder is None:
+            return []
+        embeddings = self._file.embeddings
+        looked_for = Wanted(embedder, self._masked(asked), wanted.index, wanted.similarity)
+        question = await embeddings.prepare(looked_for, scope)
+        return [lambda store, scope, seen: embeddings.nearest(store, looked_for, question, scope, seen, FOUND)]
+
+    async def recent(self, mind: str, past: Sequence[Entry], limit: int, *, others: bool) -> tuple[int, list[dict[str, Any]]]:
+        """What a role or character remembers that is newest, oldest first; and before that, how much importance came together
+        in other runs since it last reflected. `past`: of this run. Without `others` other runs don't count. Raises MemoryFault.
+        """
+        fresh, own, run = self._fresh(), [self.key(entry) for entry in past], self.run.digest
+
+        def look(store: MemoryStore) -> tuple[int, list[Memory]]:
+            store.keep(fresh)
+            numbers = store.numbers(own)
+            scope = Scope(mind, run, tuple(numbers[key] for key in own if key in numbers), others)
+            newest = [number for number, _ in store.seen(scope)][-limit:]
+            memories = store.read(newest)
+            return store.unreflected(scope, UNRATED), [memories[number] for number in newest if number in memories]
+
+        weight, found = await self._file.do(look)
         self._handed_over = len(self._state.memory)
-        return found
+        return weight, [{"key": one.key, "text": shown(one.text), "untrusted": one.untrusted} for one in found]
 
     async def settle(self) -> None:
         """Hands over what committed since. Raises MemoryFault."""
@@ -111,7 +149,8 @@ class ProjectMemory:
     def key(self, entry: Entry) -> str:
         """What a memory is known by: equal for the same activation of a run and of its forks as long as they said the same."""
         activation = f"{self._prefix}{entry.activation}"
-        return digest(canonical([self.run.digest, entry.role, activation, entry.asked, entry.answered]))[:16]
+        kind = [] if entry.kind == "turn" else [entry.kind]
+        return digest(canonical([self.run.digest, entry.whose, activation, entry.asked, entry.answered, *kind]))[:16]
 
     @property
     def run(self) -> RunId:
@@ -126,12 +165,18 @@ class ProjectMemory:
             return []
         run = self.run
         return [self._memory(entry, run) for entries in islice(self._state.memory.values(), self._handed_over, None)
-                for entry in entries]
+                for entry in entries if entry.kind != "summary"]
 
     def _memory(self, entry: Entry, run: RunId) -> Memory:
-        asked, answered = self._values.text(entry.asked).strip(), self._values.text(entry.answered).strip()
-        return Memory(self.key(entry), "turn", run.digest, run.name, entry.role, f"{self._prefix}{entry.activation}", time(),
-                      self._masked(f"Asked:\n{asked}\n\nAnswered:\n{answered}"), entry.importance, self._masked(entry.untrusted))
+        answered = self._values.text(entry.answered)
+        text = answered.strip() if entry.kind == "reflection" else worded(self._values.text(entry.asked), answered)
+        kind: Kind = "reflection" if entry.kind == "reflection" else "turn"
+        return Memory(self.key(entry), kind, run.digest, run.name, entry.whose, f"{self._prefix}{entry.activation}", time(),
+                      self._masked(text), entry.importance, self._masked(entry.untrusted), entry.cites)
+
+    def masked(self, text: str) -> str:
+        """A text as the file may hold it: without secrets."""
+        return self._masked(text)
 
 
 def _told(scored: Sequence[Scored], memories: Mapping[int, Memory], top: int) -> list[dict[str, Any]]:
@@ -141,10 +186,15 @@ def _told(scored: Sequence[Scored], memories: Mapping[int, Memory], top: int) ->
         memory = memories.get(one.seq)                          # another process may have removed it since
         if memory is not None and len(found) < top:
             found.setdefault(memory.text, (one, memory))
-    return [{"role": memory.role, "run": memory.name, "activation": memory.activation, "kind": memory.kind,
+    return [{"key": memory.key, "role": memory.role, "run": memory.name, "activation": memory.activation, "kind": memory.kind,
              "text": shown(memory.text), "importance": memory.importance, "untrusted": memory.untrusted,
              "score": round(one.score, 6), "recency": round(one.recency, 6), "relevance": round(one.relevance, 6)}
             for one, memory in sorted(found.values(), key=lambda pair: pair[1].seq)]
+
+
+def worded(asked: str, answered: str) -> str:
+    """A turn in words."""
+    return f"Asked:\n{asked.strip()}\n\nAnswered:\n{answered.strip()}"
 
 
 def shown(text: str) -> str:

@@ -1,7 +1,7 @@
 """The project's memory file: what roles remember beyond a run, in SQLite, with a full-text index over it.
 
 Format 1: `memories`, one row each, numbered in the order in which they were stored; `words`, their FTS5 index (BM25); `vectors`,
-embeddings by what they are of; `forgotten`, the keys that no run may bring back. Every
+embeddings, numbered, by what they are of; `forgotten`, the keys that no run may bring back. Every
 change is one synced transaction in WAL mode: a process that is killed in the middle leaves all of it or nothing, and
 several processes write at once, one after the other. A memory is stored under a key of its own, and storing it again changes
 nothing, so that a run may hand over what it is not sure to have handed over.
@@ -27,9 +27,11 @@ from metaflow_agents.schema.model import digest
 APPLICATION_ID = 0x4D464D31         # "MFM1"
 FORMAT = 1
 PLACE = Path(".memory") / "project.db"
+EMBEDDED = 2000                     # characters of a memory that are embedded: about as many as an embedder takes
 _WAIT = 30.0                        # seconds for another process to finish its write
 _WORDS = re.compile(r"\w+")
 _MOST_WORDS = 48                    # of a query: each costs a walk over all memories that hold it
+_SAYS_NOTHING = 1e-3                # BM25 gives 10⁻⁶ for a word that half of all memories hold, or more
 _SCHEMA = f"""
 CREATE TABLE memories(
   seq INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, run TEXT NOT NULL, name TEXT NOT NULL,
@@ -45,7 +47,9 @@ END;
 CREATE TRIGGER removed AFTER DELETE ON memories BEGIN
   INSERT INTO words(words, rowid, text) VALUES ('delete', old.seq, old.text);
 END;
-CREATE TABLE vectors(embedder TEXT NOT NULL, digest TEXT NOT NULL, vector BLOB NOT NULL, PRIMARY KEY(embedder, digest));
+CREATE TABLE vectors(
+  number INTEGER PRIMARY KEY AUTOINCREMENT, embedder TEXT NOT NULL, digest TEXT NOT NULL, vector BLOB NOT NULL,
+  UNIQUE(embedder, digest));
 CREATE TABLE forgotten(key TEXT PRIMARY KEY);
 PRAGMA application_id={APPLICATION_ID};
 PRAGMA user_version={FORMAT};
@@ -133,7 +137,7 @@ class MemoryStore:
 
     def keep(self, memories: Sequence[Memory]) -> int:
         """Stores those that are not there and were not forgotten, all at once or none: how many these were."""
-        rows = [(one.key, one.kind, one.run, one.name, one.role, one.activation, one.at, one.text, digest(one.text.encode()),
+        rows = [(one.key, one.kind, one.run, one.name, one.role, one.activation, one.at, one.text, _digest(one.text),
                  one.importance, one.untrusted, json.dumps(one.cites)) for one in memories]
         with self._writing():
             kept = 0
@@ -186,8 +190,23 @@ class MemoryStore:
         last = {seq: rows.pop(seq) for seq in own}
         return [*rows.items(), *last.items()]
 
+    def unreflected(self, scope: Scope, unrated: int) -> int:
+        """The summed importance of the turns of other runs that came in since a role last reflected, as the scope sees it.
+        A turn that nobody rated counts `unrated`.
+        """
+        where, given = scope.where()
+        (summed,), = self._rows(
+            "SELECT coalesce(sum(coalesce(m.importance, :unrated)), 0) FROM memories m WHERE m.kind = 'turn' AND m.run != :run"
+            f" AND {where} AND m.seq > (SELECT coalesce(max(m.seq), 0) FROM memories m WHERE m.kind = 'reflection' AND {where})",
+            {**given, "unrated": unrated})
+        return int(summed)
+
     def matching(self, text: str, scope: Scope, limit: int) -> dict[int, float]:
-        """Number → BM25 of the memories that hold a word of the text, the `limit` best; higher is better, and above 0."""
+        """Number → BM25 of the memories that hold a word of the text, the `limit` best; higher is better, and above 0.
+
+        Those that hold but words that every other memory holds as well are left out: nothing is told by these, and where all
+        scores are brought to one scale, next to nothing would count as much as something.
+        """
         words = query(text)
         if not words:
             return {}
@@ -195,7 +214,7 @@ class MemoryStore:
         rows = self._rows("SELECT m.seq, bm25(words) FROM words JOIN memories m ON m.seq = words.rowid"
                           f" WHERE words MATCH :words AND {where} ORDER BY bm25(words), m.seq LIMIT :limit",
                           {**given, "words": words, "limit": limit})
-        return {seq: -score for seq, score in rows}
+        return {seq: -score for seq, score in rows if -score > _SAYS_NOTHING}
 
     def search(self, text: str, *, role: str | None = None, run: str | None = None,
                limit: int = 10) -> list[tuple[Memory, float]]:
@@ -212,19 +231,43 @@ class MemoryStore:
 
     def vector(self, embedder: str, text: str) -> bytes | None:
         """The embedding of a text as it was stored (little-endian 32-bit floats), if it was."""
-        rows = self._rows("SELECT vector FROM vectors WHERE embedder = ? AND digest = ?", (embedder, digest(text.encode())))
+        rows = self._rows("SELECT vector FROM vectors WHERE embedder = ? AND digest = ?", (embedder, _digest(text)))
         return rows[0][0] if rows else None
 
-    def keep_vectors(self, embedder: str, vectors: Mapping[str, bytes]) -> None:
-        """Stores embeddings of texts; what is there stays."""
+    def keep_vectors(self, embedder: str, vectors: Mapping[str, bytes]) -> bool:
+        """Stores embeddings of texts; what is there stays. An embedder that gives another length than it did is another one by
+        now: what it gave before is dropped. Whether that was so.
+        """
         with self._writing():
-            self._db.executemany("INSERT OR IGNORE INTO vectors VALUES (?,?,?)",
-                                 [(embedder, digest(text.encode()), vector) for text, vector in vectors.items()])
+            before = self._db.execute("SELECT length(vector) FROM vectors WHERE embedder = ? LIMIT 1", (embedder,)).fetchone()
+            stale = before is not None and any(len(vector) != before[0] for vector in vectors.values())
+            if stale:
+                self._db.execute("DELETE FROM vectors WHERE embedder = ?", (embedder,))
+            self._db.executemany("INSERT OR IGNORE INTO vectors(embedder, digest, vector) VALUES (?,?,?)",
+                                 [(embedder, _digest(text), vector) for text, vector in vectors.items()])
+        return stale
+
+    def unembedded(self, embedder: str, scope: Scope) -> list[str]:
+        """What of the memories that a scope sees is to be embedded yet, each text once, the oldest first."""
+        where, given = scope.where()
+        rows = self._rows(f"SELECT substr(m.text, 1, {EMBEDDED}) FROM memories m WHERE {where} AND NOT EXISTS"
+                          " (SELECT 1 FROM vectors v WHERE v.embedder = :embedder AND v.digest = m.digest) ORDER BY m.seq",
+                          {**given, "embedder": embedder})
+        return list(dict.fromkeys(text for text, in rows))
 
     def vectors(self, embedder: str, after: int = 0) -> list[tuple[int, bytes]]:
-        """Number and embedding of all memories that have one, behind the number `after`, in their order."""
-        return self._rows("SELECT m.seq, v.vector FROM memories m JOIN vectors v ON v.digest = m.digest"
-                          " WHERE v.embedder = ? AND m.seq > ? ORDER BY m.seq", (embedder, after))
+        """Number and embedding of all texts that have one, behind the number `after`, in their order."""
+        return self._rows("SELECT number, vector FROM vectors WHERE embedder = ? AND number > ? ORDER BY number",
+                          (embedder, after))
+
+    def vectors_seen(self, embedder: str, scope: Scope, numbers: Sequence[int] | None = None) -> list[tuple[int, int, bytes]]:
+        """Memory, number and embedding of the memories that a scope sees; with `numbers`, of these embeddings, without them."""
+        where, given = scope.where()
+        these = "" if numbers is None else " AND v.number IN (SELECT value FROM json_each(:numbers))"
+        vector = "v.vector" if numbers is None else "x''"
+        return self._rows(f"SELECT m.seq, v.number, {vector} FROM vectors v JOIN memories m ON m.digest = v.digest"
+                          f" WHERE v.embedder = :embedder{these} AND {where} ORDER BY m.seq",
+                          {**given, "embedder": embedder, "numbers": None if numbers is None else json.dumps(list(numbers))})
 
     def sound(self) -> list[str]:
         """What is wrong with the file, in words; nothing where it is whole."""
@@ -238,8 +281,10 @@ class MemoryStore:
 
     @staticmethod
     def _conditions(role: str | None, run: str | None, kind: str | None) -> tuple[list[str], list[Any]]:
-        given = {"role": role, "name": run, "kind": kind}
-        return [f"{name} = ?" for name, value in given.items() if value is not None], [v for v in given.values() if v is not None]
+        """Of a role, what its characters remember counts as well."""
+        given = {"(role = ? OR instr(role, ?) = 1)": [role, f"{role}["], "name = ?": [run], "kind = ?": [kind]}
+        found = {condition: values for condition, values in given.items() if values[0] is not None}
+        return [*found], [value for values in found.values() for value in values]
 
     def _rows(self, statement: str, given: Any = ()) -> list[Any]:
         with self._lock, self._translated("read"):
@@ -294,6 +339,11 @@ def query(text: str) -> str:
     words = dict.fromkeys(word.lower() for word in _WORDS.findall(text))
     longest = sorted(words, key=lambda word: -len(word))[:_MOST_WORDS] if len(words) > _MOST_WORDS else words
     return " OR ".join(f'"{word}"' for word in longest)
+
+
+def _digest(text: str) -> str:
+    """By what the embedding of a text is known: by what is embedded of it."""
+    return digest(text[:EMBEDDED].encode())
 
 
 def _memory(row: Sequence[Any]) -> Memory:

@@ -1,4 +1,4 @@
-"""The window: the turns of a role's past that stand verbatim in its prompt; the oldest are dropped."""
+"""The window: the turns of a role's past that stand verbatim in its prompt; the oldest are dropped, or summed up."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ Said = tuple[str, str | None]
 """A turn by its digests: asked, answered. Of a watched message: artifact and payload as `name:digest`, None."""
 Labelled = tuple[Said, str]
 """A turn by its digests, and what of it came from outside the user."""
+Place = tuple[str, int]
+"""Where a turn stands: its firing, and which one of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,16 @@ class Turn:
         return -(-len((self.asked + (self.answered or "")).encode()) // _BYTES_A_TOKEN)
 
 
+@dataclass(frozen=True, slots=True)
+class Fallen:
+    """What fell out of a window: the summary so far (empty: none), the turns that it does not hold, and how many fell in all."""
+
+    before: str
+    turns: tuple[Turn, ...]
+    covers: int
+    untrusted: str = ""
+
+
 @dataclass(slots=True)
 class _Shelf:
     """The firings that one role remembers or watched, in the order of rank and round, brought up to date when it is asked."""
@@ -59,6 +71,7 @@ class _Shelf:
 class RoleMemory:
     """A role's memory of a run: what the causal past of a firing committed, in the order of rank, round and key.
 
+    `name` is the role's, or with `self` that of one of its characters (`ROLE[NAME]`), each of which has a memory of its own.
     Parallel work does not leak in: only firings from which the versions that are read descend are remembered.
     """
 
@@ -67,7 +80,7 @@ class RoleMemory:
         self._shelves: dict[str, _Shelf] = {}
         self._texts: OrderedDict[Said, Turn] = OrderedDict()
         self._recent: OrderedDict[tuple[str, str], list[tuple[Said, Turn]]] = OrderedDict()
-        self._pasts: OrderedDict[tuple[str | None, str], list[Entry]] = OrderedDict()
+        self._pasts: OrderedDict[tuple[str | None, str], list[tuple[str, Entry]]] = OrderedDict()
 
     def fingerprint(self, name: str, role: Role, firing: str) -> str:
         """Equal for equal memories: what stands in the prompt, and of what fell out of the window only what may be recalled.
@@ -75,21 +88,66 @@ class RoleMemory:
         What other runs remember is no part of it: like results of tools it is what was found then.
         """
         told: list[Any] = [*(list(said) for said, _ in self._window(name, role, firing)), list(role.memory.window)]
+        if role.memory.summary:
+            told.append([list(said) for _, (said, _) in self._beyond(name, role, firing)])
         recall = role.memory.recall
         if recall is not None:
             past = self.past(name if recall.from_ == "role" else None, firing)
             told += [recall.model_dump(mode="json"),
-                     [[entry.role, entry.asked, entry.answered, entry.importance] for entry in past]]
+                     [[entry.whose, entry.asked, entry.answered, entry.importance] for entry in past]]
         return fingerprint(told)
 
     def past(self, name: str | None, firing: str) -> list[Entry]:
-        """What a role (None: any role) was asked and answered in the causal past of a firing that is under way, oldest first."""
+        """What a role or character (None: anybody) said in the causal past of a firing that is under way, oldest first."""
+        return [entry for _, entry in self._descended(name, firing) if entry.kind != "summary"]
+
+    def fallen(self, name: str, role: Role, firing: str) -> Fallen:
+        """What does not stand in the window of a firing. It builds on that summary in its causal past which holds most of it."""
+        beyond = self._beyond(name, role, firing)
+        held, before = self._summed_up(name, role, firing)
+        turns = tuple(self._labelled(*labelled) for place, labelled in beyond if place not in held)
+        return Fallen("" if before is None else self._values.text(before.answered), turns, len(beyond),
+                      joined("" if before is None else before.untrusted, *(label for _, (_, label) in beyond)))
+
+    def _summed_up(self, name: str, role: Role, firing: str) -> tuple[frozenset[Place], Entry | None]:
+        """The turns that a summary holds, and it."""
+        best: tuple[frozenset[Place], Entry | None] = frozenset(), None
+        kept = self._state.summarised.get(name, {})
+        for one, entry in self._descended(name, firing):
+            if entry.kind == "summary" and one in kept:
+                turns = [place for place, _ in self._backwards(name, role, kept[one])][::-1][:entry.covers]
+                if len(turns) > len(best[0]):
+                    best = frozenset(turns), entry
+        return best
+
+    def _beyond(self, name: str, role: Role, firing: str) -> list[tuple[Place, Labelled]]:
+        """The turns of a causal past that its window does not hold, oldest first."""
+        turns = [*self._backwards(name, role, self._state.active[firing].past)]
+        return turns[len(self._window(name, role, firing)):][::-1]
+
+    def unreflected(self, name: str, firing: str) -> list[Entry]:
+        """The turns of the causal past that came since a role or character last reflected."""
+        past = self._descended(name, firing)
+        there = {(one, entry.activation) for one, entry in past if entry.kind == "reflection"}
+        seen = 0
+        for one, _ in there:
+            seen |= self._state.reflected[one]
+        return [entry for one, entry in past if entry.kind == "turn" and not seen >> self._state.order[one] & 1
+                and (one, entry.activation) not in there]
+
+    def items(self, firing: str) -> tuple[str, ...]:
+        """The keys of the items of a firing that is under way."""
+        return self._state.active[firing].items or ()
+
+    def _descended(self, name: str | None, firing: str) -> list[tuple[str, Entry]]:
+        """What was remembered in the causal past of a firing, each with the firing that it is of."""
         key = (name, firing)
         if key not in self._pasts:
             past = self._state.active[firing].past
             found = sorted((self._rank.get(step, _LAST), round_, one) for one in self._state.memory
                            if past >> self._state.order[one] & 1 for step, round_ in [parse_firing(one)])
-            self._pasts[key] = [entry for _, _, one in found for entry in self._state.memory[one] if name in (None, entry.role)]
+            self._pasts[key] = [(one, entry) for _, _, one in found for entry in self._state.memory[one]
+                                if name in (None, entry.whose)]
             if len(self._pasts) > _KEPT:
                 self._pasts.popitem(last=False)
         return self._pasts[key]
@@ -105,6 +163,8 @@ class RoleMemory:
 
     def untrusted(self, name: str, role: Role, firing: str) -> str:
         """The label of what stands in the prompts of a firing that is under way; empty: nothing of it is from outside."""
+        if role.memory.summary:
+            return joined(*(label for _, (_, label) in self._backwards(name, role, self._state.active[firing].past)))
         return joined(*(turn.untrusted for _, turn in self._window(name, role, firing)))
 
     def _window(self, name: str, role: Role, firing: str) -> list[tuple[Said, Turn]]:
@@ -113,20 +173,22 @@ class RoleMemory:
         if key not in self._recent:
             number, unit = role.memory.window
             newest = ((said, self._labelled(said, label))
-                      for said, label in self._backwards(name, role, self._state.active[firing].past))
+                      for _, (said, label) in self._backwards(name, role, self._state.active[firing].past))
             self._recent[key] = _fitting(newest, number, unit)[::-1]
             if len(self._recent) > _KEPT:
                 self._recent.popitem(last=False)
         return self._recent[key]
 
-    def _backwards(self, name: str, role: Role, past: int) -> Iterator[Labelled]:
-        """What a role was asked and told in a causal past, newest first."""
+    def _backwards(self, name: str, role: Role, past: int) -> Iterator[tuple[Place, Labelled]]:
+        """What a role was asked and told in a causal past, newest first, and where it stands."""
         shelf = self._shelf(name, role)
         for _, _, firing in reversed(shelf.firings):
             if past >> self._state.order[firing] & 1:
                 mine: list[Labelled] = [((entry.asked, entry.answered), entry.untrusted)
-                                        for entry in self._state.memory.get(firing, ()) if entry.role == name]
-                yield from reversed(mine or shelf.watched.get(firing, []))
+                                        for entry in self._state.memory.get(firing, ())
+                                        if entry.whose == name and entry.kind == "turn"]
+                turns = mine or shelf.watched.get(firing, [])
+                yield from (((firing, place), turns[place]) for place in reversed(range(len(turns))))
 
     def _shelf(self, name: str, role: Role) -> _Shelf:
         shelf = self._shelves.setdefault(name, _Shelf())

@@ -17,8 +17,10 @@ from metaflow_agents.models.faults import CallFailed
 from metaflow_agents.models.inner_budget import Held, InnerBudgets
 from metaflow_agents.models.limits import Admission, Limiters
 from metaflow_agents.models.patience import Patience
-from metaflow_agents.models.port import Model, ModelRequest, Reply, ToolCall, Traits, answering, traits, worst_tokens
+from metaflow_agents.models.port import Model, ModelRequest, Reply, ToolCall, answering, traits, worst_tokens
+from metaflow_agents.models.tariff import Tariff
 from metaflow_agents.models.text_form import called, forms, in_text
+from metaflow_agents.models.vectors import fault_of
 from metaflow_agents.schema.event import Reserved, Settled
 from metaflow_agents.schema.keys import parse_activation
 from metaflow_agents.schema.model import canonical, digest
@@ -85,7 +87,8 @@ class Caller:
         sent = request if its.native_tools else in_text(request)
         tokens_in, tokens_out = worst_tokens(model, sent)
         worst = tokens_in + tokens_out
-        cost = 0 if its.tariff is None else its.tariff.worst(tokens_in, tokens_out)
+        tariff = its.costs(embeds=request.embeds)
+        cost = 0 if tariff is None else tariff.worst(tokens_in, tokens_out)
         sent = self._whole(sent)
         stored = sent.stored()
         name = digest(stored)
@@ -98,8 +101,9 @@ class Caller:
                 raise
             await self._bus.publish(
                 Reserved(at=time(), key=request.key, role=payer, try_=number, digest=sent.digest, request=name,
-                         model=model.name, tokens=worst, cost=cost, unpriced=its.unpriced), blobs={name: stored})
-            one = _Try(self, model, its, request, number, worst, cost, reservation, admission)
+                         model=model.name, tokens=worst, cost=cost, unpriced=its.unpriced(embeds=request.embeds)),
+                blobs={name: stored})
+            one = _Try(self, model, tariff, request, number, worst, cost, reservation, admission)
             try:
                 reply = await model.ask(sent)
             except CallFailed as failure:
@@ -125,7 +129,7 @@ class _Try:
 
     caller: Caller
     model: Model
-    its: Traits
+    tariff: Tariff | None
     request: ModelRequest
     number: int
     worst: int
@@ -144,7 +148,7 @@ class _Try:
             told = f"the model {self.model.name} gave {reply.tokens} tokens, more than the {self.worst} that were reserved"
             await self._end(told, tokens=self.worst, cost=self.worst_cost)
             raise AttemptFailed(told)
-        tariff = self.its.tariff
+        tariff = self.tariff
         cost = 0 if tariff is None else tariff.cost(reply.tokens_in, reply.tokens_out, reply.tokens_cached)
         self._release(reply.tokens, 1, cost)
         name = digest(stored)
@@ -174,9 +178,9 @@ class _Try:
 
     def _dearest(self, tokens: int) -> int:
         """The most that so many tokens cost: of a failed try nobody tells how many were in and how many out."""
-        if self.its.tariff is None or not tokens:
+        if self.tariff is None or not tokens:
             return 0
-        return min(self.worst_cost, self.its.tariff.worst(tokens, tokens))
+        return min(self.worst_cost, self.tariff.worst(tokens, 0 if self.request.embeds else tokens))
 
     async def lost(self, told: str) -> None:
         """The attempt failed, and it cost nothing: the model is none that is paid for."""
@@ -201,6 +205,8 @@ def _stored(model: Model, reply: Reply, request: ModelRequest) -> bytes:
     counts = {"tokens_in": reply.tokens_in, "tokens_out": reply.tokens_out, "tokens_cached": reply.tokens_cached}
     if not isinstance(reply.text, str | None) or not all(type(count) is int and count >= 0 for count in counts.values()):
         raise AttemptFailed(f"the model {model.name} gave a Reply whose `text` is no text, or whose tokens are no counts")
+    if request.embeds and (fault := fault_of(reply.value, len(request.messages))):
+        raise AttemptFailed(f"the model {model.name} {fault}")
     if reply.calls and (fault := _fault_of_calls(reply, request)):
         raise AttemptFailed(f"the model {model.name} {fault}")
     told = {name: value for name, value in (("tokens_cached", reply.tokens_cached), ("estimated", reply.estimated),

@@ -6,6 +6,7 @@ import re
 from typing import Literal
 
 from metaflow_agents.models.port import ModelRequest, Reply
+from metaflow_agents.models.vectors import embedded
 from metaflow_agents.schema import paths
 from metaflow_agents.schema.smallest import smallest
 
@@ -16,13 +17,15 @@ class DryModel:
     """Answers with `default`, else `examples`, else the first of an enumeration, else the smallest valid value.
 
     A list has one item. Where such an answer breaks a rule (an `after` that names no key, say) and comes back for
-    repair, lists inside of items are left empty, then all lists.
+    repair, lists inside of items are left empty, then all lists. Texts are embedded all alike.
     """
 
     name = "dry"
 
     async def ask(self, request: ModelRequest) -> Reply:
         """The smallest answer. Raises SmallestUnknown where the schema leaves none to guess."""
+        if request.embeds:
+            return Reply(value=embedded([[1.0]] * len(request.messages)))
         if request.patterns:
             found = [example_path(pattern) for pattern in request.patterns]
             return Reply(text="\n".join(f"=== file: {path} ===\nmade by the dry model\n=== end ===" for path in found))

@@ -20,20 +20,25 @@ class Traits:
     """What a model is besides its name.
 
     `endpoint`: the base URL that its limits hold for; None where it needs none. `max_tokens` bounds an answer.
-    `parameters` go with every request (`temperature`). `tariff`: what it costs; None where nobody knows. `native_tools`:
-    it takes tools and gives tool calls itself; who does not is asked in the text form (`models/text_form.py`).
+    `parameters` go with every request (`temperature`). `tariff`: what it costs; None where nobody knows; `embedding`: what it
+    costs to embed, where that alone is known. `native_tools`: it takes tools and gives tool calls itself; who does not is
+    asked in the text form (`models/text_form.py`).
     """
 
     endpoint: str | None = None
     max_tokens: int = MAX_TOKENS
     parameters: Mapping[str, Any] = field(default_factory=dict)
     tariff: Tariff | None = None
+    embedding: Tariff | None = None
     native_tools: bool = True
 
-    @property
-    def unpriced(self) -> bool:
+    def costs(self, *, embeds: bool = False) -> Tariff | None:
+        """What an answer costs, or with `embeds` the embedding of texts; None where nobody knows."""
+        return self.embedding if embeds and self.tariff is None else self.tariff
+
+    def unpriced(self, *, embeds: bool = False) -> bool:
         """Whether it costs money, for all that is known, and nobody knows how much: there is an endpoint and no tariff."""
-        return self.endpoint is not None and self.tariff is None
+        return self.endpoint is not None and self.costs(embeds=embeds) is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +76,10 @@ class ModelRequest:
     `tools` that it may call, each `{"name", "description", "parameters": JSON Schema of the arguments}`.
     `schema`: the JSON Schema that the answer must fit, or None for text and files. `patterns`: the path patterns to which
     the files asked for are confined; empty where no files are asked for. `max_tokens` bounds the answer, `parameters` are
-    the model's. `payer`: whose budget it counts against, where that is another role's (one that was started by another one);
-    `watch`, which is no part of what is asked, is given each piece of text as it comes, where somebody looks.
+    the model's. `embeds`: no answer is asked for, but the embedding of each text; each is a message of the user, and the
+    reply's `value` is what `embedded` makes (`models/vectors.py`). `payer`: whose budget it counts against, where that is another
+    role's (one that was started by another one); `watch`, which is no part of what is asked, is given each piece of text as it
+    comes, where somebody looks.
     """
 
     key: str
@@ -85,6 +92,7 @@ class ModelRequest:
     tools: tuple[Mapping[str, Any], ...] = ()
     max_tokens: int = MAX_TOKENS
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    embeds: bool = False
     watch: Callable[[str], None] | None = field(default=None, compare=False, repr=False)
     payer: str = field(default="", compare=False)
 
@@ -97,7 +105,12 @@ class ModelRequest:
 
     @cached_property
     def _sent(self) -> bytes:
-        return b'{"messages":%b,"schema":%b,"tools":%b}' % self._asked
+        return b'{%b"messages":%b,"schema":%b,"tools":%b}' % (b'"embeds":true,' if self.embeds else b"", *self._asked)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What is to be embedded."""
+        return tuple(message["content"] for message in self.messages)
 
     @cached_property
     def digest(self) -> str:
@@ -118,7 +131,7 @@ class ModelRequest:
     def stored(self) -> bytes:
         """Canonical JSON, as the journal keeps it."""
         messages, schema, tools = self._asked
-        first = canonical({"key": self.key, "max_tokens": self.max_tokens})[1:-1]
+        first = canonical({**({"embeds": True} if self.embeds else {}), "key": self.key, "max_tokens": self.max_tokens})[1:-1]
         then = canonical({"model": self.model, **({"parameters": dict(self.parameters)} if self.parameters else {}),
                           "role": self.role})[1:-1]
         last = canonical({"step": self.step})[1:-1]
@@ -199,7 +212,7 @@ def identity(model: Model) -> str:
 
 def estimated(request: ModelRequest, reply: Reply) -> Reply:
     """A reply with its tokens estimated as bytes / 4, of a model that counts none."""
-    sent, said = request.worst_tokens - request.max_tokens, len(reply.said.encode())
+    sent, said = request.worst_tokens - request.max_tokens, 0 if request.embeds else len(reply.said.encode())
     said += len(canonical(reply.message["calls"])) if reply.calls else 0
     return replace(reply, tokens_in=-(-sent // _BYTES_PER_TOKEN), tokens_out=-(-said // _BYTES_PER_TOKEN))
 

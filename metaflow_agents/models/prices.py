@@ -27,10 +27,12 @@ _DAY = timedelta(days=1)                                # no call takes longer
 _ALWAYS = -1                                            # tokens that every request has more of
 
 
-def tariff_for(name: str, endpoint: str | None, price: Price | None, parameters: Mapping[str, Any] = _NONE) -> Tariff | None:
+def tariff_for(name: str, endpoint: str | None, price: Price | None, parameters: Mapping[str, Any] = _NONE, *,
+               embeds: bool = False) -> Tariff | None:
     """What a model costs at an endpoint (a base URL; None: OpenAI's own); None where nobody knows.
 
-    `price` wins. `parameters` go with every request: a `service_tier` has a price of its own.
+    `price` wins. `parameters` go with every request: a `service_tier` has a price of its own. `embeds`: what embedding with it
+    costs, where nothing comes out that is paid for.
     """
     if price is not None:
         return Flat.of(price)
@@ -48,8 +50,8 @@ def tariff_for(name: str, endpoint: str | None, price: Price | None, parameters:
     if tier not in _CHEAPER and not any(variant.when.get("service_tier") == tier for variant in variants):
         return None                             # dearer than the plain price, and nobody knows by how much
     context = {key: value for key, value in parameters.items() if isinstance(value, str)} if variants else {}
-    now = _sheet(info, info.get_prices(datetime.now(UTC), context))
-    return None if now is None else Published(info, context, now)
+    now = _sheet(info, info.get_prices(datetime.now(UTC), context), embeds=embeds)
+    return None if now is None else Published(info, context, now, embeds=embeds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +89,8 @@ class Sheet:
 class Published:
     """A published price, which may depend on the length of a request, the day and the hour."""
 
-    def __init__(self, info: ModelInfo, context: Mapping[str, str], first: Sheet) -> None:
-        self._info, self._context, self._first = info, context, first
+    def __init__(self, info: ModelInfo, context: Mapping[str, str], first: Sheet, *, embeds: bool = False) -> None:
+        self._info, self._context, self._first, self._embeds = info, context, first, embeds
         self._constraints = _constraints(info)
 
     def cost(self, tokens_in: int, tokens_out: int, cached: int = 0) -> int:
@@ -102,7 +104,7 @@ class Published:
     def _at(self, moment: datetime) -> Sheet:
         if not self._constraints:
             return self._first
-        return _sheet(self._info, self._info.get_prices(moment, self._context)) or self._first
+        return _sheet(self._info, self._info.get_prices(moment, self._context), embeds=self._embeds) or self._first
 
     def _moments(self, now: datetime) -> Iterator[datetime]:
         """Now, and each moment of the day to come at which the price may change."""
@@ -131,13 +133,14 @@ def _constraints(info: ModelInfo) -> tuple[Any, ...]:
     return tuple(one for one in every if one is not None)
 
 
-def _sheet(info: ModelInfo, prices: ModelPrice) -> Sheet | None:
+def _sheet(info: ModelInfo, prices: ModelPrice, *, embeds: bool) -> Sheet | None:
     """A model's prices as whole picodollars; None where tokens are not all that a plain call of it is paid for."""
-    if prices.input_mtok is None or prices.output_mtok is None or prices.output_citation_mtok is not None:
+    out = Decimal(0) if embeds and prices.output_mtok is None else prices.output_mtok
+    if prices.input_mtok is None or out is None or prices.output_citation_mtok is not None:
         return None
     # Where caching needs no asking, a token that is not read from the cache may be written to it, which no usage block tells.
     writes = None if "claude" in info.id else prices.cache_write_mtok
-    keys = {"in": (prices.input_mtok, writes), "out": (prices.output_mtok, prices.output_reasoning_mtok),
+    keys = {"in": (prices.input_mtok, writes), "out": (out, prices.output_reasoning_mtok),
             "cached": (prices.cache_read_mtok if prices.cache_read_mtok is not None else prices.input_mtok,)}
     starts = {_ALWAYS} | {tier.start for row in keys.values() for price in row for tier in getattr(price, "tiers", ())}
     tiers = []

@@ -20,6 +20,7 @@ from pydantic import BaseModel
 from metaflow_agents.errors import AttemptFailed, UsageError, did_you_mean
 from metaflow_agents.models.calls import arguments_of, numbered
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall, estimated
+from metaflow_agents.models.vectors import embedded
 from metaflow_agents.schema.model import canonical
 from metaflow_agents.threads import Threads, called
 
@@ -32,9 +33,9 @@ class PythonModel:
 
     It is given the `ModelRequest` and returns text, a value of the schema (dict, list, number or boolean, or a
     pydantic model), tool calls, or a `Reply`. Tool calls are a `ToolCall`, a list of them and of texts, or, where the request
-    has tools, `{"calls": [{"name": …, "arguments": {…}}], "text": …}`; an id that is left empty is made. A function that is not
-    async runs in a thread, 64 at once; when its call is cancelled the await ends after the thread has. Tokens are estimated as
-    bytes / 4 unless a `Reply` tells them.
+    has tools, `{"calls": [{"name": …, "arguments": {…}}], "text": …}`; an id that is left empty is made. Where the request
+    `embeds` it returns a list of numbers for each of its `texts`. A function that is not async runs in a thread, 64 at once; when
+    its call is cancelled the await ends after the thread has. Tokens are estimated as bytes / 4 unless a `Reply` tells them.
     """
 
     def __init__(self, name: str, function: Callable[[ModelRequest], Any]) -> None:
@@ -52,6 +53,13 @@ class PythonModel:
         return reply if reply.tokens else estimated(request, reply)
 
     def _reply(self, answer: Any, request: ModelRequest) -> Reply:
+        if request.embeds and not isinstance(answer, Reply):
+            try:
+                return Reply(value=embedded(answer))
+            except ValueError as error:
+                told = f"the model `{self._name}` was asked to embed {len(request.messages)} texts: {error}"
+                raise AttemptFailed(f"{told}; return a list of numbers for each of `request.texts` where `request.embeds`, or "
+                                    "give the embedder its own model: `--model NAME=…`") from error
         if isinstance(answer, Reply):
             if answer.text is None and answer.value is None:
                 raise AttemptFailed(f"the model `{self._name}` returned a Reply with neither text nor value")

@@ -192,7 +192,8 @@ def _inputs(journal: RawJournal, declared: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _asked(request: Mapping[str, Any]) -> dict[str, Any]:
-    return {"messages": request["messages"], "schema": request.get("schema"), "tools": request.get("tools") or []}
+    embeds = {"embeds": True} if request.get("embeds") else {}
+    return {**embeds, "messages": request["messages"], "schema": request.get("schema"), "tools": request.get("tools") or []}
 
 
 def _fingerprint(request: Mapping[str, Any]) -> str:

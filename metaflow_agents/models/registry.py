@@ -99,17 +99,25 @@ class Resolved:
     base_url: str | None = None
 
 
-def resolve(used: Iterable[str | None], sources: Sources) -> Resolved:
+def resolve(used: Iterable[str | None], sources: Sources, embedders: Iterable[str] = ()) -> Resolved:
     """The models for the names that steps and roles use (None: the default). A name that stands nowhere is a model itself.
 
-    Raises ModelMissing where there is none, UsageError for one that can't be had. Nothing is asked, and nothing made.
+    `embedders` are names of models that embed: where everybody is answered for by an endpoint or a person, they stay what they
+    are. Raises ModelMissing where there is none, UsageError for one that can't be had. Nothing is asked, and nothing made.
     """
     making = _Making(sources)
     if "*" in sources.given:
         wanted: dict[str, Given] = {name: making.found(given) for name, given in sources.given.items()}
         chosen = {name: making.kept(given) for name, given in sources.given.items()}
+        if _answers_in_words(wanted["*"]):
+            own, theirs = _wanted([name for name in embedders if name not in wanted], sources, making)
+            wanted, chosen = {**wanted, **own}, {**chosen, **theirs}
     else:
-        wanted, chosen = _wanted(used, sources, making)
+        wanted, chosen = _wanted([*used, *embedders], sources, making)
+    for name in embedders:
+        if _is_manual(wanted.get(name)):
+            raise UsageError(f"`{name}` embeds texts, which a person can't: name a model with an endpoint, `--model "
+                             f"{name}=openai:NAME`")
     made = {name: making.made(given) for name, given in wanted.items()}
     everybody = made.get("*")
     models = Models({name: model for name, model in made.items() if name != "*"}, everybody)
@@ -134,6 +142,15 @@ def _wanted(used: Iterable[str | None], sources: Sources, making: _Making) -> tu
         else:
             wanted[name] = name
     return wanted, chosen
+
+
+def _answers_in_words(given: Given) -> bool:
+    """Whether it is a model behind an endpoint, or a person: neither embeds what others ask for."""
+    return isinstance(given, EndpointModel) or (isinstance(given, str) and given.startswith("openai:")) or _is_manual(given)
+
+
+def _is_manual(given: Given | None) -> bool:
+    return isinstance(given, str) and given.partition(":")[0] == "manual"
 
 
 def _recorded(given: Given, told: str) -> Spec:

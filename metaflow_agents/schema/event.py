@@ -76,14 +76,26 @@ class Version(Value):
 
 
 class Entry(Value):
-    """What a role remembers of one activation: digests of what it was asked and what it answered."""
+    """What a role remembers of one activation: digests of what it was asked and what it answered.
+
+    Of a reflection these are the question, and what it came to see; of a summary, nothing, and the summary.
+    """
 
     role: str
+    kind: Literal["turn", "reflection", "summary"] = "turn"
     activation: str
     asked: str
     answered: str
     untrusted: str = Field("", description="what of it came from outside the user, in words; empty: nothing")
     importance: int | None = Field(None, description="1 to 10, as the role's model rated it; None: it was not asked")
+    mind: str = Field("", description="with `self`: which character of the role remembers it, as `ROLE[NAME]`; empty: the role")
+    cites: tuple[str, ...] = Field((), description="of a reflection: keys of the memories that it rests on")
+    covers: int = Field(0, description="of a summary: how many turns, the first of its firing's causal past, it sums up")
+
+    @property
+    def whose(self) -> str:
+        """Who remembers it: a role, or one character of a role."""
+        return self.mind or self.role
 
 
 class Fired(_Event):
@@ -148,6 +160,7 @@ class Finished(_Event):
     digest: str = Field("", description="fingerprint of what decides whether an item runs again when its step fires again")
     parts: dict[str, str] = Field(default_factory=dict, description="input → fingerprint: what the activation depends on")
     memory: Entry | None = None
+    besides: tuple[Entry, ...] = Field((), description="what else its role remembers from then on: reflections, a summary")
     seconds: float = 0.0
     reused_from: str | None = Field(None, description="`RUN:ACTIVATION` whose result was taken over")
     why: tuple[str, ...] = Field((), description="with `--from`: which inputs differ, where it ran anew")

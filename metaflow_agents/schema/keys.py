@@ -17,6 +17,9 @@ _FIRING = re.compile(r"(?P<step>[A-Za-z_]\w*)@(?P<round>\d+)")
 LOOK = "progress"
 """The step under which looks at the run (`progress:`) stand in the journal: `progress@2`."""
 
+EMBED = "/embed."
+"""What the keys of calls that embed texts have behind their activation: `write@1~0/embed.6f2a…`."""
+
 
 class ActivationKey(NamedTuple):
     """One item of a firing (or the whole), and which attempt at it."""

@@ -22,6 +22,8 @@ TOOL_TURNS = 30
 """How often a role may call tools, one turn after the other, on its way to one answer; then it has to answer."""
 ROLE_QUESTIONS = 8
 """How many questions a role may put to others on one branch of an activation."""
+REFLECTION_QUESTIONS = 3
+"""How many questions a role asks itself as it reflects."""
 ANSWER_REPAIRS = 2
 """How often a role is asked to mend an answer that does not fit its artifact, before the attempt has failed."""
 NAME_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*$"
@@ -30,20 +32,13 @@ NOT_BUILT: dict[str, dict[str, str]] = {
     "sop": {
     },
     "role": {},
-    "step": {
-        "self": "a memory for each character comes with the strategies",
-    },
+    "step": {},
     "foreach": {"stream": "a step reads what is whole; steps that follow one another item by item are one SOP, a `sop:` step"},
     "artifact": {},
     "memory": {
-        "summary": "summaries of what falls out come with memory beyond the window",
-        "reflect": "reflections come with memory beyond the window",
         "lessons": "lessons come with memory beyond the window",
     },
-    "recall": {
-        "embeddings": "relevance by embeddings comes with memory beyond the window",
-        "index": "indexes over embeddings come with memory beyond the window",
-    },
+    "recall": {},
 }
 
 
@@ -183,6 +178,9 @@ class ApiSpec(Value):
 
 
 Weight = Annotated[float, Field(ge=0, le=1000)]
+IndexName = Literal["hnsw", "exact", "faiss"]
+Similarity = Literal["cosine", "inner_product"]
+"""Cosine looks at directions alone. The inner product prefers long vectors too; of vectors of length 1 they are the same."""
 
 
 class Recall(Value):
@@ -194,15 +192,38 @@ class Recall(Value):
     recency: Weight = Field(1.0, description="how much it counts that a memory is new")
     importance: Weight = Field(
         1.0, description="how much it counts that it is important, 1 to 10: the role's model is asked as it is stored, unless 0")
-    relevance: Weight = Field(1.0, description="how much it counts that its words are those of the task")
+    relevance: Weight = Field(
+        1.0, description="how much it counts that its words are those of the task, and with `embeddings` what it means")
     decay: Annotated[float, Field(gt=0, le=1)] = Field(0.995, description="by what recency falls with every newer memory")
+    embeddings: str | None = Field(
+        None, min_length=1, description="who embeds memories, so that one in other words than the task is found: a name under "
+                                        "`models`, or a model itself; by default nobody")
+    index: IndexName = Field("hnsw", description="how the nearest embeddings are found: `hnsw`, `exact` or `faiss`")
+    similarity: Similarity = Field(
+        "cosine", description="what near means: `cosine`, or `inner_product`, which prefers long vectors")
+
+    @property
+    def embedder(self) -> str | None:
+        """Who embeds, where relevance counts at all."""
+        return self.embeddings if self.relevance else None
+
+
+class Reflect(Value):
+    """When a role asks itself what it comes to that it remembers."""
+
+    after: Annotated[int, Field(ge=1, strict=True)] = Field(
+        150, description="how much importance has to come together since it last reflected; each memory has 1 to 10")
 
 
 class Memory(Value):
     """What a role remembers between its activations."""
 
     window: Window = Field((40, "turns"), description="what stays verbatim: `40 turns` or `16k tokens`; the oldest is dropped")
+    summary: bool = Field(
+        False, strict=True, description="whether what falls out of the window is summed up, by the role's model, in its prompts")
     recall: Recall | None = Field(None, description="what comes back to its mind beyond the window; by default nothing")
+    reflect: Reflect | None = Field(
+        None, description="insights over what it remembers, once that weighs enough; they are recalled like other memories")
 
 
 class Role(Value):
@@ -430,6 +451,8 @@ class Step(Value):
     """A doer turning the artifacts it reads into the one that it makes."""
 
     role: str | None = Field(None, description="a role, or an expression that names one of the declared roles")
+    self_: Template | None = Field(
+        None, alias="self", description="who the role is here, a template: each name has a memory of its own")
     run: str | tuple[str, ...] | None = Field(
         None, description="a command: text split into arguments, or a list of them; no shell")
     call: str | None = Field(None, description="a Python function, `package.module:function`, async or not")
@@ -547,15 +570,21 @@ class SOP(Value):
 
     @property
     def remembers(self) -> bool:
-        """Whether what roles do goes into the project's memory file: one of them recalls."""
-        return any(role.memory.recall is not None for role in self.roles.values())
+        """Whether what roles do goes into the project's memory file: one of them recalls, or reflects."""
+        return any(role.memory.recall is not None or role.memory.reflect is not None for role in self.roles.values())
+
+    def recalled(self, name: str) -> bool:
+        """Whether what a role remembers comes back to anybody's mind: its own, or that of one who recalls from all."""
+        return any(other.memory.recall is not None and (own == name or other.memory.recall.from_ != "role")
+                   for own, other in self.roles.items())
 
     def rates(self, name: str) -> bool:
         """Whether a role's model is asked how important each of its memories is: it counts for the role itself, or for one that
         recalls what others remember.
         """
-        return any(other.memory.recall is not None and other.memory.recall.importance > 0
-                   and (own == name or other.memory.recall.from_ != "role") for own, other in self.roles.items())
+        return self.roles[name].memory.reflect is not None or any(
+            other.memory.recall is not None and other.memory.recall.importance > 0
+            and (own == name or other.memory.recall.from_ != "role") for own, other in self.roles.items())
 
     @field_validator("language")
     @classmethod

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.shape import Shape
-from metaflow_agents.schema.sop import ANSWER_REPAIRS, ROLE_QUESTIONS, SOP, TOOL_TURNS, Budget, Step
+from metaflow_agents.schema.sop import ANSWER_REPAIRS, REFLECTION_QUESTIONS, ROLE_QUESTIONS, SOP, TOOL_TURNS, Budget, Step
 from metaflow_agents.schema.strategies import STRATEGIES, TYPED_CALLS, StrategySpec
 from metaflow_agents.schema.strategies.workers import tools_in
 from metaflow_agents.sop.graph import SOPGraph
@@ -21,7 +21,8 @@ class StepBounds:
     """The most that one step can do in a run.
 
     `calls` are model calls of one activation, all its attempts together; None where its strategy does not say. An answer
-    counts as one: calls that go on with one that was cut at its longest length come on top.
+    counts as one: calls that go on with one that was cut at its longest length come on top. So does the embedding of what a role
+    recalls, beyond one call with the question: how much of it earlier runs left is not known.
     """
 
     firings: int
@@ -109,8 +110,8 @@ def _calls(sop: SOP, step: Step, strategies: Mapping[str, type[StrategySpec]]) -
         thinks = strategies[name].model_validate(parameters or {})
     except (KeyError, ValidationError):
         return None                         # told by a check of its own
-    answer, again = thinks.calls(turns), thinks.mending(turns)
-    if answer is None or again is None:
+    answer = thinks.calls(turns)
+    if answer is None:
         return None
     reviews = step.review.repairs if step.review else 0
     mended = (step.check.repairs if step.check else 0) + reviews
@@ -118,4 +119,11 @@ def _calls(sop: SOP, step: Step, strategies: Mapping[str, type[StrategySpec]]) -
     judged = (1 + reviews) * TYPED_CALLS if step.review else 0
     who = (step.role,) if step.role in sop.roles else tuple(sop.roles)
     rated = TYPED_CALLS if any(sop.rates(role) for role in who) else 0
-    return (1 + step.retries) * (answer + (1 + mended) * ANSWER_REPAIRS * turns + mended * again + judged + thoughts + rated)
+    reflects_on = any(sop.roles[role].memory.reflect is not None for role in who)
+    rated += (1 + REFLECTION_QUESTIONS) * TYPED_CALLS if reflects_on else 0
+    rated += any(sop.roles[role].memory.summary for role in who)
+    recalls = [recall for role in who if (recall := sop.roles[role].memory.recall) is not None]
+    if any(recall.embedder is not None for recall in recalls):
+        rated += 1 + (REFLECTION_QUESTIONS if reflects_on else 0)
+    repaired = (1 + mended) * ANSWER_REPAIRS * thinks.mending(turns, form=True) + mended * thinks.mending(turns, form=False)
+    return (1 + step.retries) * (answer + repaired + judged + thoughts + rated)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from metaflow_agents.errors import Problem
 from metaflow_agents.schema.program import Program
-from metaflow_agents.schema.sop import EndpointModel
+from metaflow_agents.schema.sop import EndpointModel, IndexName
 from metaflow_agents.schema.strategies import STRATEGIES, StrategySpec
 from metaflow_agents.sop.bounds import Bounds, bounds_of
 from metaflow_agents.sop.checks.acting import acts
@@ -23,6 +23,7 @@ from metaflow_agents.sop.checks.graphs import check_graphs
 from metaflow_agents.sop.checks.models import check_models
 from metaflow_agents.sop.checks.money import check_money
 from metaflow_agents.sop.checks.names import check_names, check_use
+from metaflow_agents.sop.checks.recall import check_recall
 from metaflow_agents.sop.checks.sops import check_sops
 from metaflow_agents.sop.checks.steps import check_expressions
 from metaflow_agents.sop.checks.strategies import check_strategies
@@ -72,12 +73,13 @@ class CheckReport:
 
 def check(source: str | Path | Reading, *, start: Path | None = None,
           strategies: Mapping[str, type[StrategySpec]] = STRATEGIES,
-          models: Mapping[str, str | EndpointModel] | None = None) -> CheckReport:
+          models: Mapping[str, str | EndpointModel] | None = None,
+          missing: Callable[[IndexName], str] = lambda _: "") -> CheckReport:
     """Checks a SOP by file or name, or one that was read already.
 
     `start` is the folder from which names are looked for (default: the current one), `strategies` are those that a step
-    may name, `models` those of the user's configuration. Raises SOPNotFound where there is no such SOP; whatever stands in
-    its files is told in `problems`.
+    may name, `models` those of the user's configuration, `missing` tells what an index over embeddings lacks here.
+    Raises SOPNotFound where there is no such SOP; whatever stands in its files is told in `problems`.
     """
     reading = source if isinstance(source, Reading) else read_sop(source, start=start)
     loaded = reading.loaded
@@ -85,7 +87,7 @@ def check(source: str | Path | Reading, *, start: Path | None = None,
         file = reading.problems[0].file if reading.problems else str(source)
         return CheckReport(file, _sorted(reading.problems, file), None, None)
     context = Context(loaded, strategies, tuple(python_folders(loaded.folder, start or Path.cwd())), reading=reading.problems,
-                      models=models or {})
+                      models=models or {}, missing=missing)
     bounds = _checked(context)
     problems = _sorted((*reading.problems, *dict.fromkeys(_all_problems(context))), loaded.entry)
     sound = not any(problem.severity == "error" for problem in problems)
@@ -102,7 +104,7 @@ def _checked(c: Context) -> Bounds | None:
     """Runs all groups. The order matters: names first, since what is misspelt is told once; use last."""
     bounds = {}
     for name, loaded in c.loaded.inner.items():
-        c.inner[name] = Context(loaded, c.strategies, c.folders, reading=c.reading, models=c.models)
+        c.inner[name] = Context(loaded, c.strategies, c.folders, reading=c.reading, models=c.models, missing=c.missing)
         bounds[name] = _checked(c.inner[name])
     check_names(c)
     check_makes(c)
@@ -110,6 +112,7 @@ def _checked(c: Context) -> Bounds | None:
     check_failures(c)
     check_doers(c)
     check_models(c)
+    check_recall(c)
     check_money(c)
     if acts(c.sop):
         _check_acting(c)

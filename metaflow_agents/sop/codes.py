@@ -145,6 +145,8 @@ GROUPS: dict[str, dict[str, Code]] = {
         "review-verdict": Code("The form of a review's verdict has no fields.", "Write `verdict: {FIELD: TYPE}`."),
         "review-accept": Code("A review's verdict has a form of its own, and no `accept`.", "Say when the answer is taken."),
         "talks-to-itself": Code("A role is to put questions to itself.", "Name another role."),
+        "reflections-unread": Code("A role reflects, and nobody recalls what it comes to see.",
+                                   "Add `recall: {}` to its `memory`.", "warning"),
         "progress-makes": Code("What `progress` makes is no text of its own, or no step fires again for it.",
                                "Declare a text for it, and let the step that plans want it."),
         "bad-stuck": Code("What is done about being stuck is out of order, or stands twice.",
@@ -183,6 +185,8 @@ GROUPS: dict[str, dict[str, Code]] = {
         "model-in-test": Code("A test names a model that has an endpoint.", "Use `dry`, `python:…` or `replay:…`."),
         "no-price": Code("Money is capped, and the price of a model that is asked is not known: no run begins.",
                          "Write its `price`, or cap `tokens`.", "warning"),
+        "recall-embeddings": Code("Recall by embeddings that nobody makes, that weigh nothing, or whose index is not installed.",
+                                  "Do what is named: `embeddings: MODEL`, a weight for `relevance`, or the extra."),
         "recording-not-found": Code("The file of a recording is not found.", "Mend its path."),
     },
     "Tools, policies and people": {

@@ -28,7 +28,7 @@ from metaflow_agents.sop.reading import read_yaml
 from metaflow_agents.sop.shape_errors import keys_of, problems_of, unknown_key
 
 _ENOUGH = MAX_PROBLEMS + 1                # naming the nearest choices costs time: no more of it than is shown
-ROLE_ONLY = frozenset({"task", "strategy", "model", "budget", "tools", "review", "talks_to", "stuck"})
+ROLE_ONLY = frozenset({"task", "self", "strategy", "model", "budget", "tools", "review", "talks_to", "stuck"})
 DOER_ONLY = {"parse": "run", "args": "call", "effect": "call", "inputs": "sop", "output": "sop"}
 
 

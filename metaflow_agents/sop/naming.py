@@ -45,6 +45,8 @@ def texts_of(program: Program, step: Step, strategies: Specs = STRATEGIES) -> It
     """The step's own texts that decide a result, those of its strategy's parameters among them."""
     if step.task:
         yield step.task, True
+    if step.self_:
+        yield step.self_, True
     if step.value:
         yield step.value, False
     yield from ((pattern, True) for pattern in step.makes.patterns)

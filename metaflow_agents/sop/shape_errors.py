@@ -15,7 +15,8 @@ from metaflow_agents.sop.habits import FOREIGN
 from metaflow_agents.sop.places import Path, Places
 
 MODELS: dict[str, type[BaseModel]] = {
-    "sop": written.SOP, "role": written.Role, "memory": written.Memory, "recall": written.Recall, "budget": written.Budget,
+    "sop": written.SOP, "role": written.Role, "memory": written.Memory, "recall": written.Recall, "reflect": written.Reflect,
+    "budget": written.Budget,
     "step": written.Step, "foreach": written.Foreach, "check": written.Check, "review": written.Review,
     "stuck": written.Stuck, "progress": written.Progress,
     "artifact": written.Artifact, "rule": written.Rule, "input": written.Input, "case": written.Case,
@@ -24,7 +25,7 @@ MODELS: dict[str, type[BaseModel]] = {
     "price": written.Price, "limits": written.Limits, "configuration": written.Configuration,
     "graph": written.Graph, "choice": written.ToolChoice,
 }
-_CALLED = {"sop": "a SOP", "case": "a test", "rule": "a rule", "memory": "`memory`", "recall": "`recall`",
+_CALLED = {"sop": "a SOP", "case": "a test", "rule": "a rule", "memory": "`memory`", "recall": "`recall`", "reflect": "`reflect`",
            "budget": "`budget`", "foreach": "`foreach`",
            "check": "`check`", "review": "`review`", "stuck": "`stuck`", "progress": "`progress`",
            "defaults": "`defaults`", "artifact": "an artifact", "input": "an input",
@@ -69,8 +70,8 @@ def kind_of(path: Path, top: str = "sop") -> str | None:
         return str(last)
     if len(path) == 3 and (path[0], last) in _INNER:
         return _INNER[str(path[0]), str(last)]
-    if last == "recall" and len(path) > 1 and path[-2] == "memory":
-        return "recall"
+    if last in ("recall", "reflect") and len(path) > 1 and path[-2] == "memory":
+        return str(last)
     if len(path) == 4 and path[0] == "artifacts" and path[2] == "rules":
         return "rule"
     return None

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from metaflow_agents.journal.glance import unwrapped
 from metaflow_agents.models.tariff import dollars
-from metaflow_agents.schema.keys import split_inner, steps_in
+from metaflow_agents.schema.keys import EMBED, split_inner, steps_in
 from metaflow_agents.views.page import Page, columns, cut, safe
 from metaflow_agents.views.wording import amount, clock, duration, listed, money
 
@@ -301,7 +301,7 @@ def _said(event: Raw, blob: Callable[[str], Any]) -> Iterator[tuple[str, str]]:
         case "reserved":
             yield from _messages(blob(event["request"]))
         case "settled" if event.get("reply"):
-            yield from _reply(blob(event["reply"]))
+            yield from _reply(blob(event["reply"]), embeds=EMBED in event["key"])
         case "observed" if _lists_tools(event):
             for tool in blob(event["payload"])["value"]:
                 yield "", f"{tool['name']}: {' '.join(tool['description'].split())}"
@@ -326,8 +326,10 @@ def _messages(request: Raw) -> Iterator[tuple[str, str]]:
         yield message["role"], "\n".join(part for part in (message["content"], calls) if part)
 
 
-def _reply(reply: Raw) -> Iterator[tuple[str, str]]:
-    if reply["text"] or not reply.get("calls"):
+def _reply(reply: Raw, *, embeds: bool) -> Iterator[tuple[str, str]]:
+    if embeds:
+        yield "answer", f"{amount(len(reply['value']), 'embedding')} (numbers, which nobody reads)"
+    elif reply["text"] or not reply.get("calls"):
         yield "answer", reply["text"] if reply["text"] is not None else _json(reply["value"])
     for call in reply.get("calls", ()):
         given = call["arguments"]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
+
+from metaflow_agents.schema.sop import Similarity as Similarity
 
 if TYPE_CHECKING:
     from numpy import float32, int64
     from numpy.typing import NDArray
-
-Similarity = Literal["cosine", "inner_product"]
-"""Cosine looks at directions alone. The inner product prefers long vectors too; of vectors of length 1 they are the same."""
 
 
 class VectorIndex(Protocol):

@@ -24,7 +24,7 @@ _REMEMBERED = 256                   # schemas whose forms are kept
 class Prepared:
     """One request as it goes out. `form`: how its answer's form is asked for, `schema` its fingerprint; both for structured
     answers only. `length`: the parameter that bounds the answer. `names` of the tools on the wire, with those in the messages;
-    `offered`: it offers tools, and `parallel`: it says that several may be called at once.
+    `offered`: it offers tools, and `parallel`: it says that several may be called at once. `asks`: what for, in words.
     """
 
     body: bytes
@@ -36,6 +36,7 @@ class Prepared:
     names: Mapping[str, str] = field(default_factory=dict)
     offered: bool = False
     parallel: bool = False
+    asks: str = "chat completions"
 
 
 @dataclass(frozen=True, slots=True)

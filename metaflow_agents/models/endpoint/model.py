@@ -10,6 +10,7 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from metaflow_agents.errors import UsageError, did_you_mean
+from metaflow_agents.models.endpoint import embedding
 from metaflow_agents.models.endpoint import learned as knowledge
 from metaflow_agents.models.endpoint.answer import Answer
 from metaflow_agents.models.endpoint.body import OURS, Bodies, Prepared
@@ -77,8 +78,11 @@ class Endpoint:
     def _traits(self) -> Traits:
         spec = self._spec
         parameters = {**({} if spec.temperature is None else {"temperature": spec.temperature}), **spec.parameters}
-        return Traits(endpoint=self.url, max_tokens=spec.max_tokens or MAX_TOKENS, parameters=parameters,
-                      tariff=tariff_for(spec.name, self.url, spec.price, spec.parameters), native_tools=spec.tools == "native")
+        priced = spec.name, self.url, spec.price, spec.parameters
+        tariff = tariff_for(*priced)
+        return Traits(endpoint=self.url, max_tokens=spec.max_tokens or MAX_TOKENS, parameters=parameters, tariff=tariff,
+                      embedding=tariff_for(*priced, embeds=True) if tariff is None else None,
+                      native_tools=spec.tools == "native")
 
     @property
     def learned(self) -> knowledge.Learned:
@@ -94,7 +98,7 @@ class Endpoint:
 
     def worst(self, request: ModelRequest) -> tuple[int, int]:
         """The bytes that go out, for a token is at least one of them, and the longest answer."""
-        prepared = self._bodies.prepared(request, self.learned)
+        prepared = self._prepared(request)
         # What is computed of a request is kept in it: what goes out is what was reserved, whatever is learned in between.
         vars(request)["_prepared"] = (self, prepared)
         return len(prepared.body), request.max_tokens
@@ -103,14 +107,26 @@ class Endpoint:
         """See `Model.ask`."""
         owner, prepared = vars(request).pop("_prepared", (None, None))
         if owner is not self or prepared is None:
-            prepared = self._bodies.prepared(request, self.learned)
+            prepared = self._prepared(request)
         async with using(self.url, self._key) as client:
             try:
+                if request.embeds:
+                    return await self._embedded(client, request, prepared)
                 answer = await Exchange(self._asker, self._silence, client, request, prepared, self.learned).answer()
             except UnknownModel as unknown:
                 raise await self._with_mend(client, unknown) from None
         self.learned.answered = True
         return self._reply(request, prepared, answer)
+
+    def _prepared(self, request: ModelRequest) -> Prepared:
+        if request.embeds:
+            return embedding.prepared(self._asker.model, request)
+        return self._bodies.prepared(request, self.learned)
+
+    async def _embedded(self, client: Client, request: ModelRequest, prepared: Prepared) -> Reply:
+        reply = await embedding.embeddings(self._asker, self._silence, client, request, prepared, self.learned)
+        self.learned.answered = True
+        return reply
 
     async def _with_mend(self, client: Client, unknown: UnknownModel) -> CallFailed:
         names = await known_models(client)

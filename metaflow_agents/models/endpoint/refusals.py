@@ -140,7 +140,7 @@ def _of_access(case: _Case) -> CallFailed | None:
         mend = f"it points to {place}: write that address as the endpoint" if place else _MISSING_HERE
         return _fault(f"{case.at} redirects ({status}), and a request with a key is not sent on; {mend}", "stop")
     if status == 405:
-        return _fault(f"{case.at} takes no chat completions (405): {case.said}; {_MISSING_HERE}", "stop")
+        return _fault(f"{case.at} takes no {case.prepared.asks} (405): {case.said}; {_MISSING_HERE}", "stop")
     return None
 
 
@@ -217,14 +217,14 @@ def _of_parameters(case: _Case) -> CallFailed | None:
 
 def _of_request(case: _Case) -> CallFailed | None:
     """What is wrong with what was asked."""
-    status, model = case.status, case.asker.model
+    status, model, prepared = case.status, case.asker.model, case.prepared
     if status == 413 or (status in (400, 422, 500) and TOO_LONG.search(case.text)):
-        return _fault(f"the request is too long for {model}: {len(case.prepared.body):,} bytes, and {case.longest:,} tokens for "
-                      f"the answer ({status}): {case.said}", "fail")
+        room = f", and {case.longest:,} tokens for the answer" if case.longest else ""
+        return _fault(f"the request is too long for {model}: {len(prepared.body):,} bytes{room} ({status}): {case.said}", "fail")
     if status in (400, 404, 422) and UNKNOWN_MODEL.search(case.text):
         return UnknownModel(f"{case.at} knows no model `{model}` ({status}): {case.said}", then="stop", charged=0, refused=True)
     if status == 404:
-        return _fault(f"{case.at} has no chat completions (404): {case.said}; {_MISSING_HERE}", "stop")
+        return _fault(f"{case.at} has no {prepared.asks} (404): {case.said}; {_MISSING_HERE}", "stop")
     if status in (400, 422) and FILTER.search(case.text):
         return _fault(f"{case.at} keeps to its content filter ({status}): {case.said}", "fail")
     if status in (400, 422) and LENGTH.search(case.text):

@@ -27,13 +27,13 @@ CLASSES: Mapping[str, str] = {
     "self_consistency": "SelfConsistency",
     "react": "React",
     "reflexion": "Reflexion",
-    "route": "Route",
-    "debate": "Debate",
-    "hindsight": "Hindsight",
+    "tree_of_thoughts": "TreeOfThoughts",
     "plan_and_execute": "PlanAndExecute",
     "task_queue": "TaskQueue",
-    "tree_of_thoughts": "TreeOfThoughts",
+    "route": "Route",
+    "debate": "Debate",
     "solver": "Solver",
+    "hindsight": "Hindsight",
 }
 """The class of each, in the module of its name."""
 Specs = Mapping[str, type[StrategySpec]]

@@ -73,12 +73,15 @@ class StrategySpec(Value):
         """
         return None
 
-    def mending(self, answer: int) -> int | None:
-        """The most model calls of an answer to what a check or a review says; `answer` as for `calls`."""
+    def mending(self, answer: int, *, form: bool) -> int:
+        """The most model calls of a mended answer: where it lacks the artifact's form, or where a check or a review refuses it.
+
+        `answer`: as for `calls`.
+        """
         return answer
 
     def failures(self) -> int:
-        """How often something that it did itself may fail, and be thought about where a step says what is done when stuck."""
+        """How often something that it did itself may fail: each is thought about where the step's `stuck` says so."""
         return 0
 
     def wrong_tools(self, tools: Sequence[str]) -> Iterator[tuple[str, str]]:

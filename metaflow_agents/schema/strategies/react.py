@@ -27,9 +27,9 @@ class React(StrategySpec):
         """One for each step, and the best answer."""
         return self.max_steps + 1
 
-    def mending(self, answer: int) -> int | None:
-        """Steps as well."""
-        return self.max_steps + 1
+    def mending(self, answer: int, *, form: bool) -> int:
+        """Steps as well, but where only the form is mended."""
+        return 1 if form else self.max_steps + 1
 
     def failures(self) -> int:
         """Each step: what its tool gave, or a message that is no action."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,7 @@ from metaflow_agents.prompts import Analysis
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.results import FAILURE, JUNIT_RESULT, RUN_RESULT, human_result
 from metaflow_agents.schema.shape import Shape
-from metaflow_agents.schema.sop import DOERS, NAME_PATTERN, SOP, EndpointModel, Step
+from metaflow_agents.schema.sop import DOERS, NAME_PATTERN, SOP, EndpointModel, IndexName, Step
 from metaflow_agents.schema.strategies import StrategySpec
 from metaflow_agents.sop.codes import CODES
 from metaflow_agents.sop.graph import artifact_of, makes, reads
@@ -36,6 +36,8 @@ class Context:
     """What was found while the files were read."""
     models: Mapping[str, str | EndpointModel] = field(default_factory=dict)
     """Models of the user's configuration."""
+    missing: Callable[[IndexName], str] = lambda _: ""
+    """What an index over embeddings needs and is not installed, with the mend; empty where nothing is missing."""
     problems: list[Problem] = field(default_factory=list)
     inner: dict[str, Context] = field(default_factory=dict)
     """What a step writes as `sop:` → the check of that SOP."""

@@ -11,8 +11,8 @@ from metaflow_agents.schema.sop import DOERS, NAME_PATTERN, Budget, Step
 from metaflow_agents.sop.checks.context import Context, Place
 from metaflow_agents.sop.checks.expressions import step_scope, template
 
-FITS = {"task": ("role", "human"), "strategy": ("role",), "check": ("role",), "review": ("role",), "talks_to": ("role",),
-        "stuck": ("role",), "model": ("role",), "parse": ("run",),
+FITS = {"task": ("role", "human"), "self": ("role",), "strategy": ("role",), "check": ("role",), "review": ("role",),
+        "talks_to": ("role",), "stuck": ("role",), "model": ("role",), "parse": ("run",),
         "args": ("call",), "inputs": ("sop",), "output": ("sop",), "tools": ("role",),
         "trusts": ("role", "call", "run", "value", "sop"),
         "effect": ("call",),
@@ -49,13 +49,16 @@ def _doer(c: Context, name: str, step: Step) -> None:
 def _fitting(c: Context, name: str, step: Step) -> None:
     doer = c.doers[name]
     for key, doers in FITS.items():
-        if key not in step.model_fields_set or getattr(step, key) in (None, {}) or doer in doers or not c.own("steps", name, key):
+        field = "self_" if key == "self" else key
+        written = field in step.model_fields_set and getattr(step, field) not in (None, {})
+        if not written or doer in doers or not c.own("steps", name, key):
             continue
         mend = {"task": f"remove it; a `{doer}` step is told nothing",
                 "check": "remove it, or let a step check what this one makes",
                 "review": "remove it, or let a role judge it in a step of its own",
                 "tools": "remove it; only a role uses tools",
                 "talks_to": "remove it; only a role asks others",
+                "self": "remove it; only a role remembers",
                 "trusts": "remove it; what a person says is trusted",
                 "effect": "remove it, or let the function do it: `call: MODULE:FUNCTION`",
                 "on_no_answer": f"remove it; nobody is asked by a `{doer}` step"}.get(key, "remove it")

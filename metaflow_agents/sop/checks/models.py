@@ -25,6 +25,9 @@ def check_models(c: Context) -> None:
     for name, role in c.sop.roles.items():
         if role.model is not None:
             _text(c, ("roles", name, "model"), role.model)
+        recall = role.memory.recall
+        if recall is not None and recall.embeddings is not None:
+            _text(c, ("roles", name, "memory", "recall", "embeddings"), recall.embeddings)
     for name, step in c.sop.steps.items():
         if step.model is not None and not worked_out(c, name, step):
             _text(c, ("steps", name, "model"), step.model)

@@ -19,6 +19,9 @@ def check_money(c: Context) -> None:
             if capped:
                 for where, model in _asked(c, name, step, role):
                     _look(c, where, model, capped[0])
+                recall = c.sop.roles[role].memory.recall
+                if recall is not None and recall.embedder is not None:
+                    _look(c, ("roles", role, "memory", "recall", "embeddings"), recall.embedder, capped[0], embeds=True)
 
 
 def _roles(c: Context, name: str, step: Step) -> Iterator[str]:
@@ -37,7 +40,7 @@ def _asked(c: Context, name: str, step: Step, role: str) -> Iterator[tuple[Place
     yield (("roles", role, "model"), written) if written is not None else (("models", "default"), "default")
 
 
-def _look(c: Context, where: Place, model: str, scope: str) -> None:
+def _look(c: Context, where: Place, model: str, scope: str, *, embeds: bool = False) -> None:
     """Says it where a model has an endpoint and no price."""
     found = c.sop.models.get(model)
     where = where if found is None else ("models", model)
@@ -51,7 +54,8 @@ def _look(c: Context, where: Place, model: str, scope: str) -> None:
         mend = f"name it with its price: `models: {{{name}: {{name: {spec.name}, price: {{in: …, out: …}}}}}}`"
     from metaflow_agents.models.prices import tariff_for
 
-    if tariff_for(spec.name, spec.endpoint, spec.price, spec.parameters) is None:
+    if tariff_for(spec.name, spec.endpoint, spec.price, spec.parameters) is None and not (
+            embeds and tariff_for(spec.name, spec.endpoint, spec.price, spec.parameters, embeds=True)):
         at = f" at {spec.endpoint}" if spec.endpoint else ""
         c.say("no-price", where, f"the price of `{spec.name}`{at} is not known, and the budget of {scope} caps money",
               f"{mend}, in US dollars for a million tokens; or cap `tokens` instead")

@@ -68,6 +68,8 @@ def _step(c: Context, name: str, step: Step) -> None:
     check_assignment(c, name, step, each)
     if step.task is not None:
         template(c, ("steps", name, "task"), step.task, each, name)
+    if step.self_ is not None:
+        template(c, ("steps", name, "self"), step.self_, each, name)
     for where, text in _texts(step.args, ("steps", name, "args")):
         template(c, where, text, each, name)
 

@@ -1,4 +1,4 @@
-"""How roles work together inside a step: reviews, and questions to each other."""
+"""How roles work together: reviews and questions to each other inside a step, and who recalls what one came to see."""
 
 from __future__ import annotations
 
@@ -13,8 +13,12 @@ from metaflow_agents.sop.graph import triggers
 
 
 def check_together(c: Context) -> None:
-    """`review` and `talks_to` of each step, and `progress`."""
+    """`review` and `talks_to` of each step, `progress`, and `reflect` of each role."""
     check_progress(c)
+    for name, spec in c.sop.roles.items():
+        if spec.memory.reflect is not None and not c.sop.recalled(name):
+            c.say("reflections-unread", ("roles", name, "memory", "reflect"),
+                  f"`{name}` reflects, and nobody recalls what it came to see", "add `recall: {}` to its `memory`", key=True)
     for name, step in c.sop.steps.items():
         _review(c, name, step)
         for index, role in enumerate(step.talks_to):

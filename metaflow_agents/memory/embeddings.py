@@ -1,0 +1,176 @@
+"""Relevance by embeddings: memories are embedded once, their vectors lie in the project's file, and an index over them is made
+from there when it is first asked.
+
+What an index holds is what the file holds: it is brought up to date before each question, and what another process stored or
+forgot meanwhile is seen. It lives as long as its process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from metaflow_agents.errors import MemoryFault
+from metaflow_agents.memory.indexes import make_index
+from metaflow_agents.memory.store import EMBEDDED, MemoryStore, Scope
+from metaflow_agents.schema.sop import IndexName, Similarity
+
+if TYPE_CHECKING:
+    from numpy import float32
+    from numpy.typing import NDArray
+
+    from metaflow_agents.memory.indexes.port import VectorIndex
+
+_TEXTS = 128                        # of one call at most
+_BYTES = 2**16                      # of their texts: what a call may cost is held until it came back
+_SMALL = 4                          # a scope with less than this part of all vectors is compared exactly
+_LENGTHS = 3                        # times that an embedder may come with another length
+
+T = TypeVar("T")
+
+
+class Do(Protocol):
+    """Has a thread do something with the file, and gives what comes of it."""
+
+    async def __call__(self, work: Callable[[MemoryStore], T]) -> T:
+        """Raises MemoryFault."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Embedder:
+    """Who embeds. `name`: vectors of one name may be compared. `ask` gives a vector for each text, as the store keeps them;
+    `recorded` what of this name was answered before the run was stopped, texts and vectors, and may not be stored yet.
+    """
+
+    name: str
+    ask: Callable[[Sequence[str]], Awaitable[list[bytes]]]
+    recorded: Callable[[], Iterator[tuple[Sequence[str], list[bytes]]]] = lambda: iter(())
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is looked for: memories near to `question`, embedded by `embedder`, in an index."""
+
+    embedder: Embedder
+    question: str
+    index: IndexName = "hnsw"
+    similarity: Similarity = "cosine"
+
+
+@dataclass(slots=True)
+class _Filled:
+    """An index, and up to which vector it was filled."""
+
+    index: VectorIndex
+    last: int = 0
+
+
+class Embeddings:
+    """The embeddings of one memory file, as the roles of a run use them. `do` has the file's thread do something."""
+
+    def __init__(self, do: Do) -> None:
+        self._do = do
+        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._filled: dict[tuple[str, IndexName, Similarity, int], _Filled] = {}
+
+    async def prepare(self, wanted: Wanted, scope: Scope) -> bytes:
+        """The embedding of the question, once it and the memories that a scope sees are embedded: nobody asks for the same
+        meanwhile. Raises MemoryFault, and what asking the model raises.
+        """
+        embedder = wanted.embedder
+        async with self._turns[embedder.name]:
+            for texts, vectors in embedder.recorded():
+                await self._keep(embedder.name, texts, vectors)
+            for _ in range(_LENGTHS):
+                if not await self._embedded(wanted, scope):
+                    found = await self._do(lambda store: store.vector(embedder.name, wanted.question))
+                    if found is not None:                       # another process may have forgotten it already
+                        return found
+        raise MemoryFault(f"the embedder {embedder.name} gives vectors now of one length and now of another: they can't be "
+                          "compared; name another model under `embeddings`")
+
+    async def _embedded(self, wanted: Wanted, scope: Scope) -> bool:
+        """Embeds what is missing. Whether what was there before had to be dropped, so that more is missing now."""
+        name = wanted.embedder.name
+
+        def look(store: MemoryStore) -> list[str]:
+            asked = [] if store.vector(name, wanted.question) is not None else [wanted.question[:EMBEDDED]]
+            return list(dict.fromkeys([*asked, *store.unembedded(name, scope)]))
+
+        dropped = False
+        for texts in batches(await self._do(look)):
+            dropped |= await self._keep(name, texts, await wanted.embedder.ask(texts))
+        return dropped
+
+    async def _keep(self, name: str, texts: Sequence[str], vectors: Sequence[bytes]) -> bool:
+        return await self._do(lambda store: store.keep_vectors(name, dict(zip(texts, vectors, strict=True))))
+
+    def nearest(self, store: MemoryStore, wanted: Wanted, asked: bytes, scope: Scope, seen: int, limit: int) -> dict[int, float]:
+        """Memory → similarity to an embedding of the `limit` nearest that a scope sees, `seen` of them in all. In the file's
+        thread.
+
+        Where a scope sees a small part of what an index holds, a graph would lead to what it does not see: its own vectors are
+        then compared one by one.
+        """
+        if not seen:
+            return {}
+        import numpy as np
+
+        question = np.frombuffer(asked, "<f4")
+        filled = self._up_to_date(store, wanted, len(question))
+        if seen * _SMALL < len(filled.index):
+            return _exactly(store, wanted, scope, question, limit)
+        found = dict(filled.index.nearest(question, limit * math.ceil(len(filled.index) / seen)))
+        rows = store.vectors_seen(wanted.embedder.name, scope, list(found))
+        near = {memory: found[number] for memory, number, _ in rows if math.isfinite(found[number])}
+        return dict(sorted(near.items(), key=lambda pair: -pair[1])[:limit])
+
+    def _up_to_date(self, store: MemoryStore, wanted: Wanted, dimensions: int) -> _Filled:
+        import numpy as np
+
+        key = (wanted.embedder.name, wanted.index, wanted.similarity, dimensions)
+        if key not in self._filled:
+            self._filled[key] = _Filled(make_index(wanted.index, dimensions, wanted.similarity))
+        filled = self._filled[key]
+        fresh = [row for row in store.vectors(wanted.embedder.name, filled.last) if len(row[1]) == 4 * dimensions]
+        if fresh:
+            filled.index.add(np.array([number for number, _ in fresh], np.int64), _matrix([vector for _, vector in fresh]))
+            filled.last = fresh[-1][0]
+        return filled
+
+
+def batches(texts: Sequence[str]) -> Iterator[list[str]]:
+    """Texts in as few calls as can be, in their order, none too large."""
+    batch: list[str] = []
+    size = 0
+    for text in texts:
+        its = len(text.encode())
+        if batch and (len(batch) == _TEXTS or size + its > _BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(text)
+        size += its
+    if batch:
+        yield batch
+
+
+def _exactly(store: MemoryStore, wanted: Wanted, scope: Scope, question: NDArray[float32], limit: int) -> dict[int, float]:
+    import numpy as np
+
+    rows = [row for row in store.vectors_seen(wanted.embedder.name, scope) if len(row[2]) == question.nbytes]
+    if not rows:
+        return {}
+    index = make_index("exact", len(question), wanted.similarity)
+    index.add(np.array([memory for memory, _, _ in rows], np.int64), _matrix([vector for _, _, vector in rows]))
+    return dict(index.nearest(question, limit))
+
+
+def _matrix(vectors: Sequence[bytes]) -> NDArray[float32]:
+    import numpy as np
+
+    return np.frombuffer(b"".join(vectors), "<f4").reshape(len(vectors), -1)
