@@ -220,14 +220,20 @@ run_sync(sys.argv[1], topic="Whales", models={"default": lambda request: "words"
 
 
 async def test_what_was_embedded_and_not_kept_is_taken_from_the_journal(tmp_path: Path) -> None:
-    """Killed between the reply and the memory file: what was paid for is not asked again."""
-    path = desk(tmp_path, OTHERS)
+    """Killed between the reply and the memory file: what was paid for is not asked again, though others asked a part of it."""
+    path, store = desk(tmp_path, OTHERS), MemoryStore(tmp_path / PLACE)
+    store.keep([Memory("k", "turn", "a", "a", "poet", "w@1~0", 1.0, "an orca")])
+    store.close()
     died = await asyncio.create_subprocess_exec(sys.executable, "-c", KILLED, str(path), str(tmp_path), cwd=Path(__file__).parent)
     assert await died.wait() == 9
     assert [event.reply is not None for event in events(tmp_path, "it", Settled)] == [True]
+    (tmp_path / "other").mkdir()
+    _, _, other = await went(desk(tmp_path / "other", OTHERS, DESK.replace("A cetacean", "A ship")), "Snow", tmp_path)
+    assert "an orca" in other.texts
     again = Embedder()
     assert (await resume("it", models={"default": poet(), "senses": again}, workspace=tmp_path)).ok
-    assert again.texts and "A cetacean in the bay." not in " ".join(again.texts[:1])
+    assert "# Your task\n\nWhales\n\n" in again.texts
+    assert not {"# Your task\n\nA cetacean in the bay.\n\n", "an orca"} & set(again.texts)
 
 
 async def test_a_cap_on_calls_and_tokens_holds_for_embedders(tmp_path: Path) -> None:

@@ -220,7 +220,8 @@ async def test_it_is_thought_about_asked_about_and_ended_with_the_reason(tmp_pat
 async def test_it_is_stopped_at_every_call_and_gone_on_with(tmp_path: Path, name: str) -> None:
     strategy, model, _ = OWN[name]
     path = desk(tmp_path, strategy, ", stuck: {then: [reflect]}")
-    assert (await stopped_everywhere(path, lambda: Scripted(write=model), tmp_path / "runs")).ok
+    whole = await stopped_everywhere(path, lambda: Scripted(write=model), tmp_path / "runs")
+    assert whole.result.ok and len([key for key in whole.keys if key.endswith("/reflect")]) == 1, whole.keys
 
 
 @pytest.mark.parametrize(("name", "failures"), [("reflexion", 3), ("react", 5), ("task_queue", 4), ("plan_and_execute", 2),

@@ -2,7 +2,7 @@
 
 Source: Park et al., "Generative Agents: Interactive Simulacra of Human Behavior" (UIST 2023), section 4.1. There recency decays
 by the hours since a memory was last retrieved; the code that the authors published counts places in the order of memories, and so
-does this: a place is the same on every machine and on a resume (docs/decisions/0037).
+does this: a place is the same on every machine and on a resume (docs/decisions/0035).
 """
 
 from __future__ import annotations

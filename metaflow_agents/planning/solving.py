@@ -1,7 +1,7 @@
 """The solver, as a command for the sandbox: what is run, on which files, and what its outcome says.
 
 unified-planning (https://unified-planning.readthedocs.io) with Fast Downward (Helmert, JAIR 2006) does the search, in a process
-of its own; `docs/decisions/0036-the-solver-runs-in-the-sandbox.md` says why.
+of its own; `docs/decisions/0034-the-solver-runs-in-the-sandbox.md` says why.
 """
 
 from __future__ import annotations

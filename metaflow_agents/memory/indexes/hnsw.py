@@ -1,7 +1,7 @@
 """A graph of near neighbours (HNSW), by usearch: most of what exact search finds, at a fraction of its time.
 
 For inner products, which are no distance, the graph is made by the inner product itself: bringing them to a cosine by one more
-dimension was tried, and found half as much where lengths differ much (docs/decisions/0038).
+dimension was tried, and found half as much where lengths differ much (docs/decisions/0036).
 Source: Malkov and Yashunin, "Efficient and robust approximate nearest neighbor search using Hierarchical Navigable Small World
 graphs" (IEEE TPAMI 42, 2020); Morozov and Babenko, "Non-metric Similarity Graphs for Maximum Inner Product Search" (NeurIPS
 2018).
