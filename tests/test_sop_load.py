@@ -144,7 +144,6 @@ ONE = [
     (top("roles: {a: {profile: x, policy: {§alow: []}}}"), "unknown-key", "`policy` has no key `alow`", "did you mean `allow`?"),
     (top("roles: {a: {profile: x, §backstory: y}}"), "foreign-key", "`backstory`", "profile"),
     (top("roles: {a: {profile: x, memory: {window: §40}}}"), "bad-quantity", "window", "40 turns"),
-    (top("roles: {a: {profile: x, memory: {§reflect: {}}}}"), "not-built", "`reflect`", "remove"),
     (top("roles: {a: {profile: x, role: §b}}"), "role-name", "`a`", "remove"),
     (top("roles: {a: {profile: x, prompt: §no.md.j2}}"), "template-not-found", "no.md.j2", "there is"),
     # defaults and tests
