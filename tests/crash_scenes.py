@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 import test_plans as plans
+import test_run_lessons as lessons
 import test_run_recall as recall
 import test_strategies_debate as debate
 import test_strategies_hindsight as hindsight
@@ -71,7 +72,7 @@ class Scene:
 
 def untrusted(sop: str, name: str) -> str:
     """The SOP with a text from outside as its input, so that labels have to come back as well."""
-    found = sop.replace(f"{{{name}: string", f"{{{name}: {{type: string, trusted: false}}", 1)
+    found = re.sub(rf"\{{{name}: (string|integer)", rf"{{{name}: {{type: \1, trusted: false}}", sop, count=1)
     assert found != sop, name
     return found
 
@@ -222,6 +223,7 @@ SCENES: dict[str, Scene] = {
                  pays=("a", "b")),
     "recall": Scene(recall.DESK.replace("RECALL", "from: project, top: 2").replace(" JUDGE", ""),
                     lambda: recall.poet(first=9, third=4), {"topic": "tea"}),
+    "lessons": Scene(untrusted(lessons.GUESS, "limit").replace("MEMORY", "lessons: 2"), lambda: lessons.learner, {"limit": 3}),
     "recall_beside_other_runs": Scene(
         recall.DESK.replace("RECALL", "from: project, top: 2, importance: 0").replace(" JUDGE", ""), recall.poet,
         {"topic": "tea"}, freely=True, meanwhile="A poem on tea, a whale and the weather."),

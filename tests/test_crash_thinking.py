@@ -123,6 +123,6 @@ def test_every_strategy_has_a_scene(tmp_path: Path) -> None:
             ways |= {way for way in ("review", "talks_to", "stuck", "sop") if getattr(step, way)}
         ways |= {"progress"} if sop.progress else set()
         ways |= {"graph" for artifact in sop.artifacts.values() if artifact.graph}
-        ways |= {"recall" for role in sop.roles.values() if role.memory.recall}
+        ways |= {way for role in sop.roles.values() for way in ("recall", "lessons") if getattr(role.memory, way)}
     assert strategies == set(STRATEGIES), "give a new strategy a scene in `crash_scenes.py`"
-    assert ways == {"review", "talks_to", "stuck", "sop", "progress", "graph", "recall"}
+    assert ways == {"review", "talks_to", "stuck", "sop", "progress", "graph", "recall", "lessons"}

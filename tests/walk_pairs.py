@@ -177,6 +177,14 @@ steps:
   hear:   {role: writer, needs: [names], foreach: {in: names}, makes: said, task: "Hear this, {{ item }}.", self: "{{ item }}"}
   recite: {role: writer, needs: [said, names], foreach: {in: names}, makes: known, task: Tell what you know.}
 """
+LEARNS = """
+sop: walk
+roles: {writer: {profile: You write.}}
+artifacts: {one: {schema: integer}, two: {schema: integer}}
+steps:
+  first:  {role: writer, makes: one, strategy: {reflexion: {evaluator: {assert: answer > 3}, trials: 4}}}
+  second: {role: writer, needs: [one], makes: two, strategy: {reflexion: {evaluator: {assert: answer > 3}, trials: 4}}}
+"""
 REFLECTS = REMINDED.replace("{window: 1 turn}", "{window: 1 turn, recall: {}, reflect: {after: 2}}")
 RECALLS = {"roles.writer.memory.recall.importance": 0}
 ONE = {"roles.writer.memory.recall.top": 1}
@@ -408,6 +416,8 @@ ROLE_KEYS = [
     Pair("roles.writer.memory.summary", True, REMINDED),
     Pair("roles.writer.memory.reflect", {"after": 2}, REMINDED, also={"roles.writer.memory.recall": {}}),
     Pair("roles.writer.memory.reflect.after", 3, REFLECTS, instead=2),
+    Pair("roles.writer.memory.lessons", 3, LEARNS, model=walk_strategies.trials),
+    Pair("roles.writer.memory.lessons", 2, LEARNS, instead=3, model=walk_strategies.trials),
     Pair("steps.recite.self", "{{ item }}", CHARACTERS),
     Pair("roles.writer.watches", ["news"], WATCHED),
     Pair("roles.writer.budget", {"calls": 2}, SERIES),

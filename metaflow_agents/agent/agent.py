@@ -82,8 +82,9 @@ class RoleAgent:
         name = self.role_of(activation)
         asked = self._conversations.asked(self._sop.steps[activation.key.step], activation)
         letters = await self._inbox(name, activation)           # before any call: who was called has read them
-        recalled = [*await self._remembering.lessons(activation, name),
-                    *await self._remembering.recalled(activation, name, asked or f"{activation.key.step} {activation.item or ''}")]
+        lessons = await self._remembering.lessons(activation, name)
+        recalled = await self._remembering.recalled(activation, name, asked or f"{activation.key.step} {activation.item or ''}")
+        recalled = [*lessons, *recalled]
         heard = joined(*(turn.untrusted for turn in (*recalled, *letters)), self._checker_hears(activation))
         try:
             return await self._answered(activation, asked, recalled, letters, heard)

@@ -11,8 +11,8 @@ from metaflow_agents.errors import SOPNotFound, did_you_mean
 @cache
 def package_template(name: str) -> str:
     """The text of a template of the package: `material`, `activation`, `output_format`, `repair`, `more`, `role`, `tools`,
-    `files_by_tools`, `last_turn`, `subtask`, `review`, `question`, `stuck`, `progress`, `recalled`, `importance`, `lessons`; those of
-    strategies are `strategies/STRATEGY.PROMPT`.
+    `files_by_tools`, `last_turn`, `subtask`, `review`, `question`, `stuck`, `progress`, `recalled`, `importance`, `lessons`;
+    those of strategies are `strategies/STRATEGY.PROMPT`.
 
     Raises SOPNotFound, naming those that exist.
     """

@@ -161,7 +161,7 @@ class Finished(_Event):
     digest: str = Field("", description="fingerprint of what decides whether an item runs again when its step fires again")
     parts: dict[str, str] = Field(default_factory=dict, description="input → fingerprint: what the activation depends on")
     memory: Entry | None = None
-    besides: tuple[Entry, ...] = Field((), description="what else its role remembers from then on: reflections, lessons, a summary")
+    besides: tuple[Entry, ...] = Field((), description="what else its role remembers from then on: insights, lessons, a summary")
     seconds: float = 0.0
     reused_from: str | None = Field(None, description="`RUN:ACTIVATION` whose result was taken over")
     why: tuple[str, ...] = Field((), description="with `--from`: which inputs differ, where it ran anew")

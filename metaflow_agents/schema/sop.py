@@ -223,8 +223,8 @@ class Memory(Value):
     reflect: Reflect | None = Field(
         None, description="insights over what it remembers, once that weighs enough; they are recalled like other memories")
     lessons: Annotated[int, Field(ge=1, le=50, strict=True)] | None = Field(
-        None, description="how many of the lessons that it drew from failed trials, the latest of all runs, stand in its prompts; "
-                          "by default none, and none are kept")
+        None, description="how many lessons from failed trials, the latest of all runs, stand in its prompts; by default "
+                          "it keeps none")
 
 
 class Role(Value):
