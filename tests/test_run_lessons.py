@@ -100,13 +100,31 @@ async def test_in_a_run_they_stand_where_what_led_there_learnt_them(tmp_path: Pa
     assert [kept(request) for request in [*asked(model, "solve"), *asked(model, "beside")]] == [[]] * 6
 
 
+async def test_what_parallel_work_learns_is_not_known_in_the_same_run(tmp_path: Path) -> None:
+    path, model, learnt = guess(tmp_path), scripted(), asyncio.Event()
+    path.write_text(path.read_text().replace("artifacts: {", "artifacts: {late: {}, ") + (
+        "  later: {role: solver, needs: [apart], makes: late}\n"))
+
+    async def last(_: ModelRequest) -> Any:
+        await learnt.wait()
+        return {"number": 1}
+
+    def repeated(request: ModelRequest) -> Any:
+        learnt.set()
+        return learner(request)
+
+    model.answers.update(beside=last, repeat=repeated)
+    assert (await run(path, limit=3, model=model, workspace=tmp_path, name="a")).ok
+    assert kept(asked(model, "repeat")[0]) and not kept(asked(model, "later")[0])
+
+
 async def test_the_same_words_stand_there_once_and_count_as_the_latest(tmp_path: Path) -> None:
-    text = GUESS.replace("MEMORY", "lessons: 2").replace("trials: 9", "trials: 3, unsolved: last")
+    text = GUESS.replace("MEMORY", "lessons: 3").replace("trials: 9", "trials: 3, unsolved: last")
     path, words, numbers = write(tmp_path, text), iter(["2: look.", "2: look.", "4: think.", "2: look."]), iter(range(9))
     model = scripted()
     model.answers["solve"] = lambda request: next(words) if request.key.endswith("/lesson") else {"number": next(numbers)}
     for name in ("a", "b"):
-        await run(path, limit=99, model=model, workspace=tmp_path, name=name)
+        assert (await run(path, limit=99, model=model, workspace=tmp_path, name=name)).ok
     assert kept(asked(await lived(path, "c", 1), "beside")[0]) == ["4: think.", "2: look."]
 
 
@@ -141,6 +159,10 @@ async def test_each_character_of_a_role_has_lessons_of_its_own(tmp_path: Path) -
     assert (await run(path, names=["ann", "bob"], limit=2, model=model, workspace=tmp_path, name="a")).ok
     found = {request.key: kept(request) for request in asked(model, "repeat")}
     assert found == {"repeat@1[ann]~0/turn.0": ["1 is too small."], "repeat@1[bob]~0/turn.0": []}
+    again = scripted()
+    assert (await run(path, names=["ann", "bob"], limit=2, model=again, workspace=tmp_path, name="b")).ok
+    found = {request.key: kept(request) for request in asked(again, "solve")}
+    assert found == {"solve@1[ann]~0/trial.1/turn.0": ["1 is too small."], "solve@1[bob]~0/trial.1/turn.0": []}
 
 
 async def test_untrusted_lessons_are_untrusted_in_other_runs_and_secrets_are_blotted(
