@@ -103,7 +103,7 @@ class Bench:
             slow, fast, recall = statistics.median(took_exact), statistics.median(took), hits / 10 / len(asked)
             bounded = least is not None and name == "hnsw"
             self.report.add(f"{kind}, {name}: what of the 10 nearest it misses", 1 - recall, "of 1", "recall@10", recall,
-                            bound=1 - least if bounded and least is not None else None)
+                            bound=round(1 - least, 6) if bounded and least is not None else None)
             self.report.add(f"{kind}, {name}: a question", fast * 1e3, "ms", "exact search", slow * 1e3, compared=True,
                             bound=0.1 if bounded else None)
             self.report.add(f"{kind}, {name}: built in", built, "s")

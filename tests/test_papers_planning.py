@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(DATA is None, reason="SOP_TEST_DATA does not nam
 
 
 def numbers(text: str) -> list[int]:
-    return [int(one) for one in re.findall(r"\d+", text)]
+    return [int(one.replace(",", "")) for one in re.findall(r"\d+(?:,\d{3})*", text)]
 
 
 def test_plans_of_others_are_carried_out_as_the_graphs_that_they_are() -> None:

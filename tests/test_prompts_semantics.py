@@ -214,4 +214,4 @@ def test_package_templates_are_known_by_name() -> None:
     with pytest.raises(SOPNotFound, match="did you mean `repair`"):
         package_template("repiar")
     for name in ("material", "activation", "output_format", "repair", "role", "strategies/form"):
-        assert package_template(name).startswith(f"{{# {name}, version ")
+        assert package_template(name).startswith(f"{{# {name.rpartition('/')[2]}, version ")

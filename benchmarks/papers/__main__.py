@@ -37,6 +37,7 @@ TECHNIQUES = {
     "tool_search": "Li et al., EMNLP 2023 (API-Bank)",
     "solver": "Liu et al., 2023 (LLM+P): GPT-4 and Fast Downward on seven domains of their own (table I)",
     "memory": "Park et al., UIST 2023 (Generative Agents, section 4)",
+    "reflections": "Park et al., UIST 2023 (Generative Agents, section 4.2)",
     "indexes": "Malkov and Yashunin, 2016 (HNSW)",
 }
 """Module → what it is held against, in the order of the table."""

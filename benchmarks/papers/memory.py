@@ -7,7 +7,6 @@ from pathlib import Path
 from benchmarks.papers.row import PaperRow
 from metaflow_agents.memory.scoring import Weights, best
 from metaflow_agents.memory.store import Memory, MemoryStore, Scope
-from metaflow_agents.schema.sop import NOT_BUILT
 
 DAY = (("The kitchen was cleaned.", 1), ("Klaus broke his promise to Maria.", 9), ("It rains.", 2),
        ("Maria talked about a party on Friday.", 6), ("Breakfast was eaten.", 1))
@@ -36,12 +35,8 @@ def rows(data: Path) -> list[PaperRow]:
     scores = ranked((1.0, 1.0, 1.0))
     right = sum(abs(scores[number] - wanted) < 1e-9 for number, wanted in BY_HAND.items())
     orders = sum(list(ranked(weights)) == order for weights, order in RANKS.items())
-    found = [PaperRow(
+    return [PaperRow(
         "memory", "retrieval: scores of five memories; ranks by each weight alone and by all three, as computed by hand",
         "recency, importance and relevance, each min-max normalised, weights of 1 (section 4.1)",
         f"{right} of {len(BY_HAND)}; {orders} of {len(RANKS)}",
         "decay is ½, so that it can be computed by hand, and not 0.995; relevance is BM25, not an embedding")]
-    if "reflect" in NOT_BUILT["memory"]:
-        found.append(PaperRow("memory", "when reflections are made", "when summed importance passes 150 (section 4.2)",
-                              "not measured", NOT_BUILT["memory"]["reflect"]))
-    return found

@@ -108,12 +108,13 @@ def rows(data: Path) -> list[PaperRow]:
     right = sum(one == by_hand for name in SUMS for one, by_hand in zip(sums[name], SUMS[name], strict=True))
     answers = [sum(given[name] == CARES[name] != "nothing" for name in CARES) for given in (said, without)]
     return [
-        PaperRow("Generative Agents: reflection trigger", "summed importance at each of the 12 activations of 3 people",
+        PaperRow("reflections", "trigger: summed importance at each of the 12 activations of 3 people",
                  "reflect once the sum passes 150; about two or three times a day of the game",
                  f"{right} of 12 sums as computed by hand; reflected after {sums['Klaus'].index(15) + 1} and "
                  f"{sums['Maria'].index(12) + 1} days, and never", "a threshold of 12 in place of 150, three days"),
-        PaperRow("Generative Agents: reflections", "what two people care about, told of one memory alone",
-                 "believability of interviews (TrueSkill μ): 29.89 with all, 26.88 without reflections",
+        PaperRow("reflections", "what two people care about, told of one memory alone",
+                 "believability of interviews (TrueSkill μ): 29.89 with all, 26.88 without reflections "
+                 "(as remembered, not verified)",
                  f"{answers[0]} of 2 with, {answers[1]} of 2 without",
                  "a function that computes from its prompt in place of a model and of human judges"),
     ]
