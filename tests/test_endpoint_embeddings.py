@@ -47,8 +47,8 @@ async def test_vectors_come_in_the_order_of_the_texts_in_every_shape(shape: str)
         assert reply.tokens_in <= its.worst(REQUEST)[0] and its.worst(REQUEST)[1] == 0
 
 
-@pytest.mark.parametrize("name", [*(set(SHAPES) - set(FINE)), *BREAKS, "rate_seconds", "error_500", "gateway_502", "silence",
-                                  "reset", "error_in_200", "too_long", "wrong_key", "unknown_model", "no_such_path"])
+@pytest.mark.parametrize("name", [*sorted(set(SHAPES) - set(FINE)), *BREAKS, "rate_seconds", "error_500", "gateway_502",
+                                  "silence", "reset", "error_in_200", "too_long", "wrong_key", "unknown_model", "no_such_path"])
 async def test_every_fault_is_told_and_followed_by_the_right_thing(name: str) -> None:
     then = {"too_long": "fail", "wrong_key": "stop", "unknown_model": "stop", "no_such_path": "stop"}.get(name, "again")
     told = {"few": "gave 2 where the embeddings of 3 texts were asked for", "ragged": "not all of one length",

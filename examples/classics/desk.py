@@ -181,3 +181,24 @@ def summarist(request: ModelRequest) -> Any:
         return {"mark": 10 - len(words), "why": f"{len(words)} words"}
     shown = re.findall(r'<output rating="\d+">\n(.*)\n</output>', text)
     return " ".join(["word"] * (len(shown[-1].split()) - 1 if shown else 5))
+
+
+def villager(request: ModelRequest) -> Any:
+    """`generative_agents`: weighs a day by its hours, comes to see what several days had in common, and answers by that alone."""
+    told, topics = str(request.messages[-1]["content"]), ("research", "party", "figs")
+    if request.key.endswith("/importance"):
+        hours = re.search(r"for (\d+) hours", told)
+        return {"importance": int(hours[1]) if hours else 1}
+    if request.key.endswith("/reflect/questions"):
+        name = re.findall(r"You are (\w+)", told)[-1]
+        return {"questions": [f"What does {name} care about?", f"What did {name} do?", f"Whom does {name} know?"]}
+    if "/reflect/insights." in request.key:
+        memories = re.findall(r"<memory number=\"\d+\">\n(.*?)\n</memory>", told, re.DOTALL)
+        days = [memory for memory in memories if "cares about" not in memory]
+        places = {topic: [place for place, day in enumerate(days, 1) if topic in day] for topic in topics}
+        most = max(topics, key=lambda topic: len(places[topic]))
+        return {"insights": [{"insight": f"One cares about {most} most", "because": places[most] or [1], "importance": 9}]}
+    if request.step == "ask":
+        seen = re.search(r"cares about (\w+)", said(request))
+        return seen[1] if seen else "nothing"
+    return re.findall(r"You (?:read on|ate|wrote on|planned|bought)[^.]*\.", told)[-1]
