@@ -13,6 +13,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import fsum
 from pathlib import Path
 from typing import Any
 
@@ -146,7 +147,7 @@ class Desk:
     def _chosen(self, text: str, said: str) -> str:
         about = {name: _tokens(told) for name, told in re.findall(r'<expert name="(\w+)">\n(.*?)</expert>', said, re.DOTALL)}
         known = Counter(token for tokens in about.values() for token in tokens)
-        score = {name: sum(1 / known[token] ** 2 for token in tokens & _tokens(text)) for name, tokens in about.items()}
+        score = {name: fsum(1 / known[token] ** 2 for token in tokens & _tokens(text)) for name, tokens in about.items()}
         best = max(score, key=lambda name: score[name])
         return best if score[best] > 0 else "clerk"
 
