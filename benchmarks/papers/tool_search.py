@@ -63,7 +63,8 @@ def plain_bm25(tools: Sequence[Told]) -> Search:
     shared = Counter(word for count in counts for word in count)
 
     def search(query: str, top: int) -> list[str]:
-        asked = {word: math.log(1 + (len(counts) - shared[word] + 0.5) / (shared[word] + 0.5)) for word in dict.fromkeys(words(query))}
+        asked = {word: math.log(1 + (len(counts) - shared[word] + 0.5) / (shared[word] + 0.5))
+                 for word in dict.fromkeys(words(query))}
         scored = sorted((-sum(rare * count[word] * 2.5 / (count[word] + 1.5 * (0.25 + 0.75 * length / usual))
                               for word, rare in asked.items() if word in count), place)
                         for place, (count, length) in enumerate(zip(counts, lengths, strict=True)))
