@@ -15,7 +15,6 @@ import gc
 import os
 import sqlite3
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -24,13 +23,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.processes import SOP, seconds_of
 from benchmarks.report import Report, command_line
 from metaflow_agents import ModelRequest, RunResult, go_on, start
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.schema.event import Sent
 from metaflow_agents.schema.model import digest
 
-SOP = [sys.executable, "-c", "import sys; from metaflow_agents.cli import main; sys.exit(main())"]
 IMPORTS = [sys.executable, "-c", "import pydantic, yaml, jinja2"]
 LATENCY = 0.05
 Answer = Callable[[ModelRequest], Awaitable[Any]]
@@ -216,16 +215,16 @@ class Bench:
         wanted = {"`sop --help`": (["--help"], 2.0), "`sop check software_company.yaml`": (["check", str(company)], 3.5)}
         for name, (arguments, bound) in wanted.items():
             for command in (IMPORTS, [*SOP, *arguments]):
-                _process(command, self.folder)                      # the first time Python compiles what it imports
+                seconds_of(command, self.folder)                      # the first time Python compiles what it imports
             base, own = [], []
             for _ in range(self.sizes.processes):
-                base.append(_process(IMPORTS, self.folder) * 1e3)
-                own.append(_process([*SOP, *arguments], self.folder) * 1e3)
+                base.append(seconds_of(IMPORTS, self.folder) * 1e3)
+                own.append(seconds_of([*SOP, *arguments], self.folder) * 1e3)
             self.report.add(name, _middle(own), "ms", "python importing pydantic, yaml, jinja2", _middle(base), bound=bound,
                             compared=True)
 
     async def large(self) -> None:
-        """A journal of many activations: memory while it is written, then resume and views."""
+        """A journal of many activations: memory while it is written, then resumed to its end."""
         count, failing, resident = self.sizes.large, True, {}
         seen = 0
 
@@ -256,10 +255,6 @@ class Bench:
         size = (home / ".journals/large.db").stat().st_size
         self.report.add(f"{count:,} activations: size of the journal", size / 2**20, "MiB")
         self.report.add(f"{count:,} activations: resume", resuming.wall, "s", bound=5)
-        for command in ("log", "show"):
-            found = [_process([*SOP, command, "large", "--workspace", str(home)], self.folder)
-                     for _ in range(min(3, self.sizes.processes))]
-            self.report.add(f"{count:,} activations: `sop {command}`", _middle(found), "s", bound=1)
 
 
 async def _plainly(model: Answer, count: int, *, parallel: bool) -> None:
@@ -284,17 +279,6 @@ def _middle(values: list[float]) -> float:
 def _resident() -> int:
     """Bytes of this process in memory."""
     return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def _process(command: list[str], folder: Path) -> float:
-    """Seconds from start to end of a process; Python's compiled files are kept, as they are beside an installed package."""
-    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(folder / "compiled"), "COLUMNS": "100"}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    begun = time.perf_counter()
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(command[3:])} ended with {done.returncode}: {done.stderr or done.stdout}")
-    return time.perf_counter() - begun
 
 
 @contextmanager

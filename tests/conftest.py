@@ -10,11 +10,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from patience import PATIENCE
 
 settings.register_profile("no deadline", deadline=None)         # a busy machine is no fault of what is tested
 settings.load_profile("no deadline")
@@ -25,8 +26,6 @@ signal.signal(signal.SIGINT, signal.default_int_handler)         # a shell's bac
 PLACES = (Path(tempfile.gettempdir()), Path("/dev/shm"))
 OURS = ("sop-*", "crash-of-sop-*", "tmp*.j2")
 OWN = "sop-tests-"
-PATIENCE = 20.0
-"""Seconds that what is still being removed may take."""
 
 
 def seen() -> set[Path]:
@@ -52,16 +51,18 @@ for _left in PLACES[0].glob(f"{OWN}*"):                          # by tests that
         if time.time() - _left.stat().st_mtime > 60 and os.access(_left, os.W_OK) and not held(_left):
             shutil.rmtree(_left, ignore_errors=True)
 BEFORE = seen()
-_OVER = os.environ.get("SOP_TESTS_LOCKS", "")                    # who started this worker removes what it leaves
+_OVER = os.environ.get("SOP_TESTS_HOME", "")                    # who started this worker removes what it leaves
 HOME = Path(tempfile.mkdtemp(prefix=OWN, dir=_OVER if os.access(_OVER, os.W_OK) else None))
 _HELD = os.open(HOME, os.O_RDONLY | os.O_DIRECTORY)
 fcntl.flock(_HELD, fcntl.LOCK_EX)
-os.environ.setdefault("SOP_TESTS_LOCKS", str(HOME))              # of whoever starts the workers, for all of them
+os.environ.setdefault("SOP_TESTS_HOME", str(HOME))              # of whoever starts the workers, for all of them
 os.environ["XDG_CONFIG_HOME"], os.environ["XDG_STATE_HOME"] = str(HOME / "configuration"), str(HOME / "state")
 
 
 def left(before: set[Path]) -> tuple[list[Path], bool]:
-    """What came since `before` and stays though nobody uses it; and whether it may be another's, whose tests run beside these."""
+    """What came since `before` and stays though nobody uses it and one was patient; and whether it may be another's, whose tests
+    run beside these.
+    """
     until = time.monotonic() + PATIENCE
     while (new := [path for path in seen() - before if not held(path)]) and time.monotonic() < until:
         time.sleep(0.1)
@@ -86,33 +87,6 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, obj
         if not perhaps_anothers:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
     return result
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """What is marked `alone` measures: while it runs, none of the other workers (pytest-xdist) runs a test.
-
-    Two locks: who waits to be alone holds the first one, or the others would go on to pass the second one before it.
-    """
-    if not hasattr(item.config, "workerinput"):
-        return (yield)
-    alone = item.get_closest_marker("alone") is not None
-    with locked("gate", fcntl.LOCK_EX) as gate, locked("room", fcntl.LOCK_EX if alone else fcntl.LOCK_SH):
-        if not alone:
-            fcntl.flock(gate, fcntl.LOCK_UN)
-        return (yield)
-
-
-@contextmanager
-def locked(name: str, how: int) -> Generator[int]:
-    """A lock that all workers of this run of the tests share: its descriptor."""
-    descriptor = os.open(Path(os.environ["SOP_TESTS_LOCKS"]) / name, os.O_RDWR | os.O_CREAT)
-    try:
-        fcntl.flock(descriptor, how)
-        yield descriptor
-    finally:
-        fcntl.flock(descriptor, fcntl.LOCK_UN)          # a fork of this process may still hold the descriptor
-        os.close(descriptor)
 
 
 @pytest.fixture(autouse=True)

@@ -11,8 +11,7 @@ import os
 import sys
 from pathlib import Path
 
-from large_journal import SOPS, answering
-
+from benchmarks.large_journal import SOPS, answering
 from metaflow_agents.runs import start
 from metaflow_agents.schema.event import Event, Finished
 

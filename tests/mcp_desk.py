@@ -12,6 +12,8 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
+from patience import PATIENCE
+
 from metaflow_agents.errors import UsageError
 from metaflow_agents.schema.sop import ServerSpec
 from metaflow_agents.tools.mcp import McpServer
@@ -20,7 +22,6 @@ from metaflow_agents.tools.secrets import Secrets
 
 HERE = Path(__file__).parent
 SECRETS = {"KEY": "sesame-open-4711"}
-PATIENCE = 30.0
 
 
 def secret(name: str) -> str:

@@ -27,7 +27,7 @@ def without_sizes(name: str) -> str:
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
-    for name in ("engine", "overhead", "memory", *(() if LACKING else ("sandbox",))):
+    for name in ("engine", "worst", "overhead", "memory", *(() if LACKING else ("sandbox",))):
         folder = tmp_path_factory.mktemp("bench")
         command = [sys.executable, "-m", f"benchmarks.{name}", "--tiny", "--json", "--folder", str(folder)]
         done = subprocess.run(command, cwd=TOP, capture_output=True, text=True, timeout=300, check=False)
@@ -49,7 +49,9 @@ def test_rows_have_figures_and_bounds(reports: dict[str, dict[str, Any]]) -> Non
     bounds = {without_sizes(row["name"]): row["bound"] for row in rows if row["bound"] is not None}
     assert bounds == {
         "sop --help": 2, "sop check software_company.yaml": 3.5, "N activations: resume": 5, "N activations: sop log": 1,
-        "N activations: sop show": 1, "(a) four roles in turn, one long run: CPU a call": 0.5,
+        "N activations: sop show": 1, "N activations: resumed, to its first new firing or call": 5,
+        "hostile files: the slowest check": 1, "hostile files: most memory": 200,
+        "(a) four roles in turn, one long run: CPU a call": 0.5,
         "(b) N engineers at N ms: makespan": 0.75, "(c) N engineers at N ms: makespan": 0.5,
         "(d) from process start to the first request": 1,
         "clustered, hnsw: what of the N nearest it misses": 0.05, "clustered, hnsw: a question": 0.1,

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from patience import PATIENCE
 
 from metaflow_agents.bus import Bus, Subscription
 from metaflow_agents.errors import JournalError, UsageError
@@ -186,7 +187,6 @@ async def test_a_queue_holds_at_least_one(bus: Bus) -> None:
         bus.events(maxsize=0)
 
 
-PATIENCE = 20.0                     # seconds until what does not come is given up
 TOPICS = ("a", "b", "c")
 SUBSCRIBER = st.fixed_dictionaries({
     "topics": st.lists(st.sampled_from(TOPICS), max_size=2, unique=True),

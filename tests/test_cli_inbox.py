@@ -12,12 +12,13 @@ import struct
 import subprocess
 import termios
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fcntl import ioctl
 from pathlib import Path
 
 import pytest
 from cli_desk import SOP, environment, sop
+from patience import PATIENCE, until
 
 from metaflow_agents.cli.asking import TerminalAsker
 from metaflow_agents.journal.journal import Journal
@@ -27,7 +28,6 @@ from metaflow_agents.terminal import Terminal
 from metaflow_agents.views.page import Page
 from metaflow_agents.views.questions import LONGEST, question_lines
 
-PATIENCE = 20.0
 SHIP = """
 sop: ship
 inputs: {topic: {type: string, default: rain}}
@@ -63,13 +63,6 @@ def home(tmp_path: Path) -> Path:
 def waiting(home: Path, *words: str) -> None:
     ended = sop(home, "run", "ship.yaml", "--name", "one", *words)
     assert ended.returncode == 4, ended.stderr
-
-
-def until(holds: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < deadline, f"still not: {what}"
-        time.sleep(0.05)
 
 
 def who_answered(home: Path) -> list[str]:

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from large_journal import make_large_journal
 from real_git import git
 
+from benchmarks.large_journal import make_large_journal
 from metaflow_agents.errors import RunError
 from metaflow_agents.history.objects import Chain, Packer
 from metaflow_agents.history.plan import Commit

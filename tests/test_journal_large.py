@@ -7,13 +7,14 @@ import json
 import os
 import subprocess
 import sys
-import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from large_journal import Shape, answering, make_large_journal
 
+from benchmarks.large_journal import Shape, answering, make_large_journal
+from metaflow_agents.cli.edge import command
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.opening import journal_path
 from metaflow_agents.runs import RunResult, go_on
@@ -49,25 +50,60 @@ def test_memory_is_flat_while_it_is_written(tmp_path: Path, shape: str, inputs: 
         assert told["written"] > (ACTIVATIONS - 1000) * CHARACTERS
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_resume_is_at_work_within_five_seconds(tmp_path: Path, shape: Shape) -> None:
-    """From opening the journal to the first new firing or call, at five thousand finished activations."""
+def test_a_resume_goes_on_where_it_was(tmp_path: Path, shape: Shape) -> None:
     path = journal_path(tmp_path, "large")
     make_large_journal(path, ACTIVATIONS, shape=shape, size=CHARACTERS)
-    elapsed, result = asyncio.run(resumed(tmp_path))
-    assert elapsed < 5
+    result = asyncio.run(resumed(tmp_path))
     assert result.outcome == "success"
     with Journal.read(path) as journal:
         finished = [event.activation for _, event in journal.events(Finished)]
     assert len(finished) == len(set(finished)) > ACTIVATIONS, "the rest was done, and nothing twice"
 
 
-async def resumed(home: Path) -> tuple[float, RunResult]:
-    """Seconds to the first new event of a run that goes on, and how it ended."""
-    began = time.monotonic()
+async def resumed(home: Path) -> RunResult:
+    """How a run ends that goes on."""
     async with go_on("large", workspace=home, model=answering(CHARACTERS)) as going:
-        assert going.journal.state.activations >= ACTIVATIONS
+        return await going.result()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("act", ["log", "show", "resume"])
+def test_what_reading_costs_grows_with_the_journal_and_no_faster(tmp_path: Path, capsys: pytest.CaptureFixture[str], act: str,
+                                                                 shape: Shape) -> None:
+    """Counted in calls of functions, which no other process changes; seconds are rows of `benchmarks/worst.py`."""
+    calls = []
+    for activations in (100, 300, 600, 1200):
+        home = tmp_path / str(activations)
+        make_large_journal(journal_path(home, "large"), activations, shape=shape, size=100)
+        read = (lambda home=home: asyncio.run(opened(home))) if act == "resume" else \
+            (lambda home=home: command([act, "large", "--workspace", str(home)]))
+        calls.append(calls_in(read))
+    _, one, two, three = calls                                  # the first one loads what is loaded once
+    assert one < two < three
+    assert 1.6 < (three - two) / (two - one) < 2.4, calls    # a square would make it 4
+
+
+async def opened(home: Path) -> None:
+    """A resume up to its first new event."""
+    async with go_on("large", workspace=home, model=answering(100)) as going:
         async with going.bus.events(Fired, Reserved, RunEnded) as news:
             await news.get()
-        return time.monotonic() - began, await going.result()
+        going.stop()
+        await going.result()
+
+
+def calls_in(read: Callable[[], object]) -> int:
+    """How many functions are called while that is done, of Python and of C, in this thread."""
+    count = 0
+
+    def counting(_frame: object, event: str, _of: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(counting)
+    try:
+        read()
+    finally:
+        sys.setprofile(None)
+    return count

@@ -7,11 +7,11 @@ import asyncio
 import os
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import PATIENCE
 from scripted import Scripted, events, finished, firings, write
 
 from metaflow_agents import RunResult, resume, run, start
@@ -94,15 +94,15 @@ async def test_one_item_that_stops_the_run_cancels_the_others_and_the_done_stay_
             raise ValueError("bad")
         if "[slow]" in request.key:
             try:
-                await asyncio.sleep(30)
+                await asyncio.sleep(3600)
             except asyncio.CancelledError:
                 slow.append("cancelled")
                 raise
         return "fine"
 
-    began = time.monotonic()
-    result = await ask(many(tmp_path), model, tmp_path, names=["good", "bad", "slow"])
-    assert result.outcome == "stopped" and slow == ["cancelled"] and time.monotonic() - began < 5
+    async with asyncio.timeout(PATIENCE):
+        result = await ask(many(tmp_path), model, tmp_path, names=["good", "bad", "slow"])
+    assert result.outcome == "stopped" and slow == ["cancelled"]
     assert [key for key in finished(tmp_path, "many-1")] == ["write@1[good]~0"]
     mended = Scripted(write="fine")
     assert (await resume("many-1", workspace=tmp_path, model=mended))["summary"] == "good bad slow missing "
@@ -159,7 +159,7 @@ async def test_a_timeout_is_of_one_attempt(tmp_path: Path) -> None:
         nonlocal calls
         calls += 1
         if calls == 1:
-            await asyncio.sleep(30)
+            await asyncio.sleep(3600)
         await asyncio.sleep(0.1)
         return "in time"
 

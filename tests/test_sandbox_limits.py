@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import PATIENCE
 from sandboxes import BWRAP, gone, left_in, needs_bubblewrap, running, temporary_in
 
 from metaflow_agents.sandbox import limits
@@ -32,11 +34,10 @@ async def within(limits: Limits, code: str, **options: Any) -> Completed:
 
 async def test_time(temporary: Path) -> None:
     for given, limit in ((0.5, Limits()), (None, Limits(seconds=0.5))):
-        started = time.monotonic()
-        ran = await within(limit, FOR_EVER, timeout=given)
+        async with asyncio.timeout(PATIENCE):
+            ran = await within(limit, FOR_EVER, timeout=given)
         assert (ran.exit_code, ran.timed_out, ran.ok) == (-9, True, False)
         assert ran.stderr == "ended by the sandbox: it ran longer than 0.5 seconds\n"
-        assert time.monotonic() - started < 20
     assert left_in(temporary) == []
 
 

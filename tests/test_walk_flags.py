@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 import typer
+from patience import PATIENCE
 from real_git import timeless as timeless_history
 from sandboxes import LACKING
 from walk_journal import told
@@ -72,7 +73,6 @@ steps:
   tell: {value: tone.choice, needs: [tone], makes: told}
 """
 REMEMBERING = LETTERS.replace("{profile: a writer}", "{profile: a writer, memory: {recall: {importance: 0}}}")
-PATIENCE = 30.0
 FILES = {"asking.yaml": ASKING, "letters.yaml": LETTERS, "open.yaml": OPEN, "clashing.yaml": CLASHING, "thinking.yaml": THINKING,
          "tooled.yaml": TOOLED, "remembering.yaml": REMEMBERING,
          "commands.yaml": COMMANDS, "desk.py": DESK}

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from patience import PATIENCE
 from scripted import Scripted, block, write
 from test_agent_tools import Script, calls
 from test_research_page import TEMPLATE, report
@@ -39,7 +40,7 @@ def test_an_attack_ends_in_an_error(row: dict[str, Any]) -> None:
         return
     with pytest.raises(ExpressionError) as told:
         work(row["template"], scope())
-    assert time.process_time() - begun < 2
+    assert time.process_time() - begun < PATIENCE
     assert len(str(told.value)) < 1500 and "Traceback" not in str(told.value) and "root:" not in str(told.value)
 
 
