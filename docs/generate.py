@@ -34,7 +34,6 @@ from metaflow_agents.prompts import limits
 from metaflow_agents.prompts.environment import FUNCTIONS
 from metaflow_agents.prompts.filters import FILTERS
 from metaflow_agents.prompts.predicates import TESTS
-from metaflow_agents.runs import _STATUS
 from metaflow_agents.sandbox.limits import Limits
 from metaflow_agents.sandbox.shown import SHOWN_CHARACTERS
 from metaflow_agents.schema import keywords, results
@@ -50,6 +49,7 @@ from metaflow_agents.tools.commands import Python, Run
 from metaflow_agents.tools.files import file_tools
 from metaflow_agents.tools.showing import More
 from metaflow_agents.tools.web import Fetch
+from metaflow_agents.underway import EXIT_STATUS
 
 TOP = Path(__file__).resolve().parent.parent
 DOCUMENTS = [TOP / "README.md", TOP / "CONTRIBUTING.md", *sorted((TOP / "docs").glob("*.md"))]
@@ -387,7 +387,7 @@ _OUTCOMES = {
 def outcomes() -> str:
     """How a run ends."""
     return table(["outcome", "exit status", "when"],
-                 [[f"`{name}`", str(status), _OUTCOMES[name]] for name, status in _STATUS.items()])
+                 [[f"`{name}`", str(status), _OUTCOMES[name]] for name, status in EXIT_STATUS.items()])
 
 
 @_named("exceptions")

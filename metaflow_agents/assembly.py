@@ -215,7 +215,7 @@ def run_budget(program: Program, over: Mapping[str, float]) -> Budget:
 
 
 def time_caps(program: Program, state: RunState) -> TimeCaps:
-    """The caps on time of roles and steps, with what was used before; the run's own is held by `runs.py`."""
+    """The caps on time of roles and steps, with what was used before; the run's own is held by `underway.py`."""
     sop = program.sop
     caps = {f"step:{name}": step.budget.time for name, step in sop.steps.items() if step.budget and step.budget.time}
     caps |= {f"role:{name}": role.budget.time for name, role in sop.roles.items() if role.budget and role.budget.time}
