@@ -39,8 +39,9 @@ from metaflow_agents.sandbox.shown import SHOWN_CHARACTERS
 from metaflow_agents.schema import keywords, results
 from metaflow_agents.schema.event import Entry, Event, Version
 from metaflow_agents.schema.shorthand import NAMES
-from metaflow_agents.schema.sop import NOT_BUILT, PolicySpec
+from metaflow_agents.schema.sop import NOT_BUILT
 from metaflow_agents.schema.strategies import STRATEGIES
+from metaflow_agents.schema.tools import PolicySpec
 from metaflow_agents.sop import codes
 from metaflow_agents.sop.editor_schema import role_schema, sop_schema
 from metaflow_agents.sop.names import RESERVED

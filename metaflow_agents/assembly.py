@@ -54,8 +54,9 @@ from metaflow_agents.people.mailbox import Mailbox
 from metaflow_agents.runner import Doers
 from metaflow_agents.sandbox.choice import Unchosen
 from metaflow_agents.sandbox.port import Sandbox
+from metaflow_agents.schema.caps import Budget
 from metaflow_agents.schema.program import Program
-from metaflow_agents.schema.sop import Budget, PolicySpec
+from metaflow_agents.schema.tools import PolicySpec
 from metaflow_agents.settings import Settings
 from metaflow_agents.sop.graph import SOPGraph
 from metaflow_agents.tooling import secrets_of, toolbox

@@ -19,7 +19,7 @@ import walk_together
 from metaflow_agents.models.dry import DryModel
 from metaflow_agents.models.port import MAX_TOKENS, Model, ModelRequest, Reply, Traits
 from metaflow_agents.models.tariff import Flat
-from metaflow_agents.schema.sop import EndpointModel
+from metaflow_agents.schema.endpoint import EndpointModel
 
 LEFT_OUT = object()
 KEYS_SET = {"WALK_KEY": "a secret that nobody may see"}

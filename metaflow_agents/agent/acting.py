@@ -29,7 +29,8 @@ from metaflow_agents.policy.policy import Policy
 from metaflow_agents.schema.event import Decided, Done, Intended
 from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.payload import Data, Patch, pack
-from metaflow_agents.schema.sop import Effect, Step
+from metaflow_agents.schema.step import Step
+from metaflow_agents.schema.tools import Effect
 from metaflow_agents.schema.trust import joined
 from metaflow_agents.tools.arguments import faults_of
 from metaflow_agents.tools.builtin import BuiltIn

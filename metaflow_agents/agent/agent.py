@@ -36,9 +36,10 @@ from metaflow_agents.models.caller import Caller
 from metaflow_agents.models.port import Model, ModelRequest, Reply, traits
 from metaflow_agents.models.registry import Models
 from metaflow_agents.prompts import package_template, render
+from metaflow_agents.schema.caps import ANSWER_REPAIRS
 from metaflow_agents.schema.model import canonical
 from metaflow_agents.schema.program import Program
-from metaflow_agents.schema.sop import ANSWER_REPAIRS, Step
+from metaflow_agents.schema.step import Step
 from metaflow_agents.schema.trust import joined
 from metaflow_agents.tools.port import Result
 

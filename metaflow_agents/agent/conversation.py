@@ -16,7 +16,8 @@ from metaflow_agents.prompts.names import named_paths
 from metaflow_agents.schema import paths
 from metaflow_agents.schema.payload import Data, Files
 from metaflow_agents.schema.program import Program
-from metaflow_agents.schema.sop import Role, Step
+from metaflow_agents.schema.role import Role
+from metaflow_agents.schema.step import Step
 from metaflow_agents.sop.graph import reads
 
 _KEPT = 64                          # firings whose material is at hand: about as many as run side by side

@@ -24,7 +24,7 @@ from metaflow_agents.schema.event import Committed, Finished, Version
 from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.payload import Collection, Data, Files, Patch, pack
 from metaflow_agents.schema.program import Program
-from metaflow_agents.schema.sop import Foreach, Step
+from metaflow_agents.schema.step import Foreach, Step
 from metaflow_agents.schema.strategies import STRATEGIES, Specs
 from metaflow_agents.schema.trust import joined
 

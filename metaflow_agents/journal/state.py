@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 
+from metaflow_agents.schema.endpoint import EndpointModel
 from metaflow_agents.schema.event import (
     Answered,
     Asked,
@@ -32,7 +33,6 @@ from metaflow_agents.schema.event import (
     Settled,
 )
 from metaflow_agents.schema.keys import LOOK, firing_key, parse_activation, split_inner
-from metaflow_agents.schema.sop import EndpointModel
 
 _SUMMARIES = 64                     # of each role, the latest, on which others may build
 _KEYED = (Reserved, Settled, Observed, Decided, Intended, Done, Asked, Answered)
