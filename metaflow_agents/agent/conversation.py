@@ -127,7 +127,7 @@ class Conversations:
             "revises": activation.base is not None, "key": activation.item.key if activation.item and not spec.files else None,
         })
 
-    def opening(self, system: str, remembered: list[Turn], user: str) -> Messages:
+    def opening(self, system: str, remembered: Sequence[Turn], user: str) -> Messages:
         """System prompt, memory, and the activation's own message."""
         messages: list[Mapping[str, Any]] = [{"role": "system", "content": system}]
         for turn in remembered:
