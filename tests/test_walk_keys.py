@@ -20,7 +20,9 @@ import pytest
 import yaml
 from pydantic import BaseModel
 from walk_journal import told
-from walk_pairs import KEYS_SET, LEFT_OUT, LETTER, NOTES, PAIRS, Pair, StandIn
+from walk_models import StandIn
+from walk_pairs import KEYS_SET, LEFT_OUT, PAIRS, Pair
+from walk_sops import LETTER, NOTES
 from walk_strategies import planned_apart
 
 from metaflow_agents.agent import strategies
