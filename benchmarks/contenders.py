@@ -200,7 +200,7 @@ async def with_engine(task: str, url: str, folder: Path, count: int) -> dict[str
 async def _run(task: str, url: str, folder: Path, count: int, name: str) -> RunResult:
     from metaflow_agents import run
     from metaflow_agents.models.endpoint.model import endpoint_model
-    from metaflow_agents.schema.sop import EndpointModel
+    from metaflow_agents.schema.endpoint import EndpointModel
 
     sop = folder / f"{name}.yaml"
     sop.write_text(SOPS[task](count), encoding="utf-8")

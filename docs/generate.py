@@ -34,14 +34,14 @@ from metaflow_agents.prompts import limits
 from metaflow_agents.prompts.environment import FUNCTIONS
 from metaflow_agents.prompts.filters import FILTERS
 from metaflow_agents.prompts.predicates import TESTS
-from metaflow_agents.runs import _STATUS
 from metaflow_agents.sandbox.limits import Limits
 from metaflow_agents.sandbox.shown import SHOWN_CHARACTERS
 from metaflow_agents.schema import keywords, results
 from metaflow_agents.schema.event import Entry, Event, Version
 from metaflow_agents.schema.shorthand import NAMES
-from metaflow_agents.schema.sop import NOT_BUILT, PolicySpec
+from metaflow_agents.schema.sop import NOT_BUILT
 from metaflow_agents.schema.strategies import STRATEGIES
+from metaflow_agents.schema.tools import PolicySpec
 from metaflow_agents.sop import codes
 from metaflow_agents.sop.editor_schema import role_schema, sop_schema
 from metaflow_agents.sop.names import RESERVED
@@ -50,6 +50,7 @@ from metaflow_agents.tools.commands import Python, Run
 from metaflow_agents.tools.files import file_tools
 from metaflow_agents.tools.showing import More
 from metaflow_agents.tools.web import Fetch
+from metaflow_agents.underway import EXIT_STATUS
 
 TOP = Path(__file__).resolve().parent.parent
 DOCUMENTS = [TOP / "README.md", TOP / "CONTRIBUTING.md", *sorted((TOP / "docs").glob("*.md"))]
@@ -387,7 +388,7 @@ _OUTCOMES = {
 def outcomes() -> str:
     """How a run ends."""
     return table(["outcome", "exit status", "when"],
-                 [[f"`{name}`", str(status), _OUTCOMES[name]] for name, status in _STATUS.items()])
+                 [[f"`{name}`", str(status), _OUTCOMES[name]] for name, status in EXIT_STATUS.items()])
 
 
 @_named("exceptions")

@@ -15,15 +15,16 @@ if TYPE_CHECKING:
     from metaflow_agents.errors import MetaflowError, Problem
     from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
     from metaflow_agents.opening import check
-    from metaflow_agents.runs import Run, RunResult, fork, go_on, resume, run, run_sync, start
+    from metaflow_agents.runs import fork, go_on, resume, run, run_sync, start
     from metaflow_agents.sop.check import CheckReport
     from metaflow_agents.sop.load import LoadedSOP, load_sop
+    from metaflow_agents.underway import Run, RunResult
 
 _HOMES = {
     "MetaflowError": "errors", "Problem": "errors",
     "ModelRequest": "models.port", "Reply": "models.port", "ToolCall": "models.port",
-    "Run": "runs", "RunResult": "runs", "fork": "runs", "go_on": "runs", "resume": "runs", "run": "runs", "run_sync": "runs",
-    "start": "runs",
+    "Run": "underway", "RunResult": "underway", "fork": "runs", "go_on": "runs", "resume": "runs", "run": "runs",
+    "run_sync": "runs", "start": "runs",
     "CheckReport": "sop.check", "check": "opening",
     "LoadedSOP": "sop.load", "load_sop": "sop.load",
 }

@@ -54,8 +54,9 @@ from metaflow_agents.people.mailbox import Mailbox
 from metaflow_agents.runner import Doers
 from metaflow_agents.sandbox.choice import Unchosen
 from metaflow_agents.sandbox.port import Sandbox
+from metaflow_agents.schema.caps import Budget
 from metaflow_agents.schema.program import Program
-from metaflow_agents.schema.sop import Budget, PolicySpec
+from metaflow_agents.schema.tools import PolicySpec
 from metaflow_agents.settings import Settings
 from metaflow_agents.sop.graph import SOPGraph
 from metaflow_agents.tooling import secrets_of, toolbox
@@ -215,7 +216,7 @@ def run_budget(program: Program, over: Mapping[str, float]) -> Budget:
 
 
 def time_caps(program: Program, state: RunState) -> TimeCaps:
-    """The caps on time of roles and steps, with what was used before; the run's own is held by `runs.py`."""
+    """The caps on time of roles and steps, with what was used before; the run's own is held by `underway.py`."""
     sop = program.sop
     caps = {f"step:{name}": step.budget.time for name, step in sop.steps.items() if step.budget and step.budget.time}
     caps |= {f"role:{name}": role.budget.time for name, role in sop.roles.items() if role.budget and role.budget.time}

@@ -25,7 +25,7 @@ from metaflow_agents.schema.event import Committed, Version
 from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.payload import Data, pack
 from metaflow_agents.schema.program import Program
-from metaflow_agents.schema.sop import Step
+from metaflow_agents.schema.step import Step
 from metaflow_agents.schema.trust import joined, of_input
 from metaflow_agents.schema.validation import validator
 from metaflow_agents.sop.graph import outputs_of

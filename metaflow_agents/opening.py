@@ -27,12 +27,15 @@ from metaflow_agents.models.registry import Given, Models, Resolved, Sources, re
 from metaflow_agents.sandbox.choice import Unchosen, choose, refuse_unknown
 from metaflow_agents.sandbox.port import Sandbox
 from metaflow_agents.schema import quantity
+from metaflow_agents.schema.caps import Budget
+from metaflow_agents.schema.endpoint import Limits
 from metaflow_agents.schema.event import RunOpened
 from metaflow_agents.schema.keys import LOOK, parse_firing
 from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.payload import Data, pack
 from metaflow_agents.schema.program import Program
-from metaflow_agents.schema.sop import SOP, Budget, Limits, Makes, Step
+from metaflow_agents.schema.sop import SOP
+from metaflow_agents.schema.step import Makes, Step
 from metaflow_agents.schema.strategies.workers import workers
 from metaflow_agents.settings import Settings
 from metaflow_agents.sop.changes import changes

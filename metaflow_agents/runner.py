@@ -21,7 +21,8 @@ from metaflow_agents.schema.model import fingerprint
 from metaflow_agents.schema.payload import Data
 from metaflow_agents.schema.results import JUNIT_RESULT, RUN_RESULT, human_result
 from metaflow_agents.schema.smallest import smallest
-from metaflow_agents.schema.sop import SOP, Step
+from metaflow_agents.schema.sop import SOP
+from metaflow_agents.schema.step import Step
 
 
 class Doers:

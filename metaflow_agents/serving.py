@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from metaflow_agents.errors import MetaflowError, UsageError
 from metaflow_agents.opening import WORKSPACE, checked
-from metaflow_agents.runs import Run, RunResult, start
+from metaflow_agents.runs import start
 from metaflow_agents.schema import references
 from metaflow_agents.schema.program import Program
 from metaflow_agents.settings import Settings
 from metaflow_agents.threads import to_the_end
+from metaflow_agents.underway import Run, RunResult
 from metaflow_agents.views.minutes import minute, readers
 from metaflow_agents.views.page import safe
 

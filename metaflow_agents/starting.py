@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from metaflow_agents.errors import UsageError
-from metaflow_agents.schema.sop import NAME_PATTERN
+from metaflow_agents.schema.scalars import NAME_PATTERN
 
 _SOP = """\
 # A starting point. Look at it, check it, walk through it free of charge:

@@ -35,7 +35,7 @@ from metaflow_agents.journal.store import Batch, Store
 from metaflow_agents.memory.store import MemoryStore
 from metaflow_agents.models.python import load_function
 from metaflow_agents.opening import journal_path
-from metaflow_agents.runs import Run, RunResult, fork, go_on, start
+from metaflow_agents.runs import fork, go_on, start
 from metaflow_agents.schema.event import (
     Answered,
     Asked,
@@ -56,6 +56,7 @@ from metaflow_agents.schema.event import (
 )
 from metaflow_agents.schema.keys import ActivationKey, firing_key, parse_activation, parse_firing
 from metaflow_agents.schema.payload import Collection, Files, unpack
+from metaflow_agents.underway import Run, RunResult
 
 SOP = Path(__file__).parent / "crash" / "crash.yaml"
 NAME = "run"

@@ -35,9 +35,10 @@ from metaflow_agents.people.answering import give
 from metaflow_agents.people.desk import Desk
 from metaflow_agents.people.mailbox import Letter, Mailbox
 from metaflow_agents.people.question import Answer, Question
-from metaflow_agents.runs import Run, RunResult, go_on, start
+from metaflow_agents.runs import go_on, start
 from metaflow_agents.schema.event import Asked, Decided, Event, Intended
 from metaflow_agents.settings import Settings
+from metaflow_agents.underway import Run, RunResult
 
 CRASH = Path(__file__).parent / "crash"
 WAITS = 4

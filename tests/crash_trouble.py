@@ -22,7 +22,7 @@ import crash_harness as harness
 from metaflow_agents.errors import JournalError
 from metaflow_agents.journal.store import Batch, Store
 from metaflow_agents.opening import journal_path
-from metaflow_agents.runs import Run, RunResult
+from metaflow_agents.underway import Run, RunResult
 from metaflow_agents.workspace import Workspace
 
 MET = 7

@@ -11,7 +11,7 @@ from metaflow_agents.models.endpoint import Endpoint, endpoint_model
 from metaflow_agents.models.faults import CallFailed
 from metaflow_agents.models.limits import Admission, Limiters
 from metaflow_agents.models.port import ModelRequest, Reply, Traits
-from metaflow_agents.schema.sop import EndpointModel
+from metaflow_agents.schema.endpoint import EndpointModel
 
 
 def model_at(url: str, *, name: str = "m", key: str | None = None, **more: Any) -> Endpoint:

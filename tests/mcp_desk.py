@@ -15,7 +15,7 @@ from typing import Any
 from patience import PATIENCE
 
 from metaflow_agents.errors import UsageError
-from metaflow_agents.schema.sop import ServerSpec
+from metaflow_agents.schema.tools import ServerSpec
 from metaflow_agents.tools.mcp import McpServer
 from metaflow_agents.tools.port import Result, Setting, Tool
 from metaflow_agents.tools.secrets import Secrets

@@ -12,8 +12,9 @@ from typing import Any
 from scripted import events, tree
 
 from metaflow_agents.models.port import ModelRequest
-from metaflow_agents.runs import Run, RunResult, go_on, start
+from metaflow_agents.runs import go_on, start
 from metaflow_agents.schema.event import Settled
+from metaflow_agents.underway import Run, RunResult
 
 NAME = "run"
 Model = Callable[[ModelRequest], Any]

@@ -14,8 +14,8 @@ from metaflow_agents import run, start
 from metaflow_agents.journal.glance import RawJournal
 from metaflow_agents.journal.outline import outline
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
+from metaflow_agents.schema.caps import TOOL_TURNS
 from metaflow_agents.schema.event import Decided, Done, Intended
-from metaflow_agents.schema.sop import TOOL_TURNS
 
 TEXT = """
 sop: tooled

@@ -311,7 +311,7 @@ async def test_the_garbage_collector_is_asked_less_often_while_a_run_is_under_wa
         assert gc.get_threshold() == THRESHOLDS, "others are under way"
         await second.result()
     assert gc.get_threshold() == usual
-    monkeypatch.setattr("metaflow_agents.runs.assemble", lambda *_, **__: pytest.fail("it comes to no beginning"))
+    monkeypatch.setattr("metaflow_agents.underway.assemble", lambda *_, **__: pytest.fail("it comes to no beginning"))
     with pytest.raises(pytest.fail.Exception, match="no beginning"):
         async with begun():
             pass

@@ -20,9 +20,9 @@ from jsonschema import Draft202012Validator
 from mcp import Client, MCPError, StdioServerParameters
 from mcp_desk import alive, gone, until
 
-from metaflow_agents.runs import RunResult
 from metaflow_agents.serving import Serving, parameters
 from metaflow_agents.sop.load import load_sop
+from metaflow_agents.underway import RunResult
 
 WAITED = 120.0                      # seconds
 FILES = """

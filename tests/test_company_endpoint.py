@@ -17,9 +17,9 @@ from openai_server import Chances, OpenAIServer
 
 from metaflow_agents import start
 from metaflow_agents.models.patience import Patience
-from metaflow_agents.runs import RunResult
 from metaflow_agents.sandbox.port import Completed
 from metaflow_agents.schema.event import Reserved, Settled
+from metaflow_agents.underway import RunResult
 
 TROUBLE = {"rate": 0.1, "error_500": 0.05, "cut": 0.05, "malformed": 0.1}
 GREEN = (b'<testsuites><testsuite tests="1" failures="0" errors="0"><testcase classname="t" name="n" file="t.py"/>'

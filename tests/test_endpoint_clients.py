@@ -18,7 +18,7 @@ from metaflow_agents.errors import UsageError
 from metaflow_agents.models.endpoint import endpoint_model
 from metaflow_agents.models.endpoint.clients import open_clients
 from metaflow_agents.models.port import Model, Reply
-from metaflow_agents.schema.sop import EndpointModel, Price
+from metaflow_agents.schema.endpoint import EndpointModel, Price
 
 SOP = """
     sop: shared
@@ -94,7 +94,7 @@ async def test_a_server_in_another_process(tmp_path: Path) -> None:
 
 
 def test_nothing_heavy_is_loaded_before_a_call() -> None:
-    told = "import sys, metaflow_agents.models.endpoint as e; from metaflow_agents.schema.sop import EndpointModel as S; " \
+    told = "import sys, metaflow_agents.models.endpoint as e; from metaflow_agents.schema.endpoint import EndpointModel as S; " \
         "e.endpoint_model(S(name='m'), 'k', None); print([n for n in ('openai', 'aiohttp', 'httpx2') if n in sys.modules])"
     assert subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True).stdout.strip() == "[]"
 

@@ -21,8 +21,8 @@ from metaflow_agents.models.port import ModelRequest, traits
 from metaflow_agents.models.prices import tariff_for
 from metaflow_agents.models.tariff import PICO
 from metaflow_agents.models.vectors import embedded, fault_of
+from metaflow_agents.schema.endpoint import EndpointModel, Price
 from metaflow_agents.schema.event import Reserved, Settled
-from metaflow_agents.schema.sop import EndpointModel, Price
 
 TEXTS = ("whales at sea", "ein Tee, süß", "snow\n\nfell")
 REQUEST = ModelRequest(key="w@1~0/embed.1", role="w", step="w", messages=tuple({"role": "user", "content": t} for t in TEXTS),

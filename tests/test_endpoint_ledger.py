@@ -17,8 +17,8 @@ from scripted import write
 
 from metaflow_agents import start
 from metaflow_agents.models.patience import Patience
-from metaflow_agents.runs import RunResult
 from metaflow_agents.schema.event import Reserved, Settled
+from metaflow_agents.underway import RunResult
 
 SOP = """
     sop: small

@@ -17,8 +17,9 @@ from benchmarks.large_journal import Shape, answering, make_large_journal
 from metaflow_agents.cli.edge import command
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.opening import journal_path
-from metaflow_agents.runs import RunResult, go_on
+from metaflow_agents.runs import go_on
 from metaflow_agents.schema.event import Finished, Fired, Reserved, RunEnded
+from metaflow_agents.underway import RunResult
 
 ACTIVATIONS = 5000
 CHARACTERS = 10_000

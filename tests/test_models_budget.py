@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from metaflow_agents.errors import BudgetExceeded
 from metaflow_agents.models.budget import Budgets, Spent
-from metaflow_agents.schema.sop import Budget
+from metaflow_agents.schema.caps import Budget
 
 
 def cap(tokens: int | None = None, calls: int | None = None) -> Budget:

@@ -21,7 +21,7 @@ from metaflow_agents.models.adapting import FLOOR, Adapted
 from metaflow_agents.models.limits import Limiters
 from metaflow_agents.models.traffic import Traffic
 from metaflow_agents.models.window import WINDOW
-from metaflow_agents.schema.sop import Limits
+from metaflow_agents.schema.endpoint import Limits
 
 URL = "http://localhost:8000/v1"
 

@@ -29,7 +29,7 @@ from hypothesis import strategies as st
 from metaflow_agents.models import prices
 from metaflow_agents.models.prices import Published, tariff_for
 from metaflow_agents.models.tariff import PICO, Flat, Tariff, dollars
-from metaflow_agents.schema.sop import Price
+from metaflow_agents.schema.endpoint import Price
 
 ENDPOINTS = {
     "openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com/v1/", "openrouter": "https://openrouter.ai/api/v1",

@@ -12,8 +12,8 @@ from metaflow_agents import resume, run, start
 from metaflow_agents.errors import ModelMissing, UsageError
 from metaflow_agents.models.port import ModelRequest, Reply, Traits
 from metaflow_agents.models.registry import Sources, resolve
+from metaflow_agents.schema.endpoint import EndpointModel
 from metaflow_agents.schema.event import Reserved, Resumed, RunOpened
-from metaflow_agents.schema.sop import EndpointModel
 from metaflow_agents.settings import Settings
 
 SECRET = "sk-very-secret-0123456789"

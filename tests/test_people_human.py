@@ -10,9 +10,10 @@ import pytest
 from scripted import Scripted, events, finished, write
 
 from metaflow_agents.people.question import Answer, Question
-from metaflow_agents.runs import RunResult, run, start
+from metaflow_agents.runs import run, start
 from metaflow_agents.schema.event import Answered, Asked, Committed
 from metaflow_agents.sop.check import check
+from metaflow_agents.underway import RunResult
 
 
 def asking(human: str, artifact: str = "{}", more: str = "") -> str:

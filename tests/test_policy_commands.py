@@ -14,7 +14,7 @@ from metaflow_agents.policy import commands, shell
 from metaflow_agents.policy.action import Action
 from metaflow_agents.policy.policy import Policy
 from metaflow_agents.policy.shell import Unclear, Words
-from metaflow_agents.schema.sop import PolicySpec
+from metaflow_agents.schema.tools import PolicySpec
 
 SHELLS = [found for name in ("sh", "bash", "dash") if (found := shutil.which(name))]
 PIECES = ("p ", "p", "a", "b c", " ", "  ", "'", '"', "\\", "\\\n", ";", "\n", "&&", "||", "|", "#", "X=1 ", ">f ", "2>&1 ", "2",

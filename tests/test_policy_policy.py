@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from metaflow_agents.policy.action import ACTING, VERBS, Action
 from metaflow_agents.policy.policy import Policy
-from metaflow_agents.schema.sop import PolicySpec
+from metaflow_agents.schema.tools import PolicySpec
 
 STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 RULES = ("read(**)", "read(docs/**)", "read(docs/law.md)", "write", "write(src/**)", "write(src/a.py)", "run", "run(git *)",

@@ -11,7 +11,7 @@ from metaflow_agents.policy.patterns import RuleWritten
 from metaflow_agents.policy.presets import preset
 from metaflow_agents.policy.rules import EXAMPLES, parse_rule, split
 from metaflow_agents.policy.subjects import read
-from metaflow_agents.schema.sop import PolicySpec
+from metaflow_agents.schema.tools import PolicySpec
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from metaflow_agents.schema.sop import NOT_BUILT, SOP, Role
+from metaflow_agents.schema.role import Role
+from metaflow_agents.schema.sop import NOT_BUILT, SOP
 from metaflow_agents.sop.check import check
 
 TOP = Path(__file__).resolve().parent.parent

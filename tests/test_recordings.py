@@ -23,10 +23,10 @@ from metaflow_agents.contract import verify
 from metaflow_agents.demonstration import demonstration
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.opening import journal_path
-from metaflow_agents.runs import RunResult
 from metaflow_agents.schema.event import Committed
 from metaflow_agents.sop.library import shipped_demonstrations
 from metaflow_agents.sop.load import load_sop
+from metaflow_agents.underway import RunResult
 
 pytestmark = needs_bubblewrap
 

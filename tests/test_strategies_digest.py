@@ -13,7 +13,8 @@ from scripted import Scripted, finished, ran, write
 from metaflow_agents import check, run
 from metaflow_agents.agent import strategies
 from metaflow_agents.schema.program import Program
-from metaflow_agents.schema.sop import SOP, Step
+from metaflow_agents.schema.sop import SOP
+from metaflow_agents.schema.step import Step
 from metaflow_agents.schema.strategies import STRATEGIES, Evaluator, Reference, Refers, RoleName, StrategySpec, references
 from metaflow_agents.schema.strategies.workers import partners, tools_in, workers
 from metaflow_agents.sop.naming import Named, named, runs_commands

@@ -14,7 +14,7 @@ from scripted import Scripted, noted, write
 from stopping import stopped_everywhere
 
 from metaflow_agents import check, run
-from metaflow_agents.schema.sop import ANSWER_REPAIRS, TOOL_TURNS
+from metaflow_agents.schema.caps import ANSWER_REPAIRS, TOOL_TURNS
 
 DATA = os.environ.get("SOP_TEST_DATA")
 DESK = """

@@ -12,8 +12,8 @@ from stopping import NAME, stopped_everywhere
 
 from metaflow_agents import check, run, start
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall, Traits
+from metaflow_agents.schema.caps import ROLE_QUESTIONS
 from metaflow_agents.schema.event import Done, Reserved, Sent
-from metaflow_agents.schema.sop import ROLE_QUESTIONS
 
 TEAM = """
     sop: team

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from metaflow_agents.schema.sop import SOP, PolicySpec
+from metaflow_agents.schema.sop import SOP
+from metaflow_agents.schema.tools import PolicySpec
 from metaflow_agents.tooling import granted_literally
 
 

@@ -20,7 +20,7 @@ from pydantic import AfterValidator, BaseModel, Field, SecretStr
 from metaflow_agents.errors import UsageError
 from metaflow_agents.models.python import load_function
 from metaflow_agents.policy.action import Action
-from metaflow_agents.schema.sop import ToolSpec
+from metaflow_agents.schema.tools import ToolSpec
 from metaflow_agents.sop.check import check
 from metaflow_agents.tools.functions import LONGEST, FunctionTool
 from metaflow_agents.tools.port import Result, Setting, Situation, Tool

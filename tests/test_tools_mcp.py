@@ -16,7 +16,7 @@ from mcp_desk import HERE, SECRETS, alive, called, gone, good, misbehaving, odd,
 
 from metaflow_agents.errors import RunError, UsageError
 from metaflow_agents.policy.action import Action
-from metaflow_agents.schema.sop import ServerSpec
+from metaflow_agents.schema.tools import ServerSpec
 from metaflow_agents.tools import mcp_connection
 from metaflow_agents.tools.mcp import McpServer
 from metaflow_agents.tools.mcp_result import LONGEST_RESULT

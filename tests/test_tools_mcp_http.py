@@ -14,7 +14,7 @@ from aiohttp import web
 from mcp_desk import SECRETS, called, gone, opened, said, served, setting, until
 
 from metaflow_agents.errors import RunError
-from metaflow_agents.schema.sop import ServerSpec
+from metaflow_agents.schema.tools import ServerSpec
 from metaflow_agents.tools.mcp import McpServer
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -18,7 +18,7 @@ from metaflow_agents.errors import AnswerInvalid, UsageError
 from metaflow_agents.network.client import Fetched, FetchRequest
 from metaflow_agents.network.hosts import parse
 from metaflow_agents.policy.action import Action
-from metaflow_agents.schema.sop import ApiSpec
+from metaflow_agents.schema.tools import ApiSpec
 from metaflow_agents.tools.openapi import OpenApiService
 from metaflow_agents.tools.openapi_document import Description, Operation, Parameter
 from metaflow_agents.tools.openapi_request import request_of

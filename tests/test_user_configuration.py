@@ -11,7 +11,7 @@ from scripted import write
 from metaflow_agents import check, run
 from metaflow_agents.cli import command
 from metaflow_agents.errors import SOPInvalid
-from metaflow_agents.schema.sop import EndpointModel, Limits
+from metaflow_agents.schema.endpoint import EndpointModel, Limits
 from metaflow_agents.settings import Settings
 from metaflow_agents.sop.configuration import load_configuration, read_configuration
 

@@ -19,6 +19,7 @@ from metaflow_agents.journal.outline import outline
 from metaflow_agents.journal.places import journal_path
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.models.port import ModelRequest
+from metaflow_agents.schema.caps import Budget
 from metaflow_agents.schema.event import (
     Answered,
     Asked,
@@ -38,7 +39,6 @@ from metaflow_agents.schema.event import (
     Version,
 )
 from metaflow_agents.schema.program import Program
-from metaflow_agents.schema.sop import Budget
 from metaflow_agents.sop.graph import SOPGraph
 from metaflow_agents.sop.load import load_sop
 from metaflow_agents.views import minutes, wording

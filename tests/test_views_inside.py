@@ -19,8 +19,8 @@ from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.places import journal_path
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.models.port import ModelRequest
+from metaflow_agents.schema.caps import Budget
 from metaflow_agents.schema.event import Reserved
-from metaflow_agents.schema.sop import Budget
 from metaflow_agents.sop.graph import SOPGraph
 from metaflow_agents.sop.load import load_sop
 from metaflow_agents.views.board import Board

@@ -1,4 +1,4 @@
-"""Every key of the language changes something: a walk over the models of `schema/sop.py` against the pairs of `walk_pairs.py`.
+"""Every key of the language changes something: a walk over the models under `schema/sop.py` against the pairs of `walk_pairs.py`.
 
 A key without a pair fails, a pair whose two sides are equal fails, and so does one whose sides differ by chance: each
 side is observed twice.
@@ -20,7 +20,9 @@ import pytest
 import yaml
 from pydantic import BaseModel
 from walk_journal import told
-from walk_pairs import KEYS_SET, LEFT_OUT, LETTER, NOTES, PAIRS, Pair, StandIn
+from walk_models import StandIn
+from walk_pairs import KEYS_SET, LEFT_OUT, PAIRS, Pair
+from walk_sops import LETTER, NOTES
 from walk_strategies import planned_apart
 
 from metaflow_agents.agent import strategies
@@ -30,7 +32,8 @@ from metaflow_agents.planning import solving
 from metaflow_agents.runs import start
 from metaflow_agents.sandbox.port import Completed
 from metaflow_agents.sandbox.unconfined import Unconfined
-from metaflow_agents.schema.sop import NOT_BUILT, SOP, Human, Makes, OnFail, Step
+from metaflow_agents.schema.sop import NOT_BUILT, SOP
+from metaflow_agents.schema.step import Human, Makes, OnFail, Step
 from metaflow_agents.schema.strategies import STRATEGIES, StrategySpec
 from metaflow_agents.settings import Settings
 from metaflow_agents.sop.check import check

@@ -7,7 +7,6 @@ must differ: what the run does (its journal), what `sop check` says, what `sop t
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,85 +14,47 @@ from typing import Any
 import walk_acting
 import walk_strategies
 import walk_together
+from walk_models import Metered, dry, embeds, slow, unhurried, wrong_at_b, wrong_at_first
+from walk_sops import (
+    ASKED,
+    AT_AN_ENDPOINT,
+    CALLED,
+    CHARACTERS,
+    DESK,
+    ELSEWHERE,
+    EQUIPPED,
+    FACT,
+    FETCHING,
+    GUARDED,
+    INNER,
+    LEARNS,
+    LETTER,
+    LISTED,
+    LOOP,
+    LOST,
+    NOTES,
+    NUMBER,
+    PAGES,
+    PLANNED,
+    REFLECTS,
+    REMINDED,
+    RESULTS,
+    RULED,
+    SERIES,
+    SERVED,
+    SHOP,
+    SUB_SOP,
+    TASKS,
+    TESTED,
+    TWO_ROLES,
+    WATCHED,
+)
 
-from metaflow_agents.models.dry import DryModel
-from metaflow_agents.models.port import MAX_TOKENS, Model, ModelRequest, Reply, Traits
-from metaflow_agents.models.tariff import Flat
-from metaflow_agents.schema.sop import EndpointModel
+from metaflow_agents.models.port import Model, ModelRequest
 
 LEFT_OUT = object()
 KEYS_SET = {"WALK_KEY": "a secret that nobody may see"}
 Shows = walk_together.Shows
-
-
-async def dry(request: ModelRequest) -> Any:
-    """The smallest answer; unlike the `dry` model itself it lets commands, functions and checks run."""
-    return await DryModel().ask(request)
-
-
-async def embeds(request: ModelRequest) -> Any:
-    """The memory of snow is long, and that of tea points where the last question does; whales are embedded alike by nobody."""
-    if not request.embeds:
-        return await dry(request)
-    return [[9.0, 9.0] if "snow" in text else [1.0, 0.0] if "tea" in text or "again" in text else [0.0, 1.0]
-            for text in request.texts]
-
-
-async def slow(request: ModelRequest) -> Any:
-    """Longer than the caps on time."""
-    await asyncio.sleep(0.15)
-    return await dry(request)
-
-
-async def unhurried(request: ModelRequest) -> Any:
-    """Lets the others go on many times before it answers, without a clock."""
-    for _ in range(50):
-        await asyncio.sleep(0)
-    return await dry(request)
-
-
-async def wrong_at_b(request: ModelRequest) -> Any:
-    """Fails for the item `b`: a repair is answered no better."""
-    return "no number" if "[b]" in request.key else 1
-
-
-async def wrong_at_first(request: ModelRequest) -> Any:
-    """No number in the first attempt, a number in the second."""
-    return "no number" if "~0" in request.key else 1
-
-
-class Metered:
-    """A model with an endpoint of its own and a price; it answers 1 where others were asked meanwhile, else 0."""
-
-    def __init__(self, endpoint: str) -> None:
-        self.name = "metered"
-        self.traits = Traits(endpoint=f"http://{endpoint}", tariff=Flat(10**6, 10**6, 10**6))
-        self._under_way = 0
-
-    async def ask(self, request: ModelRequest) -> Reply:
-        self._under_way += 1
-        most = self._under_way
-        for _ in range(50):
-            await asyncio.sleep(0)
-            most = max(most, self._under_way)
-        self._under_way -= 1
-        return Reply(str(int(most > 1)), tokens_in=100, tokens_out=1)
-
-
-class StandIn:
-    """Stands where the adapter to an endpoint stands, and answers with what it was given instead of asking anybody."""
-
-    def __init__(self, spec: EndpointModel, key: str | None, base_url: str | None) -> None:
-        self.name = f"openai:{spec.name}"
-        own = {} if spec.temperature is None else {"temperature": spec.temperature}
-        self.traits = Traits(endpoint=base_url, max_tokens=spec.max_tokens or MAX_TOKENS,
-                             parameters={**own, **spec.parameters},
-                             native_tools=spec.tools == "native", tariff=None if spec.price is None else Flat.of(spec.price))
-        self._said = f"{spec.name} at {base_url}, silent for {spec.timeout} s, {'with' if key else 'without'} a key, " \
-                     f"tools {spec.tools}"
-
-    async def ask(self, request: ModelRequest) -> Reply:
-        return Reply(text=self._said, tokens_in=1000, tokens_out=100, tokens_cached=10)
 
 
 @dataclass(frozen=True)
@@ -117,230 +78,9 @@ class Pair:
         return self.at + (f"({self.form})" if self.form else "") + ("" if self.shows == "journal" else f"-{self.shows}")
 
 
-DESK = """
-async def answer(request):
-    return f"{request.role} in {request.step}, by the desk"
-async def other(request):
-    return f"{request.role} in {request.step}, by another"
-def count(words, step_size=1):
-    return len(words) * step_size
-def letters(words):
-    return len("".join(words))
-def content(letter):
-    return None
-def refuse(letter):
-    return "too plain"
-"""
-
-LETTER = """
-sop: walk
-inputs: {topic: {type: string, default: rain}}
-roles: {writer: {profile: You write.}}
-artifacts: {letter: {}}
-steps: {write: {role: writer, needs: [topic], makes: letter}}
-"""
-
-NUMBER = """
-sop: walk
-roles: {writer: {profile: You write.}}
-artifacts: {number: {schema: integer}}
-steps: {write: {role: writer, makes: number}}
-"""
-
-SERIES = """
-sop: walk
-roles: {writer: {profile: You write.}}
-artifacts: {one: {}, two: {}, three: {}}
-steps:
-  first:  {role: writer, makes: one}
-  second: {role: writer, needs: [one], makes: two}
-  third:  {role: writer, needs: [two], makes: three}
-"""
-
-REMINDED = """
-sop: walk
-roles: {writer: {profile: You write., memory: {window: 1 turn}}, scout: {profile: You look.}}
-artifacts: {one: {}, news: {}, two: {}, three: {}, four: {}}
-steps:
-  first:  {role: writer, makes: one, task: Write of whales.}
-  look:   {role: scout, needs: [one], makes: news, task: Look around.}
-  second: {role: writer, needs: [news], makes: two, task: Write of tea.}
-  third:  {role: writer, needs: [two], makes: three, task: Write of snow.}
-  fourth: {role: writer, needs: [three], makes: four, task: Write of whales again.}
-"""
-CHARACTERS = """
-sop: walk
-inputs: {names: {type: [string], default: [ann, bob]}}
-roles: {writer: {profile: You are somebody.}}
-artifacts: {said: {each: string}, known: {each: string}}
-steps:
-  hear:   {role: writer, needs: [names], foreach: {in: names}, makes: said, task: "Hear this, {{ item }}.", self: "{{ item }}"}
-  recite: {role: writer, needs: [said, names], foreach: {in: names}, makes: known, task: Tell what you know.}
-"""
-LEARNS = """
-sop: walk
-roles: {writer: {profile: You write.}}
-artifacts: {one: {schema: integer}, two: {schema: integer}}
-steps:
-  first:  {role: writer, makes: one, strategy: {reflexion: {evaluator: {assert: answer > 3}, trials: 4}}}
-  second: {role: writer, needs: [one], makes: two, strategy: {reflexion: {evaluator: {assert: answer > 3}, trials: 4}}}
-"""
-REFLECTS = REMINDED.replace("{window: 1 turn}", "{window: 1 turn, recall: {}, reflect: {after: 2}}")
 RECALLS = {"roles.writer.memory.recall.importance": 0}
 ONE = {"roles.writer.memory.recall.top": 1}
 EMBEDDED = {"roles.writer.memory.recall.embeddings": "dry", "roles.writer.memory.recall.recency": 0}
-
-WATCHED = """
-sop: walk
-roles: {writer: {profile: You write.}, scout: {profile: You look around.}}
-artifacts: {news: {}, brief: {}, letter: {}}
-steps:
-  look:  {role: scout, makes: news}
-  sift:  {value: "'brief'", needs: [news], makes: brief}
-  write: {role: writer, needs: [brief], makes: letter}
-"""
-
-FACT = """
-sop: walk
-inputs: {topic: {type: string, default: rain}}
-artifacts: {fact: {}}
-steps: {look: {value: topic, needs: [topic], makes: fact}}
-"""
-
-NOTES = """
-sop: walk
-inputs: {names: {type: [string], default: [a, b, c]}}
-roles: {writer: {profile: You write.}}
-artifacts: {notes: {each: integer}}
-steps: {write: {role: writer, needs: [names], foreach: {in: names}, makes: notes}}
-"""
-
-LOST = """
-sop: walk
-inputs: {names: {type: [string], default: [a, b, c]}}
-roles: {writer: {profile: You write.}}
-artifacts: {notes: {each: integer}, letter: {}, lost: {}}
-steps:
-  write: {role: writer, needs: [names], foreach: {in: names}, makes: notes}
-  bind:  {role: writer, needs: [notes], makes: letter, on_fail: {makes: lost}}
-"""
-
-TASKS = """
-sop: walk
-inputs:
-  tasks: {type: [{id: string, uses: [string]}], default: [{id: a, uses: [b]}, {id: b, uses: []}]}
-roles: {writer: {profile: You write.}}
-artifacts: {notes: {each: integer}}
-steps: {write: {role: writer, needs: [tasks], foreach: {in: tasks, key: item.id}, makes: notes}}
-"""
-
-PLANNED = """
-sop: walk
-roles: {writer: {profile: You write., tools: [read, search]}}
-models: {plain: dry}
-artifacts:
-  plan: {schema: {tasks: [{id: string, other: string, uses: [string], first: [string]}]}}
-  notes: {each: string}
-steps:
-  plan_it:
-    value: "{'tasks': [{'id': 'a', 'other': 'b', 'uses': ['b'], 'first': []},
-      {'id': 'b', 'other': 'a', 'uses': [], 'first': ['a']}]}"
-    makes: plan
-  write: {role: writer, needs: [plan], foreach: {in: plan.tasks, as: task, key: task.id}, makes: notes}
-"""
-
-SUB_SOP = """
-sop: walk
-inputs: {topic: {type: string, default: rain}}
-artifacts: {letter: {}}
-steps: {write: {sop: inner, needs: [topic], makes: letter}}
-"""
-INNER = {name: """
-sop: NAME
-inputs: {about: {type: string, default: snow}}
-artifacts: {first: {schema: string}, second: {schema: string, initial: none}}
-steps:
-  begin: {value: "about + ' NAME'", needs: [about], makes: first}
-  end:   {value: "about + ' again'", sees: [about], makes: second}
-outputs: [first]
-""".replace("NAME", name.removesuffix(".yaml")) for name in ("inner.yaml", "other.yaml")}
-
-PAGES = """
-sop: walk
-roles: {writer: {profile: You write.}}
-artifacts: {pages: {files: ["pages/*", notes.txt]}}
-steps: {write: {role: writer, makes: pages}}
-"""
-
-LOOP = """
-sop: walk
-roles: {writer: {profile: You write.}}
-artifacts: {number: {schema: integer, initial: 0}, verdict: {schema: boolean}}
-steps:
-  judge: {value: number >= 9, needs: [number], makes: verdict}
-  mend:  {role: writer, needs: [verdict], sees: [number], when: not verdict, makes: number, rounds: 2}
-"""
-
-TWO_ROLES = """
-sop: walk
-roles: {writer: {profile: You write.}, scout: {profile: You look.}}
-artifacts: {news: {}, letter: {}}
-steps:
-  look:  {role: scout, makes: news}
-  write: {role: writer, makes: letter}
-"""
-
-RULED = """
-sop: walk
-roles: {writer: {profile: You write.}}
-artifacts: {number: {schema: integer, rules: [{assert: number > 0, message: write more}]}}
-steps: {write: {role: writer, makes: number}}
-"""
-
-LISTED = """
-sop: walk
-artifacts:
-  fact: {initial: moss}
-  listing: {}
-steps: {list_it: {run: cat fact.txt, needs: [fact], makes: listing}}
-"""
-
-RESULTS = """
-sop: walk
-artifacts:
-  kept:
-    files: ["*.xml", "*.json"]
-    initial: {results.xml: "<testsuite><testcase name='it' classname='t'/></testsuite>", it.json: '"a word"'}
-  result: {}
-steps: {look: {run: "true", needs: [kept], makes: result}}
-"""
-
-CALLED = """
-sop: walk
-inputs: {words: {type: [string], default: [a, bc]}}
-artifacts: {size: {schema: integer}}
-steps: {measure: {call: "desk:count", needs: [words], makes: size}}
-"""
-
-TESTED = """
-sop: walk
-inputs: {topic: {type: string, default: rain}}
-roles: {writer: {profile: You write.}}
-artifacts: {letter: {}, shout: {}}
-steps:
-  write: {role: writer, needs: [topic], makes: letter}
-  raise_it: {value: letter | upper, needs: [letter], makes: shout}
-tests: {walks: {}}
-"""
-
-
-ASKED = """
-sop: walk
-inputs: {topic: {type: string, default: rain}}
-artifacts: {word: {}}
-steps: {ask: {human: text, needs: [topic], makes: word, task: "What of {{ topic }}?"}}
-"""
-
 NO_TOPIC_NEEDED = {"steps.write.needs": LEFT_OUT}
 IN_A_FILE = {"artifacts.letter.file": "letter.txt"}
 AT_THE_DESK = {"models.default": "python:desk.py:answer"}
@@ -527,27 +267,6 @@ STEP_KEYS = [
     Pair("steps.write.check.repairs", 1, LETTER, also={**IN_A_FILE, "steps.write.check.run": "false"}),
 ]
 
-GUARDED = """
-sop: walk
-roles: {writer: {profile: You write., tools: [write]}}
-artifacts: {letter: {}}
-steps: {write: {role: writer, makes: letter}}
-"""
-
-SERVED = """
-sop: walk
-secrets: [KEY]
-mcpServers: {github: {command: github-server}}
-roles: {writer: {profile: You write., tools: ["github.*"]}}
-artifacts: {letter: {}}
-steps: {write: {role: writer, makes: letter}}
-"""
-
-ELSEWHERE = SERVED.replace("command: github-server", 'url: "https://mcp.example.com"')
-SHOP = SERVED.replace("mcpServers: {github: {command: github-server}}", "openapi: {github: {spec: shop.json}}")
-EQUIPPED = SERVED.replace("mcpServers: {github: {command: github-server}}", 'tools: {convert: {python: "desk:count"}}').replace(
-    '"github.*"', "convert")
-FETCHING = EQUIPPED.replace('{convert: {python: "desk:count"}}', "{fetch: {}}").replace("[convert]", "[fetch]")
 A_SHOP = {"shop.json": "{}"}
 READ_ONLY = {"policy.preset": "read-only"}
 KEPT_BACK = {"roles.writer.policy.preset": "read-only"}
@@ -612,10 +331,6 @@ TEST_KEYS = [
          files=ITS_FILES),
     Pair("tests.walks.expect", "letter == ''", TESTED, "tests"),
 ]
-
-AT_AN_ENDPOINT = LETTER + """
-models: {default: {name: qwen3, endpoint: "http://127.0.0.1:9/v1"}}
-"""
 
 MODEL_KEYS = [
     Pair("models.default", {"name": "qwen3", "endpoint": "http://127.0.0.1:9/v1"}, LETTER, model=None),

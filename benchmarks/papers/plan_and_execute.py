@@ -11,8 +11,7 @@ import itertools
 import json
 import random
 import re
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,31 +19,16 @@ from typing import Any
 import networkx as nx
 
 from benchmarks.papers.arithmetic import Problem, computed, problems
+from benchmarks.papers.broken_plans import mended_plans
+from benchmarks.papers.planned import Plan, answered, asked_of, carried_out, filled, item_of, results_in, task_of
 from benchmarks.papers.row import PaperRow
-from metaflow_agents import run_sync
 from metaflow_agents.models.port import ModelRequest
 
-SOP = """
-sop: planned
-inputs: {requests: [{id: string, text: string}]}
-roles: {planner: {profile: You plan and do.}}
-artifacts: {answers: {each: {results: [string]}}}
-steps:
-  do:
-    role: planner
-    needs: [requests]
-    foreach: {in: requests, as: request, key: request.id, parallel: AT_ONCE}
-    makes: answers
-    task: "One of {{ requests | length }} requests: {{ request.text }}"
-    strategy: STRATEGY
-    on_fail: skip
-"""
 BLIND = """One part of the whole, without the results that it works from:
 <part name="{{ task.name }}">
 {{ task.does }}
 </part>
 """
-Plan = list[dict[str, Any]]
 
 
 def rows(data: Path) -> list[PaperRow]:
@@ -79,57 +63,6 @@ def rows(data: Path) -> list[PaperRow]:
                  "no figure of this kind", f"{mended[0]} of {mended[1]}",
                  "a program that does what the message says; of two makers of one result it guesses which is wrong"),
     ]
-
-
-def carried_out(requests: Mapping[str, str], model: Callable[[ModelRequest], Any], strategy: str, at_once: int = 10,
-                **templates: str) -> Mapping[str, Any]:
-    """Request → what was answered; those that failed are left out."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "planned.yaml"
-        path.write_text(SOP.replace("STRATEGY", strategy).replace("AT_ONCE", str(at_once)), encoding="utf-8")
-        for name, text in templates.items():
-            (Path(folder) / f"{name}.md.j2").write_text(text, encoding="utf-8")
-        result = run_sync(path, requests=[{"id": key, "text": text} for key, text in requests.items()], model=model,
-                          workspace=None, sandbox="none")
-        answers = result["answers"]
-    return {key: answers[key]["results"] for key in requests if key in answers}
-
-
-# -- what a prompt says
-
-def item_of(request: ModelRequest) -> str:
-    """The request that a call is for."""
-    return request.key.partition("[")[2].partition("]")[0]
-
-
-def task_of(request: ModelRequest) -> str:
-    """The task that a call does; empty for plans and answers."""
-    return request.key.partition("/task.")[2].partition("/")[0]
-
-
-def asked_of(request: ModelRequest) -> str:
-    """What a call is told, the last message alone."""
-    return str(request.messages[-1]["content"])
-
-
-def results_in(text: str) -> dict[str, str]:
-    """The results that a prompt shows, in order."""
-    return {name: said.strip() for name, said in re.findall(r'<result name="([^"]+)">\n(.*?)\n</result>', text, re.DOTALL)}
-
-
-def filled(request: ModelRequest, form: str = "{}") -> tuple[str, str]:
-    """What is to be done, its references replaced by the results that the prompt shows, in this form; and what is missing."""
-    asked = asked_of(request)
-    (does,) = re.findall(r"<part[^>]*>\n(.*?)\n</part>", asked, re.DOTALL)
-    shown = results_in(asked)
-    missing = [name for name in re.findall(r"<(\w+)>", does) if name not in shown]
-    return re.sub(r"<(\w+)>", lambda found: form.format(shown.get(found[1], "")), does), ", ".join(missing)
-
-
-def answered(request: ModelRequest, value: str, why: str) -> dict[str, Any]:
-    """The answer of a task that makes one result."""
-    (name,) = (request.schema or {})["properties"]["results"]["properties"]
-    return {"ok": not why, "why": why, "results": {name: "" if why else value}}
 
 
 # -- GSM8K: each calculator mark of the published solution is a task
@@ -327,84 +260,3 @@ def smith(instances: int = 20, size: int = 6) -> Orders:
 def _weighted(order: Sequence[Mapping[str, Any]]) -> float:
     ends = itertools.accumulate(task["effort"] for task in order)
     return sum(task["value"] * end for task, end in zip(order, ends, strict=True))
-
-
-# -- what is broken goes back
-
-def mended_plans(plans: Mapping[str, Plan]) -> tuple[int, int]:
-    """How many broken plans were accepted in the end, of how many."""
-    chance = random.Random(24)
-    broken = {f"{key}-{way.__name__}": wrong for key, plan in plans.items() for way in (_unknown, _twice, _circle, _namesake)
-              if (wrong := way(plan, chance)) is not None}
-    accepted = set()
-
-    def model(request: ModelRequest) -> Any:
-        key = item_of(request)
-        if task_of(request):
-            return answered(request, *filled(request)[:1], "")
-        if "/plan." not in request.key:
-            accepted.add(key)
-            return {"results": []}
-        plan = broken[key]
-        for message in request.messages:
-            if message["role"] == "user" and "Your answer can't be taken" in str(message["content"]):
-                plan = _as_told(plan, str(message["content"]))
-        return {"tasks": plan}
-
-    carried_out(dict.fromkeys(broken, ""), model, "{plan_and_execute: {tasks: 50, replans: 0}}")
-    return len(accepted), len(broken)
-
-
-def _unknown(plan: Plan, chance: random.Random) -> Plan | None:
-    """A need with a letter too many."""
-    users = [task for task in plan if task["needs"]]
-    if not users:
-        return None
-    wrong = chance.choice(users)
-    return [{**task, "needs": [f"{task['needs'][0]}x", *task["needs"][1:]]} if task is wrong else task for task in plan]
-
-
-def _twice(plan: Plan, chance: random.Random) -> Plan | None:
-    """A task that makes what another one makes, and not its own."""
-    if len(plan) < 2:
-        return None
-    one, other = chance.sample(plan, 2)
-    return [{**task, "makes": other["makes"]} if task is one else task for task in plan]
-
-
-def _circle(plan: Plan, chance: random.Random) -> Plan | None:
-    """The first task of a way needs its last one."""
-    ways = [(need[1:], task) for task in plan for need in task["needs"]]
-    if not ways:
-        return None
-    first, last = chance.choice(ways)
-    return [{**task, "needs": [*task["needs"], *last["makes"]]} if task["name"] == f"t{first}" else task for task in plan]
-
-
-def _namesake(plan: Plan, chance: random.Random) -> Plan | None:
-    """Two tasks of one name."""
-    if len(plan) < 2:
-        return None
-    one, other = chance.sample(plan, 2)
-    return [{**task, "name": other["name"]} if task is one else task for task in plan]
-
-
-def _as_told(plan: Plan, told: str) -> Plan:
-    """The plan with what the message names, changed as it says."""
-    makers = {name: task["name"] for task in plan for name in task["makes"]}
-    unknown = re.findall(r"`(\w+)` needs `(\w+)`, which no task makes: (?:did you mean `(\w+)`)?", told)
-    double = re.findall(r"`(\w+)` is made by .* and `(\w+)`:", told)
-    for name, need, meant in unknown:
-        if not double:
-            plan = [{**task, "needs": [meant if one == need else one for one in task["needs"]]} if task["name"] == name else task
-                    for task in plan]
-    for name, by in double:
-        plan = [{**task, "makes": [unknown[0][1] if unknown else f"{name}b"]} if task["name"] == by else task for task in plan]
-    for way in re.findall(r"wait for each other: (.*?);", told):
-        circle = re.findall(r"`(\w+)`", way)
-        plan = [{**task, "needs": [need for need in task["needs"] if makers.get(need) != circle[-2]]}
-                if task["name"] == circle[-1] else task for task in plan]
-    for name in re.findall(r"tasks are called `(\w+)`", told):
-        places = [place for place, task in enumerate(plan) if task["name"] == name]
-        plan = [{**task, "name": f"{name}b"} if place == places[-1] else task for place, task in enumerate(plan)]
-    return plan

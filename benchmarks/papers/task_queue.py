@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.papers.arithmetic import Problem, computed, problems
-from benchmarks.papers.plan_and_execute import carried_out, item_of
+from benchmarks.papers.planned import carried_out, item_of
 from benchmarks.papers.row import PaperRow
 from metaflow_agents.models.port import ModelRequest
 

@@ -7,29 +7,29 @@ not made again; one that was cut off is made again where that does no harm, and 
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from time import time
 from typing import Any, TypeVar
 
 from metaflow_agents.agent.offered import Offered
+from metaflow_agents.agent.recorded import Recorded, short
 from metaflow_agents.agent.surroundings import Surroundings, Tree
 from metaflow_agents.errors import AnswerInvalid, MetaflowError, raise_first, raised
 from metaflow_agents.journal.audit import chained
-from metaflow_agents.journal.state import Act, Slot
+from metaflow_agents.journal.facts import Act
+from metaflow_agents.journal.state import Slot
 from metaflow_agents.models.port import ToolCall
 from metaflow_agents.people.desk import Desk
 from metaflow_agents.people.question import Answer, Question
 from metaflow_agents.policy.action import Action, Decision
 from metaflow_agents.policy.policy import Policy
-from metaflow_agents.schema.event import Decided, Done, Intended
+from metaflow_agents.schema.event import Decided
 from metaflow_agents.schema.model import digest
-from metaflow_agents.schema.payload import Data, Patch, pack
-from metaflow_agents.schema.sop import Effect, Step
+from metaflow_agents.schema.step import Step
 from metaflow_agents.schema.trust import joined
 from metaflow_agents.tools.arguments import faults_of
 from metaflow_agents.tools.builtin import BuiltIn
@@ -61,8 +61,7 @@ class Acting:
         self._kept: dict[str, Any] = {}
         self._keeping = asyncio.Lock()
         self._turns = asyncio.Semaphore(_SIDE_BY_SIDE)
-        self._replayed: list[tuple[str, Mapping[str, Any]]] = []
-        self._seen_first: dict[str, Mapping[str, bytes]] = {}
+        self.recorded = Recorded(around, slot, offered)
         self._readable: dict[str, bool] = {}
 
     @property
@@ -105,7 +104,7 @@ class Acting:
             if not self.trusts(calls[index].name):
                 self.untrusted = joined(self.untrusted, results[index].untrusted)
         return [{"role": "tool", "id": call.id, "name": call.name,
-                 "content": shown(results[index].text, f"{_short(prefix)}/tool.{index}")} for index, call in enumerate(calls)]
+                 "content": shown(results[index].text, f"{short(prefix)}/tool.{index}")} for index, call in enumerate(calls)]
 
     async def _one(self, key: str, call: ToolCall, scene: Scene) -> Result:
         result = await self._made(key, call, scene)
@@ -125,11 +124,9 @@ class Acting:
         return found
 
     async def _made(self, key: str, call: ToolCall, scene: Scene) -> Result:
-        act = self._slot.acts.get(key)
-        if act is not None and not self._is_same(key, act, call):
-            act = None                  # the model was asked anew, and calls something else here now
+        act = self.recorded.known(key, call)
         if act is not None and act.done is not None:
-            return self._again(call.name, act, act.done, scene)
+            return self.recorded.again(call.name, act, act.done, scene)
         tool, why = await self.offered.found(call.name)
         arguments = call.arguments
         faults = [why] if tool is None else faults_of(tool.parameters, arguments)
@@ -141,24 +138,8 @@ class Acting:
                 faults = list(error.faults)
         if tool is None or action is None or not isinstance(arguments, Mapping):
             told = f"`{call.name}` was not called: " + "; ".join(faults)
-            return await self._done(key, call.name, arguments, "none", Result(told, error=True), act, refused=True)
+            return await self.recorded.done(key, call.name, arguments, "none", Result(told, error=True), act, refused=True)
         return await self._decided(key, tool, action, arguments, scene, act)
-
-    def _is_same(self, key: str, act: Act, call: ToolCall) -> bool:
-        """Whether what the journal has under a key is this call: with its arguments, or with those that a person made of them."""
-        intended = act.intended
-        if intended.tool != call.name:
-            return False
-        if intended.arguments == digest(_packed(call.arguments)):
-            return True
-        answer = self._around.desk.known(f"{key}/may")
-        if answer is None or answer.arguments is None or not isinstance(call.arguments, Mapping):
-            return False
-        return intended.arguments == digest(_packed(answer.arguments)) and \
-            self._around.desk.question(f"{key}/may").arguments == self._masked(call.arguments)
-
-    def _masked(self, arguments: Any) -> Any:
-        return json.loads(self._around.secrets.masked(json.dumps(arguments)))
 
     async def _decided(self, key: str, tool: Tool, action: Action, arguments: Mapping[str, Any], scene: Scene,
                        act: Act | None) -> Result:
@@ -168,13 +149,13 @@ class Acting:
         decision = self.decide(key, tool.name, action)
         if decision.verdict == "deny":
             told = f"`{action}` is not allowed ({decision.rule}), and nothing was done; go on without it"
-            return await self._done(key, tool.name, arguments, "none", Result(told, error=True), act, refused=True)
+            return await self.recorded.done(key, tool.name, arguments, "none", Result(told, error=True), act, refused=True)
         if self._around.staged and action.acting:
             return await self._staged(key, tool, action, arguments, decision, act)
         if decision.verdict == "ask":
             asked = await self._permission(key, tool, action, arguments, decision)
             if isinstance(asked, Result):
-                return await self._done(key, tool.name, arguments, "none", asked, act, refused=True)
+                return await self.recorded.done(key, tool.name, arguments, "none", asked, act, refused=True)
             arguments, action = asked, tool.action(asked)       # a person may have changed them
             if action.verb == "read":
                 self._readable[action.target] = True
@@ -211,7 +192,7 @@ class Acting:
         masked = self._around.secrets.masked
         answer = await self._around.desk.ask(Question(
             key=f"{key}/may", kind="action", text=f"May `{self.role}` do `{masked(str(action))}`?", role=self.role,
-            step=_step_of(key), tool=tool.name, action=masked(str(action)), arguments=self._masked(dict(arguments)),
+            step=_step_of(key), tool=tool.name, action=masked(str(action)), arguments=self.recorded.masked(dict(arguments)),
             rule=decision.rule, effect=tool.effect(arguments), untrusted=self.untrusted, on_no_answer=self._step.on_no_answer))
         if answer.verdict != "yes":
             why = f": {answer.text}" if answer.text else ""
@@ -233,7 +214,7 @@ class Acting:
                       act: Act | None) -> Result:
         asks = f", once a person has allowed it ({decision.rule})" if decision.verdict == "ask" else ""
         told = f"staged: nothing was done. `{action}` would have been done{asks}; go on as if it had been, as far as you can"
-        return await self._done(key, tool.name, arguments, "none", Result(told), act, staged=True)
+        return await self.recorded.done(key, tool.name, arguments, "none", Result(told), act, staged=True)
 
     async def _carried_out(self, key: str, tool: Tool, arguments: Mapping[str, Any], scene: Scene, act: Act | None) -> Result:
         effect = tool.effect(arguments)
@@ -242,13 +223,11 @@ class Acting:
             if answer.verdict == "yes":
                 told = "the run was cut off while this was done; a person says that it happened. What it gave back is lost"
                 told += f". They say: {answer.text}" if answer.text else ""
-                return await self._done(key, tool.name, arguments, effect, Result(told), act)
+                return await self.recorded.done(key, tool.name, arguments, effect, Result(told), act)
             act = None              # it is intended anew: should it be cut off again, that is another question
         if effect != "none":
-            blobs, intended = self._intention(key, tool.name, arguments, effect)
             if act is None:
-                await self._around.bus.publish(intended, blobs=blobs)
-                act = Act(intended)
+                act = await self.recorded.intended(key, tool.name, arguments, effect)
         elif tool.action(arguments).acting:
             await self._around.bus.sync()       # that it was decided is on disk before anybody outside hears of it
         started = time()
@@ -261,67 +240,16 @@ class Acting:
         except Exception as error:      # a tool is somebody else's code: whatever it raises is told to the role
             source = f"from {tool.name}" if tool.action(arguments).verb in _BRINGING else ""
             result = Result(f"`{tool.name}` failed: {raised(error)}", error=True, untrusted=source)
-        return await self._done(key, tool.name, arguments, effect, result, act, seconds=time() - started)
+        return await self.recorded.done(key, tool.name, arguments, effect, result, act, seconds=time() - started)
 
     async def _happened(self, key: str, tool: Tool, act: Act) -> Answer:
         """Whether an effect that a crash cut off has happened: a person has to say. Raises Waiting."""
         arguments = self._around.values.plain(act.intended.arguments)
         return await self._around.desk.ask(Question(
             key=act.doubt, kind="effect", role=self.role, step=_step_of(key), tool=tool.name,
-            action=self._around.secrets.masked(str(tool.action(arguments))), arguments=self._masked(arguments),
+            action=self._around.secrets.masked(str(tool.action(arguments))), arguments=self.recorded.masked(arguments),
             effect=act.intended.effect,
             text="The run was cut off while this was done. Has it happened? (yes: it is not done again; no: it is done now)"))
-
-    def _intention(self, key: str, tool: str, arguments: Any, effect: Effect) -> tuple[dict[str, bytes], Intended]:
-        packed = _packed(arguments)
-        name = digest(packed)
-        return {name: packed}, Intended(at=time(), key=key, tool=tool, arguments=name, effect=effect)
-
-    async def _done(self, key: str, tool: str, arguments: Any, effect: Effect, result: Result, act: Act | None, *,
-                    refused: bool = False, staged: bool = False, seconds: float = 0.0) -> Result:
-        """Journals how a call ended, and gives the result as everybody sees it: secrets blotted out."""
-        masks = self._around.secrets
-        source = masks.masked(result.untrusted)
-        result = replace(result, text=masks.masked(result.text), untrusted=source,
-                         written={path: masks.masked_bytes(data) for path, data in result.written.items()})
-        packed = pack(Data(value=result.text))
-        blobs = {digest(packed): packed}
-        patch = None
-        if result.written or result.deleted:
-            names = {path: digest(data) for path, data in result.written.items()}
-            whole = pack(Patch(written=names, deleted=result.deleted))
-            patch = digest(whole)
-            blobs |= {patch: whole, **{names[path]: data for path, data in result.written.items()}}
-        events: list[Any] = []
-        if act is None:
-            more, intended = self._intention(key, tool, arguments, effect)
-            blobs |= more
-            events.append(intended)
-        events.append(Done(at=time(), key=key, payload=digest(packed), patch=patch, error=result.error, refused=refused,
-                           untrusted=source, staged=staged, seconds=seconds))
-        if effect == "none":
-            self._around.bus.post(*events, blobs=blobs)
-        else:
-            await self._around.bus.publish(*events, blobs=blobs)
-        self.offered.said(f"{_short(key)}", result.text)
-        return result
-
-    def _again(self, name: str, act: Act, done: Done, scene: Scene) -> Result:
-        """What a call of the tool `name` gave before the run was gone on with."""
-        values = self._around.values
-        written: dict[str, bytes] = {}
-        deleted: tuple[str, ...] = ()
-        patch = None if done.patch is None else values.payload(done.patch)
-        if isinstance(patch, Patch):
-            written, deleted = {path: values.data(blob) for path, blob in patch.written.items()}, patch.deleted
-        arguments = values.plain(act.intended.arguments)        # a person may have changed what the model wrote
-        result = Result(values.plain(done.payload), done.error, done.untrusted, written, deleted)
-        if isinstance(arguments, Mapping) and not (done.refused or done.staged):
-            self._replayed.append((name, arguments))
-            self._seen_first.setdefault(name, scene.files)
-            self.offered.replayed(done.key, name, arguments, result)
-        self.offered.said(_short(done.key), result.text)
-        return result
 
     async def may_act(self, action: Action) -> None:
         """Before an action in the middle of a call that is allowed. Raises AnswerInvalid in a staged run, JournalError."""
@@ -349,14 +277,6 @@ class Acting:
     def trusts(self, tool: str) -> bool:
         """Whether the step trusts what a tool says: by its name, by a pattern of it, or by the name of its server."""
         return any(name == tool.partition(".")[0] or fnmatchcase(tool, name) for name in self._step.trusts)
-
-    def replays(self, tool: str) -> tuple[Mapping[str, Any], ...]:
-        """See `Situation.earlier`."""
-        return tuple(arguments for name, arguments in self._replayed if name == tool)
-
-    def seen_first(self, tool: str) -> Mapping[str, bytes] | None:
-        """What the first of these calls saw of the files; None where there was none."""
-        return self._seen_first.get(tool)
 
     async def keep(self, name: str, make: Callable[[], AbstractAsyncContextManager[T]]) -> T:
         """See `Situation.kept`."""
@@ -396,11 +316,11 @@ class Scene:
 
     def earlier(self, tool: str) -> tuple[Mapping[str, Any], ...]:
         """See `Situation`."""
-        return self.acting.replays(tool)
+        return self.acting.recorded.replays(tool)
 
     def files_first(self, tool: str) -> Mapping[str, bytes]:
         """See `Situation`."""
-        found = self.acting.seen_first(tool)
+        found = self.acting.recorded.seen_first(tool)
         return self.files if found is None else found
 
     async def granted(self, action: Action) -> None:
@@ -432,15 +352,6 @@ class _Turn:
                     seen.take(self.results[before])
             return {path: data for path, data in seen.files.items() if self.acting.readable(path)}
         return Scene(self.acting, key, look)
-
-
-def _packed(arguments: Any) -> bytes:
-    return pack(Data(value=dict(arguments) if isinstance(arguments, Mapping) else arguments))
-
-
-def _short(key: str) -> str:
-    """A call's key inside of its activation: `turn.0/tool.1`."""
-    return key.partition("~")[2].partition("/")[2]
 
 
 def _step_of(key: str) -> str:

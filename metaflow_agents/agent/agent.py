@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -10,6 +10,8 @@ from metaflow_agents.agent import rounds, strategies
 from metaflow_agents.agent.acting import Acting, Scene
 from metaflow_agents.agent.answering import Consulting
 from metaflow_agents.agent.answers import Answers
+from metaflow_agents.agent.briefing import Briefing
+from metaflow_agents.agent.consulting import Consult
 from metaflow_agents.agent.conversation import Conversations
 from metaflow_agents.agent.embedding import Embedding
 from metaflow_agents.agent.equipment import Equipment
@@ -19,7 +21,7 @@ from metaflow_agents.agent.reviewing import Reviewing
 from metaflow_agents.agent.strategies.port import Messages, Said
 from metaflow_agents.agent.stuck import Ladder
 from metaflow_agents.agent.talking import Delegate
-from metaflow_agents.agent.thinking import ActivationThinking, Means, Prompting, turns
+from metaflow_agents.agent.thinking import ActivationThinking, Equip, Means, Prompting, turns
 from metaflow_agents.agent.typed import sent_back
 from metaflow_agents.doers.acceptance import Acceptance
 from metaflow_agents.doers.assignment import model_for, role_for
@@ -36,9 +38,10 @@ from metaflow_agents.models.caller import Caller
 from metaflow_agents.models.port import Model, ModelRequest, Reply, traits
 from metaflow_agents.models.registry import Models
 from metaflow_agents.prompts import package_template, render
+from metaflow_agents.schema.caps import ANSWER_REPAIRS
 from metaflow_agents.schema.model import canonical
 from metaflow_agents.schema.program import Program
-from metaflow_agents.schema.sop import ANSWER_REPAIRS, Step
+from metaflow_agents.schema.step import Step
 from metaflow_agents.schema.trust import joined
 from metaflow_agents.tools.port import Result
 
@@ -96,71 +99,59 @@ class RoleAgent:
         """`asked`: what the role is to do. `heard`: the label of what the activation takes in besides what it starts with."""
         step = self._sop.steps[activation.key.step]
         name = self.role_of(activation)
-        role = self._sop.roles[name]
-        mind, system = self._remembering.mind(activation, name), self._conversations.system(name, role, activation)
-        remembered = [*recalled, *self._memory.turns(mind, role, activation.key.firing), *letters]
-        output_format = self._conversations.output_format(step, activation)
-        material = self._conversations.material(step, activation)
-
-        hint = ""
-
-        def compose(ending: str) -> Messages:
-            return self._conversations.opening(system, remembered, f"{material}{asked}{hint}{ending.strip()}\n")
-
+        briefing = Briefing(self._conversations, self._memory, self._sop, step, activation, name,
+                            self._remembering.mind(activation, name), asked, recalled, letters)
         (strategy, parameters), = (step.strategy or {"single": {}}).items()
         thinks = strategies.make(strategy, parameters or {})
-        delegate = self._delegate(activation)
-        consult = self._consulting.of(activation, self.model_of)
+        prompting = Prompting(strategy, asked, briefing.form, thinks.given.prompts, briefing.of)
+        delegate, consult = self._delegate(activation), self._consulting.of(activation, self.model_of)
         acting = await self._equipment.acting(activation, name, delegate, consult, joined(activation.untrusted, heard))
-
-        def composed(role: str) -> Callable[[str], Messages]:
-            if role == name:
-                return compose
-            own = self._sop.roles[role]
-            system, remembered = self._conversations.system(role, own, activation), \
-                self._memory.turns(role, own, activation.key.firing)
-            return lambda ending: self._conversations.opening(system, remembered, f"{material}{asked}{ending.strip()}\n")
-
-        async def equip(role: str, key: str, beside: Acting) -> Acting:
-            remembers = "" if role == name else self._memory.untrusted(role, self._sop.roles[role], activation.key.firing)
-            return await self._equipment.beside(activation, role, delegate, consult, key, beside, remembers)
-
-        def formatted(acting: Acting) -> str:
-            return output_format + (self._conversations.writing(acting.offered.told()) if acting.tree.patterns else "")
-
+        equip = self._equip(activation, name, delegate, consult)
         try:
             async with acting, AsyncExitStack() as opened:
-                prompting = Prompting(strategy, asked, formatted, thinks.given.prompts, composed)
                 ladder = Ladder(step, activation.key.step, acting.desk, dry=self._models.dry)
                 thinking = ActivationThinking(self._means, activation, name, acting, prompting, equip, ladder, opened)
-                summaries = await self._remembering.summarised(activation, name, self._plainly(system, thinking))
-                remembered[len(recalled):len(recalled)] = summaries
-                if ladder.watches:
-                    seen = rounds.signs(self._state, self._values, step, activation)
-                    said = await ladder.climb(thinking, "rounds", seen, acting.untrusted)
-                    hint = f"{said}\n\n" if said else ""
+                summaries = await self._remembering.summarised(activation, name, self._plainly(briefing, thinking))
+                briefing.sum_up(summaries)
+                briefing.hint = await self._hint(step, activation, thinking)
                 answered = await _thought(thinks, thinking)
                 work, said = await self._mended(step, activation, thinks, thinking.author, answered)
                 if thinking.author is not thinking:
                     acting.go_on_from(thinking.author.acting)
                 asked = asked or f"Step `{activation.key.step}`: make `{step.makes.artifact}`.\n"
                 label = joined(activation.unlifted, heard, acting.heard)
-                kept = await self._remembering.kept(activation, name, asked, said, label, self._apart(system, thinking),
+                kept = await self._remembering.kept(activation, name, asked, said, label, self._apart(briefing, thinking),
                                                      summaries, thinking.lessons)
         except RunError as error:
             error.untrusted = joined(error.untrusted, acting.untrusted)
             raise
         return self._with_memory(work, kept, acting)
 
-    def _apart(self, system: str, thinking: ActivationThinking) -> Typed:
+    def _equip(self, activation: Activation, name: str, delegate: Delegate, consult: Consult) -> Equip:
+        """Gives roles that think beside the activation's own what they act with."""
+        async def equip(role: str, key: str, beside: Acting) -> Acting:
+            remembers = "" if role == name else self._memory.untrusted(role, self._sop.roles[role], activation.key.firing)
+            return await self._equipment.beside(activation, role, delegate, consult, key, beside, remembers)
+        return equip
+
+    async def _hint(self, step: Step, activation: Activation, thinking: ActivationThinking) -> str:
+        """What a role that is stuck over the rounds of its step is told; empty where it is not."""
+        if not thinking.ladder.watches:
+            return ""
+        seen = rounds.signs(self._state, self._values, step, activation)
+        said = await thinking.ladder.climb(thinking, "rounds", seen, thinking.acting.untrusted)
+        return f"{said}\n\n" if said else ""
+
+    @staticmethod
+    def _apart(briefing: Briefing, thinking: ActivationThinking) -> Typed:
         async def ask(branch: str, told: str, schema: Any) -> Any:
-            return await thinking.typed(branch, self._conversations.opening(system, [], told), schema)
+            return await thinking.typed(branch, briefing.alone(told), schema)
         return ask
 
-    def _plainly(self, system: str, thinking: ActivationThinking) -> Says:
+    @staticmethod
+    def _plainly(briefing: Briefing, thinking: ActivationThinking) -> Says:
         async def say(branch: str, told: str) -> str:
-            asked = self._conversations.opening(system, [], told)
-            return (await thinking.ask(branch, asked, structured=False, tools=False)).reply.said
+            return (await thinking.ask(branch, briefing.alone(told), structured=False, tools=False)).reply.said
         return say
 
     def _delegate(self, activation: Activation) -> Delegate:

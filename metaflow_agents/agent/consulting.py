@@ -13,7 +13,7 @@ from pydantic import Field
 
 from metaflow_agents.errors import did_you_mean
 from metaflow_agents.policy.action import Action
-from metaflow_agents.schema.sop import ROLE_QUESTIONS
+from metaflow_agents.schema.caps import ROLE_QUESTIONS
 from metaflow_agents.tools.builtin import Arguments, BuiltIn
 from metaflow_agents.tools.port import Result, Situation
 

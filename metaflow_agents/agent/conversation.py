@@ -16,7 +16,8 @@ from metaflow_agents.prompts.names import named_paths
 from metaflow_agents.schema import paths
 from metaflow_agents.schema.payload import Data, Files
 from metaflow_agents.schema.program import Program
-from metaflow_agents.schema.sop import Role, Step
+from metaflow_agents.schema.role import Role
+from metaflow_agents.schema.step import Step
 from metaflow_agents.sop.graph import reads
 
 _KEPT = 64                          # firings whose material is at hand: about as many as run side by side
@@ -126,7 +127,7 @@ class Conversations:
             "revises": activation.base is not None, "key": activation.item.key if activation.item and not spec.files else None,
         })
 
-    def opening(self, system: str, remembered: list[Turn], user: str) -> Messages:
+    def opening(self, system: str, remembered: Sequence[Turn], user: str) -> Messages:
         """System prompt, memory, and the activation's own message."""
         messages: list[Mapping[str, Any]] = [{"role": "system", "content": system}]
         for turn in remembered:

@@ -15,7 +15,8 @@ from metaflow_agents.doers.observed import Observations
 from metaflow_agents.engine.work import Activation
 from metaflow_agents.policy.action import Verb
 from metaflow_agents.policy.policy import Policy
-from metaflow_agents.schema.sop import SOP, PolicySpec
+from metaflow_agents.schema.sop import SOP
+from metaflow_agents.schema.tools import PolicySpec
 from metaflow_agents.schema.trust import joined
 from metaflow_agents.tools.port import Tool
 from metaflow_agents.tools.toolbox import Toolbox

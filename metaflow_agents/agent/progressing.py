@@ -20,8 +20,9 @@ from metaflow_agents.models.port import ModelRequest, traits
 from metaflow_agents.models.registry import Models
 from metaflow_agents.models.tariff import PICO
 from metaflow_agents.prompts import package_template, render
+from metaflow_agents.schema.caps import Budget
 from metaflow_agents.schema.keys import LOOK
-from metaflow_agents.schema.sop import SOP, Budget, Progress
+from metaflow_agents.schema.sop import SOP, Progress
 from metaflow_agents.schema.trust import joined
 
 _SHOWN = 2000                       # characters of each artifact

@@ -19,9 +19,11 @@ from metaflow_agents.memory.project import ProjectMemory
 from metaflow_agents.memory.scoring import UNRATED
 from metaflow_agents.memory.window import RoleMemory
 from metaflow_agents.prompts import package_template, render
+from metaflow_agents.schema.caps import REFLECTION_QUESTIONS
 from metaflow_agents.schema.event import Entry
 from metaflow_agents.schema.model import digest
-from metaflow_agents.schema.sop import REFLECTION_QUESTIONS, SOP, Recall
+from metaflow_agents.schema.role import Recall
+from metaflow_agents.schema.sop import SOP
 from metaflow_agents.schema.trust import joined
 
 RECENT = 100                        # memories that the questions are asked over

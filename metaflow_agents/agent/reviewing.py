@@ -16,7 +16,7 @@ from metaflow_agents.schema.model import canonical
 from metaflow_agents.schema.payload import Data, Patch
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.results import VERDICT
-from metaflow_agents.schema.sop import Step
+from metaflow_agents.schema.step import Step
 
 ACCEPT = "verdict.good"
 

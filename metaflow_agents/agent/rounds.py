@@ -13,7 +13,7 @@ from metaflow_agents.engine.work import Activation
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.values import Values
 from metaflow_agents.schema.keys import parse_firing
-from metaflow_agents.schema.sop import Step
+from metaflow_agents.schema.step import Step
 from metaflow_agents.sop.graph import triggers
 
 

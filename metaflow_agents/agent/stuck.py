@@ -22,7 +22,7 @@ from metaflow_agents.people.desk import Desk
 from metaflow_agents.people.question import Question
 from metaflow_agents.prompts import package_template, render
 from metaflow_agents.schema.model import canonical
-from metaflow_agents.schema.sop import Step
+from metaflow_agents.schema.step import Step
 
 
 @dataclass(frozen=True, slots=True)

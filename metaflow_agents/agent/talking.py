@@ -13,7 +13,7 @@ from metaflow_agents.people.desk import Desk
 from metaflow_agents.people.question import Question
 from metaflow_agents.policy.action import Action
 from metaflow_agents.schema.keys import parse_activation
-from metaflow_agents.schema.sop import Effect
+from metaflow_agents.schema.tools import Effect
 from metaflow_agents.tools.builtin import Arguments, BuiltIn
 from metaflow_agents.tools.port import Result, Situation
 

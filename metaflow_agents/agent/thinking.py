@@ -21,9 +21,9 @@ from metaflow_agents.errors import AnswerInvalid, AttemptFailed, ExpressionError
 from metaflow_agents.models.caller import Caller
 from metaflow_agents.models.port import Model, ModelRequest, Reply, ToolCall, traits
 from metaflow_agents.prompts import evaluate, package_template, render
+from metaflow_agents.schema.caps import TOOL_TURNS
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.shorthand import to_json_schema
-from metaflow_agents.schema.sop import TOOL_TURNS
 from metaflow_agents.schema.strategies import Evaluator
 
 Equip = Callable[[str, str, Acting], Awaitable[Acting]]

@@ -10,7 +10,7 @@ from metaflow_agents.agent.strategies.port import Messages, Said
 from metaflow_agents.errors import AnswerInvalid
 from metaflow_agents.models.port import Reply
 from metaflow_agents.prompts import evaluate, package_template, render
-from metaflow_agents.schema.sop import ANSWER_REPAIRS
+from metaflow_agents.schema.caps import ANSWER_REPAIRS
 from metaflow_agents.schema.validation import validator
 
 Send = Callable[[str, Messages, Mapping[str, Any]], Awaitable[Said]]

@@ -17,11 +17,11 @@ from metaflow_agents.cli.asking import TerminalAsker, at_terminal
 from metaflow_agents.cli.faces import Face, PlainFace, SilentFace, live_face, shows_board
 from metaflow_agents.cli.output import page, say, say_json
 from metaflow_agents.cli.told import telling
-from metaflow_agents.runs import Run, RunResult
 from metaflow_agents.sandbox.process import end_all
 from metaflow_agents.sop.graph import SOPGraph
 from metaflow_agents.terminal import standard_input
 from metaflow_agents.tools.mcp_process import end_all_servers
+from metaflow_agents.underway import Run, RunResult
 from metaflow_agents.views.board import Board
 from metaflow_agents.views.cast import cast_lines
 from metaflow_agents.views.minutes import readers

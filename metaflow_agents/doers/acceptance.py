@@ -17,7 +17,7 @@ from metaflow_agents.schema import paths
 from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.payload import Data, Files, Patch
 from metaflow_agents.schema.program import Program
-from metaflow_agents.schema.sop import Foreach, Step
+from metaflow_agents.schema.step import Foreach, Step
 from metaflow_agents.schema.validation import Validator, validator
 from metaflow_agents.sop.plans import walk_of
 

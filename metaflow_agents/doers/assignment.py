@@ -14,7 +14,9 @@ from typing import Any
 from metaflow_agents.errors import AttemptFailed, did_you_mean
 from metaflow_agents.prompts import MISSING, evaluate, render
 from metaflow_agents.prompts.names import free_names
-from metaflow_agents.schema.sop import NAME_PATTERN, SOP, Step, ToolChoice
+from metaflow_agents.schema.scalars import NAME_PATTERN
+from metaflow_agents.schema.sop import SOP
+from metaflow_agents.schema.step import Step, ToolChoice
 
 _NAME = re.compile(NAME_PATTERN)
 

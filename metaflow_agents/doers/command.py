@@ -17,7 +17,8 @@ from metaflow_agents.sandbox.command import is_pytest, parse_argv, parse_parse, 
 from metaflow_agents.sandbox.junit import parse_junit
 from metaflow_agents.sandbox.port import Completed, Sandbox
 from metaflow_agents.schema.payload import Data, Patch
-from metaflow_agents.schema.sop import SOP, Step
+from metaflow_agents.schema.sop import SOP
+from metaflow_agents.schema.step import Step
 
 _REPORT = ".sop-junit.xml"
 _TOLD = 6000

@@ -10,7 +10,8 @@ from typing import Any
 from metaflow_agents.bus import Bus
 from metaflow_agents.doers.observed import Observations
 from metaflow_agents.errors import AttemptFailed
-from metaflow_agents.journal.state import Act, RunState
+from metaflow_agents.journal.facts import Act
+from metaflow_agents.journal.state import RunState
 from metaflow_agents.people.desk import Desk
 from metaflow_agents.people.question import Question
 from metaflow_agents.schema.event import Intended

@@ -16,7 +16,7 @@ from metaflow_agents.prompts import render
 from metaflow_agents.schema.payload import Data
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.smallest import SmallestUnknown, smallest
-from metaflow_agents.schema.sop import Human, Step
+from metaflow_agents.schema.step import Human, Step
 
 
 class Humans:

@@ -14,7 +14,7 @@ from metaflow_agents.memory.window import RoleMemory
 from metaflow_agents.prompts.names import free_names, histories
 from metaflow_agents.schema.model import fingerprint
 from metaflow_agents.schema.program import Program
-from metaflow_agents.schema.sop import Step
+from metaflow_agents.schema.step import Step
 from metaflow_agents.schema.strategies import STRATEGIES, Specs, references
 from metaflow_agents.schema.strategies.workers import partners
 from metaflow_agents.sop.graph import reads

@@ -26,7 +26,8 @@ from metaflow_agents.schema.event import Failed, Finished
 from metaflow_agents.schema.keys import ActivationKey
 from metaflow_agents.schema.model import digest, fingerprint
 from metaflow_agents.schema.payload import Collection, Data, Files, Patch, pack, unpack
-from metaflow_agents.schema.sop import SOP, Step
+from metaflow_agents.schema.sop import SOP
+from metaflow_agents.schema.step import Step
 from metaflow_agents.schema.trust import joined
 from metaflow_agents.sop.graph import artifact_of, reads
 

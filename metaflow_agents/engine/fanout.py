@@ -18,13 +18,14 @@ from metaflow_agents.engine.parking import Parking
 from metaflow_agents.engine.scope import Scopes
 from metaflow_agents.engine.work import Earlier, Item, Recalled, StepRunner
 from metaflow_agents.errors import Waiting
-from metaflow_agents.journal.state import Firing, Result, RunState
+from metaflow_agents.journal.facts import Result
+from metaflow_agents.journal.state import Firing, RunState
 from metaflow_agents.journal.values import Values
 from metaflow_agents.schema.event import Committed, Finished, Version
 from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.payload import Collection, Data, Files, Patch, pack
 from metaflow_agents.schema.program import Program
-from metaflow_agents.schema.sop import Foreach, Step
+from metaflow_agents.schema.step import Foreach, Step
 from metaflow_agents.schema.strategies import STRATEGIES, Specs
 from metaflow_agents.schema.trust import joined
 

@@ -8,7 +8,7 @@ from typing import Any
 from metaflow_agents.engine.work import Item
 from metaflow_agents.errors import AnswerInvalid, did_you_mean
 from metaflow_agents.prompts import MISSING, evaluate, truthy
-from metaflow_agents.schema.sop import Foreach
+from metaflow_agents.schema.step import Foreach
 
 
 def walk(foreach: Foreach, scope: Mapping[str, Any]) -> list[Item]:

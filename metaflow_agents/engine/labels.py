@@ -14,7 +14,7 @@ from metaflow_agents.journal.state import RunState
 from metaflow_agents.prompts.names import free_names, histories
 from metaflow_agents.schema.narrow import narrow
 from metaflow_agents.schema.program import Program
-from metaflow_agents.schema.sop import Step
+from metaflow_agents.schema.step import Step
 from metaflow_agents.schema.strategies import STRATEGIES, Specs
 from metaflow_agents.schema.strategies.workers import tools_in
 from metaflow_agents.schema.trust import joined

@@ -23,7 +23,8 @@ from metaflow_agents.prompts import MISSING, evaluate, truthy
 from metaflow_agents.schema.event import Committed, Fired, Outcome, RunEnded, Settled
 from metaflow_agents.schema.keys import LOOK, firing_key, parse_firing
 from metaflow_agents.schema.program import Program
-from metaflow_agents.schema.sop import SOP, Step
+from metaflow_agents.schema.sop import SOP
+from metaflow_agents.schema.step import Step
 from metaflow_agents.sop.graph import SOPGraph, needed, outputs_of, reads, triggers
 
 

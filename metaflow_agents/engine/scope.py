@@ -8,7 +8,7 @@ from typing import Any
 from metaflow_agents.journal.values import Values
 from metaflow_agents.prompts import MISSING
 from metaflow_agents.schema.program import Program
-from metaflow_agents.schema.sop import Step
+from metaflow_agents.schema.step import Step
 from metaflow_agents.sop.graph import artifact_of, reads
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from metaflow_agents.schema.keys import ActivationKey
-from metaflow_agents.schema.sop import Step
+from metaflow_agents.schema.step import Step
 
 MESSAGE = "Message"
 """The trailer that names the event of the journal, and so the message on the bus, that a commit was made of."""

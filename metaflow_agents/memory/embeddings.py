@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from metaflow_agents.errors import MemoryFault
 from metaflow_agents.memory.indexes import make_index
 from metaflow_agents.memory.store import EMBEDDED, MemoryStore, Scope
-from metaflow_agents.schema.sop import IndexName, Similarity
+from metaflow_agents.schema.role import IndexName, Similarity
 
 if TYPE_CHECKING:
     from numpy import float32

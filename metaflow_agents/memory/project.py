@@ -18,7 +18,7 @@ from metaflow_agents.memory.scoring import UNRATED, Scored, Weights, best
 from metaflow_agents.memory.store import EMBEDDED, Kind, Memory, MemoryStore, Scope
 from metaflow_agents.schema.event import Entry
 from metaflow_agents.schema.model import canonical, digest
-from metaflow_agents.schema.sop import Recall
+from metaflow_agents.schema.role import Recall
 from metaflow_agents.threads import Threads
 
 FOUND = 256                         # memories that an index names; what is not among them is not relevant

@@ -13,7 +13,7 @@ from metaflow_agents.journal.values import Values
 from metaflow_agents.schema.event import Entry
 from metaflow_agents.schema.keys import parse_firing
 from metaflow_agents.schema.model import canonical, fingerprint
-from metaflow_agents.schema.sop import Role
+from metaflow_agents.schema.role import Role
 from metaflow_agents.schema.trust import joined
 
 _BYTES_A_TOKEN = 4                  # of English text and code, on average; the window bounds a prompt, it does not bill it

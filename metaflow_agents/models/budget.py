@@ -18,7 +18,7 @@ from typing import Literal
 
 from metaflow_agents.errors import BudgetExceeded
 from metaflow_agents.models.tariff import at_least, dollars, picodollars
-from metaflow_agents.schema.sop import Budget
+from metaflow_agents.schema.caps import Budget
 
 Measure = Literal["tokens", "calls", "usd"]       # the last in picodollars
 _MEASURES: tuple[Measure, ...] = ("calls", "tokens", "usd")

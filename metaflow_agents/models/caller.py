@@ -10,8 +10,8 @@ from time import time
 
 from metaflow_agents.bus import Bus
 from metaflow_agents.errors import AttemptFailed, EndpointRefused, MetaflowError, PromptChanged, raised
+from metaflow_agents.journal.facts import Call
 from metaflow_agents.journal.journal import Journal
-from metaflow_agents.journal.state import Call
 from metaflow_agents.models.budget import Budgets
 from metaflow_agents.models.faults import CallFailed
 from metaflow_agents.models.inner_budget import Held, InnerBudgets

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from metaflow_agents.models.traffic import PROCESS, Lane, Traffic
 from metaflow_agents.models.window import Entry
-from metaflow_agents.schema.sop import Limits
+from metaflow_agents.schema.endpoint import Limits
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from metaflow_agents.models.tariff import PICO, Flat, Tariff, rounded
-from metaflow_agents.schema.sop import Price
+from metaflow_agents.schema.endpoint import Price
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, ModelPrice

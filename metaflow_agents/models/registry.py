@@ -13,9 +13,8 @@ from metaflow_agents.models import ways
 from metaflow_agents.models.dry import DryModel
 from metaflow_agents.models.port import Model, ModelRequest, identity, traits
 from metaflow_agents.models.python import PythonModel, load_function
-from metaflow_agents.schema.endpoint import faults, url_fault
+from metaflow_agents.schema.endpoint import EndpointModel, faults, url_fault
 from metaflow_agents.schema.model import fingerprint
-from metaflow_agents.schema.sop import EndpointModel
 from metaflow_agents.settings import Settings
 
 Spec = str | EndpointModel

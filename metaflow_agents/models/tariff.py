@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Protocol
 
-from metaflow_agents.schema.sop import Price
+from metaflow_agents.schema.endpoint import Price
 
 PICO = 10**12                       # picodollars in a US dollar
 

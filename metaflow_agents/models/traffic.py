@@ -17,7 +17,7 @@ from urllib.parse import urlsplit, urlunsplit
 from metaflow_agents.errors import UsageError
 from metaflow_agents.models.adapting import Adapted
 from metaflow_agents.models.window import Entry, Window
-from metaflow_agents.schema.sop import Limits
+from metaflow_agents.schema.endpoint import Limits
 
 _PAUSE = 1.0                        # seconds after a refusal that does not say how long
 _NEVER = float("inf")

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from metaflow_agents.schema.model import Value, canonical, digest
-from metaflow_agents.schema.sop import Effect
+from metaflow_agents.schema.tools import Effect
 
 
 class Question(Value):

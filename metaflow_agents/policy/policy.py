@@ -23,7 +23,7 @@ from metaflow_agents.policy.presets import preset
 from metaflow_agents.policy.rules import Rule, parse_rule
 from metaflow_agents.policy.subjects import Asked, CommandSubject, Refused, read
 from metaflow_agents.schema.event import Verdict
-from metaflow_agents.schema.sop import PolicySpec
+from metaflow_agents.schema.tools import PolicySpec
 
 _STRICTNESS: dict[Verdict, int] = {"allow": 0, "ask": 1, "deny": 2}
 

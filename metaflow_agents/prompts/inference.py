@@ -9,10 +9,8 @@ from typing import Any
 
 from jinja2 import nodes
 
-from metaflow_agents.errors import did_you_mean, nearest
-from metaflow_agents.prompts import habits
+from metaflow_agents.errors import did_you_mean
 from metaflow_agents.prompts.comparing import literal_fault, shapes_fault
-from metaflow_agents.prompts.environment import FUNCTIONS
 from metaflow_agents.prompts.filter_shapes import (
     ANY,
     BOOLEAN,
@@ -20,17 +18,14 @@ from metaflow_agents.prompts.filter_shapes import (
     NUMBER,
     SCALARS,
     TEXT,
-    TEXT_WALKERS,
-    WALKERS,
-    filtered,
     item_of,
 )
-from metaflow_agents.prompts.filters import FILTERS
+from metaflow_agents.prompts.filtering import Filtering, constant
 from metaflow_agents.prompts.findings import Finding
 from metaflow_agents.prompts.operations import LOOP_FIELDS
 from metaflow_agents.prompts.positions import place
-from metaflow_agents.prompts.predicates import TESTS
 from metaflow_agents.prompts.scopes import Bound, Function, Module, Scopes
+from metaflow_agents.prompts.unknown import field_fault, function_fault, method_fault, name_fault, written
 from metaflow_agents.schema.shape import Shape
 
 LOOP = Module({**{name: INTEGER for name in LOOP_FIELDS}, "first": BOOLEAN, "last": BOOLEAN, "previtem": ANY, "nextitem": ANY,
@@ -49,9 +44,10 @@ class Inference:
         self.names: set[str] = set()
         self.paths: set[tuple[str, ...]] = set()
         self.histories: set[str] = set()
+        filters = Filtering(self)
         self.reading: dict[type[nodes.Node], Callable[[Any], Bound]] = {
             nodes.Name: self._name, nodes.Getattr: self._getattr, nodes.Getitem: self._getitem, nodes.Call: self._call,
-            nodes.Filter: self._filter, nodes.Test: self._test, nodes.Compare: self._compare, nodes.CondExpr: self._condition,
+            nodes.Filter: filters.filter, nodes.Test: filters.test, nodes.Compare: self._compare, nodes.CondExpr: self._condition,
             nodes.And: self._either, nodes.Or: self._either, nodes.Not: self._not, nodes.Concat: self._concat,
             nodes.List: self._list, nodes.Tuple: self._list, nodes.Dict: self._dict, nodes.Const: self._const}
 
@@ -108,29 +104,8 @@ class Inference:
         if node.name == "history":
             return Function(ANY, ("name",))
         self.names.add(node.name)
-        self._unknown_name(node)
+        self.report(*name_fault(node.name, self.scopes), node)
         return ANY
-
-    def _unknown_name(self, node: nodes.Name) -> None:
-        name, known = node.name, [*self.scopes.known(), *FUNCTIONS]
-        if name in self.scopes.partial:
-            message, mend = f"`{name}` is set in some branches only", "set it before the `{% if %}`, or in each branch"
-        elif name in self.scopes.forgotten:
-            message = f"there is no `{name}` here: it was set inside a loop or block, which forgets it"
-            mend = "set it outside, or use `{% set ns = namespace(…) %}` and `{% set ns.x = … %}`"
-        elif name in habits.NAMES and nearest(name, known) is None:
-            self.report("python-habit" if habits.NAMES[name] in ("none", "true", "false") else "unknown-name",
-                        f"there is no `{name}` here", f"write {_quoted(habits.NAMES[name])}", node)
-            return
-        elif name in ("self", "caller", "super", "loop"):
-            where = {"loop": "inside a `{% for %}` only", "caller": "inside a macro only", "super": "inside a block only"}
-            message = f"`{name}` is known {where.get(name, 'nowhere here')}"
-            mend = "use a macro" if name == "self" else "leave it out"
-            self.report("refused-feature" if name != "loop" else "unknown-name", message, mend, node)
-            return
-        else:
-            message, mend = f"there is no `{name}` here", did_you_mean(name, known)
-        self.report("unknown-name", message, mend, node)
 
     # --- fields
 
@@ -177,22 +152,8 @@ class Inference:
         found = base.field(name)
         if found is not None:
             return found.as_optional() if base.optional or "null" in base.kinds else found
-        self._unknown_field(base, name, node, _written(owner))
+        self.report(*field_fault(base, name, written(owner)), node, name)
         return ANY
-
-    def _unknown_field(self, base: Shape, name: str, node: nodes.Node, owner: str) -> None:
-        kinds, value = base.kinds - {"null"}, owner or "the value"
-        if name in habits.LENGTHS and kinds & {"list", "string", "object"} and nearest(name, base.fields()) is None:
-            self.report("python-habit", f"`.{name}` is no field of {value}", f"write `{owner or 'x'} | length`", node, name)
-        elif kinds == {"list"}:
-            inner = base.item().fields()
-            mend = f"take an item, or `map(attribute='{nearest(name, inner) or name}')`"
-            self.report("unknown-attribute", f"{value} is a list and has no `.{name}`", mend, node, name)
-        elif kinds & {"object", "files", "collection"}:
-            self.report("unknown-attribute", f"{value} has no field `{name}`", did_you_mean(name, base.fields()), node, name)
-        else:
-            self.report("unknown-attribute", f"{value} is {base.describe()} and has no fields",
-                        f"write `{owner}` alone" if owner else "", node, name)
 
     def _getitem(self, node: nodes.Getitem) -> Bound:
         if isinstance(node.arg, nodes.Const) and isinstance(node.arg.value, str):
@@ -207,7 +168,7 @@ class Inference:
             return replace(base, optional=False) if base.kind in ("list", "string") else ANY
         self.shape(node.arg)
         if base.kind in ("object", "files", "collection") and isinstance(node.arg, nodes.Const):
-            message = f"{_written(node.node) or 'the value'} is {base.describe()}: its keys are texts"
+            message = f"{written(node.node) or 'the value'} is {base.describe()}: its keys are texts"
             self.report("unknown-attribute", message, did_you_mean("", base.fields()), node.arg)
             return ANY
         if base.kind in ("files", "collection"):
@@ -230,7 +191,7 @@ class Inference:
         self._arguments(node)
         if isinstance(node.node, nodes.Name) and node.node.name == "history" and self.scopes.local("history") is None:
             return self._history(node)
-        return self._called(callee, node, _written(node.node))
+        return self._called(callee, node, written(node.node))
 
     def _arguments(self, node: nodes.Call) -> Shape:
         for argument in node.args:
@@ -243,17 +204,7 @@ class Inference:
         known = name.name in _ALWAYS or name.name == "history" or self.scopes.local(name.name) or name.name in self.scopes.given
         if known:
             return False
-        if name.name in habits.FUNCTIONS:
-            mend = re.sub(r"\bx\b", lambda _: _written(first) or "x", habits.FUNCTIONS[name.name])
-            self.report("python-habit", f"there is no function `{name.name}`", f"write `{mend}`", name)
-        elif name.name in FILTERS:
-            self.report("unknown-function", f"`{name.name}` is a filter, no function", f"write `x | {name.name}`", name)
-        elif name.name in ("caller", "super", "loop"):
-            self._unknown_name(name)
-        else:
-            functions = [known for known in self.scopes.known() if isinstance(self.scopes.local(known), Function)]
-            self.report("unknown-function", f"there is no function `{name.name}`",
-                        did_you_mean(name.name, [*functions, *FUNCTIONS, "history"]), name)
+        self.report(*function_fault(name.name, first, self.scopes), name)
         return True
 
     def _method(self, node: nodes.Call, callee: nodes.Getattr) -> Bound:
@@ -262,12 +213,7 @@ class Inference:
         if isinstance(base, Module):
             member = self.field(base, callee.attr, callee)
             return self._called(member, node, callee.attr) if callee.attr in base.members else ANY
-        owner = _written(callee.node) or "x"
-        if callee.attr in habits.METHODS:
-            mend = "write `" + re.sub(r"\bx\b", lambda _: owner, habits.METHODS[callee.attr]) + "`"
-        else:
-            mend = "values have no methods; use a filter: `x | filter`"
-        self.report("call-of-value", f"`.{callee.attr}(…)` can't be called", mend, callee, callee.attr)
+        self.report(*method_fault(written(callee.node) or "x", callee.attr), callee, callee.attr)
         return ANY
 
     def _called(self, callee: Bound, node: nodes.Call, name: str) -> Bound:
@@ -289,7 +235,7 @@ class Inference:
         return callee.gives
 
     def _history(self, node: nodes.Call) -> Shape:
-        name = _constant(node.args[0]) if len(node.args) == 1 and not node.kwargs else None
+        name = constant(node.args[0]) if len(node.args) == 1 and not node.kwargs else None
         if not isinstance(name, str):
             self.report("unknown-name", "`history` takes the name of an artifact, as a text", "write `history('name')`", node)
             return ANY
@@ -300,83 +246,6 @@ class Inference:
                         did_you_mean(name, self.scopes.given), node.args[0])
         return Shape.list_of(replace(given, optional=False) if isinstance(given, Shape) else ANY)
 
-    # --- filters and tests
-
-    def _filter(self, node: nodes.Filter) -> Shape:
-        shape = self.shape(node.node) if node.node is not None else TEXT
-        args = [self.shape(argument) for argument in node.args]
-        named: dict[str, nodes.Expr] = {str(keyword.key): keyword.value for keyword in node.kwargs}
-        for value in named.values():
-            self.shape(value)
-        if node.dyn_args is not None or node.dyn_kwargs is not None:
-            self.report("refused-feature", "`*` and `**` in a filter are not known here", "write the arguments out", node)
-        if node.name not in FILTERS:
-            mend = "fields are read with `.`" if node.name == "attr" else did_you_mean(node.name, FILTERS)
-            self.report("unknown-filter", f"there is no filter `{node.name}`", mend, node)
-            return ANY
-        unwalked = SCALARS - {"string"} if node.name in TEXT_WALKERS else SCALARS
-        if node.name in WALKERS and shape.kinds <= unwalked:
-            self.report("not-a-list", f"`{node.name}` takes a list, the value is {shape.describe()}",
-                        "use the value itself" if shape.kind != "string" else "`| lines` or `| list` make a list of a text", node)
-            return ANY
-        return self._through(node, shape, args, named)
-
-    def _through(self, node: nodes.Filter, shape: Shape, args: list[Shape], named: dict[str, nodes.Expr]) -> Shape:
-        item = item_of(shape)
-        if node.name == "map":
-            attribute = named.get("attribute")
-            if attribute is not None:
-                return Shape.list_of(self._attribute(item, attribute))
-            inner = _constant(node.args[0]) if node.args else None
-            if isinstance(inner, str) and inner not in FILTERS:
-                self.report("unknown-filter", f"there is no filter `{inner}`",
-                            f"for a field: `map(attribute='{inner}')`; " + did_you_mean(inner, FILTERS), node.args[0])
-                return Shape.list_of(ANY)
-            return Shape.list_of(filtered(inner, item, args[1:]) if isinstance(inner, str) else ANY)
-        if node.name in ("selectattr", "rejectattr") and node.args:
-            found = self._attribute(item, node.args[0])
-            self._named_test(node.args[1:], found)
-        elif node.name in ("select", "reject"):
-            self._named_test(node.args, item)
-        elif node.name == "groupby":
-            if node.args:
-                self._attribute(item, node.args[0])
-            return Shape.list_of(ANY)
-        elif node.name in ("sort", "sum", "unique", "min", "max", "join") and "attribute" in named:
-            found = self._attribute(item, named["attribute"])
-            return found if node.name in ("min", "max") and found is None else filtered(node.name, shape, args)
-        return filtered(node.name, shape, args)
-
-    def _named_test(self, args: list[nodes.Expr], shape: Shape) -> None:
-        name = _constant(args[0]) if args else None
-        if isinstance(name, str) and name not in TESTS:
-            self.report("unknown-test", f"there is no test `{name}`", did_you_mean(name, TESTS), args[0])
-        elif name in ("==", "eq", "equalto") and len(args) > 1 and isinstance(args[1], nodes.Const):
-            self._literal(shape, args[1].value, args[1])
-
-    def _attribute(self, shape: Shape, written: nodes.Expr) -> Shape:
-        name = _constant(written)
-        if not isinstance(name, str):
-            return ANY
-        for part in name.split(",")[0].split("."):
-            if part.isdecimal():
-                shape = item_of(shape)
-                continue
-            found = self.field(shape, part, written)
-            shape = found if isinstance(found, Shape) else ANY
-        return shape
-
-    def _test(self, node: nodes.Test) -> Shape:
-        shape = self.shape(node.node)
-        for argument in node.args or ():
-            self.shape(argument)
-        if node.name not in TESTS:
-            mend = f"write `is {node.name.lower()}`" if node.name.lower() in TESTS else did_you_mean(node.name, TESTS)
-            self.report("unknown-test", f"there is no test `{node.name}`", mend, node, node.name)
-        elif node.name in ("eq", "equalto", "sameas") and node.args and isinstance(node.args[0], nodes.Const):
-            self._literal(shape, node.args[0].value, node.args[0])
-        return BOOLEAN
-
     # --- comparisons
 
     def _compare(self, node: nodes.Compare) -> Shape:
@@ -386,9 +255,9 @@ class Inference:
             if operand.op in ("in", "notin"):
                 self._membership(left_node, left, operand.expr, right)
             elif operand.op in ("eq", "ne") and isinstance(operand.expr, nodes.Const):
-                self._literal(left, operand.expr.value, operand.expr)
+                self.literal(left, operand.expr.value, operand.expr)
             elif operand.op in ("eq", "ne") and isinstance(left_node, nodes.Const):
-                self._literal(right, left_node.value, left_node)
+                self.literal(right, left_node.value, left_node)
             else:
                 self._fault(shapes_fault(left, right, operand.op not in ("eq", "ne")), operand.expr)
             left_node, left = operand.expr, right
@@ -398,16 +267,17 @@ class Inference:
         if fault is not None:
             self.report("impossible-comparison", fault[0], fault[1], node)
 
-    def _literal(self, shape: Shape, value: Any, node: nodes.Node) -> None:
+    def literal(self, shape: Shape, value: Any, node: nodes.Node) -> None:
+        """Reports where a value of this shape never equals what is written."""
         self._fault(literal_fault(shape, value), node)
 
     def _membership(self, left_node: nodes.Node, left: Shape, right_node: nodes.Node, right: Shape) -> None:
         if isinstance(right_node, nodes.List | nodes.Tuple):
             for entry in right_node.items:
                 if isinstance(entry, nodes.Const):
-                    self._literal(left, entry.value, entry)
+                    self.literal(left, entry.value, entry)
         elif right.kind == "list" and isinstance(left_node, nodes.Const):
-            self._literal(right.item(), left_node.value, left_node)
+            self.literal(right.item(), left_node.value, left_node)
         elif right.kind == "object" and isinstance(left_node, nodes.Const) and isinstance(left_node.value, str):
             self.field(right, left_node.value, left_node, right_node)
         elif right.kind == "string" and left.kind != "any" and "string" not in left.kinds:
@@ -447,7 +317,7 @@ class Inference:
         shapes = {}
         for pair in node.items:
             self.shape(pair.key)
-            shapes[_constant(pair.key)] = self.shape(pair.value)
+            shapes[constant(pair.key)] = self.shape(pair.value)
         known = all(isinstance(name, str) and shape.schema and not shape.root for name, shape in shapes.items())
         if not known:
             return Shape("object", schema={"type": "object"})
@@ -468,21 +338,3 @@ class Inference:
         if node.operator in ("+", "%") and left.kind == "string":
             return TEXT
         return Shape.union(left, right) if node.operator == "+" and left.kinds == right.kinds == {"list"} else ANY
-
-
-def _constant(node: nodes.Node | None) -> Any:
-    return node.value if isinstance(node, nodes.Const) else None
-
-
-def _quoted(word: str) -> str:
-    return f"`{word}`" if word in ("none", "true", "false") else word
-
-
-def _written(node: nodes.Node | None) -> str:
-    """A chain of names as it was written, for messages; empty where it is something longer."""
-    if isinstance(node, nodes.Name):
-        return node.name
-    if isinstance(node, nodes.Getattr):
-        owner = _written(node.node)
-        return f"{owner}.{node.attr}" if owner else ""
-    return ""

@@ -1,13 +1,16 @@
-"""What a written endpoint model has to keep to besides the types of its keys."""
+"""A model behind an endpoint, as a person writes it, and what it has to keep to besides the types of its keys."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from metaflow_agents.schema.sop import EndpointModel
+from pydantic import Discriminator, Field, Tag
+
+from metaflow_agents.schema.model import Value
+from metaflow_agents.schema.scalars import Count, Seconds
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _REFERENCE = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?")
@@ -30,6 +33,49 @@ OWN: dict[str, str] = {
     "n": "a call has one answer",
 }
 """Parameters of the protocol that this package sets itself, and what to do instead."""
+
+
+class Price(Value):
+    """What an endpoint asks for, in US dollars for a million tokens."""
+
+    in_: Annotated[float, Field(ge=0)] = Field(alias="in", description="for a million tokens of the request")
+    out: Annotated[float, Field(ge=0)] = Field(description="for a million tokens of the answer, reasoning included")
+    cached: Annotated[float, Field(ge=0)] | None = Field(
+        None, description="for a million tokens of the request that the endpoint had cached; by default as `in`")
+
+
+class EndpointModel(Value):
+    """A model behind an endpoint that speaks the OpenAI chat-completions protocol."""
+
+    name: str = Field(min_length=1, description="what the endpoint calls it")
+    endpoint: str | None = Field(
+        None, description="its base URL, `http://localhost:8000/v1`; by default OPENAI_BASE_URL, or OpenAI's own")
+    key: str | None = Field(
+        None, description="the environment variable that holds its key; by default OPENAI_API_KEY, unless `endpoint` is written")
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = Field(None, description="by default the endpoint's own")
+    max_tokens: Count | None = Field(None, description="longest answer, in tokens; always sent; by default 8192")
+    timeout: Seconds | None = Field(None, description="longest silence of the endpoint; by default 10m")
+    price: Price | None = Field(None, description="US dollars for a million tokens; by default as published")
+    tools: Literal["native", "text"] = Field(
+        "native", description="how it is told of tools and calls them: by the protocol, or in the text of prompts and answers")
+    parameters: dict[str, Any] = Field(default_factory=dict, description="sent with every request as they stand: `seed`, `top_p`")
+
+
+def _spelling(written: object) -> str:
+    return "text" if isinstance(written, str) else "mapping"
+
+
+ModelSpec = Annotated[
+    Annotated[str, Tag("text")] | Annotated[EndpointModel, Tag("mapping")], Discriminator(_spelling)]
+"""A model as it stands under `models`: a text such as `dry`, or the mapping of one behind an endpoint."""
+
+
+class Limits(Value):
+    """What an endpoint allows, for all roles of all runs in the process."""
+
+    rpm: Count | None = Field(None, description="requests in any 60 seconds")
+    tpm: Count | None = Field(None, description="tokens in any 60 seconds, in and out")
+    concurrency: Count | None = Field(None, description="requests under way at once")
 
 
 class Fault(NamedTuple):

@@ -11,8 +11,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, field_serializer
 
+from metaflow_agents.schema.endpoint import ModelSpec
 from metaflow_agents.schema.model import Value
-from metaflow_agents.schema.sop import Effect, ModelSpec
+from metaflow_agents.schema.tools import Effect
 
 Outcome = Literal["success", "failure", "stopped", "interrupted", "until", "budget", "endpoint", "waiting"]
 Verdict = Literal["allow", "ask", "deny"]

@@ -8,9 +8,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from metaflow_agents.schema.caps import ANSWER_REPAIRS, REFLECTION_QUESTIONS, ROLE_QUESTIONS, TOOL_TURNS, Budget
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.shape import Shape
-from metaflow_agents.schema.sop import ANSWER_REPAIRS, REFLECTION_QUESTIONS, ROLE_QUESTIONS, SOP, TOOL_TURNS, Budget, Step
+from metaflow_agents.schema.sop import SOP
+from metaflow_agents.schema.step import Step
 from metaflow_agents.schema.strategies import STRATEGIES, TYPED_CALLS, StrategySpec
 from metaflow_agents.schema.strategies.workers import tools_in
 from metaflow_agents.sop.graph import SOPGraph

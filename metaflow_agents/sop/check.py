@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from metaflow_agents.errors import Problem
+from metaflow_agents.schema.endpoint import EndpointModel
 from metaflow_agents.schema.program import Program
-from metaflow_agents.schema.sop import EndpointModel, IndexName
+from metaflow_agents.schema.role import IndexName
 from metaflow_agents.schema.strategies import STRATEGIES, StrategySpec
 from metaflow_agents.sop.bounds import Bounds, bounds_of
 from metaflow_agents.sop.checks.acting import acts

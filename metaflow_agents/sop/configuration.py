@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from metaflow_agents.errors import Problem, SOPInvalid
 from metaflow_agents.models import ways
-from metaflow_agents.schema.endpoint import faults
-from metaflow_agents.schema.sop import Configuration, EndpointModel
+from metaflow_agents.schema.endpoint import EndpointModel, faults
+from metaflow_agents.schema.sop import Configuration
 from metaflow_agents.sop.names import price_names
 from metaflow_agents.sop.places import Places
 from metaflow_agents.sop.reading import MAX_BYTES, read_yaml

@@ -1,6 +1,6 @@
 """The JSON Schema by which editors help to write SOP and role files: the written form, short spellings included.
 
-It is made from the models of `schema/sop.py`, so that it knows exactly the keys that this version reads. It accepts all
+It is made from the models under `schema/sop.py`, so that it knows exactly the keys that this version reads. It accepts all
 that `sop check` accepts, and refuses unknown keys and wrong types; what else is wrong, `sop check` knows.
 Draft 7, which every editor's YAML support reads: https://json-schema.org/draft-07/schema
 """
@@ -12,49 +12,53 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter
 
-from metaflow_agents.schema import sop as written
+from metaflow_agents.schema.artifact import Artifact
+from metaflow_agents.schema.endpoint import EndpointModel, ModelSpec
 from metaflow_agents.schema.model import Value
-from metaflow_agents.schema.sop import SOP, Role
+from metaflow_agents.schema.role import Role
+from metaflow_agents.schema.scalars import NAME_PATTERN, Calls, Count, Dollars, Expression, Seconds, Texts, Window
+from metaflow_agents.schema.sop import LANGUAGE_VERSIONS, SOP, Input
+from metaflow_agents.schema.step import Review, Step, ToolChoice, ToolsSpec
 
 Node = dict[str, Any]
 
 _TEXTS: Node = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
-_NAME: Node = {"type": "string", "pattern": written.NAME_PATTERN}
+_NAME: Node = {"type": "string", "pattern": NAME_PATTERN}
 _SCHEMA: Node = {"description": "a schema: shorthand, JSON Schema, or `python: package.module:Model`",
                  "type": ["string", "object", "array", "null"]}
 _SPELLINGS: list[tuple[Any, Node]] = [
-    (written.Seconds, {"type": ["number", "string"], "examples": ["90s", "30m", "1h30m"]}),
-    (written.Count, {"type": ["integer", "string"], "examples": [300, "16k", "1.5M"]}),
-    (written.Calls, {"type": ["integer", "string"], "examples": ["10 calls"]}),
-    (written.Dollars, {"type": ["number", "string"], "examples": [5, 0.25, "$5"]}),
-    (written.Window, {"type": "string", "examples": ["40 turns", "16k tokens"]}),
-    (written.Expression, {"type": ["string", "boolean", "number"], "minLength": 1}),
-    (written.Texts, _TEXTS),
+    (Seconds, {"type": ["number", "string"], "examples": ["90s", "30m", "1h30m"]}),
+    (Count, {"type": ["integer", "string"], "examples": [300, "16k", "1.5M"]}),
+    (Calls, {"type": ["integer", "string"], "examples": ["10 calls"]}),
+    (Dollars, {"type": ["number", "string"], "examples": [5, 0.25, "$5"]}),
+    (Window, {"type": "string", "examples": ["40 turns", "16k tokens"]}),
+    (Expression, {"type": ["string", "boolean", "number"], "minLength": 1}),
+    (Texts, _TEXTS),
 ]
 """How a type is spelt in YAML where that is another thing than how it is kept."""
 
 _FIELDS: dict[tuple[type[Value], str], Node] = {
-    (written.Step, "makes"): {"anyOf": [
+    (Step, "makes"): {"anyOf": [
         _NAME,
         {"type": "object", "propertyNames": _NAME, "minProperties": 1, "maxProperties": 1, "additionalProperties": _TEXTS}]},
-    (written.Step, "on_fail"): {"anyOf": [
+    (Step, "on_fail"): {"anyOf": [
         {"enum": ["stop", "skip"]},
         {"type": "object", "properties": {"makes": _NAME}, "required": ["makes"], "additionalProperties": False}]},
-    (written.Step, "human"): {"anyOf": [
+    (Step, "human"): {"anyOf": [
         {"enum": ["text", "approve"]},
         {"type": "object",
          "properties": {"choice": {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1}},
          "required": ["choice"], "additionalProperties": False}]},
-    (written.Step, "strategy"): {"anyOf": [
+    (Step, "strategy"): {"anyOf": [
         {"type": "string"},
         {"type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": {"type": "object"}}]},
-    (written.Review, "verdict"): _SCHEMA,
-    (written.Artifact, "schema_"): _SCHEMA,
-    (written.Artifact, "each"): _SCHEMA,
+    (Review, "verdict"): _SCHEMA,
+    (Artifact, "schema_"): _SCHEMA,
+    (Artifact, "each"): _SCHEMA,
 }
 """Keys with a spelling of their own."""
 
-_OPTIONAL: dict[type[Value], frozenset[str]] = {written.Step: frozenset({"makes"})}
+_OPTIONAL: dict[type[Value], frozenset[str]] = {Step: frozenset({"makes"})}
 """Required keys that `defaults` may give in a key's place."""
 
 
@@ -92,17 +96,17 @@ def _define(model: type[Value], found: dict[str, Node]) -> None:
     if model is SOP:
         properties["inputs"] = {**properties["inputs"], "additionalProperties": _input(found)}
         properties["defaults"] = {**_defaults(found), "description": properties["defaults"]["description"]}
-        properties["language"] = {"enum": list(written.LANGUAGE_VERSIONS), "description": properties["language"]["description"]}
+        properties["language"] = {"enum": list(LANGUAGE_VERSIONS), "description": properties["language"]["description"]}
     found[model.__name__] = {"description": " ".join((model.__doc__ or "").split()), "type": "object",
                              "properties": properties, **({"required": required} if required else {}),
                              "additionalProperties": False}
 
 
 def _node(hint: Any, found: dict[str, Node]) -> Node:
-    if hint == written.ModelSpec:
-        return _node(str | written.EndpointModel, found)
-    if hint == written.ToolsSpec:
-        return {"anyOf": [_node(written.Texts, found), _node(written.ToolChoice, found)]}
+    if hint == ModelSpec:
+        return _node(str | EndpointModel, found)
+    if hint == ToolsSpec:
+        return {"anyOf": [_node(Texts, found), _node(ToolChoice, found)]}
     for spelt, node in _SPELLINGS:
         if hint == spelt:
             return node
@@ -127,7 +131,7 @@ def _node(hint: Any, found: dict[str, Node]) -> Node:
 def _input(found: dict[str, Node]) -> Node:
     """`{type, description, default}`, or a schema alone."""
     if "Input" not in found:
-        _define(written.Input, found)
+        _define(Input, found)
     return {"anyOf": [{"$ref": "#/definitions/Input"}, _SCHEMA]}
 
 

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Set
 from functools import cached_property, lru_cache
 from graphlib import TopologicalSorter
 
-from metaflow_agents.schema.sop import SOP, Step
+from metaflow_agents.schema.sop import SOP
+from metaflow_agents.schema.step import Step
 
 NEVER = 10**6
 """The stage of a step that can never fire."""

@@ -18,7 +18,8 @@ from pydantic import ValidationError
 
 from metaflow_agents.errors import Problem, SOPInvalid, SOPNotFound
 from metaflow_agents.schema.program import Program
-from metaflow_agents.schema.sop import DOERS, SOP, Defaults
+from metaflow_agents.schema.sop import SOP, Defaults
+from metaflow_agents.schema.step import DOERS
 from metaflow_agents.sop import attached, library, names
 from metaflow_agents.sop.attached import MAX_PROBLEMS
 from metaflow_agents.sop.document import Document

@@ -8,7 +8,8 @@ from itertools import islice
 from typing import Any
 
 from metaflow_agents.errors import Problem, did_you_mean, nearest
-from metaflow_agents.schema.sop import INPUT_KEYS, NAME_PATTERN
+from metaflow_agents.schema.scalars import NAME_PATTERN
+from metaflow_agents.schema.sop import INPUT_KEYS
 from metaflow_agents.sop.habits import FOREACH, FOREIGN, dbt_references, strategy_matrix
 from metaflow_agents.sop.places import Path, Places
 from metaflow_agents.sop.shape_errors import unknown_key

@@ -12,7 +12,7 @@ from metaflow_agents.prompts import analyse_expression, analyse_template, includ
 from metaflow_agents.prompts.names import histories
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.shape import Shape
-from metaflow_agents.schema.sop import Step, ToolChoice
+from metaflow_agents.schema.step import Step, ToolChoice
 from metaflow_agents.schema.strategies import STRATEGIES, Specs, references
 from metaflow_agents.schema.strategies.workers import workers
 from metaflow_agents.sop.graph import reads

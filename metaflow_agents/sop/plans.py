@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from metaflow_agents.schema.sop import SOP, Artifact, Foreach
+from metaflow_agents.schema.artifact import Artifact
+from metaflow_agents.schema.sop import SOP
+from metaflow_agents.schema.step import Foreach
 
 
 def walk_of(name: str, artifact: Artifact, as_: str = "item") -> Foreach | None:

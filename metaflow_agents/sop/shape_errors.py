@@ -10,20 +10,26 @@ from typing import Any
 from pydantic import BaseModel
 
 from metaflow_agents.errors import Problem, did_you_mean, nearest
-from metaflow_agents.schema import sop as written
+from metaflow_agents.schema.artifact import Artifact, Graph, Rule
+from metaflow_agents.schema.caps import Budget
+from metaflow_agents.schema.endpoint import EndpointModel, Limits, Price
+from metaflow_agents.schema.role import Memory, Recall, Reflect, Role
+from metaflow_agents.schema.sop import NOT_BUILT, SOP, Case, Configuration, Defaults, Input, Progress
+from metaflow_agents.schema.step import Check, Foreach, Review, Step, Stuck, ToolChoice
+from metaflow_agents.schema.tools import ApiSpec, PolicySpec, ServerSpec, ToolSpec
 from metaflow_agents.sop.habits import FOREIGN
 from metaflow_agents.sop.places import Path, Places
 
 MODELS: dict[str, type[BaseModel]] = {
-    "sop": written.SOP, "role": written.Role, "memory": written.Memory, "recall": written.Recall, "reflect": written.Reflect,
-    "budget": written.Budget,
-    "step": written.Step, "foreach": written.Foreach, "check": written.Check, "review": written.Review,
-    "stuck": written.Stuck, "progress": written.Progress,
-    "artifact": written.Artifact, "rule": written.Rule, "input": written.Input, "case": written.Case,
-    "defaults": written.Defaults, "model": written.EndpointModel,
-    "policy": written.PolicySpec, "tool": written.ToolSpec, "server": written.ServerSpec, "api": written.ApiSpec,
-    "price": written.Price, "limits": written.Limits, "configuration": written.Configuration,
-    "graph": written.Graph, "choice": written.ToolChoice,
+    "sop": SOP, "role": Role, "memory": Memory, "recall": Recall, "reflect": Reflect,
+    "budget": Budget,
+    "step": Step, "foreach": Foreach, "check": Check, "review": Review,
+    "stuck": Stuck, "progress": Progress,
+    "artifact": Artifact, "rule": Rule, "input": Input, "case": Case,
+    "defaults": Defaults, "model": EndpointModel,
+    "policy": PolicySpec, "tool": ToolSpec, "server": ServerSpec, "api": ApiSpec,
+    "price": Price, "limits": Limits, "configuration": Configuration,
+    "graph": Graph, "choice": ToolChoice,
 }
 _CALLED = {"sop": "a SOP", "case": "a test", "rule": "a rule", "memory": "`memory`", "recall": "`recall`", "reflect": "`reflect`",
            "budget": "`budget`", "foreach": "`foreach`",
@@ -82,7 +88,7 @@ def unknown_key(kind: str, path: Path, places: Places) -> Problem:
     key = str(path[-1])
     spot = places.at(path, key=True)
     called = _CALLED.get(kind, f"a {kind}")
-    if reason := written.NOT_BUILT.get(kind, {}).get(key):
+    if reason := NOT_BUILT.get(kind, {}).get(key):
         return Problem("not-built", f"`{key}` of {called} is not built in this version: {reason}", "remove it", *spot)
     if places.bare(path):
         return Problem("yaml-cut", f"YAML cut a value at the comma before `{key}`",

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from metaflow_agents.policy.action import Action
-from metaflow_agents.schema.sop import Effect
+from metaflow_agents.schema.tools import Effect
 from metaflow_agents.tools.port import Result, Situation
 
 

@@ -16,7 +16,7 @@ from metaflow_agents.policy.action import Action
 from metaflow_agents.sandbox.command import CommandWritten, parse_argv
 from metaflow_agents.sandbox.port import Changes, Completed, Interpreter, Sandbox
 from metaflow_agents.schema import paths
-from metaflow_agents.schema.sop import Effect
+from metaflow_agents.schema.tools import Effect
 from metaflow_agents.tools.builtin import Arguments, BuiltIn
 from metaflow_agents.tools.port import Result, Situation
 

@@ -22,7 +22,7 @@ from metaflow_agents.errors import AttemptFailed, UsageError, did_you_mean, rais
 from metaflow_agents.policy.action import Action
 from metaflow_agents.schema.foreign import widened
 from metaflow_agents.schema.model import canonical
-from metaflow_agents.schema.sop import Effect, ToolSpec
+from metaflow_agents.schema.tools import Effect, ToolSpec
 from metaflow_agents.threads import Threads, called
 from metaflow_agents.tools.port import Result, Setting, Situation
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from metaflow_agents.errors import RunError, UsageError
 from metaflow_agents.policy.action import Action
-from metaflow_agents.schema.sop import Effect, ServerSpec
+from metaflow_agents.schema.tools import Effect, ServerSpec
 from metaflow_agents.tools.mcp_listing import Listing, Offered
 from metaflow_agents.tools.port import Result, Setting, Situation, Tool
 from metaflow_agents.tools.secrets import filled

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from metaflow_agents.policy.action import Action
-from metaflow_agents.schema.sop import Effect
+from metaflow_agents.schema.tools import Effect
 
 T = TypeVar("T")
 

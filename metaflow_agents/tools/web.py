@@ -21,7 +21,7 @@ from metaflow_agents.network.guard import Guard
 from metaflow_agents.network.hosts import Place, parse
 from metaflow_agents.network.proxy import Proxy
 from metaflow_agents.policy.action import Action
-from metaflow_agents.schema.sop import Effect
+from metaflow_agents.schema.tools import Effect
 from metaflow_agents.tools.builtin import Arguments, BuiltIn
 from metaflow_agents.tools.port import Result, Situation
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from metaflow_agents.journal.state import Firing, RunState, Slot
+from metaflow_agents.schema.caps import Budget
 from metaflow_agents.schema.event import Committed, Event, Failed, Finished, Fired, Inner, Observed, Reserved, RunEnded
 from metaflow_agents.schema.keys import ActivationKey, parse_activation
 from metaflow_agents.schema.program import Program
-from metaflow_agents.schema.sop import Budget, Step
+from metaflow_agents.schema.step import Step
 from metaflow_agents.sop.graph import SOPGraph, needed, triggers
 from metaflow_agents.views.minutes import Minute, minute, models_told, readers, sandbox_told
 from metaflow_agents.views.page import Page, columns, cut, safe

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from metaflow_agents.schema.sop import NAME_PATTERN, SOP
+from metaflow_agents.schema.scalars import NAME_PATTERN
+from metaflow_agents.schema.sop import SOP
 from metaflow_agents.schema.strategies.workers import partners
 from metaflow_agents.views.page import Page, safe
 from metaflow_agents.views.wording import clock

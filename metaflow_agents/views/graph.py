@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from metaflow_agents.schema.sop import SOP, Step
+from metaflow_agents.schema.sop import SOP
+from metaflow_agents.schema.step import Step
 from metaflow_agents.sop.graph import SOPGraph, makes, needed, reads, triggers
 from metaflow_agents.views.page import Page, columns
 from metaflow_agents.views.wording import amount

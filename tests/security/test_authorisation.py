@@ -11,7 +11,7 @@ import yaml
 from metaflow_agents.policy.action import Action
 from metaflow_agents.policy.policy import Policy
 from metaflow_agents.policy.rules import split
-from metaflow_agents.schema.sop import PolicySpec
+from metaflow_agents.schema.tools import PolicySpec
 
 TABLE = yaml.safe_load(Path(__file__).with_name("authorisation.yaml").read_text(encoding="utf-8"))
 CASES: list[dict[str, Any]] = TABLE["cases"]

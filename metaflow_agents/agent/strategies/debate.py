@@ -13,7 +13,7 @@ from typing import Any
 
 from metaflow_agents.agent.strategies.at_once import at_once
 from metaflow_agents.agent.strategies.port import Messages, Said, Strategy, Thinking, above
-from metaflow_agents.agent.strategies.self_consistency import leaders
+from metaflow_agents.agent.strategies.voting import best_of, leaders
 from metaflow_agents.errors import AnswerInvalid
 from metaflow_agents.schema.model import canonical
 from metaflow_agents.schema.strategies import debate
@@ -86,13 +86,7 @@ class Debate(Strategy[debate.Debate]):
                                        "tied": len(first) if len(first) > 1 else 0})
         if len(different) == 1 or self.given.judge is None:
             return first[0]
-        async with thinking.apart("judge", self.given.judge) as judge:
-            asked = judge.compose(thinking.prompt("judge", answers=[answers[place].value for place in different]))
-            found = await judge.typed("choice", asked, {"best": "integer", "why": "string"},
-                                      lambda given: [] if 1 <= given["best"] <= len(different)
-                                      else [f"`best` is {given['best']}; there are the answers 1 to {len(different)}"])
-        best: int = found["best"]
-        return different[best - 1]
+        return different[await best_of(thinking, self.given.judge, [answers[place].value for place in different])]
 
 
 def _agreed(answers: Sequence[_Answer]) -> bool:

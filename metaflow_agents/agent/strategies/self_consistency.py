@@ -13,6 +13,7 @@ from typing import Any
 
 from metaflow_agents.agent.strategies.at_once import at_once
 from metaflow_agents.agent.strategies.port import Said, Strategy, Thinking
+from metaflow_agents.agent.strategies.voting import best_of, leaders
 from metaflow_agents.errors import AnswerInvalid
 from metaflow_agents.schema.model import canonical
 from metaflow_agents.schema.strategies import self_consistency
@@ -61,20 +62,4 @@ class SelfConsistency(Strategy[self_consistency.SelfConsistency]):
                                      "most": votes.count(votes[first[0]]), "tied": len(first) if len(first) > 1 else 0})
         if len(first) == 1 or self.given.judge is None:
             return first[0]
-        async with thinking.apart("judge", self.given.judge) as judge:
-            asked = judge.compose(thinking.prompt("judge", answers=[samples[place].value for place in first]))
-            found = await judge.typed("choice", asked, {"best": "integer", "why": "string"},
-                                      lambda given: [] if 1 <= given["best"] <= len(first)
-                                      else [f"`best` is {given['best']}; there are the answers 1 to {len(first)}"])
-        best: int = found["best"]
-        return first[best - 1]
-
-
-def leaders(votes: Sequence[bytes | None]) -> list[int]:
-    """Of each vote that comes up most often, the place where it comes first; empty where there is no vote at all."""
-    places: dict[bytes, list[int]] = {}
-    for place, vote in enumerate(votes):
-        if vote is not None:
-            places.setdefault(vote, []).append(place)
-    most = max(map(len, places.values()), default=0)
-    return [where[0] for where in places.values() if len(where) == most]
+        return first[await best_of(thinking, self.given.judge, [samples[place].value for place in first])]

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 from metaflow_agents.errors import MemoryFault
 from metaflow_agents.memory.indexes.port import VectorIndex
-from metaflow_agents.schema.sop import IndexName, Similarity
+from metaflow_agents.schema.role import IndexName, Similarity
 
 _MODULES: dict[IndexName, tuple[str, str]] = {              # name → module and class
     "exact": ("exact", "ExactIndex"), "hnsw": ("hnsw", "HNSWIndex"), "faiss": ("faiss", "FaissIndex")}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from metaflow_agents.schema.sop import Similarity as Similarity
+from metaflow_agents.schema.role import Similarity as Similarity
 
 if TYPE_CHECKING:
     from numpy import float32, int64

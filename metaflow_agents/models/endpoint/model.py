@@ -24,7 +24,7 @@ from metaflow_agents.models.faults import CallFailed
 from metaflow_agents.models.port import MAX_TOKENS, ModelRequest, Reply, Traits
 from metaflow_agents.models.prices import tariff_for
 from metaflow_agents.models.structured import as_asked
-from metaflow_agents.schema.sop import EndpointModel
+from metaflow_agents.schema.endpoint import EndpointModel
 
 OPENAI = "https://api.openai.com/v1"
 SILENCE = 600.0                         # seconds

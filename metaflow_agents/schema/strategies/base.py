@@ -10,8 +10,9 @@ from pydantic import BaseModel, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from metaflow_agents.errors import did_you_mean
+from metaflow_agents.schema.caps import ANSWER_REPAIRS
 from metaflow_agents.schema.model import Value
-from metaflow_agents.schema.sop import ANSWER_REPAIRS, Expression, Name
+from metaflow_agents.schema.scalars import Expression, Name
 
 Kind = Literal["role", "expression", "template", "command"]
 

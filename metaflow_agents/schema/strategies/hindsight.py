@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from metaflow_agents.schema.sop import Expression
+from metaflow_agents.schema.scalars import Expression
 from metaflow_agents.schema.strategies.base import Refers, StrategySpec
 
 EPISODES = 4

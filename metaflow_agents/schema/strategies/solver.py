@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from metaflow_agents.schema.sop import Expression, Seconds
+from metaflow_agents.schema.scalars import Expression, Seconds
 from metaflow_agents.schema.strategies.base import AnswerExpression, Refers, StrategySpec
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from metaflow_agents.schema.sop import SOP, Step
+from metaflow_agents.schema.sop import SOP
+from metaflow_agents.schema.step import Step
 from metaflow_agents.schema.strategies import STRATEGIES, Specs, references
 
 

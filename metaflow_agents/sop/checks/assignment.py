@@ -7,8 +7,9 @@ from collections.abc import Mapping
 
 from metaflow_agents.errors import did_you_mean
 from metaflow_agents.prompts.names import free_names
+from metaflow_agents.schema.scalars import NAME_PATTERN
 from metaflow_agents.schema.shape import Shape
-from metaflow_agents.schema.sop import NAME_PATTERN, Step, ToolChoice
+from metaflow_agents.schema.step import Step, ToolChoice
 from metaflow_agents.sop.checks.context import Context, Place
 from metaflow_agents.sop.checks.expressions import Scope, expression, step_scope
 

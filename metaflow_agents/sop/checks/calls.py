@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from metaflow_agents.errors import did_you_mean
-from metaflow_agents.schema.sop import Step
+from metaflow_agents.schema.step import Step
 from metaflow_agents.sop import targets
 from metaflow_agents.sop.checks.context import Context, Place
 from metaflow_agents.sop.graph import reads

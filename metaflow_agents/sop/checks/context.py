@@ -11,10 +11,14 @@ from typing import Any
 
 from metaflow_agents.errors import Problem
 from metaflow_agents.prompts import Analysis
+from metaflow_agents.schema.endpoint import EndpointModel
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.results import FAILURE, JUNIT_RESULT, RUN_RESULT, human_result
+from metaflow_agents.schema.role import IndexName
+from metaflow_agents.schema.scalars import NAME_PATTERN
 from metaflow_agents.schema.shape import Shape
-from metaflow_agents.schema.sop import DOERS, NAME_PATTERN, SOP, EndpointModel, IndexName, Step
+from metaflow_agents.schema.sop import SOP
+from metaflow_agents.schema.step import DOERS, Step
 from metaflow_agents.schema.strategies import StrategySpec
 from metaflow_agents.sop.codes import CODES
 from metaflow_agents.sop.graph import artifact_of, makes, reads

@@ -6,8 +6,10 @@ import re
 
 from metaflow_agents.errors import did_you_mean, nearest
 from metaflow_agents.sandbox.command import CommandWritten, is_pytest, parse_argv, parse_parse
+from metaflow_agents.schema.caps import Budget
+from metaflow_agents.schema.scalars import NAME_PATTERN
 from metaflow_agents.schema.shape import Shape
-from metaflow_agents.schema.sop import DOERS, NAME_PATTERN, Budget, Step
+from metaflow_agents.schema.step import DOERS, Step
 from metaflow_agents.sop.checks.context import Context, Place
 from metaflow_agents.sop.checks.expressions import step_scope, template
 

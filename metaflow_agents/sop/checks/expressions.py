@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from metaflow_agents.errors import nearest
 from metaflow_agents.prompts import Analysis, Finding, analyse_expression, analyse_template
 from metaflow_agents.schema.shape import Shape
-from metaflow_agents.schema.sop import Step
+from metaflow_agents.schema.step import Step
 from metaflow_agents.sop.checks import cut
 from metaflow_agents.sop.checks.context import Context, Place
 from metaflow_agents.sop.graph import artifact_of

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from metaflow_agents.prompts import analyse_expression
 from metaflow_agents.schema import paths
+from metaflow_agents.schema.artifact import Artifact
 from metaflow_agents.schema.shape import Shape
-from metaflow_agents.schema.sop import Artifact, Step
+from metaflow_agents.schema.step import Step
 from metaflow_agents.sop.checks.context import Context, Place
 from metaflow_agents.sop.checks.expressions import run_shape, step_scope, template
 from metaflow_agents.sop.graph import reads

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from metaflow_agents.schema.sop import SOP, Step
+from metaflow_agents.schema.sop import SOP
+from metaflow_agents.schema.step import Step
 from metaflow_agents.sop.checks.context import Context
 from metaflow_agents.sop.graph import SOPGraph, artifact_of, needed
 

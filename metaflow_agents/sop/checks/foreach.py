@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from metaflow_agents.schema.shape import Shape
-from metaflow_agents.schema.sop import Foreach, Step
+from metaflow_agents.schema.step import Foreach, Step
 from metaflow_agents.sop.checks.context import Context, Place
 from metaflow_agents.sop.checks.expressions import expression, step_scope
 from metaflow_agents.sop.graph import reads

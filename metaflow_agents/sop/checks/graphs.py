@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from metaflow_agents.errors import did_you_mean
+from metaflow_agents.schema.artifact import Artifact, Graph
 from metaflow_agents.schema.shape import Shape
-from metaflow_agents.schema.sop import Artifact, Graph
 from metaflow_agents.sop.checks.context import Context, Place
 
 

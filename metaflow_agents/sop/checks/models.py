@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from metaflow_agents.models import ways
-from metaflow_agents.schema.endpoint import faults
-from metaflow_agents.schema.sop import EndpointModel
+from metaflow_agents.schema.endpoint import EndpointModel, faults
 from metaflow_agents.sop.checks.assignment import worked_out
 from metaflow_agents.sop.checks.calls import check_python_model
 from metaflow_agents.sop.checks.context import Context, Place

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from metaflow_agents.schema.sop import EndpointModel, Step
+from metaflow_agents.schema.endpoint import EndpointModel
+from metaflow_agents.schema.step import Step
 from metaflow_agents.schema.strategies.workers import workers
 from metaflow_agents.sop.checks.context import Context, Place
 

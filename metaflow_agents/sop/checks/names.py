@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from metaflow_agents.errors import did_you_mean, nearest
-from metaflow_agents.schema.sop import READS, Step
+from metaflow_agents.schema.step import READS, Step
 from metaflow_agents.schema.strategies.workers import partners, tools_in
 from metaflow_agents.sop.checks.context import Context, Place
 from metaflow_agents.sop.graph import artifact_of, reads

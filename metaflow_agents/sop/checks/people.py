@@ -5,7 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 from metaflow_agents.errors import AnswerInvalid, did_you_mean
-from metaflow_agents.schema.sop import Human, Step
+from metaflow_agents.schema.step import Human, Step
 from metaflow_agents.schema.strategies.workers import tools_in
 from metaflow_agents.schema.validation import Validator, validator
 from metaflow_agents.schema.wording import describe

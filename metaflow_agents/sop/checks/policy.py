@@ -13,7 +13,8 @@ from metaflow_agents.policy.patterns import NamePattern, PathPattern, RuleWritte
 from metaflow_agents.policy.policy import Policy
 from metaflow_agents.policy.rules import Rule, parse_rule
 from metaflow_agents.schema import paths
-from metaflow_agents.schema.sop import SOP, PolicySpec
+from metaflow_agents.schema.sop import SOP
+from metaflow_agents.schema.tools import PolicySpec
 from metaflow_agents.sop.checks.context import Context, Place
 
 _NAMED: Mapping[Verb, tuple[str, Callable[[SOP], Collection[str]]]] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from metaflow_agents.models import ways
-from metaflow_agents.schema.sop import Recall
+from metaflow_agents.schema.role import Recall
 from metaflow_agents.sop.checks.context import Context, Place
 
 

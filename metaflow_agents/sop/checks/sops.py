@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from metaflow_agents.errors import did_you_mean
 from metaflow_agents.schema.shape import Shape
-from metaflow_agents.schema.sop import SOP, Step
+from metaflow_agents.schema.sop import SOP
+from metaflow_agents.schema.step import Step
 from metaflow_agents.sop.checks.context import Context, Place
 from metaflow_agents.sop.checks.expressions import expression, step_scope
 from metaflow_agents.sop.graph import outputs_of

@@ -8,7 +8,7 @@ from typing import Any
 from metaflow_agents.errors import ExpressionError
 from metaflow_agents.prompts import Analysis, analyse_template, evaluate
 from metaflow_agents.schema.shape import Shape
-from metaflow_agents.schema.sop import Step
+from metaflow_agents.schema.step import Step
 from metaflow_agents.schema.strategies.workers import partners
 from metaflow_agents.sop.checks.assignment import check_assignment
 from metaflow_agents.sop.checks.context import Context, Place

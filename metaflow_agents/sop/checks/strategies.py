@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from metaflow_agents.errors import did_you_mean
 from metaflow_agents.prompts import analyse_template
 from metaflow_agents.schema.shape import Shape
-from metaflow_agents.schema.sop import Step
+from metaflow_agents.schema.step import Step
 from metaflow_agents.schema.strategies import Reference, StrategySpec
 from metaflow_agents.schema.strategies.base import model_at
 from metaflow_agents.sop.checks.context import Context, Place

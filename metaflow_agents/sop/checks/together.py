@@ -6,7 +6,7 @@ from metaflow_agents.errors import did_you_mean
 from metaflow_agents.schema.keys import LOOK
 from metaflow_agents.schema.results import VERDICT
 from metaflow_agents.schema.shape import Shape
-from metaflow_agents.schema.sop import Step
+from metaflow_agents.schema.step import Step
 from metaflow_agents.sop.checks.context import Context, Place
 from metaflow_agents.sop.checks.expressions import expression, step_scope
 from metaflow_agents.sop.graph import triggers

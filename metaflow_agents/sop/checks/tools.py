@@ -5,7 +5,7 @@ from __future__ import annotations
 from metaflow_agents.errors import FetchRefused, did_you_mean, nearest
 from metaflow_agents.network import hosts
 from metaflow_agents.policy.judged import BUILT_IN, judged, tool_names
-from metaflow_agents.schema.sop import ServerSpec, ToolSpec
+from metaflow_agents.schema.tools import ServerSpec, ToolSpec
 from metaflow_agents.sop.checks.calls import check_function
 from metaflow_agents.sop.checks.context import Context, Place
 
