@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import crash_minds as minds
 from real_git import timeless
 
 from metaflow_agents.errors import UsageError
@@ -211,7 +212,7 @@ def image(state: RunState) -> dict[str, Any]:
     """A fold without times, spending and the order in which things happened."""
     return {"versions": state.versions, "maker": state.maker, "fired": state.fired, "cursor": state.cursor,
             "active": list(state.active), "last": state.last, "walked": state.walked, "reads": state.reads,
-            "memory": state.memory, "activations": state.activations, "sent": [sent.payload for sent in state.sent]}
+            "memory": minds.timeless(state), "activations": state.activations, "sent": [sent.payload for sent in state.sent]}
 
 
 def read_through(journal: Journal, digest: str) -> None:

@@ -14,8 +14,10 @@ from functools import partial
 from typing import Any
 
 import test_plans as plans
+import test_run_characters as characters
 import test_run_lessons as lessons
 import test_run_recall as recall
+import test_run_summary as summary
 import test_strategies_debate as debate
 import test_strategies_hindsight as hindsight
 import test_strategies_plan_and_execute as planned
@@ -31,9 +33,13 @@ import test_together_review as review
 import test_together_stuck as stuck
 import test_together_talks_to as talks_to
 import thought_tree
+from embedders import Embedder
 from scripted import Scripted
 
+from benchmarks.papers import reflections
 from benchmarks.papers.solver import SOP as SOLVED
+from metaflow_agents.memory import indexes
+from metaflow_agents.memory.store import Kind
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
 from metaflow_agents.planning import solving
 
@@ -52,11 +58,24 @@ PAYS = 'tools: {pay: {python: "till:pay", effect: once}}'
 
 
 @dataclass(frozen=True, slots=True)
+class Earlier:
+    """What another run has remembered: whose it is, and the text."""
+
+    role: str
+    text: str
+    kind: Kind = "turn"
+
+
+@dataclass(frozen=True, slots=True)
 class Scene:
-    """`model` makes a model anew for each process. `pays`: what is paid. Where calls are made `freely`, how many these are and
-    what they are told depends on what was ready first or on other runs, and only what comes of them has to be the same; but what
-    is asked again is told the same. `missing`: what it needs and is not installed here. `meanwhile`: what another run leaves in
-    the project's memory while this one is dead. `every`: of so many writes one kills, where a process of it takes long.
+    """What is run, and what has to come of it.
+
+    `model` makes a model anew for each process, and so do `models`, those of a name. `pays`: what is paid. Where calls are made
+    `freely`, how many these are, in which order and what they are told depends on what was ready first or on other runs, and
+    only what comes of them has to be the same; but what is asked again is told the same. `missing`: what it needs and is not
+    installed here. `before`: what other runs have left in the project's memory; `meanwhile`: what one leaves there while this
+    one is dead. `every`: of so many writes one kills, where a process of it takes long. `at_work`: what its journal has to tell
+    of the minds of its roles (`crash_minds.py`) or of what was done, so that what the scene is for has had its part in it.
     """
 
     sop: str
@@ -66,8 +85,11 @@ class Scene:
     pays: tuple[str, ...] = ()
     freely: bool = False
     missing: str = ""
-    meanwhile: str = ""
+    before: tuple[Earlier, ...] = ()
+    meanwhile: Earlier | None = None
     every: int = 1
+    models: Mapping[str, Callable[[], Model]] = field(default_factory=dict)
+    at_work: tuple[str, ...] = ()
 
 
 def untrusted(sop: str, name: str) -> str:
@@ -179,6 +201,70 @@ def author(request: ModelRequest) -> Any:
     return sub_sops.answer(request)
 
 
+ADDED_UP = """
+    sop: added_up
+    inputs: {sums: [{name: string, numbers: [integer]}]}
+    roles: {clerk: {profile: You add., tools: [add, pay]}}
+    tools: {add: {python: "adding:add", effect: none}, pay: {python: "till:pay", effect: once}}
+    artifacts: {totals: {each: {sum: integer}}}
+    steps:
+      work:
+        role: clerk
+        needs: [sums]
+        foreach: {in: sums, as: one, key: one.name}
+        makes: totals
+        task: "Add {{ one.numbers }} for {{ one.name }}."
+        strategy: {react: {max_steps: 4}}
+"""
+
+
+def adding(request: ModelRequest) -> Any:
+    """Pays for its item, then adds its numbers with the tool, one after the other."""
+    text = "\n".join(str(message["content"]) for message in request.messages if message["role"] == "user")
+    task, sums = re.search(r"Add (\[.*?\]) for (\w+)", text), react.observed(request)
+    assert task is not None
+    numbers: list[int] = json.loads(task[1])
+    if "pay" not in was_told(request):
+        return react.act("pay", id=task[2])
+    if len(sums) == len(numbers) - 1:
+        return json.dumps({"sum": sums[-1]})
+    return react.act("add", a=sums[-1] if sums else numbers[0], b=numbers[len(sums) + 1])
+
+
+def learning(request: ModelRequest) -> str:
+    """Goes on from the last episode by the beginning of the first."""
+    found = re.findall(r'<episode number="\d+">\n(.*?)\n</episode>', str(request.messages[-1]["content"]), re.DOTALL)
+    return str(found[-1] + found[0][0]) if found else "a"
+
+
+MEANT = """
+    sop: meant
+    inputs: {topic: {type: string, trusted: false}}
+    models: {senses: "openai:text-embedding-3-small"}
+    roles:
+      poet:
+        profile: You write.
+        memory: {window: 1 tokens, recall: {importance: 0, recency: 0, top: 1, embeddings: senses}}
+    artifacts: {one: {}, two: {}, three: {}, four: {}}
+    steps:
+      first: {role: poet, needs: [topic], makes: one, task: A cetacean in the bay.}
+      second: {role: poet, needs: [one], makes: two, task: The cellar holds a zyzzyva.}
+      third: {role: poet, needs: [two], makes: three, task: An infusion of leaves.}
+      fourth: {role: poet, needs: [three], sees: [topic], makes: four, task: "{{ topic }}"}
+"""
+
+
+def reminded(request: ModelRequest) -> str:
+    """Tells what it is reminded of."""
+    found = re.findall(r'<memory [^>]*at="(\w+)@', "\n".join(str(message["content"]) for message in request.messages))
+    return f"{request.step}, in mind of {', '.join(found) or 'nothing'}"
+
+
+TOWN = reflections.TOWN.replace(
+    "diary: {Klaus: [string], Maria: [string], Isabella: [string]}",
+    "diary: {type: {Klaus: [string], Maria: [string], Isabella: [string]}, trusted: false}")
+SAW = "live@{2}[{0}]~0: reflection of villager[{0}] on {3}: One cares about {1} before all else"
+
 SCENES: dict[str, Scene] = {
     "single": Scene(SINGLE, lambda: buyer, {"order": "tea, jam and rum"}, pays=("tea", "jam", "rum")),
     "chain_of_thought": Scene(untrusted(THOUGHT, "riddle"), lambda: thinker, {"riddle": "x"}),
@@ -200,7 +286,8 @@ SCENES: dict[str, Scene] = {
         lambda: route.clerk, {"question": "add numbers up: 3 and 4"}),
     "debate": Scene(untrusted(debate.DESK, "question").replace("PARAMETERS", "roles: [low, high, low], rounds: 2, judge: judge"),
                     lambda: debate.meeting, {"question": "x"}),
-    "hindsight": Scene(hindsight.LOOP.replace("PARAMETERS", hindsight.quoted(hindsight.OF_VERSIONS)), lambda: hindsight.follows),
+    "hindsight": Scene(hindsight.LOOP.replace("PARAMETERS", hindsight.quoted(hindsight.OF_VERSIONS)), lambda: hindsight.follows,
+                       at_work=("write@5~0: hindsight [0, 1, 2, 3]",)),
     "plan_and_execute": Scene(PLANNED, hands, {"wish": "x"}, pays=("a", "b", "c2", "d", "f")),
     "task_queue": Scene(untrusted(queue.REPORT, "wish").replace("PARAMETERS", "tasks: 3"), partial(queue.Builder, queue.SORTED),
                         {"wish": "x"}),
@@ -217,16 +304,55 @@ SCENES: dict[str, Scene] = {
     "talks_to": Scene(talks_to.TEAM, lambda: talks_to.team, {"idea": "x"}),
     "stuck": Scene(stuck.loop("{}"), lambda: stuck.stubborn("lacks a y"), {"wish": "w"}),
     "stuck_in_a_step": Scene(stuck.CHECKED.replace(" STUCK", ", stuck: {}"), lambda: stuck.judged, {"wish": "w"}),
-    "progress": Scene(progress.SERIES.replace(" MORE", progress.MORE), lambda: progress.author, {"topic": "sea"}, freely=True),
+    "progress": Scene(progress.SERIES.replace(" MORE", progress.MORE), lambda: progress.author, {"topic": "sea"}, freely=True,
+                      at_work=("finished progress@1", "fired plan_it@2")),
     "graph": Scene(plans.REPLANNED, lambda: plans.replanning, {"goal": "x"}),
     "sop": Scene(sub_sops.BOOK.replace("KEYS", "retries: 0"), lambda: author, {"topic": "rain"}, {"chapter.yaml": CHAPTER},
                  pays=("a", "b")),
-    "recall": Scene(recall.DESK.replace("RECALL", "from: project, top: 2").replace(" JUDGE", ""),
-                    lambda: recall.poet(first=9, third=4), {"topic": "tea"}),
-    "lessons": Scene(untrusted(lessons.GUESS, "limit").replace("MEMORY", "lessons: 2"), lambda: lessons.learner, {"limit": 3}),
+    "recall": Scene(
+        recall.DESK.replace("RECALL", "from: project, top: 2").replace(" JUDGE", ""),
+        lambda: recall.poet(first=9, third=4), {"topic": "tea"}, at_work=("fourth@1~0: recalled first@1~0, second@1~0",)),
+    "lessons": Scene(
+        untrusted(lessons.GUESS, "limit").replace("MEMORY", "lessons: 2"), lambda: lessons.learner, {"limit": 3},
+        at_work=("solve@1~0: lesson of solver: 2 is too small.", "repeat@1~0: lessons solve@1~0, solve@1~0")),
     "recall_beside_other_runs": Scene(
         recall.DESK.replace("RECALL", "from: project, top: 2, importance: 0").replace(" JUDGE", ""), recall.poet,
-        {"topic": "tea"}, freely=True, meanwhile="A poem on tea, a whale and the weather."),
+        {"topic": "tea"}, freely=True, meanwhile=Earlier("poet", "A poem on tea, a whale and the weather.")),
+    "react_in_foreach": Scene(
+        ADDED_UP, lambda: adding, {"sums": [{"name": "low", "numbers": [1, 2, 4]}, {"name": "high", "numbers": [30, 50, 80]}]},
+        pays=("high", "low"), at_work=("done work@1[low]~0/step.2/tool.0", "done work@1[high]~0/step.2/tool.0")),
+    "hindsight_of_episodes": Scene(
+        hindsight.LOOP.replace("PARAMETERS", hindsight.quoted("episodes: history('draft')")), lambda: learning,
+        at_work=("write@5~0: hindsight 4",)),
+    "lessons_of_other_runs": Scene(
+        untrusted(lessons.GUESS, "limit").replace("MEMORY", "lessons: 2"), lambda: lessons.learner, {"limit": 4}, freely=True,
+        before=(Earlier("solver", "2 is too small.", "lesson"),), meanwhile=Earlier("solver", "1 is too small.", "lesson"),
+        at_work=("solve@1~0: lessons another write@0~0", "solve@1~0: lesson of solver: 3 is too small.",
+                 "repeat@1~0: lessons another write@0~0, solve@1~0")),
+    "summary": Scene(
+        untrusted(summary.CHAIN.replace("CODE", "string"), "code"), summary.clerk, {"code": "x4711"},
+        at_work=("third@1~0: summary of clerk of 1 before: kept: x4711",
+                 "recite@1~0: summary of clerk of 3 before: kept: x4711 kept: plum kept: pear")),
+    "characters": Scene(
+        characters.TOWN.replace(" MEMORY", ""), characters.villager, {"people": characters.PEOPLE[1:]},
+        at_work=("hear@1[Maria%20Lopez]~0: turn of villager[Maria Lopez]", "hear@1[Isabella]~0: turn of villager[Isabella]")),
+    "characters_that_recall": Scene(
+        characters.TOWN.replace(" MEMORY", ", memory: {window: 1 tokens, recall: {}}"), characters.villager,
+        {"people": characters.PEOPLE[1:]},
+        at_work=("tell@1[Isabella]~0: recalled hear@1[Isabella]~0",)),
+    "reflections": Scene(
+        TOWN, lambda: reflections.villager, {"people": ["Klaus", "Maria"], "diary": reflections.DIARY}, every=3,
+        at_work=(SAW.format("Klaus", "research", 3, "live@1[Klaus]~0, live@3[Klaus]~0"),
+                 SAW.format("Maria", "party", 2, "live@1[Maria]~0, live@2[Maria]~0"),
+                 "ask@1[Maria]~0: recalled live@2[Maria]~0")),
+    "reflections_beside_other_runs": Scene(
+        TOWN, lambda: reflections.villager, {"people": ["Maria"], "diary": reflections.DIARY}, freely=True, every=3,
+        before=(Earlier("villager[Maria]", "You swept."),), meanwhile=Earlier("villager[Maria]", "You slept."),
+        at_work=("live@1[Maria]~0: recalled another write@0~0",
+                 SAW.format("Maria", "party", 1, "live@1[Maria]~0"))),
+    "embeddings": Scene(
+        MEANT, lambda: reminded, {"topic": "Whales"}, models={"senses": Embedder}, missing=indexes.missing("hnsw"),
+        at_work=("fourth@1~0: recalled first@1~0",)),
 }
 """By name. The test that looks for a scene of each strategy reads the SOPs."""
 __all__ = ["SCENES", "Scene", "Scripted"]

@@ -13,7 +13,7 @@ import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -23,7 +23,8 @@ from typing import Any
 
 import crash_harness as harness
 from crash_harness import NAME, Facts
-from crash_scenes import SCENES, TILL, Scene, react
+from crash_minds import minds
+from crash_scenes import SCENES, TILL, Earlier, Model, Scene, react
 from scripted import tree
 
 from metaflow_agents.errors import UsageError
@@ -43,12 +44,15 @@ LOST = "pay"
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Of a scene in one go: its facts, what it made, what was told under each key, what came into the project's memory."""
+    """Of a scene in one go: its facts, what it made, what was told under each key, what came into the project's memory, and
+    what its journal tells of the minds of its roles.
+    """
 
     facts: Facts
     made: Mapping[str, Any]
     told: Mapping[str, set[str]]
     memories: Sequence[Any]
+    minds: Sequence[str]
 
 
 _known: dict[str, Known] = {}
@@ -86,8 +90,11 @@ def _different(scene: Scene, known: Known, found: Known) -> Iterator[str]:
     twice = {what: times for what, times in Counter(found.made["paid"]).items() if times > 1}
     if twice:
         yield f"paid more than once: {twice}"
-    if found.memories != known.memories:
+    if found.memories != known.memories and not (scene.freely and sorted(found.memories, key=str) == sorted(
+            known.memories, key=str)):
         yield f"remembered: {found.memories}, not {known.memories}"
+    if found.minds != known.minds and not scene.freely:
+        yield f"had in mind: {found.minds}, not {known.minds}"
     for key, told in found.told.items():
         if len(told) > 1 or (not scene.freely and told != known.told.get(key)):
             yield f"asked in other words than in one go: {key}"
@@ -107,6 +114,9 @@ def reference(home: Path, name: str) -> Known:
         found = _found(home, facts)
         if found.made["paid"] != sorted(scene.pays):
             raise RuntimeError(f"{name} in one go: paid {found.made['paid']}")
+        at_work = {*found.minds, *facts.events}
+        if not at_work.issuperset(scene.at_work):
+            raise RuntimeError(f"{name} in one go: {sorted({*scene.at_work} - at_work)} is not among {sorted(at_work)}")
         _known[name] = found
         gc.freeze()                     # a collection in a fork would copy every page that it looks at
     return _known[name]
@@ -115,11 +125,14 @@ def reference(home: Path, name: str) -> Known:
 def _live(name: str, home: Path, kill: tuple[int, str] | None = None) -> int:
     """Goes on with the run, or begins it where there is nothing to go on with; dies where `kill` says so."""
     scene = SCENES[name]
-    if scene.meanwhile and (home / PLACE).exists():
+    if scene.before and not (home / PLACE).exists():
+        _come_between(home, *scene.before)
+    elif scene.meanwhile is not None and (home / PLACE).exists():
         _come_between(home, scene.meanwhile)
     if kill is not None:
         harness.kill_at(*kill, home)
-    given: dict[str, Any] = {"model": _answering(scene, home), "workspace": home, "sandbox": "none",
+    given: dict[str, Any] = {"model": _answering(scene.model, home), "workspace": home, "sandbox": "none",
+                             "models": {name: _answering(model, home) for name, model in scene.models.items()},
                              "asker": partial(_look_outside, home)}
     try:
         run = go_on(NAME, **given)
@@ -138,17 +151,18 @@ def _live(name: str, home: Path, kill: tuple[int, str] | None = None) -> int:
     return asyncio.run(drive())
 
 
-def _come_between(home: Path, text: str) -> None:
+def _come_between(home: Path, *earlier: Earlier) -> None:
     """Another run has remembered something."""
     store = MemoryStore(home / PLACE)
-    key = f"between-{len(store.listed())}"
-    store.keep([Memory(key, "turn", "another", "another", "poet", "write@1~0", 0.0, text)])
+    before = len(store.listed())
+    store.keep([Memory(f"between-{place}", one.kind, "another", "another", one.role, f"write@{place}~0", 0.0, one.text)
+                for place, one in enumerate(earlier, before)])
     store.close()
 
 
-def _answering(scene: Scene, home: Path) -> Any:
-    """The scene's model. Each call leaves its key in the file `calls`, and what it was told in `told`, before it answers."""
-    model = scene.model()
+def _answering(make: Callable[[], Model], home: Path) -> Any:
+    """A scene's model. Each call leaves its key in the file `calls`, and what it was told in `told`, before it answers."""
+    model = make()
 
     async def answer(request: ModelRequest) -> Any:
         told = [dict(message) for message in request.messages if message.get("name") != LOST]
@@ -171,7 +185,7 @@ async def _look_outside(home: Path, question: Question, number: int) -> Answer |
 def _found(home: Path, facts: Facts) -> Known:
     path = journal_path(home, NAME)
     with Journal.read(path) as journal:
-        sop = Program.model_validate_json(journal.blob(journal.state.compiled)).sop
+        sop, its_minds = Program.model_validate_json(journal.blob(journal.state.compiled)).sop, minds(journal)
         last = {name: versions[-1] for name, versions in journal.state.versions.items() if versions}
     outputs = {name: [last[name].payload, last[name].untrusted] for name in outputs_of(sop) if name in last}
     made = {"outcome": facts.outcome, "outputs": outputs, "paid": sorted(_lines(home / "outside")), "files": tree(home / NAME)}
@@ -179,7 +193,7 @@ def _found(home: Path, facts: Facts) -> Known:
     for line in _lines(home / "told"):
         key, words = json.loads(line)
         told.setdefault(key, set()).add(words)
-    return Known(facts, made, told, _remembered(home / PLACE))
+    return Known(facts, made, told, _remembered(home / PLACE), its_minds)
 
 
 def _remembered(path: Path) -> list[Any]:
@@ -187,7 +201,7 @@ def _remembered(path: Path) -> list[Any]:
         return []
     store = MemoryStore(path)
     try:
-        return [[one.role, one.activation, one.text, one.importance, one.untrusted] for one in store.listed(run=NAME)]
+        return [[one.role, one.activation, one.kind, one.text, one.importance, one.untrusted] for one in store.listed(run=NAME)]
     finally:
         store.close()
 
