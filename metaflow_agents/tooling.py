@@ -8,20 +8,14 @@ from typing import Any
 
 from metaflow_agents.agent import strategies
 from metaflow_agents.errors import UsageError
-from metaflow_agents.policy.place_patterns import literal
-from metaflow_agents.policy.policy import Policy
-from metaflow_agents.policy.rules import parse_rule
 from metaflow_agents.sandbox.port import Sandbox
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.schema.strategies.workers import tools_in
 from metaflow_agents.settings import Settings
-from metaflow_agents.tools.commands import Python, Run
-from metaflow_agents.tools.files import file_tools
 from metaflow_agents.tools.port import Setting, Source, Tool
 from metaflow_agents.tools.secrets import Secrets
 from metaflow_agents.tools.toolbox import Toolbox
-from metaflow_agents.tools.web import Fetch, Web
 
 CONFINED = ("run", "python")
 """Tools that carry something out in the sandbox."""
@@ -58,6 +52,12 @@ def toolbox(program: Program, folder: Path, sandbox: Sandbox, settings: Settings
     names = used(sop)
     if not names:
         return Toolbox()
+    # Most SOPs have no tools, and these bring what confines commands, and what speaks to the network, with them.
+    from metaflow_agents.policy.policy import Policy
+    from metaflow_agents.tools.commands import Python, Run
+    from metaflow_agents.tools.files import file_tools
+    from metaflow_agents.tools.web import Fetch, Web
+
     setting = Setting(folder=folder, secret=secrets.value, environment=settings.command_environment, masked=secrets.masked)
     web = Web({} if dry else _filled_headers(sop, secrets), granted_literally(sop), owner=sandbox.owner)
     own: list[Tool] = [tool for tool in (*file_tools(), Python(sandbox), Fetch(web)) if tool.name in names]
@@ -96,6 +96,9 @@ def _filled_headers(sop: SOP, secrets: Secrets) -> Mapping[str, Mapping[str, str
 
 def granted_literally(sop: SOP) -> frozenset[str]:
     """`host:port` of the places that a rule of the SOP allows or asks about by address or as `localhost`: they may be private."""
+    from metaflow_agents.policy.place_patterns import literal
+    from metaflow_agents.policy.rules import parse_rule
+
     rules = () if sop.policy is None else (*sop.policy.allow, *sop.policy.ask)
     places = (literal(parse_rule(rule).pattern) for rule in rules)
     return frozenset(place.authority for place in places if place is not None)

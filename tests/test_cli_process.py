@@ -357,6 +357,23 @@ def test_a_strategy_is_loaded_by_the_sops_that_think_by_it(home: Path) -> None:
             assert loaded == {f"{room}.strategies.{name}" for room in rooms for name in strategies}, words
 
 
+def test_tools_and_sandboxes_are_loaded_by_the_sops_that_have_some(home: Path) -> None:
+    script = ("import re, sys; sys.argv[0] = 'sop'\nfrom metaflow_agents.cli import command\nstatus = command(sys.argv[1:])\n"
+              "print(sorted(name for name in sys.modules if re.fullmatch(r'metaflow_agents\\.('\n"
+              "    r'(documents|network)\\.\\w+|policy\\.policy|sandbox\\.(bubblewrap|unconfined)|'\n"
+              "    r'tools\\.(commands|files|web))', name)))\n"
+              "sys.exit(status)")
+    plain = (home / "looped.yaml").read_text()
+    (home / "tooled.yaml").write_text(re.sub(r"(\n  \w+: \{)(profile: )", r"\1tools: [read], \2", plain, count=1))
+    loaded = {}
+    for file in ("looped.yaml", "tooled.yaml"):
+        done = subprocess.run([sys.executable, "-c", script, "run", file, "--model", "python:desk.py:answer", "--topic", "tea"],
+                              cwd=home, env=environment(), capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        loaded[file] = done.stdout.splitlines()[-1]
+    assert loaded["looped.yaml"] == "[]" and "tools.files" in loaded["tooled.yaml"] and "sandbox." not in loaded["tooled.yaml"]
+
+
 @pytest.mark.parametrize("shape", ["wide", "many", "deep"])
 def test_log_and_show_tell_large_journals(shape: Shape, home: Path, tmp_path: Path) -> None:
     """How soon is a row of `benchmarks/worst.py`."""

@@ -19,7 +19,7 @@ from metaflow_agents.cli import command
 from metaflow_agents.errors import RunError, UsageError
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.runs import go_on
-from metaflow_agents.sandbox import bubblewrap, choice, limits, probe, seccomp
+from metaflow_agents.sandbox import bubblewrap, limits, probe, seccomp
 from metaflow_agents.sandbox.bubblewrap import Bubblewrap
 from metaflow_agents.sandbox.choice import Unchosen, choose
 from metaflow_agents.sandbox.limits import Watchdog
@@ -58,7 +58,7 @@ def holding() -> Iterator[None]:
 
 def nothing_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     found = Holding(None, "bubblewrap is not installed", "apt install bubblewrap")
-    monkeypatch.setattr(choice, "bubblewrap_holds", lambda _: found)
+    monkeypatch.setattr(probe, "bubblewrap_holds", lambda _: found)
 
 
 @needs_bubblewrap
@@ -263,10 +263,10 @@ async def test_the_journal_says_which_and_a_resume_keeps_to_it(
 async def test_where_it_is_gone_in_the_middle_the_run_stops(sop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "bwrap"
     shutil.copy(BWRAP, program)
-    monkeypatch.setattr(choice, "bubblewrap_holds", lambda _: Holding(str(program)))
+    monkeypatch.setattr(probe, "bubblewrap_holds", lambda _: Holding(str(program)))
     gone = Bubblewrap(str(program), {})
     program.unlink()
-    monkeypatch.setattr(choice, "Bubblewrap", lambda *_: gone)
+    monkeypatch.setattr(bubblewrap, "Bubblewrap", lambda *_: gone)
     result = await run(sop, workspace=tmp_path / "runs", name="one", settings=SETTINGS)
     assert result.outcome == "stopped" and "bubblewrap is gone" in result.reason and "sop doctor" in result.reason
     monkeypatch.undo()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from time import time
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from metaflow_agents.agent.offered import Offered
 from metaflow_agents.agent.recorded import Recorded, short
@@ -26,7 +26,6 @@ from metaflow_agents.models.port import ToolCall
 from metaflow_agents.people.desk import Desk
 from metaflow_agents.people.question import Answer, Question
 from metaflow_agents.policy.action import Action, Decision
-from metaflow_agents.policy.policy import Policy
 from metaflow_agents.schema.event import Decided
 from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.step import Step
@@ -35,6 +34,9 @@ from metaflow_agents.tools.arguments import faults_of
 from metaflow_agents.tools.builtin import BuiltIn
 from metaflow_agents.tools.port import Result, Tool
 from metaflow_agents.tools.showing import shown
+
+if TYPE_CHECKING:
+    from metaflow_agents.policy.policy import Policy
 
 T = TypeVar("T")
 _IN_MEMORY = frozenset({"read", "write", "python"})     # verbs that touch nothing but the activation: done one after the other
@@ -51,8 +53,8 @@ class Acting:
     a role that another one started, the acting of that one: it may do nothing that the other one may not.
     """
 
-    def __init__(self, around: Surroundings, step: Step, role: str, slot: Slot, policy: Policy, offered: Offered, tree: Tree,
-                 untrusted: str = "", *, above: Acting | None = None) -> None:
+    def __init__(self, around: Surroundings, step: Step, role: str, slot: Slot, policy: Callable[[], Policy], offered: Offered,
+                 tree: Tree, untrusted: str = "", *, above: Acting | None = None) -> None:
         self._around, self._step, self.role, self._slot = around, step, role, slot
         self._policy, self.offered, self.tree, self.above = policy, offered, tree, above
         self.untrusted, self.heard = untrusted, ""
@@ -169,7 +171,7 @@ class Acting:
 
     def judged(self, action: Action) -> Decision:
         """What the policy says: that of the role, and of the roles that it works for, whichever is strictest."""
-        own = self._policy.decide(action, untrusted=self.untrusted)
+        own = self._policy().decide(action, untrusted=self.untrusted)
         if self.above is None:
             return own
         theirs = self.above.judged(action)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from metaflow_agents.agent.acting import Acting, Scene
 from metaflow_agents.agent.consulting import AskRole, Consult
@@ -14,12 +15,14 @@ from metaflow_agents.doers.assignment import tools_for
 from metaflow_agents.doers.observed import Observations
 from metaflow_agents.engine.work import Activation
 from metaflow_agents.policy.action import Verb
-from metaflow_agents.policy.policy import Policy
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.schema.tools import PolicySpec
 from metaflow_agents.schema.trust import joined
 from metaflow_agents.tools.port import Tool
 from metaflow_agents.tools.toolbox import Toolbox
+
+if TYPE_CHECKING:
+    from metaflow_agents.policy.policy import Policy
 
 
 class Equipment:
@@ -32,6 +35,7 @@ class Equipment:
                  above: Sequence[PolicySpec | None] = ()) -> None:
         self._sop, self._around, self._toolbox, self._observations = sop, around, toolbox, observations
         self._files, self._dry, self._above = files, dry, above
+        self._policies: dict[str, Policy] = {}
 
     async def acting(self, activation: Activation, role: str, delegate: Delegate, consult: Consult,
                      untrusted: str = "") -> Acting:
@@ -62,21 +66,25 @@ class Equipment:
         return tools_for(self._sop, self._sop.steps[activation.key.step], role, activation.scope)
 
     def _policy(self, role: str) -> Policy:
-        return Policy(self._sop.policy, self._sop.roles[role].policy, role_name=role, above=self._above)
+        """The policy of a role; it is read, and what reads it is loaded, when it is first asked."""
+        if role not in self._policies:
+            from metaflow_agents.policy.policy import Policy
+
+            self._policies[role] = Policy(self._sop.policy, self._sop.roles[role].policy, role_name=role, above=self._above)
+        return self._policies[role]
 
     def _acting(self, activation: Activation, role: str, offered: Offered, tree: Tree, untrusted: str,
                 above: Acting | None) -> Acting:
         step = self._sop.steps[activation.key.step]
-        policy = self._policy(role)
         slot = self._around.state.active[activation.key.firing].slot(activation.key.item)
-        return Acting(self._around, step, role, slot, policy, offered, tree, untrusted, above=above)
+        return Acting(self._around, step, role, slot, partial(self._policy, role), offered, tree, untrusted, above=above)
 
     async def _offered(self, activation: Activation, role: str, names: tuple[str, ...], delegate: Delegate, key: str,
                        consult: Consult | None = None) -> Offered:
         step = self._sop.steps[activation.key.step]
-        policy = self._policy(role)
         # A server whose every tool is denied is not even started.
-        names = tuple(name for name in names if not self._toolbox.elsewhere(name) or policy.ever(self._verb(name), _wide(name)))
+        names = tuple(name for name in names
+                      if not self._toolbox.elsewhere(name) or self._policy(role).ever(self._verb(name), _wide(name)))
         own = self._toolbox.own(names)
         if "ask_person" in names:
             own.append(AskPerson(self._around.desk, role, step.on_no_answer))

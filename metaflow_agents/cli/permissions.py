@@ -70,9 +70,8 @@ def _sop(file: str) -> SOP:
 
 def _action(written: str, sop: SOP) -> Action:
     """The action that is asked about. Raises UsageError."""
-    from metaflow_agents.policy.action import Action
+    from metaflow_agents.policy.action import PLAIN, Action
     from metaflow_agents.policy.patterns import RuleWritten, VerbUnknown
-    from metaflow_agents.policy.presets import PLAIN
     from metaflow_agents.policy.rules import EXAMPLES, split
     from metaflow_agents.sandbox.command import CommandWritten, parse_argv
 

@@ -11,6 +11,8 @@ Verb = Literal["read", "write", "run", "python", "fetch", "connect", "mcp", "api
 VERBS: tuple[Verb, ...] = get_args(Verb)
 ACTING: frozenset[Verb] = frozenset({"fetch", "connect", "mcp", "api", "call"})
 """Verbs that reach beyond the run's repository: on untrusted input they are asked about."""
+PLAIN = ("python", "ask_person")
+"""Verbs that take no pattern."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from metaflow_agents.policy.action import Verb
-from metaflow_agents.policy.presets import PLAIN
+from metaflow_agents.policy.action import PLAIN, Verb
 from metaflow_agents.schema.sop import SOP
 
 BUILT_IN: dict[str, Verb] = {

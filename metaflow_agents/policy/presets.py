@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from metaflow_agents.policy.action import VERBS
+from metaflow_agents.policy.action import PLAIN, VERBS
 from metaflow_agents.policy.rules import Rule, parse_rule
-
-PLAIN = ("python", "ask_person")
-"""Verbs that take no pattern."""
 
 
 @dataclass(frozen=True, slots=True)

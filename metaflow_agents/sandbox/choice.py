@@ -7,10 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from metaflow_agents.errors import RunError, UsageError, did_you_mean
-from metaflow_agents.sandbox.bubblewrap import Bubblewrap
 from metaflow_agents.sandbox.port import Completed, Interpreter, Sandbox
-from metaflow_agents.sandbox.probe import bubblewrap_holds
-from metaflow_agents.sandbox.unconfined import Unconfined
 
 NAMES = ("bubblewrap", "none")
 NOT_BUILT = ("sandlock", "landlock", "docker", "podman", "gvisor", "seatbelt")
@@ -61,7 +58,12 @@ def choose(name: str | None, environment: Mapping[str, str], *, what_for: str) -
     """
     refuse_unknown(name)
     if name == "none":
+        from metaflow_agents.sandbox.unconfined import Unconfined
+
         return Unconfined(environment)
+    from metaflow_agents.sandbox.bubblewrap import Bubblewrap
+    from metaflow_agents.sandbox.probe import bubblewrap_holds
+
     found = bubblewrap_holds(environment.get("PATH"))
     if found.program is None:
         raise UsageError(f"{what_for}, and no sandbox holds here: {found.why}\n"

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from metaflow_agents.policy.action import Action
+from metaflow_agents.policy.action import PLAIN, Action
 from metaflow_agents.policy.judged import Judged, judged
 from metaflow_agents.policy.policy import Policy
-from metaflow_agents.policy.presets import PLAIN
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.views.page import Page, safe, table
 
