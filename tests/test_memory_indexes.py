@@ -9,7 +9,7 @@ import pytest
 from metaflow_agents.errors import MemoryFault
 from metaflow_agents.memory import indexes
 from metaflow_agents.memory.indexes import IndexName, make_index
-from metaflow_agents.memory.indexes.port import Similarity
+from metaflow_agents.schema.role import Similarity
 
 np = pytest.importorskip("numpy")
 NAMES = get_args(IndexName)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any
 from benchmarks.papers.calculator import calculate
 from benchmarks.papers.react import WordProblem, problems
 from benchmarks.papers.row import PaperRow
-from metaflow_agents import run_sync
+from benchmarks.papers.running import ran, succeeded
 from metaflow_agents.models.port import ModelRequest
 
 SOP = """
@@ -97,13 +96,8 @@ class Pupils:
 
 def solved(known: Sequence[WordProblem], strategy: str) -> int:
     """How many problems get the right answer in one run."""
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "alone.j2").write_text(ALONE, encoding="utf-8")
-        path = Path(folder, "word_problems.yaml")
-        path.write_text(SOP.replace("STRATEGY", strategy), encoding="utf-8")
-        result = run_sync(path, questions=[one.question for one in known], model=Pupils(known), workspace=None, sandbox="none")
-    if not result.ok:
-        raise RuntimeError(f"the run ended as {result.outcome}: {result.reason}")
+    result = succeeded(ran(SOP.replace("STRATEGY", strategy), Pupils(known), {"questions": [one.question for one in known]},
+                           sandbox="none", templates={"alone.j2": ALONE}))
     return sum(_right(one, result["answers"][one.question]["answer"]) for one in known)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.papers.row import PaperRow
-from metaflow_agents import run_sync
+from benchmarks.papers.running import ran, succeeded
 from metaflow_agents.models.port import ModelRequest
 
 SAMPLES = 20
@@ -164,21 +163,14 @@ def rated(given: Sequence[Puzzle], strategy: str) -> int:
     """How many puzzles are solved in one run."""
     past = [{"numbers": one.numbers, "past": [{"text": text, "mark": mark(one.numbers, text), "fall": -mark(one.numbers, text),
                                                "none": 0} for text in one.said]} for one in given]
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "rated.yaml")
-        file.write_text(RATED.replace("STRATEGY", strategy), encoding="utf-8")
-        result = run_sync(file, puzzles=past, model=follows, workspace=None, sandbox="none")
-    if not result.ok:
-        raise RuntimeError(result.reason)
+    result = succeeded(ran(RATED.replace("STRATEGY", strategy), follows, {"puzzles": past}, sandbox="none"))
     return sum(mark(one.numbers, result["answers"][one.numbers]) == 4 for one in given)
 
 
 def explored(given: Sequence[Puzzle], strategy: str) -> int:
     """How many puzzles are solved in at most 8 episodes, each puzzle a run."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "episodes.yaml")
-        file.write_text(EPISODES.replace("STRATEGY", strategy), encoding="utf-8")
-        return sum(run_sync(file, numbers=one.numbers, model=explores, workspace=None, sandbox="none").ok for one in given)
+    text = EPISODES.replace("STRATEGY", strategy)
+    return sum(ran(text, explores, {"numbers": one.numbers}, sandbox="none").ok for one in given)
 
 
 def by(ratings: str, most: int = 4) -> str:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
-from metaflow_agents import run_sync
+from benchmarks.papers.running import ran
 from metaflow_agents.models.port import ModelRequest
 
 SOP = """
@@ -32,14 +30,10 @@ Plan = list[dict[str, Any]]
 def carried_out(requests: Mapping[str, str], model: Callable[[ModelRequest], Any], strategy: str, at_once: int = 10,
                 **templates: str) -> Mapping[str, Any]:
     """Request → what was answered; those that failed are left out."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "planned.yaml"
-        path.write_text(SOP.replace("STRATEGY", strategy).replace("AT_ONCE", str(at_once)), encoding="utf-8")
-        for name, text in templates.items():
-            (Path(folder) / f"{name}.md.j2").write_text(text, encoding="utf-8")
-        result = run_sync(path, requests=[{"id": key, "text": text} for key, text in requests.items()], model=model,
-                          workspace=None, sandbox="none")
-        answers = result["answers"]
+    text = SOP.replace("STRATEGY", strategy).replace("AT_ONCE", str(at_once))
+    given = [{"id": key, "text": asked} for key, asked in requests.items()]
+    answers = ran(text, model, {"requests": given}, sandbox="none",
+                  templates={f"{name}.md.j2": written for name, written in templates.items()})["answers"]
     return {key: answers[key]["results"] for key in requests if key in answers}
 
 

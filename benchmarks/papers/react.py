@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 
 from benchmarks.papers.calculator import calculate
 from benchmarks.papers.row import PaperRow
-from metaflow_agents import run_sync
+from benchmarks.papers.running import ran, succeeded
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
 
 SOP = """
@@ -128,13 +127,7 @@ def _is_number(text: str) -> bool:
 def solved(known: Sequence[WordProblem], strategy: str, *, tool: bool = True, hasty: bool = False) -> int:
     """How many problems get the right answer in one run."""
     text = SOP.replace("STRATEGY", strategy).replace("TOOLS", "[calculate]" if tool else "[]")
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "word_problems.yaml"
-        path.write_text(text, encoding="utf-8")
-        result = run_sync(path, questions=[one.question for one in known], model=Pupil(known, hasty=hasty), workspace=None)
-    if not result.ok:
-        raise RuntimeError(f"the run ended as {result.outcome}: {result.reason}")
-    answers = result["answers"]
+    answers = succeeded(ran(text, Pupil(known, hasty=hasty), {"questions": [one.question for one in known]}))["answers"]
     return sum(abs(answers[one.question]["answer"] - one.answer) < 1e-4 for one in known)
 
 

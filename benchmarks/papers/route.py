@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from typing import Any
 
 from benchmarks.papers.calculator import calculate
 from benchmarks.papers.row import PaperRow
-from metaflow_agents import run_sync
+from benchmarks.papers.running import ran, succeeded
 from metaflow_agents.models.port import ModelRequest
 
 SOP = r"""
@@ -187,16 +186,9 @@ class Routed:
 
 def routed(given: list[Request], prompts: str = "", **templates: str) -> Routed:
     """What became of the requests. `prompts`: a line of YAML with templates of one's own, `templates` their texts."""
-    with tempfile.TemporaryDirectory() as folder:
-        for name, text in templates.items():
-            Path(folder, f"{name}.j2").write_text(text, encoding="utf-8")
-        file = Path(folder, "desk.yaml")
-        file.write_text(SOP.replace("PROMPTS", prompts), encoding="utf-8")
-        result = run_sync(file, requests=[{"id": one.id, "text": one.text} for one in given], model=Desk(), workspace=None,
-                          sandbox="none")
-    if not result.ok:
-        raise RuntimeError(result.reason)
-    done = result["done"]
+    asked = [{"id": one.id, "text": one.text} for one in given]
+    done = succeeded(ran(SOP.replace("PROMPTS", prompts), Desk(), {"requests": asked}, sandbox="none",
+                         templates={f"{name}.j2": text for name, text in templates.items()}))["done"]
     matrix = Counter((one.wanted, done[one.id]["by"]) for one in given)
     right = sum(one.result is not None and bool(done[one.id]["said"]) and abs(float(done[one.id]["said"]) - one.result) < 0.01
                 for one in given)

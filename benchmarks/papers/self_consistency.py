@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import random
-import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
@@ -18,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.papers.row import PaperRow
+from benchmarks.papers.running import ran
 from benchmarks.papers.tree_of_thoughts import solves
-from metaflow_agents import run_sync
 from metaflow_agents.models.port import ModelRequest
 
 SAMPLES = (1, 5, 11)
@@ -80,10 +79,7 @@ def accuracy(data: Path, samples: int) -> tuple[int, int]:
         return {"answer": sample(question, int(number or 0), known[question])}
 
     strategy = "single" if samples == 1 else f"{{self_consistency: {{samples: {samples}, compare: answer.answer}}}}"
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "sums.yaml"
-        file.write_text(SOP.replace("STRATEGY", strategy), encoding="utf-8")
-        result = run_sync(file, problems=problems, model=model, workspace=None)
+    result = ran(SOP.replace("STRATEGY", strategy), model, {"problems": problems})
     solved = [result["solved"][one["id"]]["answer"] == known[one["question"]] for one in problems]
     return sum(solved), len(solved)
 
@@ -144,10 +140,7 @@ def pluralities(data: Path) -> tuple[int, int, int]:
         puzzle = request.key.partition("[")[2].partition("]")[0].replace("%20", " ")
         return {"answer": said[puzzle][int(request.key.partition("vote.s")[2].partition("/")[0])]}
 
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "puzzles.yaml"
-        file.write_text(PUZZLES, encoding="utf-8")
-        result = run_sync(file, puzzles=[{"id": puzzle} for puzzle in said], model=model, workspace=None)
+    result = ran(PUZZLES, model, {"puzzles": [{"id": puzzle} for puzzle in said]})
     found = {puzzle: result["solved"][puzzle]["answer"] for puzzle in said}
     same = sum(found[puzzle] == Counter(samples).most_common(1)[0][0] for puzzle, samples in said.items())
     return same, sum(solves(puzzle, answer) for puzzle, answer in found.items()), len(said)

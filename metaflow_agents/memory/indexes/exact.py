@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from metaflow_agents.memory.indexes.port import Similarity
+from metaflow_agents.schema.role import Similarity
 
 
 class ExactIndex:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from metaflow_agents.memory.indexes.exact import unit
 from metaflow_agents.memory.indexes.hnsw import CONNECTIVITY, EXPANSION_ADD, EXPANSION_SEARCH
-from metaflow_agents.memory.indexes.port import Similarity
+from metaflow_agents.schema.role import Similarity
 
 
 class FaissIndex:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from usearch.index import Index
 
 from metaflow_agents.memory.indexes.exact import unit
-from metaflow_agents.memory.indexes.port import Similarity
+from metaflow_agents.schema.role import Similarity
 
 CONNECTIVITY = 16                   # neighbours of a vector (M)
 EXPANSION_ADD = 64                  # candidates looked at as one is added (efConstruction); with 128 nothing more was found

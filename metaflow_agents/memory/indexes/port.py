@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from metaflow_agents.schema.role import Similarity as Similarity
-
 if TYPE_CHECKING:
     from numpy import float32, int64
     from numpy.typing import NDArray
