@@ -18,7 +18,7 @@ from crash_scenes import SCENES
 from crash_thinking import staged
 from test_crash import faults
 
-from metaflow_agents.schema.sop import Memory
+from metaflow_agents.schema.role import Memory
 from metaflow_agents.schema.strategies import STRATEGIES
 from metaflow_agents.sop.load import load_sop
 
