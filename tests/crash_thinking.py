@@ -90,8 +90,7 @@ def _different(scene: Scene, known: Known, found: Known) -> Iterator[str]:
     twice = {what: times for what, times in Counter(found.made["paid"]).items() if times > 1}
     if twice:
         yield f"paid more than once: {twice}"
-    if found.memories != known.memories and not (scene.freely and sorted(found.memories, key=str) == sorted(
-            known.memories, key=str)):
+    if found.memories != known.memories:
         yield f"remembered: {found.memories}, not {known.memories}"
     if found.minds != known.minds and not scene.freely:
         yield f"had in mind: {found.minds}, not {known.minds}"
@@ -197,11 +196,13 @@ def _found(home: Path, facts: Facts) -> Known:
 
 
 def _remembered(path: Path) -> list[Any]:
+    """In no order: steps that run side by side commit as it comes."""
     if not path.exists():
         return []
     store = MemoryStore(path)
     try:
-        return [[one.role, one.activation, one.kind, one.text, one.importance, one.untrusted] for one in store.listed(run=NAME)]
+        return sorted(([one.role, one.activation, one.kind, one.text, one.importance, one.untrusted]
+                       for one in store.listed(run=NAME)), key=str)
     finally:
         store.close()
 

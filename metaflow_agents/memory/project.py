@@ -82,7 +82,7 @@ class ProjectMemory:
         `past`: what the firing's causal past holds of this run, oldest first; `standing`: what of it the prompt holds word for
         word and is not to be told twice; `asked`: what the memories have to do with; `embedder`: who embeds both.
         """
-        fresh = self._fresh()
+        fresh, upto = self._fresh()
         own, left_out = [self.key(entry) for entry in past], [self.key(entry) for entry in standing]
         weights = Weights(wanted.recency, wanted.importance, wanted.relevance, wanted.decay)
         run, others = self.run.digest, wanted.from_ != "run"
@@ -94,7 +94,7 @@ class ProjectMemory:
             return numbers, Scope(None if wanted.from_ == "project" else role, run, seen, others)
 
         numbers, scope = await self._file.do(whose)
-        self._handed_over = len(self._state.memory)
+        self._handed_over = max(self._handed_over, upto)
         near = await self._near(wanted, asked, scope, embedder)
 
         def look(store: MemoryStore) -> list[dict[str, Any]]:
@@ -121,7 +121,7 @@ class ProjectMemory:
         """What a role or character remembers that is newest, oldest first; and before that, how much importance came together
         in other runs since it last reflected. `past`: of this run. Without `others` other runs don't count. Raises MemoryFault.
         """
-        fresh, own, run = self._fresh(), [self.key(entry) for entry in past], self.run.digest
+        (fresh, upto), own, run = self._fresh(), [self.key(entry) for entry in past], self.run.digest
 
         def look(store: MemoryStore) -> tuple[int, list[Memory]]:
             store.keep(fresh)
@@ -132,14 +132,14 @@ class ProjectMemory:
             return store.unreflected(scope, UNRATED), [memories[number] for number in newest if number in memories]
 
         weight, found = await self._file.do(look)
-        self._handed_over = len(self._state.memory)
+        self._handed_over = max(self._handed_over, upto)
         return weight, [{"key": one.key, "text": shown(one.text), "untrusted": one.untrusted} for one in found]
 
     async def lessons(self, mind: str, past: Sequence[Entry], limit: int) -> list[dict[str, Any]]:
         """The latest lessons of a role or character, of this run and before it of all others, oldest first, each text once.
         `past`: of this run. Raises MemoryFault.
         """
-        fresh, own, run = self._fresh(), [self.key(entry) for entry in past], self.run.digest
+        (fresh, upto), own, run = self._fresh(), [self.key(entry) for entry in past], self.run.digest
 
         def look(store: MemoryStore) -> list[Memory]:
             store.keep(fresh)
@@ -153,16 +153,16 @@ class ProjectMemory:
             return [*told.values()][::-1]
 
         found = await self._file.do(look)
-        self._handed_over = len(self._state.memory)
+        self._handed_over = max(self._handed_over, upto)
         return [{"key": one.key, "run": one.name, "activation": one.activation, "text": shown(one.text),
                  "untrusted": one.untrusted} for one in found]
 
     async def settle(self) -> None:
         """Hands over what committed since. Raises MemoryFault."""
-        fresh = self._fresh()
+        fresh, upto = self._fresh()
         if fresh:
             await self._file.do(lambda store: store.keep(fresh))
-            self._handed_over = len(self._state.memory)
+            self._handed_over = max(self._handed_over, upto)
 
     async def close(self) -> None:
         """Lets go of the file."""
@@ -182,12 +182,16 @@ class ProjectMemory:
             return self._given or RunId("", "")
         return RunId(digest(canonical([opened.run, opened.at, opened.compiled]))[:16], opened.run)
 
-    def _fresh(self) -> list[Memory]:
-        if not self._keeps or self._handed_over == len(self._state.memory):
-            return []
+    def _fresh(self) -> tuple[list[Memory], int]:
+        """What committed since something was handed over, and how many firings that makes in all: more of them may commit
+        until it is in the file.
+        """
+        upto = len(self._state.memory)
+        if not self._keeps or self._handed_over == upto:
+            return [], upto
         run = self.run
         return [self._memory(entry, run) for entries in islice(self._state.memory.values(), self._handed_over, None)
-                for entry in entries if entry.kind != "summary"]
+                for entry in entries if entry.kind != "summary"], upto
 
     def _memory(self, entry: Entry, run: RunId) -> Memory:
         answered = self._values.text(entry.answered)
