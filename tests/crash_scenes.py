@@ -33,7 +33,7 @@ import test_together_review as review
 import test_together_stuck as stuck
 import test_together_talks_to as talks_to
 import thought_tree
-from embedders import Embedder
+from embedders import DESK, Embedder
 from scripted import Scripted
 
 from benchmarks.papers import reflections
@@ -237,23 +237,6 @@ def learning(request: ModelRequest) -> str:
     return str(found[-1] + found[0][0]) if found else "a"
 
 
-MEANT = """
-    sop: meant
-    inputs: {topic: {type: string, trusted: false}}
-    models: {senses: "openai:text-embedding-3-small"}
-    roles:
-      poet:
-        profile: You write.
-        memory: {window: 1 tokens, recall: {importance: 0, recency: 0, top: 1, embeddings: senses}}
-    artifacts: {one: {}, two: {}, three: {}, four: {}}
-    steps:
-      first: {role: poet, needs: [topic], makes: one, task: A cetacean in the bay.}
-      second: {role: poet, needs: [one], makes: two, task: The cellar holds a zyzzyva.}
-      third: {role: poet, needs: [two], makes: three, task: An infusion of leaves.}
-      fourth: {role: poet, needs: [three], sees: [topic], makes: four, task: "{{ topic }}"}
-"""
-
-
 def reminded(request: ModelRequest) -> str:
     """Tells what it is reminded of."""
     found = re.findall(r'<memory [^>]*at="(\w+)@', "\n".join(str(message["content"]) for message in request.messages))
@@ -351,7 +334,8 @@ SCENES: dict[str, Scene] = {
         at_work=("live@1[Maria]~0: recalled another write@0~0",
                  SAW.format("Maria", "party", 1, "live@1[Maria]~0"))),
     "embeddings": Scene(
-        MEANT, lambda: reminded, {"topic": "Whales"}, models={"senses": Embedder}, missing=indexes.missing("hnsw"),
+        untrusted(DESK, "topic").replace("RECALL", "embeddings: senses, top: 1"), lambda: reminded, {"topic": "Whales"},
+        models={"senses": Embedder}, missing=indexes.missing("hnsw"),
         at_work=("fourth@1~0: recalled first@1~0",)),
 }
 """By name. The test that looks for a scene of each strategy reads the SOPs."""

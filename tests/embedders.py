@@ -8,6 +8,19 @@ from typing import Any
 
 MEANINGS = ({"whale", "cetacean", "leviathan", "orca"}, {"tea", "infusion", "brew"}, {"snow", "frost", "blizzard"})
 DIMENSIONS = 64
+DESK = """
+    sop: desk
+    inputs: {topic: string}
+    models: {senses: "openai:text-embedding-3-small"}
+    roles: {poet: {profile: You write., memory: {window: 1 tokens, recall: {importance: 0, recency: 0, RECALL}}}}
+    artifacts: {one: {}, two: {}, three: {}, four: {}}
+    steps:
+      first: {role: poet, needs: [topic], makes: one, task: A cetacean in the bay.}
+      second: {role: poet, needs: [one], makes: two, task: The cellar holds a zyzzyva.}
+      third: {role: poet, needs: [two], makes: three, task: An infusion of leaves.}
+      fourth: {role: poet, needs: [three], sees: [topic], makes: four, task: "{{ topic }}"}
+"""
+"""A poet who is reminded of what is near to a topic in meaning; RECALL: what else `recall` says."""
 
 
 def vector(text: str) -> list[float]:

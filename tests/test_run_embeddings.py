@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from embedders import Embedder, vector
+from embedders import DESK, Embedder, vector
 from scripted import Scripted, events, write
 
 from metaflow_agents import check, resume, run, start
@@ -24,18 +24,6 @@ from metaflow_agents.schema.event import Observed, Reserved, Settled
 
 pytest.importorskip("usearch")
 
-DESK = """
-    sop: desk
-    inputs: {topic: string}
-    models: {senses: "openai:text-embedding-3-small"}
-    roles: {poet: {profile: You write., memory: {window: 1 tokens, recall: {importance: 0, recency: 0, RECALL}}}}
-    artifacts: {one: {}, two: {}, three: {}, four: {}}
-    steps:
-      first: {role: poet, needs: [topic], makes: one, task: A cetacean in the bay.}
-      second: {role: poet, needs: [one], makes: two, task: The cellar holds a zyzzyva.}
-      third: {role: poet, needs: [two], makes: three, task: An infusion of leaves.}
-      fourth: {role: poet, needs: [three], sees: [topic], makes: four, task: "{{ topic }}"}
-"""
 SENSES = "embeddings: senses, top: 1"
 OTHERS = "embeddings: senses, from: project, top: 2"
 
