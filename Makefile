@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 RUN    := $(VENV)/bin/python
 
-.PHONY: check venv lint types test docs bench clean
+.PHONY: check venv lint types test test-all mutations docs bench clean
 
 check: lint types test          ## all that CI asks of the source
 
@@ -21,8 +21,14 @@ lint: venv                      ## ruff
 types: venv                     ## mypy, strict
 	$(RUN) -m mypy
 
-test: venv                      ## the tests
-	$(RUN) -m pytest -n auto --dist loadfile
+test: venv                      ## the tests that every change must pass
+	$(RUN) -m pytest -n auto --dist worksteal
+
+test-all: venv                  ## all tests: every kill, every example, what is marked slow
+	SOP_TESTS=all $(RUN) -m pytest -n auto --dist worksteal
+
+mutations: venv                 ## every mechanism that tests/mutations names taken out once: some test must turn red
+	$(RUN) tests/mutations/run.py --jobs 2
 
 docs: venv                      ## the tables of the documents, made anew from the code
 	$(RUN) docs/generate.py

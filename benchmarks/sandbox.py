@@ -21,9 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.report import Report, command_line
+from metaflow_agents.opening import engine_of
 from metaflow_agents.sandbox.bubblewrap import Bubblewrap
+from metaflow_agents.sandbox.choice import CONFINING, choose, looked_at
 from metaflow_agents.sandbox.probe import bubblewrap_holds
 from metaflow_agents.sandbox.unconfined import Unconfined
+from metaflow_agents.settings import Settings
 
 COMMAND = ("sh", "-c", "echo new > src/p3/new.py; echo changed > src/p4/m44.py")
 BARE = ("--unshare-all", "--die-with-parent", "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib",
@@ -74,6 +77,7 @@ class Bench:
         await self.one_by_one()
         await self.together()
         await self.code()
+        await self.starts()
         return self.report
 
     async def one(self, sandbox: Bubblewrap | Unconfined) -> float:
@@ -121,6 +125,24 @@ class Bench:
         self.report.add(f"{name}: makespan", took, "s", "plain, one after the other", usual)
         self.report.add(f"{name}: half within", statistics.median(found) * 1e3, "ms")
         self.report.add(f"{name}: 95 of 100 within", _p95(found) * 1e3, "ms")
+
+    async def starts(self) -> None:
+        """The least command in each sandbox that holds here, in turns with the plain one."""
+        environment = {"PATH": os.environ.get("PATH", os.defpath)}
+        settings = Settings.read()
+        holding = [name for name in CONFINING if looked_at(name, environment, engine_of(settings)).program is not None]
+        boxes = {name: choose(name, environment, what_for="", engine=engine_of(settings)) for name in holding}
+        found: dict[str, list[float]] = {name: [] for name in ("plain", *holding)}
+        for _ in range(max(3, self.sizes.commands // 10)):
+            found["plain"].append(plain(self.folder, ("true",)))
+            for name, box in boxes.items():
+                began = time.monotonic()
+                await box.run(("true",), files={})
+                found[name].append(time.monotonic() - began)
+        usual = statistics.median(found["plain"])
+        for name in holding:
+            self.report.add(f"`true` in {name}: half within", statistics.median(found[name]) * 1e3, "ms", "the plain command",
+                            usual * 1e3)
 
     async def code(self) -> None:
         """Pieces of code in the scratch interpreter."""

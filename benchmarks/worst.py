@@ -18,6 +18,7 @@ from benchmarks import hostile
 from benchmarks.large_journal import Shape, answering, make_large_journal
 from benchmarks.processes import SOP, seconds_of
 from benchmarks.report import Report, command_line
+from benchmarks.workers import beside, honest
 from metaflow_agents import go_on
 from metaflow_agents.schema.event import Fired, Reserved, RunEnded
 
@@ -26,10 +27,11 @@ CHARACTERS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How many activations a journal has, and how often it is read."""
+    """How many activations a journal has, how often what is timed is done, and how many hostile pages are parsed at once."""
 
     activations: int = 5000
     processes: int = 5
+    hostile: int = 20
 
 
 def files(report: Report, folder: Path) -> None:
@@ -77,9 +79,11 @@ def measure(folder: Path, sizes: Sizes) -> tuple[Report, dict[str, Any]]:
     """All rows, in one run."""
     report = Report()
     files(report, folder)
+    asyncio.run(honest(report, sizes.processes))
+    asyncio.run(beside(report, sizes.hostile))
     journals(report, folder, sizes)
     return report, {}
 
 
 if __name__ == "__main__":
-    command_line(__doc__, measure, Sizes(), Sizes(activations=60, processes=1))
+    command_line(__doc__, measure, Sizes(), Sizes(activations=60, processes=1, hostile=1))

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
+import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -36,7 +37,7 @@ from metaflow_agents.prompts.filters import FILTERS
 from metaflow_agents.prompts.predicates import TESTS
 from metaflow_agents.sandbox.limits import Limits
 from metaflow_agents.sandbox.shown import SHOWN_CHARACTERS
-from metaflow_agents.schema import keywords, results
+from metaflow_agents.schema import acting_files, keywords, results
 from metaflow_agents.schema.event import Entry, Event, Version
 from metaflow_agents.schema.shorthand import NAMES
 from metaflow_agents.schema.sop import NOT_BUILT
@@ -146,11 +147,28 @@ def presets() -> str:
                  [[f"`{name}`", *(verdicts.get(verb, "denied") for verb in VERBS)] for name, verdicts in said.items()])
 
 
+@_named("acting-files")
+def acting_files_() -> str:
+    """The list of files that act later."""
+    rows = ((row.verdict, row.why, _ticked(row.names) + (f"; not below {_ticked(f'{one}/' for one in row.unless_in)}"
+             if row.unless_in else "")) for row in (*acting_files.TABLE, acting_files.SHORT))
+    return table(("", "because", "names"), rows)
+
+
 @_named("not-built")
 def not_built() -> str:
     """What is refused by name."""
     rows = [[f"`{key}`", _PLACES[place], why] for place, written in NOT_BUILT.items() for key, why in written.items()]
     return table(["key or value", "where", "why not yet"], rows)
+
+
+@_named("sandbox-differences")
+def sandbox_differences() -> str:
+    """What comes of an attempt in one sandbox otherwise than in bubblewrap, from the table that all are put to."""
+    written = yaml.safe_load((TOP / "tests/security/sandbox.yaml").read_text(encoding="utf-8"))
+    rows = [[backend, f"{row['what']}".replace("|", "\\|"), f"{other['why']}".replace("|", "\\|")]
+            for backend in ("landlock", "container") for row in written if (other := row.get("differs", {}).get(backend))]
+    return table(["sandbox", "a command that", "comes out otherwise, as"], rows)
 
 
 @_named("command-limits")
@@ -163,8 +181,11 @@ def limits_of_commands() -> str:
         ["memory of all its processes", f"{most.memory // megabyte:,} MB", "ended"],
         ["processes and threads", f"{most.processes}", "no further one starts; where the kernel does not hold that, ended"],
         ["open files of a process", f"{most.open_files:,}", "no further one opens"],
+        ["open files of all its processes", f"{most.descriptors:,}", "ended"],
+        ["sockets of its network", f"{most.sockets:,}", "ended"],
         ["a file", f"{most.file // megabyte} MB", "writing fails"],
-        ["files in its copy", f"{most.disk // megabyte:,} MB, {most.entries:,} files and folders", "ended"],
+        ["files in its copy", f"{most.disk // megabyte:,} MB", "ended"],
+        ["files and folders in its copy, `/tmp` and `/dev/shm`", f"{most.entries:,}", "ended"],
         ["`/tmp`, `/dev/shm`", f"{most.tmp // megabyte} MB, {most.shm // megabyte} MB", "writing fails"],
         ["output", f"{SHOWN_CHARACTERS:,} characters of each stream", "the rest is dropped, and how much that was is said"],
     ]

@@ -16,6 +16,7 @@ from metaflow_agents.agent.progressing import RunJudge
 from metaflow_agents.agent.surroundings import Surroundings
 from metaflow_agents.bus import Bus
 from metaflow_agents.doers.acceptance import Acceptance
+from metaflow_agents.doers.code import Code
 from metaflow_agents.doers.command import Commands
 from metaflow_agents.doers.effects import Effects
 from metaflow_agents.doers.expression import Expressions
@@ -46,8 +47,8 @@ from metaflow_agents.models.caller import Caller, Watch
 from metaflow_agents.models.inner_budget import InnerBudgets
 from metaflow_agents.models.limits import Limiters
 from metaflow_agents.models.patience import Patience
-from metaflow_agents.models.python import load_function
 from metaflow_agents.models.registry import Models
+from metaflow_agents.modules import Sources, load_function, sources_of
 from metaflow_agents.people.desk import Asker, Desk
 from metaflow_agents.people.inner import InnerDesk
 from metaflow_agents.people.mailbox import Mailbox
@@ -71,6 +72,7 @@ class Options:
     models: Models
     sandbox: Sandbox = field(default_factory=Unchosen)
     folders: Sequence[Path] = ()
+    inner_folders: Mapping[str, Sequence[Path]] = field(default_factory=dict)      # fingerprint of a SOP → its `folders`
     given: Mapping[str, Any] = field(default_factory=dict)
     earlier: Earlier | None = None
     reask: bool = False
@@ -135,9 +137,16 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
     tree = Tree(program, values, state, name)
     scopes = Scopes(program, values, name)
 
-    def load(spec: str) -> Callable[..., Any]:
-        return load_function(spec, options.folders)
+    def folders_of(one: Program) -> Sequence[Path]:
+        return options.inner_folders.get(one.fingerprint, options.folders)
 
+    def loading(one: Program) -> Callable[[str], Callable[..., Any]]:
+        return partial(load_function, folders=folders_of(one))
+
+    def reading(one: Program) -> Callable[[str], Sources]:
+        return partial(sources_of, folders=folders_of(one))
+
+    load = loading(program)
     acceptance = Acceptance(program, values, load)
     observations = Observations(bus, state, values)
     told = within.told if within else told_name(journal)
@@ -160,7 +169,8 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
     caller = Caller(bus, journal, caps, options.limiters, patience=options.patience, reask=options.reask,
                     watch=options.watch, prefix=prefix)
     toolboxes = within.toolboxes if within else {one.fingerprint: toolbox(
-        one, options.home, options.sandbox, options.settings, secrets_of(one.sop, options.settings), load, dry=options.models.dry)
+        one, options.home, options.sandbox, options.settings, secrets_of(one.sop, options.settings), loading(one),
+        dry=options.models.dry)
         for one in program.all()}
     tools = toolboxes[program.fingerprint]
     staged = within.staged if within else state.opened is not None and state.opened.staged
@@ -178,9 +188,11 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
                                                      (*above, sop.policy), toolboxes, staged, told, file, project.run))
         return Joined(joined.scheduler, joined.values, inside, joined.memory)
 
-    sops = SubSOPs(program, journal, acceptance, load, join, {name: models.identities for name, models in options.inner.items()})
+    sops = SubSOPs(program, journal, acceptance, loading, join,
+                   {name: models.identities for name, models in options.inner.items()})
     doers = Doers(sop, agent, commands, functions, Expressions(sop, acceptance), Humans(program, acceptance, desk), acceptance,
-                  Parts(program, state, memory, known), sops, dry=options.models.dry, given=options.given)
+                  Parts(program, state, memory, known), Code(program, reading, options.inner), sops, dry=options.models.dry,
+                  given=options.given)
     parking = Parking(desk)
     desk.idle = parking.seconds_idle
     fanout = Fanout(program, bus, state, values, scopes, doers, earlier=options.earlier, caps=time_caps(program, state),

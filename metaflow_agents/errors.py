@@ -11,7 +11,9 @@ The tree::
     ├── RunError                 the run could not go on                 exit status 1
     │   ├── StepFailed           an activation failed for good
     │   ├── AttemptFailed        a doer failed: a function raised, a model gave nothing
-    │   │   └── Stuck            the same came again and again: no further attempt is made
+    │   │   ├── Stuck            the same came again and again: no further attempt is made
+    │   │   ├── ForeignRefused   what somebody else wrote takes too long, too much memory, or breaks its parser
+    │   │   └── Unexpected       something was raised in the attempt that no rule speaks of: a fault of the code
     │   ├── AnswerInvalid        what a doer gave back breaks its schema, rules or paths
     │   ├── ExpressionError      an expression or template failed on the values it met
     │   ├── PromptChanged        a recorded call's prompt is another one now
@@ -31,11 +33,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from difflib import get_close_matches
+from difflib import SequenceMatcher
+from itertools import islice
+from traceback import format_exception
+from types import TracebackType
 from typing import Literal
+
+from metaflow_agents.encodable import encodable, words_of
 
 Severity = Literal["error", "warning"]
 _LONGEST = 4000                     # characters of what a problem tells
+_SAID = 2000                        # characters of what an exception of somebody else's code says
+_FRAMES = 12                        # of a traceback, the innermost
+_TRACE = 8000                       # characters of a traceback that is kept
+_LONGEST_NAME = 120                 # characters of a name that is compared with others, or told whole
+_MOST_NAMES = 2000                  # that one is compared with
+_WORK = 400_000                     # pairs of letters that are compared for one name: what is like it has been seen by then
+_LIKE = 0.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +141,22 @@ class Stuck(AttemptFailed):
     """The same came again and again, whatever was tried; the message says what. No further attempt is made."""
 
 
+class Unexpected(AttemptFailed):
+    """An exception of no kind that the code foresees: told with its type, its words and its place, and with the end of its
+    traceback in `trace`. It fails the attempt in which it was raised like any other failure, and is never passed over.
+    """
+
+    def __init__(self, error: BaseException) -> None:
+        self.trace = _trace(error)
+        super().__init__(f"unexpected {raised(error)}")
+
+class ForeignRefused(AttemptFailed):
+    """Bytes that somebody else wrote take more processor time or memory than they are given, or break their parser.
+
+    The message goes on from the name of what was read: `took more than 10 s of processor time`.
+    """
+
+
 class AnswerInvalid(RunError):
     """What a doer gave back does not fit its artifact. `faults` are told to its author, word for word."""
 
@@ -185,6 +215,10 @@ class EndpointRefused(ModelMissing):
     """An endpoint refuses what every other call would ask too: a wrong key, an unknown model, a limit that holds for hours."""
 
 
+ATTEMPT = (AnswerInvalid, AttemptFailed, ExpressionError, FetchFailed)
+"""What fails an attempt; every other error of this package stops the run: an attempt can't have caused it."""
+
+
 def raise_first(errors: Iterable[BaseException]) -> None:
     """Of what went wrong side by side, the first fault; else, all questions that are waited for; nothing where nothing did."""
     listed = list(errors)
@@ -195,33 +229,79 @@ def raise_first(errors: Iterable[BaseException]) -> None:
         raise Waiting(key for error in listed if isinstance(error, Waiting) for key in error.keys)
 
 
-def nearest(name: str, choices: Iterable[str]) -> str | None:
-    """The existing name that a mistyped one probably meant, or None."""
-    found = get_close_matches(name, list(choices), n=1, cutoff=0.6)
-    return found[0] if found else None
+def nearest(name: str, choices: Iterable[str], *, like: float = _LIKE) -> str | None:
+    """The existing name that a mistyped one probably meant, or None. `like`: how much they have in common at least, 0 to 1.
+
+    The work is bounded: very long names are like nothing, and of very many choices the first count.
+    """
+    if len(name) > _LONGEST_NAME:
+        return None
+    best: tuple[float, str] | None = None
+    work = _WORK
+    matcher = SequenceMatcher(b=name)
+    for choice in islice(choices, _MOST_NAMES):
+        if len(choice) > _LONGEST_NAME:
+            continue
+        matcher.set_seq1(choice)
+        least = like if best is None else best[0]
+        if matcher.real_quick_ratio() < least or matcher.quick_ratio() < least:
+            continue
+        work -= len(name) * len(choice)
+        if work < 0:
+            break
+        found = matcher.ratio(), choice
+        if found[0] >= like and (best is None or found > best):
+            best = found
+    return None if best is None else best[1]
 
 
 def did_you_mean(name: str, choices: Iterable[str], *, limit: int = 12) -> str:
     """A mend that names the nearest choice and then the choices that exist."""
     names = list(dict.fromkeys(choices))
     close = nearest(name, names)
-    listed = ", ".join(names[:limit]) + (f", … ({len(names)} in all)" if len(names) > limit else "")
+    shown = [one if len(one) <= _LONGEST_NAME else f"{one[:_LONGEST_NAME]}…" for one in names[:limit]]
+    listed = ", ".join(shown) + (f", … ({len(names)} in all)" if len(names) > limit else "")
     first = f"did you mean `{close}`? " if close else ""
     return f"{first}there is: {listed}" if names else f"{first}there is none"
 
 
 def raised(error: BaseException) -> str:
-    """What somebody else's code raised, in a line: type, message, and file:line of the innermost frame."""
+    """What somebody else's code raised, in a line: type, message, and the innermost frame's place: module:line in this package,
+    file:line elsewhere. Never fails, and is never long.
+    """
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    place = "" if trace is None else f" ({trace.tb_frame.f_code.co_filename.rsplit('/', 1)[-1]}:{trace.tb_lineno})"
-    said = " ".join(str(error).split())
-    return f"{type(error).__name__}{': ' if said else ''}{said}{place}"
+    said = words_of(error, _SAID)
+    return encodable(f"{type(error).__name__}{': ' if said else ''}{said}{'' if trace is None else f' ({_place(trace)})'}")
 
 
-def first_failure(failures: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The one failure to tell of what was done at once: what stopped it, not what was cancelled because of it."""
-    for failure in failures.exceptions:
-        return first_failure(failure) if isinstance(failure, BaseExceptionGroup) else failure
-    return failures
+def _place(trace: TracebackType) -> str:
+    module = str(trace.tb_frame.f_globals.get("__name__", ""))
+    file = trace.tb_frame.f_code.co_filename.rsplit("/", 1)[-1]
+    return f"{module if module.startswith('metaflow_agents.') else file}:{trace.tb_lineno}"
+
+
+def _trace(error: BaseException) -> str:
+    """The innermost frames of a traceback, in a bounded text."""
+    try:
+        written = encodable("".join(format_exception(error, limit=-_FRAMES)))
+    except Exception as failure:                # of an exception that can't be told, by how that failed
+        return f"the traceback can't be written: {type(failure).__name__}"
+    return written if len(written) <= _TRACE else f"{written[:_TRACE // 4]}\n…\n{written[-_TRACE * 3 // 4:]}"
+
+
+def failure_of(error: BaseException) -> MetaflowError:
+    """What something raised in an attempt means: of what went wrong at once, what stops the run, else the first failure, else
+    the questions that are waited for. What is no error of this package is Unexpected.
+    """
+    if isinstance(error, MetaflowError):
+        return error
+    if not isinstance(error, BaseExceptionGroup):
+        return Unexpected(error)
+    found = [failure_of(inner) for inner in error.exceptions]
+    listed = [one for one in found if not isinstance(one, Waiting)]
+    stopping = [one for one in listed if not isinstance(one, ATTEMPT)]
+    if listed:
+        return (stopping or listed)[0]
+    return Waiting(key for one in found if isinstance(one, Waiting) for key in one.keys)

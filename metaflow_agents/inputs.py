@@ -3,36 +3,88 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from metaflow_agents.errors import AnswerInvalid, UsageError, did_you_mean
+from metaflow_agents.foreign_json import read
 from metaflow_agents.schema import paths
+from metaflow_agents.schema.ignored import Ignored, TooMany, holds_secrets
 from metaflow_agents.schema.model import digest
-from metaflow_agents.schema.payload import Collection, Data, Files, pack
+from metaflow_agents.schema.payload import Collection as Items
+from metaflow_agents.schema.payload import Data, Files, pack
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import Input
 from metaflow_agents.schema.trust import of_input
 from metaflow_agents.schema.validation import validator
 
 MAX_BYTES = 64 * 1024 * 1024
+_IGNORE_BYTES = 1 << 18
+_WALK = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-def read_inputs(program: Program, given: Mapping[str, Any],
-                load: Callable[[str], Any] | None = None) -> tuple[dict[str, str], dict[str, bytes]]:
-    """Input → digest of its payload, and the blobs. A missing optional input is left out.
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """The client of a server, who hands in inputs and is not the user whose files and rights the run has.
 
-    `given` holds values as a program has them: JSON values, and for `file` and `folder` a path. `load` imports the models
-    of `python:` schemas. Raises UsageError, saying every input that is missing, unknown or wrong.
+    `root`: the folder below which the files and folders lie that the client may name, None where it may name none. `trusted`:
+    whether the user vouches for what the client hands in, as for their own command line.
+    """
+
+    root: Path | None = None
+    trusted: bool = False
+
+    def find(self, written: Any) -> Path:
+        """The path that the client names, below the root. Raises UsageError; the file itself is not looked at."""
+        if self.root is None:
+            raise UsageError("this server reads no files for its clients: start it with `--root FOLDER` for those in a folder")
+        path = Path(str(written) if isinstance(written, str | Path) and str(written).isprintable() else "..")
+        inside = path.relative_to(self.root) if path.is_absolute() and path.is_relative_to(self.root) else path
+        if inside.is_absolute() or ".." in inside.parts:
+            raise UsageError(f"{str(written)[:200]!r} is not below the folder of this server, {self.root}: name a path in it")
+        return self.root / inside
+
+    def open(self, path: Path, flags: int) -> int:
+        """A descriptor of what lies there, opened part by part so that no link leads out of the root. Raises OSError."""
+        assert self.root is not None
+        here = os.open(self.root, _WALK & ~os.O_NOFOLLOW)
+        *above, name = path.relative_to(self.root).parts or (".",)
+        try:
+            for part in above:
+                below = os.open(part, _WALK, dir_fd=here)
+                os.close(here)
+                here = below
+            return os.open(name, flags, dir_fd=here)
+        finally:
+            os.close(here)
+
+
+class Given(NamedTuple):
+    """What a run is given. `payloads`: input → digest; `left_out`: input that is a folder → paths in it that were not read."""
+
+    payloads: dict[str, str]
+    blobs: dict[str, bytes]
+    left_out: dict[str, tuple[str, ...]]
+
+
+def read_inputs(program: Program, given: Mapping[str, Any], load: Callable[[str], Any] | None = None,
+                remote: Remote | None = None, *, everything: bool = False) -> Given:
+    """The inputs of a run. A missing optional input is left out.
+
+    `given` holds values as a program has them: JSON values, and for `file` and `folder` a path; `remote` is who gave them, None
+    for the user. Of folders, what their `.gitignore` files name, keys and journals are left out, unless `everything` is asked
+    for. `load` imports the models of `python:` schemas. Raises UsageError, saying every input that is missing, unknown or wrong.
     """
     declared = program.sop.inputs
     faults = [f"`{name}` is no input of this SOP: {did_you_mean(name, declared)}" for name in given if name not in declared]
     found: dict[str, str] = {}
-    blobs: dict[str, bytes] = {}
+    reading = _Reading(everything)
+    blobs = reading.blobs
     for name, spec in declared.items():
         if name not in given and spec.required:
             described = f" ({spec.description})" if spec.description else ""
@@ -40,7 +92,7 @@ def read_inputs(program: Program, given: Mapping[str, Any],
             continue
         value = given.get(name, spec.default)
         try:
-            packed = pack(_payload(program, name, value, blobs, load))
+            packed = pack(_payload(program, name, value, reading, load, remote if name in given else None))
         except (AnswerInvalid, UsageError) as error:
             faults.append(f"input `{name}`: {error}")
             continue
@@ -48,15 +100,17 @@ def read_inputs(program: Program, given: Mapping[str, Any],
         blobs[found[name]] = packed
     if faults:
         raise UsageError("\n".join(faults))
-    return found, blobs
+    return Given(found, blobs, reading.left_out)
 
 
-def labels(program: Program, given: Mapping[str, str]) -> dict[str, str]:
-    """Input → what of it came from outside the user (`schema/trust.py`), for those of `given` that the user does not vouch for.
+def labels(program: Program, given: Collection[str], remote: Remote | None = None) -> dict[str, str]:
+    """Input → what of it came from outside the user (`schema/trust.py`), for those that the user does not vouch for.
 
     Files and folders are untrusted unless the SOP says `trusted: true`, all else is trusted unless it says `trusted: false`.
+    What a client hands in (`given`) is untrusted whatever the SOP says, unless the user trusts it.
     """
-    return {name: of_input(name) for name in given if not vouched_for(program.sop.inputs[name])}
+    foreign = given if remote is not None and not remote.trusted else ()
+    return {name: of_input(name) for name, spec in program.sop.inputs.items() if name in foreign or not vouched_for(spec)}
 
 
 def vouched_for(spec: Input) -> bool:
@@ -75,7 +129,7 @@ def parse_option(program: Program, name: str, text: str) -> Any:
     if schema.get("type") == "string" or ("enum" in schema and text in schema["enum"]):
         return text
     try:
-        return json.loads(text)
+        return read(text)
     except ValueError as error:
         if {"type": "string"} in schema.get("anyOf", ()):
             return text                         # `string | null`: what is no JSON is the text that it says
@@ -92,29 +146,48 @@ def _no_value(name: str, text: str, schema: Mapping[str, Any], error: ValueError
     return UsageError(f"input `{name}` wants JSON ({error}); in a shell: --{name} '[\"a\", \"b\"]'")
 
 
-def _payload(program: Program, name: str, value: Any, blobs: dict[str, bytes],
-             load: Callable[[str], Any] | None) -> Data | Files:
+class _Reading:
+    """One reading of all inputs."""
+
+    def __init__(self, everything: bool) -> None:
+        self.everything = everything
+        self.blobs: dict[str, bytes] = {}
+        self.left_out: dict[str, tuple[str, ...]] = {}
+
+
+def _payload(program: Program, name: str, value: Any, reading: _Reading, load: Callable[[str], Any] | None,
+             remote: Remote | None) -> Data | Files:
     kind = program.sop.inputs[name].type
     if value is None and not program.sop.inputs[name].required:
         return Data(value=None)
     if kind == "file":
-        return Data(value=_read(_path(value)).decode("utf-8", "replace"))
+        return Data(value=_read(_path(value, remote), remote).decode("utf-8", "replace"))
     if kind == "folder":
-        return _folder(_path(value), blobs)
+        folder = _Folder(_path(value, remote), reading.everything, remote)
+        files = folder.read()
+        if folder.left_out:
+            reading.left_out[name] = tuple(sorted(folder.left_out))
+        reading.blobs.update((digest(data), data) for data in files.values())
+        return Files(patterns=("**",), files={inner: digest(files[inner]) for inner in sorted(files)})
     return Data(value=validator(program.schemas.get(f"input:{name}", {"type": "string"}), name, load).validate(value))
 
 
-def _path(value: Any) -> Path:
+def _path(value: Any, remote: Remote | None) -> Path:
+    if remote is not None:
+        return remote.find(value)
     if not isinstance(value, str | Path):
         raise UsageError(f"a path was expected, not {value!r}")
     return Path(str(value).removeprefix("@"))
 
 
-def _read(path: Path) -> bytes:
-    if path.is_dir():
+def _read(path: Path, remote: Remote | None = None) -> bytes:
+    """The bytes of a file. What the user names may be a pipe or a device; what a client names is a regular file."""
+    if remote is None and path.is_dir():
         raise UsageError(f"{path} is a folder; a file was expected")
     try:
-        with path.open("rb") as file:
+        with path.open("rb") if remote is None else open(remote.open(path, _READ), "rb") as file:
+            if remote is not None and not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise UsageError(f"{path} is no regular file")
             data = file.read(MAX_BYTES + 1)         # what a device says has no size
         if len(data) > MAX_BYTES:
             raise UsageError(f"{path} is larger than {MAX_BYTES // 1024 // 1024} MiB")
@@ -123,33 +196,96 @@ def _read(path: Path) -> bytes:
         raise UsageError(f"can't read {path}: {error.strerror}") from None
 
 
-def _folder(folder: Path, blobs: dict[str, bytes]) -> Files:
-    if not folder.is_dir():
-        raise UsageError(f"{folder} is {'a file' if folder.exists() else 'not there'}; a folder was expected")
-    found: dict[str, bytes] = {}
-    left = MAX_BYTES
-    try:
-        for where, _, names, here in os.fwalk(folder):
-            below = Path(where).relative_to(folder)
-            for name in names:
-                inner = (below / name).as_posix()
-                data = None if paths.refusal(inner) else _regular(name, here, left)
-                if data is not None:
-                    left -= len(data)
-                    found[inner] = data
-                if left < 0:
-                    raise UsageError(f"{folder} holds more than {MAX_BYTES // 1024 // 1024} MiB")
-    except OSError as error:
-        raise UsageError(f"can't read {folder}: {error.strerror}") from None
-    files = {inner: digest(found[inner]) for inner in sorted(found)}
-    blobs.update((files[inner], found[inner]) for inner in files)
-    return Files(patterns=("**",), files=files)
+class _Folder:
+    """One reading of a folder: its regular files, links not followed."""
+
+    def __init__(self, folder: Path, everything: bool, remote: Remote | None) -> None:
+        self._folder, self._everything, self._remote = folder, everything, remote
+        self._ignored = Ignored()
+        self._above = ""                        # of the folder, from the top of the repository that it lies in
+        self._left = MAX_BYTES
+        self._found: dict[str, bytes] = {}
+        self.left_out: list[str] = []
+
+    def read(self) -> dict[str, bytes]:
+        """Path → bytes. Raises UsageError."""
+        folder = self._folder
+        if self._remote is None and not folder.is_dir():
+            raise UsageError(f"{folder} is {'a file' if folder.exists() else 'not there'}; a folder was expected")
+        opened = None
+        try:
+            if not self._everything:
+                self._look_above()
+            top, opened = (folder, None) if self._remote is None else (Path("."), self._remote.open(folder, _WALK))
+            for where, folders, names, here in os.fwalk(top, dir_fd=opened):
+                below = Path(where).relative_to(top).as_posix()
+                prefix = "" if below == "." else f"{below}/"
+                if not self._everything:
+                    self._gitignore(here, prefix.removesuffix("/"))
+                    folders[:] = [name for name in folders if self._takes(prefix + name, folder=True)]
+                for name in names:
+                    self._take(prefix + name, name, here)
+        except OSError as error:
+            raise UsageError(f"can't read {folder}: {error.strerror}") from None
+        except TooMany as error:
+            raise UsageError(f"{folder}: {error}; `--everything` takes all files of folders") from None
+        finally:
+            if opened is not None:
+                os.close(opened)
+        return self._found
+
+    def _take(self, path: str, name: str, here: int) -> None:
+        if paths.refusal(path) or not (self._everything or self._takes(path, folder=False)):
+            return
+        data = _regular(name, here, self._left)
+        if data is not None:
+            self._left -= len(data)
+            self._found[path] = data
+        if self._left < 0:
+            raise UsageError(f"{self._folder} holds more than {MAX_BYTES // 1024 // 1024} MiB")
+
+    def _takes(self, path: str, *, folder: bool) -> bool:
+        if paths.refusal(path):
+            return False                        # `.git` and the like are never part of it, and nobody asks for them
+        if holds_secrets(path.rpartition("/")[2], folder=folder) or self._ignored.leaves_out(self._above + path, folder=folder):
+            self.left_out.append(f"{path}/" if folder else path)
+            return False
+        return True
+
+    def _look_above(self) -> None:
+        """The `.gitignore` files of the folders around it, up to the top of its repository."""
+        if self._remote is not None and self._remote.root is not None:
+            here, top = self._folder, self._remote.root
+        else:
+            here = self._folder.resolve()
+            top = next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), here)
+        around = here.relative_to(top).parts
+        self._above = "".join(f"{part}/" for part in around)
+        for depth in range(len(around)):
+            above = top.joinpath(*around[:depth])
+            opened = os.open(above, _WALK) if self._remote is None else self._remote.open(above, _WALK)
+            try:
+                self._add(opened, "/".join(around[:depth]))
+            finally:
+                os.close(opened)
+
+    def _gitignore(self, here: int, below: str) -> None:
+        self._add(here, (self._above + below).removesuffix("/"))
+
+    def _add(self, here: int, below: str) -> None:
+        try:
+            data = _regular(".gitignore", here, _IGNORE_BYTES)
+        except FileNotFoundError:
+            return
+        if data is not None and len(data) > _IGNORE_BYTES:
+            raise TooMany(f"a .gitignore has more than {_IGNORE_BYTES:,} bytes")
+        self._ignored.add((data or b"").decode("utf-8", "replace"), below)
 
 
 def _regular(name: str, folder: int, most: int) -> bytes | None:
     """A file of an open folder, up to one byte more than `most`; None for links, pipes and devices, which are no files of it."""
     try:
-        file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        file = os.open(name, _READ, dir_fd=folder)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO):       # a link; a socket
             return None
@@ -175,7 +311,7 @@ def initial_versions(program: Program, blobs: dict[str, bytes], load: Callable[[
 
 
 def initial_payload(program: Program, name: str, blobs: dict[str, bytes],
-                    load: Callable[[str], Any] | None = None) -> Data | Files | Collection:
+                    load: Callable[[str], Any] | None = None) -> Data | Files | Items:
     """The payload of an artifact's `initial`: data, path → text, or key → value."""
     spec = program.sop.artifacts[name]
     if spec.files:
@@ -190,4 +326,4 @@ def initial_payload(program: Program, name: str, blobs: dict[str, bytes],
         packed = pack(Data(value=check_value(value)))
         blobs[digest(packed)] = packed
         items.append((key, digest(packed)))
-    return Collection(items=tuple(items))
+    return Items(items=tuple(items))

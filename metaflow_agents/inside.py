@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from metaflow_agents.doers.acceptance import Acceptance
+from metaflow_agents.doers.labelled import labelled
 from metaflow_agents.engine.scheduler import Scheduler
 from metaflow_agents.engine.work import Activation, Work
-from metaflow_agents.errors import AnswerInvalid, AttemptFailed, BudgetExceeded, RunError, StepFailed, Waiting
+from metaflow_agents.errors import AnswerInvalid, AttemptFailed, BudgetExceeded, StepFailed, Waiting
 from metaflow_agents.inputs import initial_versions, vouched_for
 from metaflow_agents.journal.inner import InnerJournal
 from metaflow_agents.journal.journal import Journal
@@ -48,8 +49,8 @@ Join = Callable[[Program, InnerJournal, Activation], Joined]
 class SubSOPs:
     """Does the work of `sop:` steps."""
 
-    def __init__(self, program: Program, journal: Journal, acceptance: Acceptance, load: Callable[[str], Any],
-                 join: Join, models: Mapping[str, str]) -> None:
+    def __init__(self, program: Program, journal: Journal, acceptance: Acceptance,
+                 load: Callable[[Program], Callable[[str], Any]], join: Join, models: Mapping[str, str]) -> None:
         self._program, self._journal, self._acceptance, self._load = program, journal, acceptance, load
         self._join, self._models = join, models
 
@@ -62,13 +63,10 @@ class SubSOPs:
         async with InnerJournal(self._journal, str(activation.key)) as journal:
             if not journal.begun:
                 await journal.append(*self._begin(step, inner, activation, blobs := dict[str, bytes]()), blobs=blobs)
-            try:
+            with labelled(lambda: _labels(journal)):
                 rooms = self._join(inner, journal, activation)
                 while await self._rests(step, inner, journal, rooms, activation):
                     rooms = self._join(inner, journal, activation)
-            except RunError as error:
-                error.untrusted = joined(error.untrusted, _labels(journal))
-                raise
             await rooms.memory.settle()         # before it is finished: a resume finds nothing of it to hand over then
             return self._made(step, inner, journal, rooms.values, activation)
 
@@ -116,7 +114,7 @@ class SubSOPs:
             packed = pack(Data(value=self._checked(inner, name, value, required=spec.required)))
             blobs[digest(packed)] = packed
             versions[name] = digest(packed), label
-        versions |= {name: (payload, "") for name, payload in initial_versions(inner, blobs, self._load).items()}
+        versions |= {name: (payload, "") for name, payload in initial_versions(inner, blobs, self._load(inner)).items()}
         return (Committed(versions=tuple(Version(artifact=name, number=1, payload=payload, untrusted=label)
                                          for name, (payload, label) in versions.items())),)
 
@@ -132,7 +130,7 @@ class SubSOPs:
         if value is None and not required:
             return None
         try:
-            return validator(inner.schemas.get(f"input:{name}", {"type": "string"}), name, self._load).validate(value)
+            return validator(inner.schemas.get(f"input:{name}", {"type": "string"}), name, self._load(inner)).validate(value)
         except AnswerInvalid as error:
             raise AttemptFailed(f"the input `{name}` of the SOP `{inner.sop.sop}`: {error}") from None
 

@@ -24,7 +24,8 @@ from metaflow_agents.journal.state import RunState
 from metaflow_agents.memory.indexes import missing
 from metaflow_agents.models.port import traits
 from metaflow_agents.models.registry import Given, Models, Resolved, Sources, resolve
-from metaflow_agents.sandbox.choice import Unchosen, choose, refuse_unknown
+from metaflow_agents.sandbox.choice import CONFINING, Unchosen, choose, refuse_unknown
+from metaflow_agents.sandbox.engines import Engine
 from metaflow_agents.sandbox.port import Sandbox
 from metaflow_agents.schema import quantity
 from metaflow_agents.schema.caps import Budget
@@ -42,10 +43,12 @@ from metaflow_agents.sop.changes import changes
 from metaflow_agents.sop.check import CheckReport
 from metaflow_agents.sop.check import check as check_sop
 from metaflow_agents.sop.configuration import load_configuration, read_configuration
-from metaflow_agents.sop.library import shipped_recording
+from metaflow_agents.sop.library import python_folders, shipped_recording
 from metaflow_agents.sop.load import LoadedSOP, Reading, read_sop
 from metaflow_agents.sop.naming import runs_commands
 from metaflow_agents.tooling import CONFINED, used
+
+SHOWN = 20                          # names that were left out of a folder
 
 
 def check(source: str | Path | Reading, *, start: Path | None = None, settings: Settings | None = None) -> CheckReport:
@@ -68,12 +71,49 @@ def checked(sop: str | Path, settings: Settings | None = None) -> LoadedSOP:
     return reading.loaded
 
 
-def sources(loaded_sop: SOP, given: Mapping[str, Given], settings: Settings, folders: Sequence[Path], home: Path | None,
-            base_url: str | None = None) -> Sources:
-    """Where the models of a run are looked up."""
-    return Sources(given=given, written=loaded_sop.models, settings=settings, folders=folders, home=home, base_url=base_url,
+def sources(loaded_sop: SOP, chosen: Mapping[str, Given], settings: Settings, folders: Sequence[Path], home: Path | None,
+            base_url: str | None = None, given: Sequence[Path] | None = None) -> Sources:
+    """Where the models of a run are looked up. `given`: where those of `chosen` lie, if not in the SOP's `folders`."""
+    return Sources(given=chosen, written=loaded_sop.models, settings=settings, folders=folders, given_folders=given, home=home,
+                   base_url=base_url,
                    configured=lambda: load_configuration(settings.configuration).models,
                    demo=shipped_recording(loaded_sop.sop) is not None)
+
+
+def typed(given: Mapping[str, Given], folders: Sequence[Path]) -> dict[str, Given]:
+    """Models as a person or a program gives them: a file that does not lie in the SOP's `folders` is one of the current
+    directory, and gets its whole path here, so that a resume from elsewhere means the same file.
+    """
+    return {name: _whole(model, folders) if isinstance(model, str) else model for name, model in given.items()}
+
+
+def _whole(model: str, folders: Sequence[Path]) -> str:
+    form, _, rest = model.partition(":")
+    file, separator, more = rest.rpartition(":") if form == "python" else rest.partition(",")
+    is_file = file.endswith(".py") if form == "python" else form == "replay" and file.endswith((".jsonl", ".db"))
+    place = Path(file).expanduser()
+    if not is_file or any((folder / place).is_file() for folder in folders) or not place.is_file():
+        return model
+    return f"{form}:{place.absolute()}{separator}{more}"
+
+
+def some(names: Sequence[str]) -> tuple[str, ...]:
+    """The first of many names, and how many more there are."""
+    return (*names[:SHOWN], f"… and {len(names) - SHOWN:,} more") if len(names) > SHOWN else tuple(names)
+
+
+def folders_of(loaded: LoadedSOP) -> dict[str, Sequence[Path]]:
+    """Fingerprint of a SOP, and of each SOP in it → the folders of its Python.
+
+    Raises UsageError where two SOPs that are equal word for word lie in different folders: their functions may differ.
+    """
+    found: dict[str, Sequence[Path]] = {loaded.program.fingerprint: python_folders(loaded.folder)}
+    for one in loaded.inner.values():
+        for fingerprint, folders in folders_of(one).items():
+            if found.setdefault(fingerprint, folders) != folders:
+                raise UsageError(f"the same SOP lies in `{folders[0]}` and in `{found[fingerprint][0]}`, and its functions may "
+                                 "differ: remove one of the two, or give it another name under `sop:`")
+    return found
 
 
 def answering(resolved: Resolved) -> dict[str, Any]:
@@ -128,9 +168,9 @@ def refuse_lost_steps(sop: SOP, active: Iterable[str]) -> None:
                              "or fork before it")
 
 
-def inner_models(program: Program, sources_for: Callable[[SOP], Sources]) -> dict[str, Models]:
+def inner_models(program: Program, sources_for: Callable[[Program], Sources]) -> dict[str, Models]:
     """Fingerprint of each SOP that is a step → its models. Raises UsageError, ModelMissing."""
-    return {one.fingerprint: resolve(model_names(one.sop), sources_for(one.sop), embedders(one.sop)).models
+    return {one.fingerprint: resolve(model_names(one.sop), sources_for(one), embedders(one.sop)).models
             for inner in program.sops.values() for one in inner.all()}
 
 
@@ -155,7 +195,12 @@ def _sandbox_for(sop: SOP, asked: str | None, settings: Settings, *, dry: bool) 
     if not (commands or tools) or dry:
         return Unchosen(asked or "" if commands or tools else "")
     what_for = f"steps run commands ({', '.join(commands)})" if commands else f"roles run commands (tools: {', '.join(tools)})"
-    return choose(asked, settings.command_environment, what_for=what_for)
+    return choose(asked, settings.command_environment, what_for=what_for, engine=engine_of(settings))
+
+
+def engine_of(settings: Settings) -> Engine:
+    """What carries containers out, as the environment says."""
+    return Engine(settings.container, settings.container_image, tuple(settings.container_environment.items()))
 
 
 def _has_commands_of_its_own(name: str, step: Step) -> bool:
@@ -173,7 +218,7 @@ def refuse_unconfined(run: str, state: RunState, consents: Consents) -> None:
         where = "there is no home" if consents.folder is None else f"no mark of it in {consents.folder}"
         raise UsageError(f"by its journal the commands of run `{run}` have the sandbox `none`, and nothing shows that this was "
                          f"said on this machine ({where}): say `--sandbox none` to go on unconfined, if you know the run, or "
-                         "`--sandbox bubblewrap` to confine it")
+                         f"one of {', '.join(CONFINING)} to confine it")
 
 
 def refuse_unknown_step(sop: SOP, until: str | None) -> None:

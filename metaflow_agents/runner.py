@@ -8,6 +8,7 @@ from typing import Any
 
 from metaflow_agents.agent.agent import RoleAgent
 from metaflow_agents.doers.acceptance import Acceptance
+from metaflow_agents.doers.code import Code
 from metaflow_agents.doers.command import Commands
 from metaflow_agents.doers.expression import Expressions
 from metaflow_agents.doers.function import Functions
@@ -29,11 +30,11 @@ class Doers:
     """Fits the engine's `StepRunner`. `dry`: nothing is executed, nobody asked. `given`: stands in for work."""
 
     def __init__(self, sop: SOP, agent: RoleAgent, commands: Commands, functions: Functions, expressions: Expressions,
-                 humans: Humans, acceptance: Acceptance, parts: Parts, sops: SubSOPs, *, dry: bool = False,
+                 humans: Humans, acceptance: Acceptance, parts: Parts, code: Code, sops: SubSOPs, *, dry: bool = False,
                  given: Mapping[str, Any] | None = None) -> None:
         self._sop, self._agent, self._commands, self._functions = sop, agent, commands, functions
         self._expressions, self._humans, self._acceptance, self._parts = expressions, humans, acceptance, parts
-        self._sops, self._dry, self._given = sops, dry, dict(given or {})
+        self._code, self._sops, self._dry, self._given = code, sops, dry, dict(given or {})
 
     async def work(self, activation: Activation) -> Work:
         """Does the work. Raises what its doer raises."""
@@ -67,10 +68,12 @@ class Doers:
         """What the result depends on besides what the step reads."""
         step = self._sop.steps[activation.key.step]
         role = self._agent.role_of(activation) if step.doer == "role" else None
-        model = None if role is None else identity(self._agent.model_of(activation, role))
-        beside = {} if role is None else {name: identity(self._agent.model_of(activation, name))
-                                          for name in self._parts.beside(activation.key.step) if name != role}
-        parts = self._parts.of(activation, role, model, activation.scope["run"], beside)
+        models = {} if role is None else {name: self._agent.model_of(activation, name)
+                                          for name in (role, *self._parts.beside(activation.key.step))}
+        told = {name: identity(model) for name, model in models.items()}
+        parts = self._parts.of(activation, role, told.get(role or ""), activation.scope["run"],
+                               {name: model for name, model in told.items() if name != role})
+        parts |= self._code.of(activation, role, models, (*models.values(), *self._agent.embedders(models)))
         if role is not None and (signs := self._agent.signs(activation)):
             parts["stuck"] = fingerprint(signs)
         if step.doer == "sop":

@@ -12,7 +12,7 @@ result = await going.result()
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.metadata import version as installed
 from pathlib import Path
@@ -22,13 +22,14 @@ from typing import Any
 from metaflow_agents.assembly import Options, run_budget
 from metaflow_agents.engine.earlier import EarlierRun
 from metaflow_agents.errors import RunBusy, UsageError, did_you_mean
-from metaflow_agents.inputs import initial_versions, labels, read_inputs
+from metaflow_agents.inputs import Remote, initial_versions, labels, read_inputs
 from metaflow_agents.journal.consent import Consents
 from metaflow_agents.journal.journal import Journal
+from metaflow_agents.journal.places import never_began
 from metaflow_agents.journal.values import Values
 from metaflow_agents.models.limits import Limiters
-from metaflow_agents.models.python import load_function
 from metaflow_agents.models.registry import Given, resolve
+from metaflow_agents.modules import load_function
 from metaflow_agents.opening import (
     WORKSPACE,
     answering,
@@ -37,6 +38,7 @@ from metaflow_agents.opening import (
     checked,
     embedders,
     fine_name,
+    folders_of,
     free_name,
     given_payloads,
     identity,
@@ -53,14 +55,17 @@ from metaflow_agents.opening import (
     run_names,
     same_identity,
     sandbox_for,
+    some,
     sources,
     sources_of,
+    typed,
 )
 from metaflow_agents.people.desk import Asker
 from metaflow_agents.schema.event import Committed, Event, Fired, Resumed, RunEnded, RunOpened, Version
 from metaflow_agents.schema.keys import firing_key, parse_firing
 from metaflow_agents.schema.program import Program
 from metaflow_agents.settings import Settings
+from metaflow_agents.sop.functions import located
 from metaflow_agents.sop.library import python_folders
 from metaflow_agents.tooling import refuse_unset_secrets
 from metaflow_agents.underway import Run, RunResult
@@ -103,9 +108,11 @@ def start(
     budget: Mapping[str, float | str] | None = None,
     given: Mapping[str, Any] | None = None,
     staged: bool = False,
+    everything: bool = False,
     yes: bool = False,
     asker: Asker | None = None,
     settings: Settings | None = None,
+    remote: Remote | None = None,
     **more_inputs: Any,
 ) -> Run:
     """A new run, to be entered with `async with`.
@@ -113,21 +120,25 @@ def start(
     `model` answers for every role (a name such as `dry`, or a function that gets the request), `models` for the names
     that the SOP gives. Inputs are keywords, or stand in `inputs`. `workspace` is where runs lie; None keeps journal and
     files in memory. `until` is a step after which the run rests, `from_run` a run whose unchanged activations are taken
-    over, `sandbox` is where commands run: `"bubblewrap"` (the default), or `"none"`, which does not confine them; `budget`
-    caps `usd`, `tokens`, `calls` and `time` (seconds), `given` maps artifacts to values that stand in for the work of their
-    steps. `staged`: acting tools only tell what they would do. `asker` asks a person a question that the run has (an async
-    function: the question and its number → an answer, or None for "not now"); without one the run waits for `sop answer`.
-    `yes` approves and allows what would be asked about, never what is denied.
+    over, `sandbox` is where commands run: `"bubblewrap"`, `"landlock"`, `"container"` (the default is the first that holds), or
+    `"none"`, which does not confine them; `budget` caps `usd`, `tokens`, `calls` and `time` (seconds), `given` maps artifacts to
+    values that stand in for the work of their steps. `staged`: acting tools only tell what they would do. `everything`:
+    folders are read whole, with keys and what their `.gitignore` names. `asker` asks a person a question that the run has (an
+    async function: the question and its number → an answer, or None for "not now"); without one the run waits for `sop answer`.
+    `yes` approves and allows what would be asked about, never what is denied. `remote` is the client of a server who hands in the
+    inputs: another party than the user, whose files and trust it does not have.
     Raises SOPInvalid, SOPNotFound, UsageError, ModelMissing; nothing has been made then.
     """
     settings = settings or Settings.read()
     loaded = checked(sop, settings)
-    program, folders = loaded.program, python_folders(loaded.folder, Path.cwd())
-    chosen: dict[str, Given] = {**({"*": model} if model is not None else {}), **(models or {})}
+    program, folders = loaded.program, python_folders(loaded.folder)
+    inner_folders = folders_of(loaded)
+    chosen = typed({**({"*": model} if model is not None else {}), **(models or {})}, folders)
     home = None if workspace is None else Path(workspace)
     resolved = resolve(model_names(program.sop), sources(program.sop, chosen, settings, folders, home),
                        embedders(program.sop))
-    inner = inner_models(program, lambda sop: sources(sop, chosen, settings, folders, home))
+    inner = inner_models(program, lambda one: sources(
+        one.sop, chosen, settings, inner_folders[one.fingerprint], home, given=folders))
     confining = sandbox_for(program, sandbox, settings, dry=resolved.models.dry)
     refuse_unknown_step(program.sop, until)
     refuse_unknown_models(program, models or {})
@@ -135,35 +146,35 @@ def start(
         refuse_unpriced(one.sop, inner.get(one.fingerprint, resolved.models), run_budget(program, caps(budget)))
         refuse_unset_secrets(one.sop, settings, dry=resolved.models.dry)
     load = partial(load_function, folders=folders)
-    payloads, blobs = read_inputs(program, {**(inputs or {}), **more_inputs}, load)
+    handed = {**(inputs or {}), **more_inputs}
+    payloads, blobs, left_out = read_inputs(program, handed, load, remote, everything=everything)
     label = free_name(home, program.sop.sop) if name is None else fine_name(name)
     if home is not None and not journal_path(home, label).exists():
         refuse_taken(home, label)
     blobs.update(sources_of(loaded))
     opened = RunOpened(
-        run=label, **identity(loaded), **answering(resolved), sandbox=confining.name, until=until, budget=caps(budget),
-        given=given_payloads(program.sop, given, blobs), reused_from=from_run, package=installed("metaflow-agents"),
-        staged=staged)
+        run=label, **identity(loaded), **answering(resolved), sandbox=confining.name, image=confining.image, until=until,
+        budget=caps(budget), given=given_payloads(program.sop, given, blobs), reused_from=from_run,
+        package=installed("metaflow-agents"), staged=staged, functions=located(loaded),
+        left_out={name: some(listed) for name, listed in left_out.items()})
     versions = {**payloads, **initial_versions(program, blobs, load)}
-    untrusted = labels(program, payloads)
+    untrusted = labels(program, handed, remote)
     first = Committed(versions=tuple(
         Version(artifact=a, number=1, payload=p, untrusted=untrusted.get(a, "")) for a, p in versions.items()))
-    options = Options(models=resolved.models, sandbox=confining, folders=folders, given=dict(given or {}),
-                      earlier=_earlier(home, from_run), limiters=Limiters(limits(program.sop, settings, resolved.models)),
+    options = Options(models=resolved.models, sandbox=confining, folders=folders, inner_folders=inner_folders,
+                      given=dict(given or {}), earlier=_earlier(home, from_run),
+                      limiters=Limiters(limits(program.sop, settings, resolved.models)),
                       asker=asker, yes=yes, home=loaded.folder, settings=settings, inner=inner)
 
-    def journal() -> Journal:
-        return Journal.in_memory() if home is None else _created(home, label, chosen=name is not None)
-
-    def first_events(journal: Journal) -> list[Event]:
-        if home is None:
-            return [opened, first]
-        begun = opened.model_copy(update={"run": journal.path.stem, "at": time()})
+    def begun(label: str) -> list[Event]:
+        named = opened.model_copy(update={"run": label, "at": time()})
         if confining.name == "none":
-            Consents(settings.consents).give(begun, begun.compiled)     # before the event: a kill in between loses nothing
-        return [begun, first]
+            Consents(settings.consents).give(named, named.compiled)     # before the event: a kill in between loses nothing
+        return [named, first]
 
-    return Run(program, options, label, home, journal, first_events, blobs)
+    if home is None:
+        return Run(program, options, label, home, Journal.in_memory, lambda: [opened, first], blobs)
+    return Run(program, options, label, home, lambda: _created(home, label, begun, blobs, chosen=name is not None), list, {})
 
 
 async def resume(name: str, **options: Any) -> RunResult:
@@ -201,7 +212,7 @@ def go_on(
         state = journal.state
         opened = state.opened
         if opened is None:
-            raise UsageError(f"run `{name}` was killed before it began: remove {journal.path} and run the SOP again")
+            raise never_began(name)
         if state.ended is not None and state.ended.outcome == "success":
             raise UsageError(f"run `{name}` has succeeded: there is nothing to go on with; `sop fork` branches from it")
         recorded = Program.model_validate_json(journal.blob(state.compiled))
@@ -211,11 +222,14 @@ def go_on(
             raise UsageError(f"the SOP of run `{name}` changed since it ran:\n{listed}\n"
                              "`--accept-changes` goes on with it as it is now; undo the changes to go on as it was")
         program = recorded if loaded is None or not told else loaded.program
-        folders = python_folders(Path(opened.location).parent, Path.cwd())
-        chosen: dict[str, Given] = {**(state.chosen if model is None else {"*": model}), **(models or {})}
+        folders = python_folders(Path(opened.location).parent)
+        inner_folders = {one.fingerprint: folders for one in program.all()} if loaded is None else folders_of(loaded)
+        asked = typed({**({} if model is None else {"*": model}), **(models or {})}, folders)
+        chosen: dict[str, Given] = {**(state.chosen if model is None else {}), **asked}
         resolved = resolve(model_names(program.sop), sources(program.sop, chosen, settings, folders, home, state.base_url),
                            embedders(program.sop))
-        inner = inner_models(program, lambda sop: sources(sop, chosen, settings, folders, home, state.base_url))
+        inner = inner_models(program, lambda one: sources(
+            one.sop, chosen, settings, inner_folders.get(one.fingerprint, folders), home, state.base_url, given=folders))
         confining = sandbox_for(program, sandbox or state.sandbox or None, settings, dry=resolved.models.dry)
         if confining.name == "none" and not sandbox:
             refuse_unconfined(name, state, consents)
@@ -229,17 +243,19 @@ def go_on(
         values = Values(journal.blob, state)
         given = {artifact: values.plain(payload) for artifact, payload in opened.given.items()}
         which = identity(loaded) if loaded is not None and told else same_identity(journal, recorded)
-        resumed = Resumed(**which, **answering(resolved), changes=told, sandbox=confining.name, until=until, budget=caps(budget))
+        resumed = Resumed(**which, **answering(resolved), changes=told, sandbox=confining.name, image=confining.image,
+                          until=until, budget=caps(budget))
         blobs = sources_of(loaded) if loaded is not None and told else {}
         left = opened.reused_from if opened.reused_from in run_names(home) else None        # or it was removed since
-        options = Options(models=resolved.models, sandbox=confining, folders=folders, given=given, earlier=_earlier(home, left),
-                          reask=reask, limiters=Limiters(limits(program.sop, settings, resolved.models)),
+        options = Options(models=resolved.models, sandbox=confining, folders=folders, inner_folders=inner_folders, given=given,
+                          earlier=_earlier(home, left), reask=reask,
+                          limiters=Limiters(limits(program.sop, settings, resolved.models)),
                           asker=asker, yes=yes, home=Path(opened.location).parent, settings=settings, inner=inner)
     except BaseException:
         journal.__exit__()
         raise
 
-    def first_events(_: Journal) -> list[Event]:
+    def first_events() -> list[Event]:
         if confining.name == "none":
             consents.give(opened, resumed.compiled)
         return [resumed]
@@ -274,11 +290,13 @@ def fork(name: str, *, at: str | None = None, new_name: str | None = None, works
     return label
 
 
-def _created(home: Path, label: str, *, chosen: bool) -> Journal:
-    """The journal of a new run; where nobody chose its name and another run took it since, under the next free one."""
+def _created(home: Path, label: str, first: Callable[[str], list[Event]], blobs: Mapping[str, bytes], *, chosen: bool) -> Journal:
+    """The journal of a new run, with what it begins with; where nobody chose its name and another run took it since, under the
+    next free one.
+    """
     while True:
         try:
-            return Journal.create(journal_path(home, label))
+            return Journal.create(journal_path(home, label), partial(first, label), blobs)
         except (RunBusy, UsageError):
             if chosen:
                 raise

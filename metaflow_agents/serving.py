@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from metaflow_agents.errors import MetaflowError, UsageError
+from metaflow_agents.inputs import Remote
 from metaflow_agents.opening import WORKSPACE, checked
 from metaflow_agents.runs import start
 from metaflow_agents.schema import references
@@ -31,8 +32,7 @@ if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
     from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult
 
-_PATHS = {"file": "the path of a file, on the machine where the SOP runs",
-          "folder": "the path of a folder, on the machine where the SOP runs; all files in it are read"}
+_PATHS = {"file": "the path of a file", "folder": "the path of a folder; all files in it are read"}
 _TOLD = ("fired", "finished", "failed", "committed")
 """Events that are told as progress."""
 
@@ -44,13 +44,20 @@ class Serving:
     file: str
     program: Program
     workspace: Path = Path(WORKSPACE)
+    remote: Remote = field(default_factory=Remote)
     options: Mapping[str, Any] = field(default_factory=dict)
     under_way: set[asyncio.Task[Any]] = field(default_factory=set)
 
     @classmethod
-    def of(cls, file: str, *, workspace: Path = Path(WORKSPACE), **options: Any) -> Serving:
-        """For a SOP's file or name. Raises SOPInvalid, SOPNotFound."""
-        return cls(file, checked(file, Settings.read()).program, workspace, options)
+    def of(cls, file: str, *, workspace: Path = Path(WORKSPACE), root: Path | None = None, trust_inputs: bool = False,
+           **options: Any) -> Serving:
+        """For a SOP's file or name. `root`: the folder below which clients may name files; `trust_inputs`: the user vouches for
+        what clients hand in. Raises SOPInvalid, SOPNotFound; UsageError where `root` is no folder.
+        """
+        if root is not None and not root.is_dir():
+            raise UsageError(f"`--root {root}`: it is {'a file' if root.exists() else 'not there'}; a folder was expected")
+        remote = Remote(None if root is None else root.resolve(), trust_inputs)
+        return cls(file, checked(file, Settings.read()).program, workspace, remote, options)
 
     async def over_stdio(self) -> None:
         """Serves until the client has gone. Nothing but the protocol is written to standard output."""
@@ -78,7 +85,7 @@ class Serving:
         from mcp_types import INVALID_PARAMS, ListToolsResult, Tool
 
         sop = self.program.sop
-        tool = Tool(name=sop.sop, description=sop.description, input_schema=parameters(self.program))
+        tool = Tool(name=sop.sop, description=sop.description, input_schema=parameters(self.program, self.remote.root))
 
         async def listed(_: ServerRequestContext[Any], __: Any) -> ListToolsResult:
             return ListToolsResult(tools=[tool])
@@ -104,7 +111,7 @@ class Serving:
 
     async def _result(self, inputs: Mapping[str, Any], progress: Callable[[int, str], Any]) -> CallToolResult:
         try:
-            run = start(self.file, inputs=inputs, workspace=self.workspace, **self.options)
+            run = start(self.file, inputs=inputs, workspace=self.workspace, remote=self.remote, **self.options)
             if run.at_terminal:
                 raise UsageError("a model is asked at the terminal, and here MCP is spoken there: `manual:FOLDER` asks by files")
             async with run as going:
@@ -131,15 +138,16 @@ class Serving:
         return f"{ended}{f': {result.reason}' if result.reason else ''}\n`sop show {result.name}{where}` tells what it made"
 
 
-def parameters(program: Program) -> dict[str, Any]:
-    """The inputs of a SOP as a JSON Schema; files and folders are paths."""
+def parameters(program: Program, root: Path | None = None) -> dict[str, Any]:
+    """The inputs of a SOP as a JSON Schema; files and folders are paths below `root`."""
     fields: dict[str, Any] = {}
     definitions: dict[str, Any] = {}
     for name, spec in program.sop.inputs.items():
         schema = dict(program.schemas.get(f"input:{name}", {"type": "string"}))
         told = [spec.description]
         if spec.type in ("file", "folder"):
-            told.append(_PATHS[spec.type])
+            where = "this server hands out none: it was started without --root" if root is None else f"below {root}"
+            told.append(f"{_PATHS[spec.type]}, on the machine where the SOP runs ({where})")
         if "$python" in schema:                                 # nothing is imported before a run
             told.append(f"checked by {schema.pop('$python')}")
         own = schema.pop("$defs", {})

@@ -6,18 +6,23 @@ Raises nothing: what is not set is None, and those who need it say so.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 _PASSED_ON = ("PATH", "HOME", "LANG", "TERM")
+_CONTAINERS = ("PATH", "HOME", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "DOCKER_HOST", "DOCKER_CONTEXT",
+               "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY", "CONTAINER_HOST", "TMPDIR")
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What the environment says.
 
-    `sop_model` is SOP_MODEL; `command_environment` is what commands of `run:` get of the user's environment;
+    `sop_model` is SOP_MODEL; `container` is SOP_CONTAINER, the program that carries containers out, `container_image` is
+    SOP_CONTAINER_IMAGE, and `container_environment` what that program gets; `command_environment` is
+    what commands of `run:` get of the user's environment;
     `no_color` follows https://no-color.org: set and not empty. `configuration` is the user's own file, there or not,
     and `state` the folder of what is kept between runs outside of workspaces
     (https://specifications.freedesktop.org/basedir-spec/latest/). Keys of endpoints are left out of `repr` and comparisons.
@@ -27,6 +32,9 @@ class Settings:
     openai_api_key: str | None = field(default=None, repr=False)
     openai_base_url: str | None = None
     no_color: bool = False
+    container: str | None = None
+    container_image: str | None = None
+    container_environment: Mapping[str, str] = field(default_factory=dict)
     command_environment: Mapping[str, str] = field(default_factory=dict)
     configuration: Path | None = None
     state: Path | None = None
@@ -50,16 +58,40 @@ class Settings:
     def read(cls, environment: Mapping[str, str] | None = None) -> Settings:
         """The settings of this process, or of the given mapping (name → value). Empty variables count as not set."""
         env = os.environ if environment is None else environment
+        path = {"PATH": _absolute(env["PATH"])} if env.get("PATH") else {}
         return cls(
             sop_model=env.get("SOP_MODEL") or None,
             openai_api_key=env.get("OPENAI_API_KEY") or None,
             openai_base_url=env.get("OPENAI_BASE_URL") or None,
             no_color=bool(env.get("NO_COLOR")),
-            command_environment={name: env[name] for name in _PASSED_ON if env.get(name)},
+            container=env.get("SOP_CONTAINER") or None,
+            container_image=env.get("SOP_CONTAINER_IMAGE") or None,
+            container_environment={name: env[name] for name in _CONTAINERS if env.get(name)} | path,
+            command_environment={name: env[name] for name in _PASSED_ON if env.get(name)} | path,
             configuration=_below(env, "XDG_CONFIG_HOME", ".config", "config.yaml"),
             state=_below(env, "XDG_STATE_HOME", ".local/state"),
             _variables=dict(env),
         )
+
+
+def leave_current_directory() -> None:
+    """Takes the current directory out of `sys.path` and PATH of this process, for a program that is about to work in a folder of
+    somebody else's. Python puts it there for `python -m` and for an empty or a `.` entry of PYTHONPATH.
+    """
+    here = os.path.realpath(os.curdir)
+    entries = os.environ.get("PYTHONPATH", "").split(os.pathsep) if "PYTHONPATH" in os.environ else []
+    named = any(os.path.isabs(entry) and os.path.realpath(entry) == here for entry in entries)
+    unnamed = any(entry in ("", os.curdir) for entry in entries) and not named
+    first = sys.path[:1] if not sys.flags.safe_path and os.path.realpath((sys.path or ["/"])[0]) == here else []
+    sys.path[:] = [entry for at, entry in enumerate(sys.path) if entry not in ("", os.curdir)
+                   and not (at == 0 and first) and not (unnamed and os.path.realpath(entry) == here)]
+    if os.environ.get("PATH"):
+        os.environ["PATH"] = _absolute(os.environ["PATH"])
+
+
+def _absolute(path: str) -> str:
+    """A search path without the entries that mean the current directory, or a folder in it."""
+    return os.pathsep.join(entry for entry in path.split(os.pathsep) if os.path.isabs(entry))
 
 
 def _below(env: Mapping[str, str], variable: str, usual: str, *rest: str) -> Path | None:

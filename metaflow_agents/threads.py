@@ -44,8 +44,18 @@ class Threads:
         self._process = 0
 
     async def run(self, work: Callable[[], T], stop: Callable[[], None] | None = None) -> T:
-        """The result of `work()`. `stop`, called from the event loop, asks the running work to end soon."""
-        queued = self._executor().submit(copy_context().run, work)
+        """The result of `work()`. `stop`, called from the event loop, asks the running work to end soon.
+
+        A StopIteration comes as RuntimeError, as out of a generator (PEP 479): no future can carry one, and who awaits it would
+        wait for ever.
+        """
+        def carried() -> T:
+            try:
+                return work()
+            except StopIteration as error:
+                raise RuntimeError(f"StopIteration: {error}") from error
+
+        queued = self._executor().submit(copy_context().run, carried)
 
         def give_up() -> None:
             if not queued.cancel() and stop is not None:
@@ -68,21 +78,36 @@ async def called(what: str, threads: Threads, function: Callable[..., Any], /, *
     """What somebody else's function gives, async or not; one that is not runs in a thread.
 
     What it raises goes on, but for what would end more than this one call: `sys.exit()`, a StopIteration (which no future
-    can carry), a cancellation that nobody asked for. These come as AttemptFailed, told with `what`.
+    can carry), a cancellation that nobody asked for, any other BaseException. These come as AttemptFailed, told with `what`. A
+    KeyboardInterrupt in a thread is the function's own: a person's Ctrl-C comes to the main thread.
     """
     def contained() -> Any:
         try:
             return function(*arguments, **named)
-        except StopIteration as error:
+        except Exception as error:
+            if isinstance(error, StopIteration):
+                raise AttemptFailed(f"{what} raised {raised(error)}") from error
+            raise
+        except BaseException as error:
             raise AttemptFailed(f"{what} raised {raised(error)}") from error
 
+    task = asyncio.current_task()
     try:
         given = await (function(*arguments, **named) if is_async(function) else threads.run(contained))
         return await given if inspect.isawaitable(given) else given         # a plain function that hands out a coroutine
-    except SystemExit as error:
-        raise AttemptFailed(f"{what} raised {raised(error)}") from error
-    except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
+    except Exception:
+        raise
+    except BaseException as error:
+        if ends_task(error, task) and not isinstance(error, SystemExit):
             raise
-        raise AttemptFailed(f"{what} raised {raised(error)}, though nobody cancelled it") from error
+        unasked = ", though nobody cancelled it" if isinstance(error, asyncio.CancelledError) else ""
+        raise AttemptFailed(f"{what} raised {raised(error)}{unasked}") from error
+
+
+def ends_task(error: BaseException, task: asyncio.Task[Any] | None) -> bool:
+    """Whether an exception that a task has caught has to go on, since somebody stops the task from outside: its cancellation, the
+    closing of a coroutine, and what is on its way out of the process. A CancelledError that nobody asked for is none of these.
+    """
+    if isinstance(error, asyncio.CancelledError):
+        return task is None or task.cancelling() > 0
+    return isinstance(error, GeneratorExit | KeyboardInterrupt | SystemExit)

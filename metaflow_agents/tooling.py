@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from metaflow_agents import printing
 from metaflow_agents.agent import strategies
 from metaflow_agents.errors import UsageError
 from metaflow_agents.sandbox.port import Sandbox
@@ -31,7 +32,10 @@ def used(sop: SOP) -> tuple[str, ...]:
 
 def secrets_of(sop: SOP, settings: Settings) -> Secrets:
     """The secrets of a SOP, in the environment of this process."""
-    return Secrets(sop.secrets, settings.variable)
+    found = Secrets(sop.secrets, settings.variable)
+    if sop.secrets:
+        printing.redact(tuple(sop.secrets), found.masked)
+    return found
 
 
 def refuse_unset_secrets(sop: SOP, settings: Settings, *, dry: bool) -> None:

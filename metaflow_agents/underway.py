@@ -15,7 +15,16 @@ from pydantic import TypeAdapter
 
 from metaflow_agents.assembly import Assembly, Options, assemble, run_budget
 from metaflow_agents.bus import Bus
-from metaflow_agents.errors import BudgetExceeded, EndpointRefused, JournalError, MetaflowError, UsageError, did_you_mean
+from metaflow_agents.errors import (
+    BudgetExceeded,
+    EndpointRefused,
+    JournalError,
+    MetaflowError,
+    Unexpected,
+    UsageError,
+    did_you_mean,
+    failure_of,
+)
 from metaflow_agents.garbage import seldom_collected
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.models.caller import Watch
@@ -25,7 +34,8 @@ from metaflow_agents.prompts import MISSING
 from metaflow_agents.schema.event import Event, Outcome, RunEnded
 from metaflow_agents.schema.program import Program
 from metaflow_agents.sop.graph import outputs_of
-from metaflow_agents.threads import to_the_end
+from metaflow_agents.threads import ends_task, to_the_end
+from metaflow_agents.watchdog import watched
 
 T = TypeVar("T")
 EXIT_STATUS: dict[Outcome, int] = {
@@ -82,7 +92,7 @@ class Run:
     """A run under way. Made by `start` and `go_on`; an async context manager: leaving it early stops the run."""
 
     def __init__(self, program: Program, options: Options, name: str, home: Path | None, journal: Callable[[], Journal],
-                 first: Callable[[Journal], list[Event]], blobs: Mapping[str, bytes]) -> None:
+                 first: Callable[[], list[Event]], blobs: Mapping[str, bytes]) -> None:
         self.program, self.name = program, name
         self.folder = None if home is None else home / name
         self._options, self._open, self._first, self._blobs = options, journal, first, dict(blobs)
@@ -168,10 +178,12 @@ class Run:
         if self.folder is not None:
             self.name, self.folder = journal.path.stem, self.folder.with_name(journal.path.stem)
         await journal.__aenter__()
-        self.earlier = journal.state.seq
+        self.earlier = journal.found
         try:
             self._opened.enter_context(seldom_collected())
-            await journal.append(*self._first(journal), blobs=self._blobs)
+            self._opened.enter_context(watched())
+            if first := self._first():
+                await journal.append(*first, blobs=self._blobs)
             self._joined = assemble(self.program, journal, self._options, folder=self.folder)
             for models in self._options.all_models:
                 await self._opened.enter_async_context(models.open())
@@ -231,8 +243,10 @@ class Run:
         for rest in (*([folder.rest] if folder else []), memory.settle):
             try:
                 await rest()
-            except MetaflowError as error:
-                told = str(error)
+            except BaseException as error:
+                if ends_task(error, asyncio.current_task()):
+                    raise
+                told = str(error) if isinstance(error, MetaflowError) else _fault(error)
                 if told not in ended.reason:            # else that is what stopped it
                     outcome = "stopped" if ended.outcome in ("success", "until") else ended.outcome
                     reason = f"{ended.reason}; {told}" if ended.reason else told
@@ -256,11 +270,13 @@ class Run:
                         follower.cancel()
                         await _ended(follower)
             return ended
-        except asyncio.CancelledError:
-            return RunEnded(outcome="interrupted", reason="interrupted")
-        except TimeoutError:
+        except asyncio.CancelledError as error:
+            if ends_task(error, asyncio.current_task()):
+                return RunEnded(outcome="interrupted", reason="interrupted")
+            return self._faulty(error)
+        except TimeoutError as error:
             if not limit.expired():
-                raise
+                return self._faulty(error)
             return RunEnded(outcome="budget", reason=f"the time budget is used up; `sop resume {self.name} --budget time=…`")
         except JournalError:
             raise
@@ -269,7 +285,12 @@ class Run:
         except EndpointRefused as error:
             return RunEnded(outcome="endpoint", reason=str(error))
         except MetaflowError as error:          # a function that can't be imported, too: it shows when it is called
-            return RunEnded(outcome="stopped", reason=str(error))
+            return self._faulty(error) if isinstance(error, Unexpected) else RunEnded(outcome="stopped", reason=str(error))
+        except Exception as error:              # outside of every attempt: a fault of the engine itself
+            return self._faulty(error)
+
+    def _faulty(self, error: BaseException) -> RunEnded:
+        return RunEnded(outcome="stopped", reason=f"{_fault(error)}; `sop resume {self.name}` goes on from the journal")
 
     async def _beside(self, follower: asyncio.Task[None] | None) -> RunEnded:
         """The scheduler's word, unless the folder can't be written: then that is what stops the run."""
@@ -288,6 +309,10 @@ class Run:
         state = self.journal.state
         cap = run_budget(self.program, state.budget).time
         return None if cap is None else max(cap - state.elapsed, 0.0)
+
+
+def _fault(error: BaseException) -> str:
+    return f"a fault of this program, outside of every attempt: {failure_of(error)}"
 
 
 async def _ended(task: asyncio.Task[Any]) -> None:

@@ -16,9 +16,11 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 from patience import PATIENCE
+from tiers import ALL, CHOICE, SEED, examples
 
-settings.register_profile("no deadline", deadline=None)         # a busy machine is no fault of what is tested
-settings.load_profile("no deadline")
+# A busy machine is no fault of what is tested: no deadline.
+settings.register_profile("tier", deadline=None, max_examples=examples(settings.default.max_examples))
+settings.load_profile("tier")
 for name in ("SOP_MODEL", "OPENAI_API_KEY", "OPENAI_BASE_URL"):
     os.environ.pop(name, None)
 signal.signal(signal.SIGINT, signal.default_int_handler)         # a shell's background job is begun with Ctrl-C ignored
@@ -26,6 +28,23 @@ signal.signal(signal.SIGINT, signal.default_int_handler)         # a shell's bac
 PLACES = (Path(tempfile.gettempdir()), Path("/dev/shm"))
 OURS = ("sop-*", "crash-of-sop-*", "tmp*.j2")
 OWN = "sop-tests-"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """The tier decides what is marked out, and the seed what hypothesis makes up. Raises UsageError for a tier that is none."""
+    if CHOICE not in ("", "all"):
+        raise pytest.UsageError(f"SOP_TESTS={CHOICE}: it is `all`, or not set")
+    if ALL and config.option.markexpr == "not slow":
+        config.option.markexpr = ""
+    if config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = str(SEED)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How to run the random tests again as they were."""
+    terminalreporter.ensure_newline()
+    terminalreporter.write_line(f"SOP_TESTS_SEED={SEED} takes the same examples again")
 
 
 def seen() -> set[Path]:
@@ -75,7 +94,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, obj
     result = yield
     shutil.rmtree(HOME, ignore_errors=True)
     os.close(_HELD)
-    if hasattr(session.config, "workerinput"):
+    if hasattr(session.config, "workerinput") or "SOP_TESTS_MUTATED" in os.environ:
         return result                                           # who started it looks, when all have ended
     found, perhaps_anothers = left(BEFORE)
     if found:

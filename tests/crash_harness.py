@@ -34,7 +34,7 @@ from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.store import Batch, Store
 from metaflow_agents.memory.store import MemoryStore
-from metaflow_agents.models.python import load_function
+from metaflow_agents.modules import load_function
 from metaflow_agents.opening import journal_path
 from metaflow_agents.runs import fork, go_on, start
 from metaflow_agents.schema.event import (
@@ -57,6 +57,7 @@ from metaflow_agents.schema.event import (
 )
 from metaflow_agents.schema.keys import ActivationKey, firing_key, parse_activation, parse_firing
 from metaflow_agents.schema.payload import Collection, Files, unpack
+from metaflow_agents.sop.library import python_folders
 from metaflow_agents.underway import Run, RunResult
 
 SOP = Path(__file__).parent / "crash" / "crash.yaml"
@@ -68,8 +69,9 @@ BESIDE = ("partial", "renamed", "command")
 """Not at the journal: a file of the run's folder is written but not in its place, or is; a command has just been started."""
 MEMORY = ("remembering", "remembered")
 """Before something comes into the project's memory, which is a file of its own, and after that."""
-load_function("crash_desk:answer", [SOP.parent])
-desk: Any = sys.modules["crash_desk"]
+desk: Any = sys.modules[load_function("crash_desk:answer", python_folders(SOP.parent)).__module__]
+FEW = 6
+"""So many of its topics let everything happen that `crash.yaml` is for, in half of the writes."""
 
 
 def begin(home: Path) -> Run:
@@ -368,13 +370,14 @@ def gone(home: Path, within: float = 10.0) -> bool:
     return True
 
 
-def left_running(home: Path) -> list[str]:
-    """Threads and processes that this process has not ended."""
+def left_running(home: Path, before: Sequence[threading.Thread] = ()) -> list[str]:
+    """Threads and processes that this process has not ended, but for threads that were there `before`."""
     gc.collect()                        # pools of threads end with their owners
     deadline = time.monotonic() + 5
-    while threading.active_count() > 1 and time.monotonic() < deadline:
+    known = {threading.current_thread(), *before}
+    while not known.issuperset(threading.enumerate()) and time.monotonic() < deadline:
         time.sleep(0.002)
-    threads = [thread.name for thread in threading.enumerate() if thread is not threading.current_thread()]
+    threads = [thread.name for thread in threading.enumerate() if thread not in known]
     return [*(f"thread {name}" for name in threads), *(f"command {pid}" for pid in marked(home))]
 
 
@@ -408,6 +411,23 @@ def live(home: Path, kill: tuple[int, str] | None = None, name: str = NAME) -> i
     return 0 if asyncio.run(drive(run)).outcome == "success" else 1
 
 
+def reference(home: Path) -> Facts:
+    """The run in one go. It also warms the process up: what is imported late is imported here."""
+    before = threading.enumerate()
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+    result = asyncio.run(drive(begin(home)))
+    left = left_running(home, before)
+    if result.outcome != "success" or left:
+        raise RuntimeError(f"the run in one go: {result}, left running: {left}")
+    found = facts(journal_path(home, NAME), home / NAME)
+    if faults := found.not_once():
+        raise RuntimeError(f"the run in one go: {faults}")
+    if sorted(called(home)) != sorted(found.reserved):
+        raise RuntimeError("the run in one go asked twice")
+    return found
+
+
 def die_and_go_on(home: Path, kills: Sequence[tuple[int, str]], reference: Facts, seed: int,
                   process: Process = live, *, same_calls: bool = True) -> dict[str, Any]:
     """Kills the run at each of these moments in turn, goes on to the end, and compares. `reached`: how many it came to.
@@ -429,7 +449,7 @@ def die_and_go_on(home: Path, kills: Sequence[tuple[int, str]], reference: Facts
     calls = Counter(called(home))
     return {
         "reached": len(killed),
-        "faults": [*_faults(home, lives, resumed=resumed), *(_others(home, lives, reference) if same_calls else ())],
+        "faults": [*faults(home, lives, resumed=resumed), *(others(home, lives, reference) if same_calls else ())],
         "survivors": sum(life.survivors for life in lives), "excess": sum(calls.values()) - len(reference.reserved),
         "in_flight": sum(len(life.left.reserved - life.left.settled) for life in lives if life.left is not None)}
 
@@ -438,7 +458,7 @@ def die_and_fork(home: Path, number: int, reference: Facts, seed: int) -> dict[s
     """Kills the run at a write, forks it as a whole and before a firing taken by chance, and brings all three to the end."""
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
-    chance, faults = random.Random(seed), []
+    chance, found = random.Random(seed), []
     killed = _life(home, (number, chance.choice(KILLS)), chance).left
     branches = [NAME]
     if killed is not None and killed.outcome != "success":
@@ -448,10 +468,10 @@ def die_and_fork(home: Path, number: int, reference: Facts, seed: int) -> dict[s
     for branch in branches:
         code = forked(home, lambda branch=branch: live(home, name=branch))
         if code:
-            faults.append(f"{branch} ended with {code}: {trace(home)}")
+            found.append(f"{branch} ended with {code}: {trace(home)}")
         else:
-            faults += [f"{branch}: {told}" for told in reference.differences(facts(journal_path(home, branch), home / branch))]
-    return {"reached": len(branches) - 1, "faults": faults}
+            found += [f"{branch}: {told}" for told in reference.differences(facts(journal_path(home, branch), home / branch))]
+    return {"reached": len(branches) - 1, "faults": found}
 
 
 def _life(home: Path, kill: tuple[int, str] | None, chance: random.Random, process: Process = live) -> Life:
@@ -469,7 +489,7 @@ def _life(home: Path, kill: tuple[int, str] | None, chance: random.Random, proce
     return life
 
 
-def _others(home: Path, lives: Sequence[Life], reference: Facts) -> Iterator[str]:
+def others(home: Path, lives: Sequence[Life], reference: Facts) -> Iterator[str]:
     """All that is not as in the run that was never killed."""
     yield from reference.differences(facts(journal_path(home, NAME), home / NAME))
     asked = {key for life in lives for key in life.asked}
@@ -477,7 +497,7 @@ def _others(home: Path, lives: Sequence[Life], reference: Facts) -> Iterator[str
         yield f"other calls than in one go: {sorted(asked ^ reference.reserved)}"
 
 
-def _faults(home: Path, lives: Sequence[Life], *, resumed: bool) -> Iterator[str]:
+def faults(home: Path, lives: Sequence[Life], *, resumed: bool) -> Iterator[str]:
     """All that may not be of any run that was killed."""
     path = journal_path(home, NAME)
     if not gone(home):

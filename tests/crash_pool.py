@@ -39,7 +39,8 @@ class Climb:
 def climb_all(*climbs: Climb, scene: str = "plain") -> None:
     """Carries out all climbs; their results are in the order of their moments, those that found the end left out.
 
-    `scene`: what is run, `plain` (`crash.yaml`), `tools` (`tools.yaml`) or `thinking` (`crash_scenes.py`).
+    `scene`: what is run, `plain` (`crash.yaml`), `small` (the same with a few topics), `tools` (`tools.yaml`) or `thinking`
+    (`crash_scenes.py`).
     """
     lock = threading.Lock()
 

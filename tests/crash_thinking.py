@@ -12,6 +12,7 @@ import inspect
 import json
 import os
 import shutil
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -78,13 +79,15 @@ def _folder(home: Path) -> Path:
 def die_and_go_on(home: Path, name: str, kills: Sequence[tuple[int, str]], seed: int) -> dict[str, Any]:
     """See `crash_harness.die_and_go_on`."""
     known, scene = reference(home, name), SCENES[name]
-    result = harness.die_and_go_on(home, kills, known.facts, seed, partial(_live, name), same_calls=not scene.freely)
-    found = _found(home, harness.facts(journal_path(home, NAME)))
-    result["faults"] += _different(scene, known, found)
+    gc.freeze()                         # a collection in a fork would copy every page that it looks at
+    result = harness.die_and_go_on(home, kills, known.facts, seed, partial(live, name), same_calls=not scene.freely)
+    found = found_in(home, harness.facts(journal_path(home, NAME)))
+    result["faults"] += different(scene, known, found)
     return {**result, "doubts": len(found.facts.doubts) // 2}
 
 
-def _different(scene: Scene, known: Known, found: Known) -> Iterator[str]:
+def different(scene: Scene, known: Known, found: Known) -> Iterator[str]:
+    """What came of a run of the scene that did not come of it in one go."""
     if found.made != known.made:
         yield f"made {found.made}, not {known.made}"
     twice = {what: times for what, times in Counter(found.made["paid"]).items() if times > 1}
@@ -102,26 +105,26 @@ def _different(scene: Scene, known: Known, found: Known) -> Iterator[str]:
 def reference(home: Path, name: str) -> Known:
     """The scene in one go. In this process: what is imported late is imported here."""
     if name not in _known:
+        before = threading.enumerate()
         shutil.rmtree(home, ignore_errors=True)
         home.mkdir(parents=True)
         scene = SCENES[name]
-        code, left = _live(name, home), harness.left_running(home)
+        code, left = live(name, home), harness.left_running(home, before)
         facts = harness.facts(journal_path(home, NAME), home / NAME)
         faults = [*facts.not_once(), *left, *([f"ended with {code}"] if code else [])]
         if faults or sorted(harness.called(home)) != sorted(facts.reserved):
             raise RuntimeError(f"{name} in one go: {faults}")
-        found = _found(home, facts)
+        found = found_in(home, facts)
         if found.made["paid"] != sorted(scene.pays):
             raise RuntimeError(f"{name} in one go: paid {found.made['paid']}")
         at_work = {*found.minds, *facts.events}
         if not at_work.issuperset(scene.at_work):
             raise RuntimeError(f"{name} in one go: {sorted({*scene.at_work} - at_work)} is not among {sorted(at_work)}")
         _known[name] = found
-        gc.freeze()                     # a collection in a fork would copy every page that it looks at
     return _known[name]
 
 
-def _live(name: str, home: Path, kill: tuple[int, str] | None = None) -> int:
+def live(name: str, home: Path, kill: tuple[int, str] | None = None) -> int:
     """Goes on with the run, or begins it where there is nothing to go on with; dies where `kill` says so."""
     scene = SCENES[name]
     if scene.before and not (home / PLACE).exists():
@@ -181,7 +184,7 @@ async def _look_outside(home: Path, question: Question, number: int) -> Answer |
     return Answer(verdict="yes" if question.arguments["id"] in _lines(home / "outside") else "no")
 
 
-def _found(home: Path, facts: Facts) -> Known:
+def found_in(home: Path, facts: Facts) -> Known:
     path = journal_path(home, NAME)
     with Journal.read(path) as journal:
         sop, its_minds = Program.model_validate_json(journal.blob(journal.state.compiled)).sop, minds(journal)

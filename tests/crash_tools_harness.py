@@ -14,6 +14,7 @@ import random
 import shutil
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections import Counter
@@ -29,7 +30,7 @@ from crash_harness import NAME, Facts
 from metaflow_agents.errors import UsageError
 from metaflow_agents.journal.audit import RECORDS, Heads, verified
 from metaflow_agents.journal.journal import Journal
-from metaflow_agents.models.python import load_function
+from metaflow_agents.modules import load_function
 from metaflow_agents.opening import journal_path
 from metaflow_agents.people.answering import give
 from metaflow_agents.people.desk import Desk
@@ -38,6 +39,7 @@ from metaflow_agents.people.question import Answer, Question
 from metaflow_agents.runs import go_on, start
 from metaflow_agents.schema.event import Asked, Decided, Event, Intended
 from metaflow_agents.settings import Settings
+from metaflow_agents.sop.library import python_folders
 from metaflow_agents.underway import Run, RunResult
 
 CRASH = Path(__file__).parent / "crash"
@@ -68,8 +70,7 @@ def staged(home: Path) -> Iterator[None]:
             for name, value in (("PYTHON", sys.executable), ("OUTSIDE", outside), ("PORT", port)):
                 text = text.replace(name, str(value))
             (folder / "tools.yaml").write_text(text)
-            load_function("crash_tools_desk:answer", [folder])
-            desk = sys.modules["crash_tools_desk"]
+            desk = sys.modules[load_function("crash_tools_desk:answer", python_folders(folder)).__module__]
             desk.outside = outside
             Desk.__init__.__kwdefaults__["poll"] = 0.02         # the mailbox is looked into more often than by day
             yield
@@ -221,18 +222,27 @@ class Row:
     reached: int = 0
 
 
+def to_the_end(home: Path) -> int:
+    """Goes on with the run, or begins it, and answers where it parks: its last exit code."""
+    for _ in range(9):
+        code = live(home)
+        if not code:
+            break
+        answer_all(home)
+    settle(home)
+    return code
+
+
 def reference(home: Path) -> Facts:
     """The run in one go, answered where it parks. In this process: what is imported late is imported here."""
+    before = threading.enumerate()
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
-    codes = []
-    while (code := live(home)) and len(codes) < 9:
-        codes.append(answer_all(home))
-    settle(home)
-    if code or (left := harness.left_running(home)):
+    code = to_the_end(home)
+    if code or (left := harness.left_running(home, before)):
         raise RuntimeError(f"the run in one go: {code}, left running: {left}")
     found = harness.facts(journal_path(home, NAME), home / NAME)
-    faults = [*found.not_once(), *_twice(found), *_effects(found), *_audit(journal_path(home, NAME))]
+    faults = [*found.not_once(), *of_effects(home, found)]
     if faults or sorted(harness.called(home)) != sorted(found.reserved):
         raise RuntimeError(f"the run in one go: {faults}")
     return found
@@ -249,8 +259,7 @@ def die_and_go_on(home: Path, kills: Sequence[tuple[int | str, str]], known: Fac
     ended = _run_through(home, row, list(kills), random.Random(seed))
     found = harness.facts(journal_path(home, NAME), home / NAME)
     if ended:
-        row.faults += [*known.differences(found), *_twice(found), *_effects(found), *_audit(journal_path(home, NAME)),
-                       *_calls(row, known)]
+        row.faults += [*known.differences(found), *of_effects(home, found), *_calls(row, known)]
         if not harness.gone(home):
             row.faults.append(f"commands of a killed process live on: {harness.marked(home)}")
         left = sorted(os.listdir(journal_path(home, NAME).parent))
@@ -308,16 +317,20 @@ def _left(home: Path, row: Row, chance: random.Random) -> Facts:
     """The facts that a dead process left. What was done outside has to stand there, and the audit has to be whole."""
     folder = home / f"death-{len(row.deaths)}-{chance.random()}"
     found = harness.at_death(journal_path(home, NAME), folder)
-    copy = folder / f"{NAME}.db"
-    row.faults += _audit(copy) if copy.exists() else []
-    done = {effect for effect in happened_outside() if effect.split()[0] in ONCE}
-    known = _intended(copy) if copy.exists() else set()
-    row.faults += [f"done before it was intended: {effect}" for effect in sorted(done - known)]
-    decided = _decided(copy) if copy.exists() else Counter[str]()
-    called = Counter(effect.split()[0] for effect in happened_outside() if effect != "charge tea")
-    row.faults += [f"done before that was decided: {tool}, {times} times" for tool, times in called.items()
-                   if times > decided[tool]]
+    row.faults += done_too_early(folder / f"{NAME}.db")
     return found
+
+
+def done_too_early(path: Path) -> Iterator[str]:
+    """What happened outside and does not stand in this journal, which a dead process left; and where its audit is not whole."""
+    if path.exists():
+        yield from _audit(path)
+    done = {effect for effect in happened_outside() if effect.split()[0] in ONCE}
+    known = _intended(path) if path.exists() else set()
+    yield from (f"done before it was intended: {effect}" for effect in sorted(done - known))
+    decided = _decided(path) if path.exists() else Counter[str]()
+    called = Counter(effect.split()[0] for effect in happened_outside() if effect != "charge tea")
+    yield from (f"done before that was decided: {tool}, {times} times" for tool, times in called.items() if times > decided[tool])
 
 
 def _intended(path: Path) -> set[str]:
@@ -341,6 +354,13 @@ def _decided(path: Path) -> Counter[str]:
 
 
 # What has to hold.
+
+
+def of_effects(home: Path, found: Facts) -> Iterator[str]:
+    """All that may not be of the effects of a run that came to its end."""
+    yield from _twice(found)
+    yield from _effects(found)
+    yield from _audit(journal_path(home, NAME))
 
 
 def _twice(found: Facts) -> Iterator[str]:

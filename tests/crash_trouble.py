@@ -151,7 +151,7 @@ def _full_folder(where: str, full: Countdown) -> None:
 
 def _stopped(home: Path, chance: random.Random) -> int:
     """Stops the run as soon as the journal tells of its n-th event, or a little later."""
-    seen, at = 0, chance.randint(0, 190)
+    seen, at = 0, chance.randint(0, 190 * len(harness.desk.TOPICS) // 18)
     pauses = [chance.choice((0, 0, 0.001, 0.004)) for _ in range(chance.choice((1, 1, 2, 3)))]
 
     def beside(going: Run) -> None:

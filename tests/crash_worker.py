@@ -1,11 +1,10 @@
 """A process that forks: reads jobs (JSON, one a line), does each, and writes its result to standard output.
 
-usage: crash_worker.py FOLDER plain|tools|thinking < jobs
+usage: crash_worker.py FOLDER plain|small|tools|thinking < jobs
 """
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import json
 import os
@@ -21,22 +20,6 @@ import crash_harness as harness
 import crash_thinking as thinking
 import crash_tools_harness as tools
 import crash_trouble as trouble
-
-
-def reference(home: Path) -> harness.Facts:
-    """The run in one go. It also warms the process up: what is imported late is imported here."""
-    shutil.rmtree(home, ignore_errors=True)
-    home.mkdir(parents=True)
-    result = asyncio.run(harness.drive(harness.begin(home)))
-    left = harness.left_running(home)
-    if result.outcome != "success" or left:
-        raise RuntimeError(f"the run in one go: {result}, left running: {left}")
-    found = harness.facts(harness.journal_path(home, harness.NAME), home / harness.NAME)
-    if faults := found.not_once():
-        raise RuntimeError(f"the run in one go: {faults}")
-    if sorted(harness.called(home)) != sorted(found.reserved):
-        raise RuntimeError("the run in one go asked twice")
-    return found
 
 
 def done(home: Path, job: dict[str, Any], known: harness.Facts) -> dict[str, Any]:
@@ -66,11 +49,13 @@ def tried(home: Path, job: dict[str, Any], known: harness.Facts) -> dict[str, An
 
 def main() -> None:
     home = Path(sys.argv[1]) / str(os.getpid())
+    if sys.argv[2] == "small":
+        del harness.desk.TOPICS[harness.FEW:]
     stages = {"tools": tools.staged, "thinking": thinking.staged}
     known = harness.Facts()             # of the thinking, each scene has its own
     with stages[sys.argv[2]](home) if sys.argv[2] in stages else nullcontext():
         if sys.argv[2] != "thinking":
-            known = tools.reference(home) if sys.argv[2] == "tools" else reference(home)
+            known = tools.reference(home) if sys.argv[2] == "tools" else harness.reference(home)
         gc.freeze()                     # a collection in a fork would copy every page that it looks at
         for line in sys.stdin:
             sys.stdout.write(json.dumps(done(home, json.loads(line), known)) + "\n")

@@ -1,4 +1,4 @@
-"""What tests of sandboxes share: whether bubblewrap works here, and who still runs."""
+"""What tests of sandboxes share: which of them work here, who carries commands out, and who still runs."""
 
 from __future__ import annotations
 
@@ -9,13 +9,22 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from metaflow_agents.sandbox.bubblewrap import OUTSIDER
+from metaflow_agents.sandbox import probe
+from metaflow_agents.sandbox.bubblewrap import Bubblewrap
+from metaflow_agents.sandbox.carrier import Carrier
+from metaflow_agents.sandbox.container import Container
+from metaflow_agents.sandbox.engines import Engine
 from metaflow_agents.sandbox.interpreter import interpreter_places
+from metaflow_agents.sandbox.landlock import Landlock
+from metaflow_agents.sandbox.limited import OUTSIDER
+from metaflow_agents.sandbox.limits import Limits
+from metaflow_agents.settings import Settings
 
 _TRIAL = ("--unshare-user", "--unshare-pid", "--unshare-net", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "true")
 
@@ -31,6 +40,32 @@ def _lacking() -> str:
 BWRAP = shutil.which("bwrap") or ""
 LACKING = _lacking()
 needs_bubblewrap = pytest.mark.skipif(bool(LACKING), reason=LACKING)
+SETTINGS = Settings.read()
+ENGINE = Engine(SETTINGS.container, SETTINGS.container_image, tuple(SETTINGS.container_environment.items()))
+
+
+def made(backend: str, environment: Mapping[str, str], **limits: int) -> Carrier:
+    """The sandbox of that name."""
+    if backend == "bubblewrap":
+        return Bubblewrap(BWRAP, environment, limits=Limits(**limits))
+    if backend == "landlock":
+        return Landlock(environment, limits=Limits(**limits))
+    program = probe.container_holds(ENGINE).program or ""
+    return Container(program, ENGINE.wanted, dict(ENGINE.environment), limits=Limits(**limits))
+
+
+@cache
+def no_containers() -> str:
+    """Why there are no containers here; nothing where there are."""
+    return probe.container_holds(ENGINE).why
+
+
+@cache
+def no_landlock() -> str:
+    """Why this kernel can't hold commands by Landlock, whoever asks; nothing where it can."""
+    code = "import sandlock, sys; sys.exit(sandlock.landlock_abi_version() < sandlock.min_landlock_abi())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    return "" if done.returncode == 0 else f"there is no Landlock here, or it is too old: {done.stderr[-200:]}"
 
 
 def running(marker: str) -> list[int]:
@@ -102,19 +137,24 @@ for place in $PLACES; do
     done
 done
 cd /
+[ "$ID" != 0 ] || exec "$@"
 exec setpriv --reuid="$ID" --regid="$ID" --clear-groups --inh-caps=-all --bounding-set=-all -- "$@"
 """
 
 
-def by_an_ordinary_user(arguments: Sequence[str], home: Path) -> subprocess.CompletedProcess[str]:
+def by_an_ordinary_user(arguments: Sequence[str], home: Path, *, user: int = OUTSIDER, namespaces: bool = True,
+                        ) -> subprocess.CompletedProcess[str]:
     """This Python with arguments, as root starts it for a user who is let through to it, its packages and this repository,
-    is nobody else, and has `home` for all that is temporary.
+    is nobody else, and has `home` for all that is temporary. `user`: 0 is root, for whom only the way is opened to others.
+    `namespaces`: whether any can be made.
     """
+    closing = Path(__file__).with_name("no_namespaces.py")
+    program = [sys.executable] if namespaces else [sys.executable, str(closing), sys.executable]
     places = [os.path.realpath(place) for place in (*interpreter_places(), Path(__file__).parent.parent)]
     closed = {next((str(folder) for folder in reversed(Path(place).parents) if not folder.stat().st_mode & 1), "")
               for place in places}
-    os.chown(home, OUTSIDER, OUTSIDER)
+    os.chown(home, user, user)
     return subprocess.run(
-        ["unshare", "--mount", "--propagation", "slave", "sh", "-c", _ORDINARY, "sh", sys.executable, *arguments],
-        env={"PATH": os.defpath, "TMPDIR": str(home), "HOME": str(home), "PYTHONDONTWRITEBYTECODE": "1", "ID": str(OUTSIDER),
+        ["unshare", "--mount", "--propagation", "slave", "sh", "-c", _ORDINARY, "sh", *program, *arguments],
+        env={"PATH": os.defpath, "TMPDIR": str(home), "HOME": str(home), "PYTHONDONTWRITEBYTECODE": "1", "ID": str(user),
              "CLOSED": shlex.join(closed - {""}), "PLACES": shlex.join(places)}, capture_output=True, text=True, check=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import platform
 import shutil
 import signal
 import socket
@@ -14,13 +15,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from unittest import mock
 
-from sandboxes import BWRAP, comes, facts_of, gone, left_in, running
+import yaml
+from sandboxes import BWRAP, ENGINE, SETTINGS, comes, facts_of, gone, left_in, made, running
 
 from metaflow_agents import run
 from metaflow_agents.errors import RunError
-from metaflow_agents.sandbox import bridging, bubblewrap
-from metaflow_agents.sandbox.bubblewrap import Bubblewrap
-from metaflow_agents.sandbox.limits import Limits
+from metaflow_agents.sandbox import bridging, landlock, probe, seccomp
+from metaflow_agents.sandbox.carrier import Carrier
 from metaflow_agents.sandbox.port import Changes, Completed
 from metaflow_agents.settings import Settings
 
@@ -37,7 +38,9 @@ NUMBERS = {                                                     # x86-64, arm64
     "fsconfig": (431, 431), "fsmount": (432, 432), "fspick": (433, 433), "mount_setattr": (442, 442), "bpf": (321, 280),
     "perf_event_open": (298, 241), "userfaultfd": (323, 282), "init_module": (175, 105), "finit_module": (313, 273),
     "delete_module": (176, 106), "kexec_load": (246, 104), "reboot": (169, 142), "open_by_handle_at": (304, 265),
-    "ioctl": (16, 29), "memfd_create": (319, 279), "shmget": (29, 194),
+    "ioctl": (16, 29), "fchmodat2": (452, 452), "memfd_create": (319, 279), "shmget": (29, 194), "socketpair": (53, 199),
+    "personality": (135, 92),
+    "prctl": (157, 167), "msgget": (68, 186), "mq_open": (240, 180), "io_setup": (206, 0), "semget": (64, 190),
 }
 def tried(action):
     try:
@@ -63,6 +66,7 @@ def end(*what):
 Scene = Callable[[Path], Awaitable[str]]
 SCENES: dict[str, Scene] = {}
 SECRET = "7e1b-planted-c40d"
+PRIORITY = os.getpriority(os.PRIO_PROCESS, os.getpid())
 
 
 def scene(function: Scene) -> Scene:
@@ -70,11 +74,17 @@ def scene(function: Scene) -> Scene:
     return function
 
 
-def box(**limits: int) -> Bubblewrap:
-    return Bubblewrap(BWRAP, {}, limits=Limits(**limits))
+class Backend:
+    """Which sandbox the scenes are about."""
+
+    name = "bubblewrap"
 
 
-async def inside(code: str, *arguments: str, within: Bubblewrap | None = None, timeout: float = 30,  # noqa: ASYNC109
+def box(**limits: int) -> Carrier:
+    return made(Backend.name, {}, **limits)
+
+
+async def inside(code: str, *arguments: str, within: Carrier | None = None, timeout: float = 30,  # noqa: ASYNC109
                  ) -> Completed:
     return await (within or box()).run(["python", "-c", INSIDE + code, *arguments], files={}, timeout=timeout)
 
@@ -136,13 +146,72 @@ async def unix_socket(folder: Path) -> str:
     return await _reaches([server], "end(tried(lambda: socket.socket(socket.AF_UNIX).connect(sys.argv[1])))", str(folder / "s"))
 
 
+@scene
+async def unix_datagram(folder: Path) -> str:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as server:
+        server.bind(str(folder / "d"))
+        (folder / "d").chmod(0o666)
+        server.setblocking(False)
+        code = """
+for make in (lambda: socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM),
+             lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0]):
+    tried(lambda: make().sendto(b"x", sys.argv[1])), tried(lambda: make().sendmsg([b"x"], [], 0, sys.argv[1]))
+    tried(lambda: (one := make(), one.connect(sys.argv[1]), one.send(b"x")))
+end("tried")
+"""
+        ran = await inside(code, str(folder / "d"))
+        try:
+            server.recv(10)
+        except BlockingIOError:
+            return "unreached" if ran.stdout == "tried\n" else repr(ran)
+    return "reached"
+
+
+@scene
+async def unix_socket_raced(folder: Path) -> str:
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(folder / "s"))
+        (folder / "s").chmod(0o666)
+        server.listen()
+        server.setblocking(False)
+        code = """
+import threading
+mine = socket.socket(socket.AF_UNIX)
+mine.bind("mine"), mine.listen(1000)
+address = ctypes.create_string_buffer(110)
+texts = [struct.pack("=H", 1) + one.encode() + b"\\0" for one in (os.path.abspath("mine"), sys.argv[1])]
+until = time.monotonic() + 1.5
+def turn():
+    while time.monotonic() < until:
+        for text in texts:
+            ctypes.memmove(address, text, len(text))
+threading.Thread(target=turn).start()
+done = 0
+while time.monotonic() < until:
+    with socket.socket(socket.AF_UNIX) as one:
+        done += libc.connect(one.fileno(), address, 110) == 0
+    mine.setblocking(False)
+    tried(lambda: mine.accept()[0].close())
+end("tried", done)
+"""
+        ran = await inside("import struct\n" + code, str(folder / "s"))
+        try:
+            server.accept()[0].close()
+        except BlockingIOError:
+            return "unreached" if ran.stdout.startswith("tried") and int(ran.stdout.split()[1]) else repr(ran)
+    return "reached"
+
+
 BRIDGE = """
-import socket, sys, threading
+import os, socket, sys, threading
 def pump(one, other):
     while data := one.recv(65536):
         other.sendall(data)
     other.shutdown(socket.SHUT_WR)
 with socket.create_server(("127.0.0.1", int(sys.argv[2]))) as server:
+    os.write(1, sys.argv[2].encode())
+    for each in (1, 2):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), each)
     while True:
         inner = server.accept()[0]
         outer = socket.socket(socket.AF_UNIX)
@@ -167,14 +236,15 @@ async def proxy_bridge(folder: Path) -> str:
 import urllib.request
 told = urllib.request.urlopen("http://example.test/x", timeout=5).read().decode()
 direct = [tried(lambda: socket.create_connection(one, 2)) for one in (("192.0.2.1", 80), {other.getsockname()!r})]
-end(told, direct, os.path.exists({str(folder)!r}))
+end(told, direct, tried(lambda: os.listdir({str(folder)!r})))
 """
         server = await asyncio.start_unix_server(answer, folder / "proxy")
         async with server:
             with mock.patch.object(bridging, "BRIDGE", folder / "bridge.py"):
-                marked = Bubblewrap(BWRAP, {"TERM": str(folder)})
+                marked = made(Backend.name, {"TERM": str(folder)})
                 ran = await marked.run(["python", "-c", INSIDE + code], files={}, timeout=30, proxy=folder / "proxy")
-    fine = ran.stdout.strip() == "GET http://example.test/x HTTP/1.1 ['ENETUNREACH', 'ECONNREFUSED'] False"
+    told, _, tries = ran.stdout.strip().partition(" HTTP/1.1 ")
+    fine = told == "GET http://example.test/x" and tries.startswith("['ENETUNREACH', 'E") and "done" not in tries
     return "proxy alone" if fine and not with_variable(f"TERM={folder}") else repr(ran)
 
 
@@ -187,6 +257,22 @@ def with_variable(variable: str) -> list[str]:
         except OSError:
             continue
     return found
+
+
+# --- system calls ---
+
+@scene
+async def refused_calls(folder: Path) -> str:
+    """Each with arguments that do nothing. Two of the kernel's own pass every filter, and end who makes them."""
+    calls = yaml.safe_load((Path(__file__).parent / "security/syscalls.yaml").read_text(encoding="utf-8"))
+    column = platform.machine() == "aarch64"
+    spare = "ENOSYS" if Backend.name == "container" else ""         # what the program's library has no name for yet
+    wanted = {numbers[column]: answer for answer in ("EPERM", "ENOSYS", "ENOTSUP") for name, numbers in calls[answer].items()
+              if name not in ("uprobe", "uretprobe") and numbers[column] is not None}
+    code = f"spare = {spare!r}\nfound = [(one, answer, call(one, 0, 0, 0, 0, 0, 0)) for one, answer in {wanted!r}.items()]\n"
+    code += "end({number: got for number, answer, got in found if got not in (answer, spare)})"
+    ran = await inside(code)
+    return "as the table says" if ran.stdout.strip() == "{}" and len(wanted) > 100 else repr(ran)
 
 
 # --- files and secrets of this machine ---
@@ -211,10 +297,103 @@ async def planted_file_written(folder: Path) -> str:
 
 
 @scene
+async def planted_file_changed(folder: Path) -> str:
+    planted, code = _of_the_command(folder), """
+place = sys.argv[1]
+os.symlink(place, "link")
+os.symlink(os.path.dirname(place), "around")
+files = []
+tried(lambda: files.append(os.open(place, os.O_PATH)))
+ways = [place, "link", "around/planted", *(f"/proc/{who}/fd/{one}" for one in files for who in ("self", os.getpid()))]
+for way in ways:
+    tried(lambda: os.chmod(way, 0o777)), tried(lambda: os.utime(way, (1, 1)))
+    tried(lambda: os.chown(way, os.getuid(), os.getgid()))
+    tried(lambda: os.setxattr(way, "user.sop", b"x")), tried(lambda: os.truncate(way, 0)), tried(lambda: os.rename(way, "mine"))
+    for dirfd in (-100, *files):
+        raw("fchmodat2", dirfd, way.encode() if dirfd == -100 else b"", 0o777, 0 if dirfd == -100 else 0x1000)
+    tried(lambda: os.utime(way, (1, 1), follow_symlinks=False)), tried(lambda: os.chown(way, -1, -1, follow_symlinks=False))
+end("tried", len(ways))
+"""
+    before = planted.stat()
+    ran = await inside(code, str(planted))
+    return "unchanged" if ran.stdout.startswith("tried") and _same(before, planted) else repr((ran, before, planted.stat()))
+
+
+@scene
+async def planted_file_raced(folder: Path) -> str:
+    planted, code = _of_the_command(folder), """
+import threading
+open("own", "w").close(), os.mkdir("d"), open("d/planted", "w").close()
+os.symlink("own", "a"), os.symlink(sys.argv[1], "b")
+os.symlink("d", "c"), os.symlink(os.path.dirname(sys.argv[1]), "e")
+until = time.monotonic() + 1.5
+def turn():
+    while time.monotonic() < until:
+        for one, other in (("a", "b"), ("c", "e")):
+            tried(lambda: os.rename(one, "x")), tried(lambda: os.rename(other, one)), tried(lambda: os.rename("x", other))
+threading.Thread(target=turn).start()
+done = 0
+while time.monotonic() < until:
+    for way in ("a", "c/planted"):
+        done += tried(lambda: os.chmod(way, 0o777)) == "done"
+        tried(lambda: os.utime(way, (1, 1)))
+end("tried", done)
+"""
+    before = planted.stat()
+    ran = await inside(code, str(planted))
+    return "unchanged" if int(ran.stdout.split()[1]) > 20 and _same(before, planted) else repr((ran, before, planted.stat()))
+
+
+def _of_the_command(folder: Path) -> Path:
+    """A file of the user by whom commands run, in a folder that it may enter."""
+    planted = folder / "planted"
+    planted.write_text(SECRET)
+    planted.chmod(0o644)
+    owner = box().owner
+    if owner is not None:
+        os.chown(planted, owner, owner)
+    return planted
+
+
+def _same(before: os.stat_result, planted: Path) -> bool:
+    now = planted.stat()
+    kept = all(getattr(now, name) == getattr(before, name) for name in ("st_mode", "st_uid", "st_gid", "st_mtime_ns"))
+    return kept and planted.read_text() == SECRET and not os.listxattr(planted)
+
+
+@scene
+async def folder_watched(folder: Path) -> str:
+    watched = folder / "watched"
+    watched.mkdir(mode=0o755)
+    task = asyncio.create_task(inside("""
+libc.inotify_init1.restype = ctypes.c_int
+watching = libc.inotify_init1(0o4000)
+said = libc.inotify_add_watch(watching, sys.argv[1].encode(), 0xFFF)
+deadline = time.monotonic() + 3
+heard = b""
+while said >= 0 and not heard and time.monotonic() < deadline:
+    time.sleep(0.05)
+    try:
+        heard = os.read(watching, 4096)
+    except BlockingIOError:
+        pass
+end("told" if heard else "untold")
+""", str(watched)))
+    while not task.done():
+        (watched / f"secret-{time.monotonic_ns()}").touch()
+        await asyncio.sleep(0.05)
+    return (await task).stdout.strip()
+
+
+@scene
 async def environments(folder: Path) -> str:
     code = """
 secret, found, looked = sys.argv[1][::-1].encode(), [], 0
-for pid in filter(str.isdigit, os.listdir("/proc")):
+try:
+    pids = [pid for pid in os.listdir("/proc") if pid.isdigit()]
+except PermissionError:                         # but their names can be guessed
+    pids = [sys.argv[2], *range(max(1, os.getpid() - 500), os.getpid() + 20)]
+for pid in pids:
     for name in ("environ", "cmdline", "maps", "mem"):
         try:
             looked += 1
@@ -226,7 +405,8 @@ for pid in filter(str.isdigit, os.listdir("/proc")):
 end(looked, found + [name for name, value in os.environ.items() if value.encode() == secret])
 """
     with mock.patch.dict(os.environ, {"OPENAI_API_KEY": SECRET}):
-        ran = await inside(code, SECRET[::-1], within=Bubblewrap(BWRAP, {"OPENAI_API_KEY": SECRET, "PATH": "/usr/bin:/bin"}))
+        within = made(Backend.name, {"OPENAI_API_KEY": SECRET, "PATH": "/usr/bin:/bin"})
+        ran = await inside(code, SECRET[::-1], str(os.getpid()), within=within)
     looked, _, found = ran.stdout.strip().partition(" ")
     return "nowhere" if int(looked) >= 8 and found == "[]" else repr(ran)
 
@@ -245,8 +425,9 @@ async def the_runs_own_files(folder: Path) -> str:
     text = yaml_of(code, [str(place) for place in places])
     sop.write_text(text)
     os.chmod(folder, 0o777)
-    result = await run(sop, workspace=home, name="one", sandbox="bubblewrap",
-                       settings=Settings(command_environment={"PATH": os.defpath + ":/usr/bin:/bin"}))
+    result = await run(sop, workspace=home, name="one", sandbox=Backend.name,
+                       settings=Settings(command_environment={"PATH": os.defpath + ":/usr/bin:/bin"}, container=ENGINE.program,
+                                         container_image=ENGINE.image, container_environment=SETTINGS.container_environment))
     done = result.ok and sop.read_text() == text and not (folder / "new").exists()
     in_git = [path for path in home.rglob("*") if ".git" in path.parts and path.is_file() and b"x: 1" in path.read_bytes()]
     return "unchanged" if done and not in_git else repr((result, in_git))
@@ -279,6 +460,23 @@ async def user_seen_from_outside(folder: Path) -> str:
 @scene
 async def signal_to_the_orchestrator(folder: Path) -> str:
     return (await inside("end(tried(lambda: os.kill(int(sys.argv[1]), 0)))", str(os.getpid()))).stdout.strip()
+
+
+@scene
+async def limits_of_the_orchestrator(folder: Path) -> str:
+    code = """
+import resource
+pid = int(sys.argv[1])
+ways = (lambda: resource.prlimit(pid, resource.RLIMIT_CPU, (1, 1)), lambda: os.setpriority(os.PRIO_PROCESS, pid, 19),
+        lambda: os.setpriority(os.PRIO_USER, 0, 19), lambda: os.sched_setaffinity(pid, {0}),
+        lambda: os.sched_setscheduler(pid, os.SCHED_BATCH, os.sched_param(0)),
+        lambda: resource.prlimit(pid, resource.RLIMIT_NOFILE))
+end([tried(way) for way in ways])
+"""
+    ran = await inside(code, str(os.getpid()))
+    others = os.getpriority(os.PRIO_PROCESS, os.getpid()) == PRIORITY
+    # Of a user of its own (bubblewrap's is one, in its own namespace) all are its own.
+    return "refused" if ran.ok and others and ran.stdout.count("done") <= (1 if Backend.name != "landlock" else 0) else repr(ran)
 
 
 # --- how much it takes ---
@@ -415,6 +613,22 @@ time.sleep(0.2)
 
 
 @scene
+async def chain_of_forks(folder: Path) -> str:
+    marker = f"marker-{os.getpid()}-chain"
+    code = """
+for _ in range(4):
+    if os.fork() == 0:
+        os.setsid()
+        while True:
+            if os.fork():
+                os._exit(0)
+time.sleep(0.3)
+"""
+    ran = await inside(code, marker)
+    return "gone" if ran.ok and not running(marker) and left_in(folder / "copies") == [] else repr((ran, running(marker)))
+
+
+@scene
 async def held_pipe(folder: Path) -> str:
     code = "subprocess.Popen(['sleep', '50'], start_new_session=True); os.kill(os.getpid(), 9)"
     ran = await asyncio.wait_for(inside(code), 20)
@@ -423,7 +637,8 @@ async def held_pipe(folder: Path) -> str:
 
 ORCHESTRATOR = """
 import asyncio, sys
-from metaflow_agents.sandbox.bubblewrap import Bubblewrap
+sys.path.insert(0, sys.argv[3])
+from sandboxes import made
 script = '''
 import ctypes, os, signal, sys, time
 for number in range(1, 32):
@@ -433,18 +648,20 @@ ctypes.CDLL(None).prctl(1, 0)
 os.fork(), os.setsid() if os.fork() == 0 else None
 time.sleep(40)
 '''
-asyncio.run(Bubblewrap(sys.argv[1], {}).run(["python", "-c", script, sys.argv[2]], files={}))
+asyncio.run(made(sys.argv[1], {}).run(["python", "-c", script, sys.argv[2]], files={}))
 """
 
 
 def started(argv: list[str], temporary: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(argv, env={"PATH": "/usr/bin:/bin", "TMPDIR": str(temporary)})
+    about = {"SOP_CONTAINER": ENGINE.program, "SOP_CONTAINER_IMAGE": ENGINE.image, "HOME": os.environ.get("HOME")}
+    given = {name: value for name, value in about.items() if value} if Backend.name == "container" else {}
+    return subprocess.Popen(argv, env={"PATH": os.defpath + ":/usr/bin:/bin", "TMPDIR": str(temporary), **given})
 
 
 @scene
 async def orchestrator_killed(folder: Path) -> str:
     marker = f"marker-{os.getpid()}-orchestrator"
-    process = started([sys.executable, "-c", ORCHESTRATOR, BWRAP, marker], folder / "copies")
+    process = started([sys.executable, "-c", ORCHESTRATOR, Backend.name, marker, str(Path(__file__).parent)], folder / "copies")
     try:
         deadline = time.monotonic() + 20
         while sum(facts_of(pid).get("Name", "").startswith("python") for pid in running(marker)) < 3:       # itself and two more
@@ -456,9 +673,9 @@ async def orchestrator_killed(folder: Path) -> str:
     return "gone" if await gone(marker) else "left behind"
 
 
-async def _not_started(program: str) -> str:
+async def _not_started(carrier: Carrier) -> str:
     try:
-        ran = await Bubblewrap(program, {}).run(["sh", "-c", "echo started"], files={})
+        ran = await carrier.run(["sh", "-c", "echo started"], files={})
     except RunError as error:
         return "not started" if "sop doctor" in str(error) else str(error)
     return "not started" if ran.exit_code == 126 and not ran.stdout else repr(ran)
@@ -472,17 +689,23 @@ async def argument_with_nul(folder: Path) -> str:
 
 @scene
 async def backend_gone(folder: Path) -> str:
-    program = folder / "bwrap"
-    shutil.copy(BWRAP, program)
-    first = await Bubblewrap(str(program), {}).run(["echo", "x"], files={})
+    carrier = box()
+    if Backend.name == "landlock":
+        with mock.patch.object(landlock, "KEEPER", "metaflow_agents.sandbox.gone"):
+            return await _not_started(carrier)
+    program = folder / "program"
+    shutil.copy(BWRAP if Backend.name == "bubblewrap" else probe.container_holds(ENGINE).program or "", program)
+    carrier.program = str(program)
+    first = await carrier.run(["echo", "x"], files={})
     program.unlink()
-    return await _not_started(str(program)) if first.stdout == "x\n" else repr(first)
+    return await _not_started(carrier) if first.stdout == "x\n" else repr(first)
 
 
 @scene
 async def filter_not_loaded(folder: Path) -> str:
-    with mock.patch.object(bubblewrap.seccomp, "program", lambda: b"\xff" * 16):
-        return await _not_started(BWRAP)
+    with (mock.patch.object(seccomp, "program", lambda: b"\xff" * 16),
+          mock.patch("metaflow_agents.sandbox.container.profile", lambda: '{"defaultAction": "SCMP_ACT_NONE"}')):
+        return await _not_started(box())
 
 
 @scene

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import tiers
 from scripted import events, tree
+from tiers import ALL
 
 from metaflow_agents.models.port import ModelRequest
 from metaflow_agents.runs import go_on, start
@@ -22,10 +24,13 @@ Model = Callable[[ModelRequest], Any]
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """The run that nobody stopped. `keys`: of its calls, in the order in which they were asked."""
+    """The run that nobody stopped. `keys`: of its calls, in the order in which they were asked. `stops`: numbers of the calls at
+    which others were stopped.
+    """
 
     result: RunResult
     keys: list[str]
+    stops: list[int]
 
 
 class _Asked:
@@ -50,7 +55,7 @@ class _Asked:
 
 async def stopped_everywhere(sop: Path, model: Callable[[], Model], folder: Path, *, same_calls: bool = True,
                              **given: Any) -> Whole:
-    """The run that nobody stops; raises AssertionError where stopping it at any of its calls makes a difference.
+    """The run that nobody stops; raises AssertionError where stopping it at one of its calls makes a difference.
 
     Compared are outcome, reason, outputs, labels and the files of the run's folder; no finished call may be asked again, and
     the calls of both parts are those of the whole. `model` makes a model anew for each part of each run: it has to say the same
@@ -62,7 +67,8 @@ async def stopped_everywhere(sop: Path, model: Callable[[], Model], folder: Path
     whole = await _driven(start(sop, model=asked, workspace=place, name=NAME, sandbox="none", **given), asked)
     keys = asked.keys
     assert keys and len(set(keys)) == len(keys), f"calls with the same key: {sorted(keys)}"
-    for at in range(1, len(keys) + 1):
+    stops = _some_of(len(keys), sop.stem)
+    for at in stops:
         left, again, home = _Asked(model(), at), _Asked(model()), folder / f"stopped{at}"
         cut = await _driven(start(sop, model=left, workspace=home, name=NAME, sandbox="none", **given), left)
         if len(left.keys) < at and not same_calls:
@@ -77,7 +83,12 @@ async def stopped_everywhere(sop: Path, model: Callable[[], Model], folder: Path
         assert len(before) < len(keys) or not same_calls, told
         assert sorted([*before, *again.keys]) == sorted(keys) or not same_calls, (told, before, again.keys)
         assert sorted(_finished(home)) == sorted([*before, *again.keys]), told
-    return Whole(whole, keys)
+    return Whole(whole, keys, stops)
+
+
+def _some_of(calls: int, what: str) -> list[int]:
+    """All calls in the full tier; else the first, the last and one between. Prefixes of each scene show the rest."""
+    return [*range(1, calls + 1)] if ALL else sorted({1, tiers.chance(what).randint(1, calls), calls})
 
 
 async def _driven(run: Run, model: _Asked) -> RunResult:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 import json
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -86,19 +87,27 @@ async def test_what_was_staged_is_not_taken_for_done(tmp_path: Path) -> None:
     assert (tmp_path / "sent").read_text() == "ann"
 
 
-class _Died(BaseException):
-    pass
+async def dies(work: Coroutine[Any, Any, Any]) -> None:
+    """A run in whose middle somebody calls `die`: what was under way is neither done nor failed, as after a kill."""
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.create_task(work, name="dying")
+
+
+async def die() -> None:
+    next(task for task in asyncio.all_tasks() if task.get_name() == "dying").cancel()
+    await asyncio.Event().wait()
 
 
 @pytest.mark.parametrize("by", ["tool", "step"])
 async def test_an_effect_that_is_done_again_and_cut_off_again_is_asked_about_again(tmp_path: Path, by: str) -> None:
     """Cut off; a person says that it has not happened; it is done, and cut off once more before its end is journalled."""
     (tmp_path / "funcs.py").write_text(
-        f'import pathlib\nLOG = pathlib.Path({str(tmp_path / "sent")!r})\n'
-        'class Died(BaseException): pass\n'
+        f'import asyncio, pathlib\nLOG = pathlib.Path({str(tmp_path / "sent")!r})\n'
         'async def send() -> str:\n    """Send."""\n'
         '    times = len(LOG.read_text()) if LOG.exists() else 0\n    LOG.write_text("x" * (times + 1))\n'
-        '    if times < 2:\n        raise Died\n    return "sent"\n')
+        '    if times < 2:\n'
+        '        next(task for task in asyncio.all_tasks() if task.get_name() == "dying").cancel()\n'
+        '        await asyncio.Event().wait()\n    return "sent"\n')
     if by == "tool":
         path = sop(tmp_path, TEXT, "send", tools="{send: {python: 'funcs:send'}}")
     else:
@@ -113,10 +122,8 @@ async def test_an_effect_that_is_done_again_and_cut_off_again_is_asked_about_aga
     def model(request: ModelRequest) -> Any:
         return calls(("send", {})) if by == "tool" and request.messages[-1]["role"] != "tool" else "done"
 
-    with pytest.raises(BaseException):  # noqa: B017
-        await run(path, topic="x", model=model, workspace=tmp_path / "w", name="dying")
-    with pytest.raises(BaseException):  # noqa: B017
-        await resume("dying", model=model, workspace=tmp_path / "w", asker=person)
+    await dies(run(path, topic="x", model=model, workspace=tmp_path / "w", name="dying"))
+    await dies(resume("dying", model=model, workspace=tmp_path / "w", asker=person))
     await resume("dying", model=model, workspace=tmp_path / "w", asker=person)
     assert len(asked) == 2, asked
     assert len(set(asked)) == 2
@@ -127,17 +134,16 @@ async def test_an_assumption_of_a_started_role_is_written_down_after_a_resume_to
                .replace("makes: note,", "makes: note, on_no_answer: assume,"), "start_role")
     died: list[int] = []
 
-    def model(request: ModelRequest) -> Any:
+    async def model(request: ModelRequest) -> Any:
         told = request.messages[-1]["role"] == "tool"
         if request.role == "helper":
             return "red" if told else calls(("ask_person", {"question": "Which colour?", "assumption": "red"}))
         if told and not died:
             died.append(1)
-            raise _Died
+            await die()
         return "It is red." if told else calls(("start_role", {"role": "helper", "task": "find the colour"}))
 
-    with pytest.raises(BaseException):  # noqa: B017
-        await run(path, topic="x", model=model, workspace=tmp_path / "w", name="dying")
+    await dies(run(path, topic="x", model=model, workspace=tmp_path / "w", name="dying"))
     assert (await resume("dying", model=model, workspace=tmp_path / "w")).ok
     assert "Which colour?: red" in (tmp_path / "w" / "dying" / "note.md").read_text()
 
@@ -199,7 +205,7 @@ class _Many(Acting):
 
 async def test_listing_many_files_looks_at_them_once() -> None:
     acting = _Many()
-    listed = await List().call({}, Turn(acting, {}).scene("work@1~0/turn.0/tool.0", 0, [0]))
+    listed = await List().call({}, Turn(acting, {}, [0]).scene("work@1~0/turn.0/tool.0", 0))
     assert listed.text.count("\n") == 300 and acting.asked == 300
 
 
@@ -209,16 +215,15 @@ async def test_another_call_under_the_same_key_gets_no_earlier_result(tmp_path: 
     path = sop(tmp_path, TEXT, "send", tools="{send: {python: 'funcs:send'}}")
     to, told = ["ann"], list[str]()
 
-    def model(request: ModelRequest) -> Any:
+    async def model(request: ModelRequest) -> Any:
         if request.messages[-1]["role"] != "tool":
             return calls(("send", {"to": to[0]}))
         told.append(str(request.messages[-1]["content"]))
         if len(told) == 1:
-            raise _Died
+            await die()
         return "done"
 
-    with pytest.raises(BaseException):  # noqa: B017
-        await run(path, topic="x", model=model, workspace=tmp_path / "w", name="dying")
+    await dies(run(path, topic="x", model=model, workspace=tmp_path / "w", name="dying"))
     path.write_text(path.read_text().replace("Write about", "Write to bob about"))
     to[0] = "bob"
     assert (await resume("dying", model=model, workspace=tmp_path / "w", accept_changes=True, reask=True)).ok
@@ -235,16 +240,15 @@ async def test_a_call_that_a_person_changed_is_not_made_twice(tmp_path: Path) ->
     async def person(question: Question, number: int) -> Answer | None:
         return Answer(verdict="yes", arguments={"to": "bob"})
 
-    def model(request: ModelRequest) -> Any:
+    async def model(request: ModelRequest) -> Any:
         if request.messages[-1]["role"] != "tool":
             return calls(("send", {"to": "ann"}))
         told.append(str(request.messages[-1]["content"]))
         if len(told) == 1:
-            raise _Died
+            await die()
         return "done"
 
-    with pytest.raises(BaseException):  # noqa: B017
-        await run(path, topic="x", model=model, workspace=tmp_path / "w", name="dying", asker=person)
+    await dies(run(path, topic="x", model=model, workspace=tmp_path / "w", name="dying", asker=person))
     assert (await resume("dying", model=model, workspace=tmp_path / "w")).ok
     assert told == ["sent to bob"] * 2 and (tmp_path / "sent").read_text() == "bob"
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from metaflow_agents import run
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
@@ -39,10 +41,10 @@ class Script:
                                           for number, (name, given) in enumerate(said)))
 
 
-async def to_the_end(folder: Path, model: Script, *answers: Answer, policy: str = "") -> Any:
+async def to_the_end(folder: Path, model: Script, *answers: Answer, policy: str = "", text: str = SOP) -> Any:
     """The run, left and entered again at each question; the answers in the order of the questions."""
     sop = folder / "left.yaml"
-    sop.write_text(SOP + policy)
+    sop.write_text(text + policy)
     result = await run(sop, topic="x", model=model, workspace=folder / "w", name="left")
     for answer in answers:
         assert result.exit_status == 4, result
@@ -81,6 +83,15 @@ async def test_to_ask_a_person_may_be_asked_about(tmp_path: Path) -> None:
     assert model.last[0] == "go on, by all means"
 
 
+async def test_a_call_that_is_done_is_not_done_again_and_what_it_wrote_is_there(tmp_path: Path) -> None:
+    (tmp_path / "booking.py").write_text("def book(path: str) -> str:\n    with open(path, 'a') as file:\n"
+                                         "        file.write('booked ')\n    return 'booked'\n")
+    model = Script([("book", {"path": str(tmp_path / "book")}), ("write", {"path": "src/a", "text": "x"})], [ASKING], "done")
+    result = await to_the_end(tmp_path, model, Answer(text="yes"), text=SOP.replace("[write,", "[book, write,"),
+                              policy="tools: {book: {python: 'booking:book', effect: none}}")
+    assert (tmp_path / "book").read_text() == "booked " and list(result["source"]) == ["src/a"]
+
+
 async def test_what_a_person_changed_is_decided_once(tmp_path: Path) -> None:
     model = Script([("write", {"path": "src/a", "text": "x"}), ASKING], "done")
     sop = tmp_path / "left.yaml"
@@ -96,21 +107,24 @@ async def test_what_a_person_changed_is_decided_once(tmp_path: Path) -> None:
     assert sorted(decided) == ["ask_person", "write(src/a)", "write(src/b)"] and len(asked) == 2
 
 
-async def test_a_call_is_made_after_its_decision_is_on_disk(tmp_path: Path) -> None:
-    """Also one that changes nothing: it may tell somebody outside something."""
-    (tmp_path / "looking.py").write_text("""
+@pytest.mark.parametrize(("effect", "event"), [("none", "Decided"), ("once", "Intended")])
+async def test_a_call_is_made_after_what_speaks_of_it_is_on_disk(tmp_path: Path, effect: str, event: str) -> None:
+    """Its decision, also where it changes nothing: it may tell somebody outside something. And where it has an effect, its
+    intention: else a kill in its middle would leave nothing that asks about it.
+    """
+    (tmp_path / "looking.py").write_text(f"""
 from metaflow_agents.journal.journal import Journal
-from metaflow_agents.schema.event import Decided
+from metaflow_agents.schema.event import {event}
 
 
 def look(path: str) -> int:
     with Journal.read(__import__("pathlib").Path(path)) as journal:
-        return len(list(journal.events(Decided)))
+        return len(list(journal.events({event})))
 """)
     path = str(tmp_path / "w" / ".journals" / "left.db")
     model = Script([("look", {"path": path})], [("look", {"path": path})], "done")
     sop = tmp_path / "left.yaml"
     sop.write_text(SOP.replace("write, python, ask_person", "look").replace('{files: "src/**"}', "{}")
-                   + "tools: {look: {python: 'looking:look', effect: none}}")
+                   + f"tools: {{look: {{python: 'looking:look', effect: {effect}}}}}")
     assert (await run(sop, topic="x", model=model, workspace=tmp_path / "w", name="left")).ok
     assert model.last == ["1", "2"]

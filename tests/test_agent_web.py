@@ -12,7 +12,11 @@ from aiohttp import web
 from test_agent_tools import TEXT, Script, calls, sop
 
 from metaflow_agents import run, start
+from metaflow_agents.cli.told import telling
+from metaflow_agents.history.standing import Standing
 from metaflow_agents.schema.event import Asked, Decided, Done
+from metaflow_agents.views.page import Page
+from metaflow_agents.views.story import ending_lines, show_lines
 
 
 @asynccontextmanager
@@ -118,3 +122,56 @@ async def test_a_command_has_a_way_out_where_a_rule_grants_one(tmp_path: Path, r
         assert heard == ["GET /from-inside -"] and "you sent no key" in told, told
     else:
         assert heard == [] and "exit code 1" in told, told
+
+
+MAIL = """
+sop: mail
+inputs: {mail: {type: string, trusted: false}}
+roles: {worker: {profile: a worker, tools: [TOOLS]}}
+artifacts:
+  address:
+    schema: {properties: {to: {type: string, pattern: "^[a-z0-9._-]+@[a-z0-9.-]+$"}}, required: [to], additionalProperties: false}
+  note: {file: note.md}
+steps:
+  extract: {value: "{'to': mail}", needs: [mail], makes: address}
+  work: {role: worker, needs: [address], makes: note, TRUSTS task: "Send the list to {{ address.to }}."}
+"""
+
+
+@pytest.mark.parametrize(("trusts", "sent"), [("", False), ("trusts: [address],", True), ("trusts: [artifact.address],", True)])
+async def test_an_address_out_of_a_mail_is_asked_about_whatever_its_pattern(tmp_path: Path, trusts: str, sent: bool) -> None:
+    async with site() as (port, heard):
+        model = Script(calls(("fetch", {"url": f"http://127.0.0.1:{port}/to/eve@example.com"})), "done")
+        path = sop(tmp_path, MAIL.replace("TRUSTS", trusts), "fetch", policy=f'{{allow: ["fetch(http://127.0.0.1:{port}/*)"]}}')
+        async with start(path, mail="eve@example.com", model=model, workspace=tmp_path / "w") as going:
+            assert (await going.result()).outcome == ("success" if sent else "waiting")
+            assert [event.untrusted for _, event in going.journal.events(Decided)] == ["" if sent else "the input mail"]
+    assert bool(heard) == sent
+
+
+@pytest.mark.parametrize(("trusts", "asked"), [("input.fetch", True), ("tool.fetch", False)])
+async def test_an_input_called_like_a_tool_does_not_vouch_for_it(tmp_path: Path, trusts: str, asked: bool) -> None:
+    async with site() as (port, heard):
+        twice = [calls(("fetch", {"url": f"http://127.0.0.1:{port}{path}"})) for path in ("/", "/out?data=1")]
+        text = TEXT.replace("topic", "fetch").replace("makes: note,", f"makes: note, trusts: [{trusts}],")
+        path = sop(tmp_path, text, "fetch", policy=f'{{allow: ["fetch(http://127.0.0.1:{port}/*)"]}}')
+        async with start(path, fetch="x", model=Script(*twice, "done"), workspace=tmp_path / "w") as going:
+            assert (await going.result()).outcome == ("waiting" if asked else "success")
+    assert len(heard) == (1 if asked else 2)
+
+
+async def test_what_yes_answered_is_said_with_what_had_been_read(tmp_path: Path) -> None:
+    async with site() as (port, heard):
+        pages = [calls(("fetch", {"url": f"http://127.0.0.1:{port}{path}"})) for path in ("/", "/out?data=1")]
+        policy = f'{{ask: ["fetch(http://127.0.0.1:{port}/*)"]}}'
+        async with start(sop(tmp_path, TEXT, "fetch", policy=policy), topic="x", model=Script(*pages, "done"), name="monday",
+                         yes=True, workspace=tmp_path / "w") as going:
+            assert (await going.result()).ok
+    with telling(tmp_path / "w", "monday") as told:
+        lines, shown, data = ending_lines(told, Page()), show_lines(told, Standing(0), Page()), told.as_json()["answered_by_yes"]
+    said = ["`--yes` answered 2 questions, 1 of them after reading from outside:",
+            f"  worker  fetch(http://127.0.0.1:{port}/out?data=1)  fetched from http://127.0.0.1:{port}"]
+    for text in (lines, shown):
+        assert text[text.index(said[0]):][:2] == said
+    assert [(one["kind"], one["untrusted"]) for one in data] == [("action", ""), ("action", f"fetched from http://127.0.0.1:{port}")]
+    assert len(heard) == 2

@@ -416,7 +416,7 @@ async def test_a_model_object_of_ones_own(tmp_path: Path) -> None:
     ({"letter": "x", "until": "anser"}, UsageError, "did you mean `answer`"),
     ({"letter": "x", "from_run": "gone"}, UsageError, "no run `gone`"),
     ({"letter": "x", "from_run": "../gone"}, UsageError, "can't be a run's name"),
-    ({"letter": "x", "sandbox": "docker"}, UsageError, "the sandbox `docker` is not built"),
+    ({"letter": "x", "sandbox": "docker"}, UsageError, "there is no sandbox `docker`: `--sandbox container`"),
     ({"letter": "x", "name": "a b"}, UsageError, "can't be a run's name"),
 ])
 async def test_a_wrong_call_is_told_in_a_line_before_anything_is_made(tmp_path: Path, options: dict[str, Any],

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from patience import PATIENCE
+from tiers import examples
 
 from metaflow_agents.bus import Bus, Subscription
 from metaflow_agents.errors import JournalError, UsageError
@@ -246,7 +247,7 @@ async def listen(bus: Bus, plan: dict[str, Any]) -> None:
     assert heard == [(seq, topic) for seq, topic in log(bus.journal) if seq > begin and topic in wanted]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(st.lists(PUBLISHER, min_size=1, max_size=4), st.lists(SUBSCRIBER, min_size=1, max_size=5), st.booleans())
 def test_each_sees_exactly_its_topics(publishers: list[Any], subscribers: list[dict[str, Any]], on_file: bool) -> None:
     async def main(folder: str) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from metaflow_agents.sop import library
 from metaflow_agents.sop.check import CheckReport, check
 from metaflow_agents.sop.codes import CODES, page
 
@@ -89,18 +90,23 @@ def broken_module(folder: Path) -> None:
                                                   "call: 'broken:write'").replace("roles: {writer: {profile: You write.}}\n", ""))
 
 
+def shadowing_module(folder: Path) -> None:
+    (folder / "json.py").write_text("def write(topic):\n    return topic\n")
+    (folder / "it.yaml").write_text(PLAIN.replace("role: writer",
+                                                  "call: 'json:write'").replace("roles: {writer: {profile: You write.}}\n", ""))
+
+
 def many_problems(folder: Path) -> None:
     (folder / "it.yaml").write_text(PLAIN.replace("makes: letter",
                                                   "makes: letter, " + ", ".join(f"key{number}: 1" for number in range(300))))
 
 
-def unreadable(folder: Path) -> Path:
+def unreadable(folder: Path) -> None:
     unreadable_file = Path("/proc/self/mem")              # a regular file whose first byte nobody may read, root included
     if not unreadable_file.exists():
         pytest.skip("this system has no file that root can't read")
     (folder / "letter.schema.yaml").symlink_to(unreadable_file)
     (folder / "it.yaml").write_text(PLAIN.replace("letter: {}", "letter: {schema: letter.schema.yaml}"))
-    return unreadable_file.parent                         # where it is looked from: so the file is none from outside
 
 
 def outside(folder: Path) -> None:
@@ -110,22 +116,25 @@ def outside(folder: Path) -> None:
     (folder / "it.yaml").write_text(PLAIN.replace("letter: {}", "letter: {file: letter.md, render: t.md.j2}"))
 
 
-GENERATED: dict[str, tuple[Callable[[Path], Path | None], str]] = {
+GENERATED: dict[str, tuple[Callable[[Path], None], str]] = {
     "file-outside": (outside, "a link that leads out of the SOP's project"),
     "yaml-size": (too_large, "at most 1,048,576 are read"),
     "template-count": (many_templates, "more than 200 templates"),
     "template-size": (large_template, "the template has more than 1,048,576 bytes"),
     "call-broken": (broken_module, "the module `broken` is no valid Python: broken.py:1"),
+    "call-shadowed": (shadowing_module, "two modules are called `json`: "),
     "more-problems": (many_problems, "only 200 problems are shown"),
     "file-unreadable": (unreadable, "can't read"),
 }
 
 
 @pytest.mark.parametrize("code", GENERATED)
-def test_what_is_too_large_to_store_is_made_here(code: str, tmp_path: Path) -> None:
+def test_what_is_too_large_to_store_is_made_here(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make, message = GENERATED[code]
-    start = make(tmp_path) or tmp_path
-    problems = check(tmp_path / "it.yaml", start=start).problems
+    make(tmp_path)
+    if code == "file-unreadable":                           # of a project's own files root can read all
+        monkeypatch.setattr(library, "roots", lambda _: [tmp_path.resolve(), Path("/proc/self").resolve()])
+    problems = check(tmp_path / "it.yaml", start=tmp_path).problems
     matching = [problem for problem in problems if problem.code == code]
     assert len(matching) == 1
     assert message in matching[0].message and matching[0].mend

@@ -66,7 +66,7 @@ def test_together_they_use_every_key_of_the_language() -> None:
 def test_the_manifest_is_stable_and_whole(file: Path) -> None:
     found = check(file.name, start=file.parent)
     manifest = found.as_json()
-    assert list(manifest) == ["manifest", "file", "ok", "problems", "bounds", "fingerprint", "program"]
+    assert list(manifest) == ["manifest", "file", "ok", "problems", "bounds", "fingerprint", "functions", "unfollowed", "program"]
     assert manifest == json.loads(json.dumps(manifest)) == check(read_sop(file.name, start=file.parent),
                                                                  start=file.parent).as_json()
     assert Program.model_validate(manifest["program"]).fingerprint == manifest["fingerprint"] == load_sop(

@@ -20,6 +20,8 @@ from jsonschema import Draft202012Validator
 from mcp import Client, MCPError, StdioServerParameters
 from mcp_desk import alive, gone, until
 
+from metaflow_agents.journal.journal import Journal
+from metaflow_agents.opening import journal_path
 from metaflow_agents.serving import Serving, parameters
 from metaflow_agents.sop.load import load_sop
 from metaflow_agents.underway import RunResult
@@ -138,16 +140,41 @@ async def test_two_calls_are_two_runs(home: Path) -> None:
 
 async def test_files_and_folders_are_paths(home: Path, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("hello", encoding="utf-8")
-    async with client(home, "files.yaml") as talking:
+    async with client(home, "files.yaml", "--root", str(tmp_path)) as talking:
         (tool,) = (await talking.list_tools()).tools
         fields = tool.input_schema["properties"]
         assert fields["text"] == {"type": "string",
-                                  "description": "A text; the path of a file, on the machine where the SOP runs"}
+                                  "description": "A text; the path of a file, on the machine where the SOP runs "
+                                                 f"(below {tmp_path})"}
         assert fields["pages"]["description"].startswith("the path of a folder") and fields["level"]["enum"] == ["low", "high"]
         made = await talking.call_tool("files", {"text": str(tmp_path / "a.txt"), "pages": str(tmp_path)})
         assert made.structured_content["outputs"] == {"counted": {"text": "hello", "pages": 1}}
+        made = await talking.call_tool("files", {"text": "a.txt", "pages": "."})
+        assert made.structured_content["outputs"] == {"counted": {"text": "hello", "pages": 1}}
         absent = await talking.call_tool("files", {"text": "nowhere.txt", "pages": str(tmp_path)})
-        assert absent.is_error and "can't read nowhere.txt" in text_of(absent)
+        assert absent.is_error and f"can't read {tmp_path}/nowhere.txt" in text_of(absent)
+
+
+async def test_a_client_gets_no_file_of_the_user(home: Path, tmp_path: Path) -> None:
+    """The environment of the server holds the key of the model; a pipe that nobody writes to would keep it waiting."""
+    os.mkfifo(tmp_path / "pipe")
+    for words, wrong, told in (((), "a.txt", "reads no files for its clients"),
+                               (("--root", str(tmp_path)), "/proc/self/environ", "is not below the folder of this server"),
+                               (("--root", str(tmp_path)), "pipe", "is no regular file")):
+        async with client(home, "files.yaml", *words) as talking:
+            made = await talking.call_tool("files", {"text": wrong, "pages": "."})
+            assert made.is_error and told in text_of(made)
+    told = sop(home, "mcp", "files.yaml", "--root", "nowhere")
+    assert told.returncode == 2 and "`--root nowhere`: it is not there" in told.stderr
+
+
+@pytest.mark.parametrize(("words", "label"), [((), "the input topic"), (("--trust-inputs",), "")])
+async def test_what_a_client_says_is_untrusted(home: Path, tmp_path: Path, words: tuple[str, ...], label: str) -> None:
+    async with client(home, "looped.yaml", "--model", "python:desk.py:answer", "--workspace", str(tmp_path), *words) as talking:
+        made = await talking.call_tool("looped", {"topic": "tea"})
+    state = Journal.read(journal_path(tmp_path, made.structured_content["run"])).state
+    assert state.untrusted("topic") == label
+    assert state.untrusted("word_count") == "", "its default is the SOP's own"
 
 
 async def test_a_run_without_success_says_why(home: Path) -> None:

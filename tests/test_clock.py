@@ -38,6 +38,20 @@ async def test_parallel_work_of_one_scope_counts_once() -> None:
         await work(1.2)                                 # it would fit, but for what was used before
 
 
+async def test_who_comes_while_others_are_under_way_has_what_is_left() -> None:
+    caps = TimeCaps({"role:a": 0.5})
+
+    async def work(seconds: float) -> None:
+        async with caps.within(["role:a"]):
+            await asyncio.sleep(seconds)
+
+    first = asyncio.create_task(work(0.3))
+    await asyncio.sleep(0.1)
+    with pytest.raises(BudgetExceeded):
+        await work(0.45)                                # it would fit, but for the time in which the other one was alone
+    await asyncio.wait([first])
+
+
 async def test_what_was_used_before_counts() -> None:
     with pytest.raises(BudgetExceeded):
         async with TimeCaps({"step:a": 5.0}, {"step:a": 4.99}).within(["step:a"]):

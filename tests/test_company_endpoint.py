@@ -31,12 +31,13 @@ class Content:
     """A sandbox in which every command is content."""
 
     name = "none"
+    image = ""
     owner = None
 
     async def run(self, argv: Sequence[str], *, files: Mapping[str, bytes], timeout: float | None = None,  # noqa: ASYNC109
                   collect: Sequence[str] = ()) -> Completed:
         """Exit code 0, and for a test report one test that passed."""
-        return Completed(0, "", "", 0.0, files={name: GREEN for name in collect})
+        return Completed(0, "", "", 0.0, files={name: b'["t.py::n"]' if name.endswith(".json") else GREEN for name in collect})
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,9 @@
 
 `crash/crash.yaml` is run in forks of warmed processes, which die by SIGKILL at a chosen moment (`crash_harness.py`). What the
 resume makes of what they left is compared with the run in one go: every version's digest, the folder's bytes and modes, the
-fold of the journal, and how often each firing and activation happened.
+fold of the journal, and how often each firing and activation happened. On every change forty moments of all phases are taken by
+chance, in a run of a few topics; every prefix of its journal is resumed by `test_crash_prefixes.py`. Every moment of the whole
+run is for the full tier.
 """
 
 from __future__ import annotations
@@ -16,8 +18,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import tiers
 from crash_harness import BESIDE, KILLS, SOP, desk
-from crash_pool import Climb, Result, carry_out, climb_all
+from crash_pool import Climb, Job, Result, carry_out, climb_all
 
 from metaflow_agents.errors import RunBusy, UsageError
 from metaflow_agents.journal.journal import Journal
@@ -25,6 +28,31 @@ from metaflow_agents.runs import fork, go_on, resume, start
 
 EVERY = ("before", "unsynced", "after")
 """The phases in which every single write kills; the others take every third."""
+
+
+MOMENTS = 5
+"""So many of each phase are taken by chance: one in each fifth of the moments that a run of a few topics has of it."""
+FEWEST = {**dict.fromkeys(KILLS, 50), "partial": 20, "renamed": 20, "command": 15}
+"""Moments that it has at least, by phase; on a busy machine more events come together in one write."""
+
+
+@pytest.fixture(scope="module")
+def killed() -> list[Result]:
+    """Phase by phase, from early to late."""
+    chance = tiers.chance("kills")
+    jobs: list[Job] = []
+    for phase, fewest in FEWEST.items():
+        length = fewest // MOMENTS
+        jobs += [{"kills": [[place * length + chance.randint(1, length), phase]], "seed": place} for place in range(MOMENTS)]
+    return carry_out(jobs, scene="small")
+
+
+@pytest.mark.parametrize("phase", [*KILLS, *BESIDE])
+def test_killed_at_moments_of_every_phase_a_run_goes_on_to_the_same_end(killed: list[Result], phase: str) -> None:
+    results = [result for result in killed if result["kills"][0][1] == phase]
+    assert faults(results) == []
+    assert [result["reached"] for result in results] == [1] * MOMENTS, "each was killed"
+    assert [result for result in results if result["excess"] > result["in_flight"]] == []
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +68,7 @@ def faults(results: list[Result]) -> list[str]:
     return [f"{result.get('kills') or result}: {fault}" for result in results for fault in result["faults"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("phase", KILLS)
 def test_killed_at_every_write_a_run_goes_on_to_the_same_end(deaths: dict[str, list[Result]], phase: str) -> None:
     numbers = [result["number"] for result in deaths[phase]]
@@ -49,6 +78,7 @@ def test_killed_at_every_write_a_run_goes_on_to_the_same_end(deaths: dict[str, l
     assert faults(deaths[phase]) == []
 
 
+@pytest.mark.slow
 def test_a_resume_asks_again_only_what_was_in_flight(deaths: dict[str, list[Result]]) -> None:
     """In flight: reserved in the journal as the dead process left it, and not settled there."""
     results = [result for phase in KILLS for result in deaths[phase]]
@@ -56,6 +86,7 @@ def test_a_resume_asks_again_only_what_was_in_flight(deaths: dict[str, list[Resu
     assert any(result["excess"] for result in results), "some call was in flight, or this test shows nothing"
 
 
+@pytest.mark.slow
 def test_killed_between_journal_and_folder_or_beside_a_command(deaths: dict[str, list[Result]]) -> None:
     climbs = {phase: Climb(lambda number, phase=phase: {"kills": [[number, phase]], "seed": number}) for phase in BESIDE}
     climb_all(*climbs.values())
@@ -64,24 +95,31 @@ def test_killed_between_journal_and_folder_or_beside_a_command(deaths: dict[str,
     assert any(result["survivors"] for result in climbs["command"].results), "a command was running when its run died"
 
 
-def killed_again(count: int, seed: int) -> list[Result]:
+def killed_again(count: int, seed: int, *, scene: str = "plain") -> list[Result]:
     """Runs that are killed, killed again in the resume, and some of them once more."""
     chance = random.Random(seed)
     jobs = []
     for number in range(count):
-        kills = [[chance.randint(1, 115), chance.choice(KILLS)]]
+        kills = [[chance.randint(1, 115 if scene == "plain" else FEWEST["before"]), chance.choice(KILLS)]]
         kills += [[chance.choice((1, 2, 3, chance.randint(1, 60))), chance.choice(KILLS)] for _ in range(1 + number % 3 // 2)]
         jobs.append({"kills": kills, "seed": number})
-    return carry_out(jobs)
+    return carry_out(jobs, scene)
 
 
-def must_go_on_alike(results: list[Result]) -> None:
+def must_go_on_alike(results: list[Result], *, twice: bool = True) -> None:
     assert faults(results) == []
     assert [result for result in results if result["excess"] > result["in_flight"]] == []
-    assert sum(result["reached"] > 1 for result in results) > len(results) / 2, "most were killed twice"
+    assert not twice or sum(result["reached"] > 1 for result in results) > len(results) / 2, "most were killed twice"
 
 
 def test_killed_in_the_resume_and_resumed_again() -> None:
+    results = killed_again(6, tiers.SEED, scene="small")
+    assert any(result["reached"] > 1 for result in results), "some were killed twice"
+    must_go_on_alike(results, twice=False)
+
+
+@pytest.mark.slow
+def test_sixteen_random_pairs_of_kills() -> None:
     must_go_on_alike(killed_again(16, seed=1))
 
 
@@ -92,13 +130,21 @@ def test_two_hundred_random_pairs_of_kills() -> None:
 
 def test_a_run_that_was_killed_can_be_forked() -> None:
     """As a whole, and before any of its firings, with the journal as the dead process left it; the run itself goes on too."""
+    chance = tiers.chance("forks")
+    results = carry_out([{"fork": part * 20 + chance.randint(5, 20), "seed": part} for part in range(2)], scene="small")
+    assert faults(results) == []
+    assert sum(result["reached"] for result in results) > 2, "forks of killed runs, each to the same end"
+
+
+@pytest.mark.slow
+def test_a_run_that_was_killed_anywhere_can_be_forked() -> None:
     results = carry_out([{"fork": number, "seed": number} for number in range(5, 110, 9)])
     assert faults(results) == []
     assert sum(result["reached"] for result in results) > 20, "forks of killed runs, each to the same end"
 
 
-def stopped(count: int, seed: int) -> list[Result]:
-    return carry_out([{"stop": number} for number in range(seed, seed + count)])
+def stopped(count: int, seed: int, *, scene: str = "plain") -> list[Result]:
+    return carry_out([{"stop": number} for number in range(seed, seed + count)], scene)
 
 
 def must_stop_alike(results: list[Result]) -> None:
@@ -109,6 +155,11 @@ def must_stop_alike(results: list[Result]) -> None:
 
 def test_stopped_at_any_moment_nothing_is_left_running_and_the_resume_makes_the_same() -> None:
     """By `Run.stop`, which is what Ctrl-C does: once, or several times in a hurry."""
+    must_stop_alike(stopped(12, tiers.SEED, scene="small"))
+
+
+@pytest.mark.slow
+def test_stopped_at_forty_moments() -> None:
     must_stop_alike(stopped(40, seed=0))
 
 

@@ -13,10 +13,31 @@ import sys
 from pathlib import Path
 
 import pytest
-from crash_pool import Climb, Result, climb_all
+import tiers
+from crash_pool import Climb, Result, carry_out, climb_all
 
 STEPS = {"insert": 1, "commit": 3, "pages": 5, "file": 1, "temporary": 1}
 """How many writes lie between two that meet the full disk, by what is written; see `crash_trouble.FULL`."""
+
+
+FEWEST = {"insert": 50, "commit": 50, "pages": 30, "file": 20, "temporary": 15}
+"""How many of them a run of a few topics has at least."""
+
+
+@pytest.fixture(scope="module")
+def some() -> list[Result]:
+    """An early and a late point for each."""
+    chance = tiers.chance("full disks")
+    return carry_out([{"full": where, "number": chance.randint(*span)} for where, fewest in FEWEST.items()
+                      for span in ((1, fewest // 2), (fewest // 2 + 1, fewest))], scene="small")
+
+
+@pytest.mark.parametrize("where", STEPS)
+def test_a_disk_that_is_full_at_some_point_stops_the_run_clearly(some: list[Result], where: str) -> None:
+    results = [result for result in some if result["full"] == where]
+    assert [f"{result['number']}: {fault}" for result in results for fault in result["faults"]] == []
+    assert [bool(result["reached"]) for result in results] == [True, True], "the disk was full, and that was met"
+    assert [result for result in results if result["excess"] > result["in_flight"]] == []
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +47,7 @@ def full() -> dict[str, list[Result]]:
     return {where: climb.results for where, climb in climbs.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("where", "at_least"), [("insert", 100), ("commit", 33), ("pages", 20), ("file", 20), ("temporary", 12)])
 def test_a_full_disk_stops_the_run_clearly_and_the_resume_works(full: dict[str, list[Result]], where: str, at_least: int) -> None:
     results = full[where]

@@ -3,7 +3,8 @@
 The scenes of `crash_scenes.py` are run in forks of warmed processes, which die by SIGKILL at a chosen write of the journal
 (`crash_thinking.py`). What the resume makes is compared with the run in one go: outcome, every version with its label, the
 folder, how often each firing, activation, call and observation happened, and what every role was told. No call that was
-settled is asked again, and who pays does so once.
+settled is asked again, and who pays does so once. All of that is for the full tier: on every change `test_crash_prefixes.py`
+resumes what a kill leaves of each scene without killing.
 """
 
 from __future__ import annotations
@@ -66,11 +67,13 @@ def must_end_alike(name: str, by_phase: dict[str, list[Result]], *, sampled: boo
     assert SCENES[name].freely or asked_again == [], "only what was in flight is asked again"
 
 
+@pytest.mark.slow
 @names
 def test_killed_at_every_write_it_comes_to_the_same(deaths: Deaths, name: str) -> None:
     must_end_alike(name, deaths[name])
 
 
+@pytest.mark.slow
 def test_calls_were_in_flight_and_payments_were_cut_off(deaths: Deaths) -> None:
     """Or those above show nothing."""
     for name in (name for name in HERE if SCENES[name].every == 1):
@@ -87,12 +90,14 @@ def killed_again(count: int, seed: int) -> list[Job]:
             for number in range(count) for name in HERE]
 
 
+@pytest.mark.slow
 def test_killed_in_the_resume_and_resumed_again() -> None:
     results = carry_out(killed_again(2, seed=1), scene="thinking")
     assert faults(results) == []
     assert sum(result["reached"] > 1 for result in results) > len(results) / 3, "many were killed twice"
 
 
+@pytest.mark.slow
 def test_what_is_remembered_comes_into_the_projects_memory_once() -> None:
     least = {"recall": 5, "reflections": 4}
     climbs = {(name, phase): Climb(lambda number, name=name, phase=phase: killed(name, (number, phase), seed=number))

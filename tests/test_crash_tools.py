@@ -2,7 +2,8 @@
 
 `crash/tools.yaml` is run in forks of warmed processes, which die by SIGKILL at a chosen write of the journal, of `sop answer`
 too (`crash_tools_harness.py`). Functions, an MCP server and a web service note what is done outside; whether an effect that a
-kill cut off has happened is answered from there, and the resume is compared with the run in one go.
+kill cut off has happened is answered from there, and the resume is compared with the run in one go. On every change a few are
+killed within an effect; the rest is for the full tier, and every prefix of the journal for `test_crash_prefixes.py`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import random
 from collections.abc import Iterable
 
 import pytest
+import tiers
 from crash_harness import KILLS
 from crash_pool import Climb, Job, Result, carry_out, climb_all
 from test_crash import faults
@@ -54,17 +56,24 @@ def killed_again(count: int, seed: int) -> list[Job]:
             for number in range(count)]
 
 
+@pytest.mark.slow
 def test_killed_at_every_write_each_effect_happens_once() -> None:
     killed_once(before=1, after=3, inserted=14, unsynced=14, torn=14)
 
 
-def test_killed_twice_each_effect_happens_once() -> None:
-    """At any two writes; and twice in one effect, before it and after it, so that the second answer is another one."""
-    within = [killed([[f"intended {key}", "after"], [f"{end} {key}", "before"]], 0) for key, end in EFFECTS.items()]
-    results = carry_out([*within, *killed_again(12, seed=1)], scene="tools")
+def test_killed_twice_in_one_effect_that_happens_once() -> None:
+    """Before it and after it, so that the second answer is another one."""
+    results = carry_out([killed([[f"intended {key}", "after"], [f"{end} {key}", "before"]], 0) for key, end in
+                         tiers.some([*EFFECTS.items()], 3)], scene="tools")
     must_end_alike(results)
-    for result in results[:len(within)]:
+    for result in results:
         assert result["reached"] == 2 and result["doubts"] >= 2, f"killed, asked about, killed and asked about: {result['kills']}"
+
+
+@pytest.mark.slow
+def test_killed_at_any_two_writes_each_effect_happens_once() -> None:
+    results = carry_out(killed_again(12, seed=1), scene="tools")
+    must_end_alike(results)
     assert sum(result["reached"] > 1 for result in results) > len(results) / 2, "most were killed twice"
 
 

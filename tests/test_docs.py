@@ -205,7 +205,8 @@ SHOWN_BY = re.findall(r"^\|.*\| `((?:pytest|sop) [^`]*)` \|$", SECURITY, re.MULT
 
 
 def test_each_promise_of_security_has_a_command() -> None:
-    rows = [line for line in SECURITY.splitlines() if line.startswith("| ") and not line.startswith(("| ---", "| promise "))]
+    promises = re.sub(r"(?s)### What each sandbox promises.*?(?=\n## )", "", SECURITY)        # which compares, row by row
+    rows = [line for line in promises.splitlines() if line.startswith("| ") and not line.startswith(("| ---", "| promise "))]
     assert len(rows) == len(SHOWN_BY) > 30
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import random
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from printed import Line, column, printed
+from tiers import examples
 
 from metaflow_agents.documents import folder, pdf
 from metaflow_agents.documents.decoding import Unreadable, decoded
@@ -20,13 +22,13 @@ from metaflow_agents.schema.source import Source
 
 
 def one(path: str, data: bytes) -> Source:
-    (source,), unread = read_folder({path: data})
+    (source,), unread = asyncio.run(read_folder({path: data}))
     assert unread == []
     return source
 
 
 def why(path: str, data: bytes) -> str:
-    sources, (unread,) = read_folder({path: data})
+    sources, (unread,) = asyncio.run(read_folder({path: data}))
     assert sources == [] and unread.path == path
     return unread.why
 
@@ -157,15 +159,17 @@ def test_pages_without_text_are_noted() -> None:
 
 def test_fonts_whose_letters_can_not_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pdf, "_text", lambda reader, number: "\ue043\ue061\ufffd" * 20 + "abc")
-    assert "has fonts whose letters can't be told" in why("a.pdf", pages("x"))
+    with pytest.raises(Unreadable, match="has fonts whose letters can't be told"):
+        pdf.read_pdf(pages("x"))
 
 
 def test_a_pdf_with_too_many_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pdf, "MAX_PAGES", 2)
-    assert "has 3 pages, more than 2; split it" in why("a.pdf", pages("a", "b", "c"))
+    with pytest.raises(Unreadable, match="has 3 pages, more than 2; split it"):
+        pdf.read_pdf(pages("a", "b", "c"))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 2**32))
 def test_no_damage_to_a_pdf_raises(roll: int) -> None:
     dice = random.Random(roll)
@@ -173,14 +177,14 @@ def test_no_damage_to_a_pdf_raises(roll: int) -> None:
     for _ in range(dice.randint(1, 30)):
         place = dice.randrange(len(data))
         data[place:place + dice.randint(0, 6)] = bytes(dice.randrange(256) for _ in range(dice.randint(0, 6)))
-    sources, unread = read_folder({"a.pdf": bytes(data)})
+    sources, unread = asyncio.run(read_folder({"a.pdf": bytes(data)}))
     assert len(sources) + len(unread) == 1
 
 
 # --- folders
 
 def test_sources_are_numbered_in_the_order_of_their_paths() -> None:
-    sources, unread = read_folder({"b/z.txt": b"z", "a.md": b"# A", "b/a.html": b"<p>x", "B.txt": b"b"})
+    sources, unread = asyncio.run(read_folder({"b/z.txt": b"z", "a.md": b"# A", "b/a.html": b"<p>x", "B.txt": b"b"}))
     assert [(source.id, source.path) for source in sources] == [("S1", "B.txt"), ("S2", "a.md"), ("S3", "b/a.html"), ("S4", "b/z.txt")]
     assert unread == []
 
@@ -188,7 +192,7 @@ def test_sources_are_numbered_in_the_order_of_their_paths() -> None:
 def test_clutter_is_no_document_and_other_kinds_are_told() -> None:
     files = {".DS_Store": b"\0", ".git/config": b"x", "a/.hidden.txt": b"x", "Thumbs.db": b"\0", "~$letter.docx": b"\0", "__MACOSX/a.txt": b"x",
              "letter.docx": b"PK\x03\x04\x14\0\0\0", "photo.jpg": b"\xff\xd8\xff\xe0\0\x10JFIF", "empty.txt": b" \n", "data.csv": b"a,b\n1,2\n"}
-    sources, unread = read_folder(files)
+    sources, unread = asyncio.run(read_folder(files))
     assert [source.path for source in sources] == ["data.csv"]
     assert {one.path: one.why.partition(";")[0] for one in unread} == {
         "letter.docx": "is no text, Markdown, HTML or PDF", "photo.jpg": "is no text, Markdown, HTML or PDF", "empty.txt": "is empty"}
@@ -197,7 +201,7 @@ def test_clutter_is_no_document_and_other_kinds_are_told() -> None:
 def test_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folder, "MAX_DOCUMENTS", 2)
     monkeypatch.setattr(folder, "MAX_CHARACTERS", 100)
-    sources, unread = read_folder({"a.txt": b"a " * 40, "b.txt": b"b " * 40, "c.txt": b"c " * 5, "d.txt": b"d"})
+    sources, unread = asyncio.run(read_folder({"a.txt": b"a " * 40, "b.txt": b"b " * 40, "c.txt": b"c " * 5, "d.txt": b"d"}))
     assert [source.path for source in sources] == ["a.txt", "c.txt"]
     assert [one.why for one in unread] == ["goes beyond 100 characters of text in all; split the folder",
                                            "is one more than 2 documents; split the folder"]
@@ -205,16 +209,16 @@ def test_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_a_planner_sees_of_many_documents_is_bounded() -> None:
     text = b"# Title\n\n" + b"\n\n".join(b"## Part %d\n\nSome words of the part." % part for part in range(200))
-    few, _ = read_folder({"a.md": text})
-    many, _ = read_folder({f"{number}.md": text for number in range(900)})
+    few, _ = asyncio.run(read_folder({"a.md": text}))
+    many, _ = asyncio.run(read_folder({f"{number}.md": text for number in range(900)}))
     assert few[0].about.startswith("Parts: Part 0; Part 1; ") and "Begins: Some words" in few[0].about and len(few[0].about) < 4100
     assert sum(len(source.about) for source in many) < 100_000
 
 
 def test_a_planner_sees_all_of_a_short_document() -> None:
-    (short,), _ = read_folder({"a.md": b"# Title\n\n## Why\n\nSome words.\n"})
+    (short,), _ = asyncio.run(read_folder({"a.md": b"# Title\n\n## Why\n\nSome words.\n"}))
     assert short.about == "All of it: # Title ## Why Some words."
-    (long,), _ = read_folder({"a.txt": b"Some words. " * 400})
+    (long,), _ = asyncio.run(read_folder({"a.txt": b"Some words. " * 400}))
     assert long.about.startswith("Begins: Some words.") and long.about.endswith(" \u2026")
 
 
@@ -231,5 +235,5 @@ def kinds() -> list[Any]:
 @pytest.mark.parametrize("data", kinds())
 @pytest.mark.parametrize("path", ["a", "a.txt", "a.md", "a.html"])
 def test_what_is_no_text_is_refused_whatever_its_name(path: str, data: bytes) -> None:
-    _, unread = read_folder({path: data})
+    _, unread = asyncio.run(read_folder({path: data}))
     assert len(unread) == 1 or path == "a.html" or data == b"PK\x03\x04"

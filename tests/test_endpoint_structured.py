@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from openai_server import OpenAIServer, unstrict
 from schema_strategies import RECURSIVE, SCHEMAS, cases
 from test_schema_validation import normalise
+from tiers import examples
 
 from metaflow_agents.errors import AnswerInvalid
 from metaflow_agents.models.endpoint.body import Bodies
@@ -61,7 +62,7 @@ def test_branches_keep_the_nulls_that_they_mean() -> None:
     assert as_asked(either, '{"answer": {"b": null, "c": null}}') == '{"b": null}'
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(200), deadline=None, suppress_health_check=list(HealthCheck))
 @given(cases(SCHEMAS | RECURSIVE, normalise))
 def test_any_schema_has_a_form_and_a_fitting_answer_is_left_as_it_is(case: tuple[Any, Any, Any]) -> None:
     _, schema, value = case

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from random_sops import random_sop, random_sops
 from reference import Procedure, Reference, play, to_sop
 from reference_runner import Machine
+from tiers import examples, some
 
 from metaflow_agents.engine import attempts, fanout
 from metaflow_agents.engine.fanout import Fanout
@@ -23,7 +24,7 @@ from metaflow_agents.schema.sop import SOP
 from metaflow_agents.sop.graph import SOPGraph, needed
 
 EXAMPLES = 2000
-settings.register_profile("many", max_examples=EXAMPLES, deadline=None, derandomize=True, database=None,
+settings.register_profile("many", max_examples=examples(EXAMPLES), deadline=None, database=None,
                           suppress_health_check=list(HealthCheck))
 
 
@@ -65,7 +66,7 @@ async def at_random(procedure: Procedure, seed: int) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("first", range(0, 300, 50))
 def test_timing_changes_nothing(first: int) -> None:
-    for seed in range(first, first + 50):
+    for seed in some(range(first, first + 50)):
         procedure = random_sop(seed)
         if play(procedure, seed).ended == "stopped":
             continue                                       # `on_fail: stop` is the exception that the language names
@@ -87,7 +88,7 @@ async def outrun(procedure: Procedure, seed: int) -> list[str]:
 
 def test_nothing_that_a_running_firing_reads_gets_a_new_version() -> None:
     """Decision 39: so no newer plan ever finds items of the older one under way."""
-    for seed in range(400):
+    for seed in some(range(400)):
         assert asyncio.run(outrun(random_sop(seed), seed)) == [], f"seed {seed}"
 
 

@@ -65,8 +65,9 @@ def done(journal: Path) -> list[str]:
     if not journal.is_file():
         return []
     with RawJournal(journal) as opened:
+        over = [event["key"] for _, event in opened.events("done")]              # first: more may be written meanwhile
         tools = {event["key"]: event["tool"] for _, event in opened.events("intended")}
-        return [tools[event["key"]] for _, event in opened.events("done")]
+        return [tools[key] for key in over]
 
 
 def killed(folder: Path, environment: dict[str, str], here: Callable[[], bool], *words: str) -> None:
@@ -74,11 +75,13 @@ def killed(folder: Path, environment: dict[str, str], here: Callable[[], bool], 
     running = subprocess.Popen([str(SOP), *words], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     until = time.monotonic() + 60
-    while not here() and running.poll() is None and time.monotonic() < until:
-        time.sleep(0.05)
-    came = here()
-    running.send_signal(signal.SIGKILL)
-    running.wait()
+    try:
+        while not here() and running.poll() is None and time.monotonic() < until:
+            time.sleep(0.05)
+        came = here()
+    finally:
+        running.send_signal(signal.SIGKILL)
+        running.wait()
     assert came
 
 

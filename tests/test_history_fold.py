@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from real_git import git
+from tiers import examples
 
 from benchmarks.large_journal import make_large_journal
 from metaflow_agents.errors import RunError
@@ -40,7 +41,7 @@ def commit(number: int, before: dict[str, bytes], now: dict[str, bytes]) -> Comm
                   {path: leaf(data) for path, data in now.items() if before.get(path) != data}, frozenset(before.keys() - now))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(states)
 def test_the_tree_of_every_commit_is_what_it_should_be(wanted: list[dict[str, bytes]]) -> None:
     with tempfile.TemporaryDirectory() as name:

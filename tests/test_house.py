@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import grimp
@@ -31,7 +33,8 @@ ONLY_IN = {                                  # external package → the rooms th
     "faiss": ("memory/indexes/faiss.py",),
     "typer": ("cli",),
     "rich": ("cli", "views"),
-    "subprocess": ("sandbox",),
+    "subprocess": ("sandbox", "workers/process.py"),
+    "sandlock": ("sandbox/keeper.py",),
     "pypdf": ("documents",),
     "selectolax": ("documents",),
     "markdown_it": ("research",),
@@ -46,14 +49,21 @@ ONLY_IN = {                                  # external package → the rooms th
 }
 
 
+@cache
+def parsed(path: Path) -> tuple[ast.AST, ...]:
+    """All nodes of a module. Parsed once for all rules."""
+    return tuple(ast.walk(ast.parse(path.read_text())))
+
+
 def room(path: Path) -> str:
     return path.relative_to(PACKAGE).as_posix()
 
 
+@cache
 def imported(path: Path) -> list[tuple[str, int]]:
     """(top-level package, line) of every import of a module, those inside functions too."""
     found = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in parsed(path):
         if isinstance(node, ast.Import):
             found += [(name.name.partition(".")[0], node.lineno) for name in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -84,8 +94,42 @@ def test_external_packages_stay_in_their_rooms(name: str) -> None:
     assert found, f"nothing imports {name}: does the rule still mean anything?"
 
 
+JSON_READ_IN = {                             # module → why what it reads there is not foreign, or is read otherwise
+    "foreign_json.py": "the strict reader itself",
+    "schema/validation.py": "a schema that it wrote a line before",
+    "sandbox/loop.py": "inside of the sandbox, what this program sends it",
+    "sandbox/contained.py": "inside of the sandbox, the arguments that this program gave it",
+    "sandbox/keeper.py": "inside of the sandbox, the job that this program wrote into a file",
+    "workers/serve.py": "in a worker, the arguments that this program sends it",
+    "agent/recorded.py": "arguments that it wrote a line before, with secrets taken out",
+    "agent/embedding.py": "requests and replies in this program's own journal",
+    "cli/drive.py": "blobs of the run's own journal",
+    "datasets/lived.py": "blobs of journals, whose reader answers for what strangers wrote (`cli/strangers.py`)",
+    "journal/glance.py": "events of journals, likewise; what can't be read is a JournalError",
+    "memory/store.py": "a column that this program wrote, in its own file",
+    "models/caller.py": "replies in this program's own journal",
+    "models/recording.py": "blobs of journals; the file of a recording goes through the strict reader",
+    "rehearsal.py": "a request in a journal in memory",
+    "workers/process.py": "what a worker gives, bounded in length; what is no JSON is a refusal of what it parsed",
+}
+
+
+def test_foreign_json_is_read_by_one_reader() -> None:
+    """Nobody else calls what builds values from JSON; pydantic's own reading is for values of this package's models."""
+    reads = {"loads", "load", "JSONDecoder", "raw_decode", "from_json"}
+    found = set()
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module == "json" and reads & {name.name for name in node.names}:
+                found.add(room(path))
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "json" \
+                    and node.attr in reads:
+                found.add(room(path))
+    assert found == set(JSON_READ_IN)
+
+
 def test_environment_is_read_in_settings_alone() -> None:
-    found = {room(path) for path in MODULES for node in ast.walk(ast.parse(path.read_text()))
+    found = {room(path) for path in MODULES for node in parsed(path)
              if isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv", "putenv", "environb")}
     assert found == {"settings.py"}
 
@@ -96,7 +140,7 @@ def test_nothing_foreign_is_evaluated() -> None:
     inside = "sandbox/loop.py"
     assert not [path for path in MODULES if "metaflow_agents.sandbox.loop" in path.read_text()]
     found = [f"{room(path)}:{node.lineno}" for path in MODULES if room(path) != inside
-             for node in ast.walk(ast.parse(path.read_text()))
+             for node in parsed(path)
              if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in forbidden]
     assert found == []
     unsafe = {"pickle", "marshal", "shelve"}
@@ -127,3 +171,25 @@ def test_public_names() -> None:
     for name in metaflow_agents.__all__:
         assert getattr(metaflow_agents, name) is not None
     assert callable(metaflow_agents.run), "a module called `run` would hide the function"
+
+
+PRINTS = {"metaflow_agents/printing.py", "metaflow_agents/cli/output.py"}
+"""The one way out for text, and who hands it what a command says."""
+INSIDE = {"metaflow_agents/sandbox/loop.py", "metaflow_agents/sandbox/canary.py"}
+"""What these hold runs inside of the sandbox, where its output is read by its parent."""
+
+
+def test_text_has_one_way_out() -> None:
+    """Nothing is printed but by `printing.write`: no `print`, no `sys.stdout.write`, no console of `rich` or `typer`."""
+    found = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = str(path.relative_to(PACKAGE.parent))
+        if name in PRINTS | INSIDE:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call):
+                called = ast.unparse(node.func)
+                if called in ("print", "typer.echo", "typer.secho", "pprint", "pprint.pprint", "warnings.warn") or re.fullmatch(
+                        r"(sys\.(__)?std(out|err)(__)?(\.buffer)?\.(write|writelines)|.*console\.(print|log|out))", called):
+                    found.append(f"{name}:{node.lineno}: {called}")
+    assert found == []

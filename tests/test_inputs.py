@@ -13,7 +13,7 @@ from scripted import write
 
 from metaflow_agents import inputs, load_sop, run
 from metaflow_agents.errors import UsageError
-from metaflow_agents.inputs import parse_option, read_inputs
+from metaflow_agents.inputs import Remote, labels, parse_option, read_inputs
 from metaflow_agents.schema.payload import Data, Files, unpack
 
 SOP = """
@@ -33,7 +33,7 @@ SOP = """
 
 def read(tmp_path: Path, **given: Any) -> dict[str, Any]:
     program = load_sop(write(tmp_path, SOP)).program
-    found, blobs = read_inputs(program, given)
+    found, blobs, _ = read_inputs(program, given)
     values: dict[str, Any] = {}
     for name, digest in found.items():
         payload = unpack(blobs[digest])
@@ -133,3 +133,55 @@ async def test_a_folder_is_files_to_those_who_read_it(tmp_path: Path) -> None:
 def test_json_values_go_in_as_they_are(tmp_path: Path) -> None:
     rows = [{"name": "ünï\n\u2028", "n": 2**53}]
     assert read(tmp_path, text="x", rows=rows)["rows"] == json.loads(json.dumps(rows))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A folder whose files a client may name, with all that could lead out of it."""
+    (tmp_path / "secret").write_text("the key")
+    (tmp_path / "root-beside").mkdir()
+    (tmp_path / "root-beside" / "b.txt").write_text("beside")
+    folder = tmp_path / "root"
+    (folder / "inner").mkdir(parents=True)
+    (folder / "a.txt").write_text("hello")
+    (folder / "inner" / "b.txt").write_text("below")
+    (folder / "link").symlink_to("../secret")
+    (folder / "out").symlink_to("..")
+    (folder / "inner" / "up").symlink_to("/proc/self")
+    os.mkfifo(folder / "pipe")
+    return folder
+
+
+@pytest.mark.parametrize("path", [
+    "../secret", "ROOT/../secret", "inner/../../secret", "/proc/self/environ", "/dev/stdin", "/dev/zero", "/etc/passwd", "link",
+    "ROOT/link", "out/secret", "inner/up/environ", "ROOT-beside/b.txt", "..", ".", "", "inner", "pipe", "a.txt/x", "~/a.txt", "@a.txt",
+    "a.txt\x00", "a\ud800", "file:///etc/passwd", 7, ["a.txt"], "x" * 5000, "nowhere"])
+def test_a_client_reads_nothing_but_regular_files_below_the_root(root: Path, path: Any) -> None:
+    program = load_sop(write(root.parent, SOP)).program
+    path = path.replace("ROOT", str(root)) if isinstance(path, str) else path
+    with pytest.raises(UsageError) as told:
+        read_inputs(program, {"text": "x", "page": path}, remote=Remote(root))
+    assert "the key" not in str(told.value) and len(str(told.value)) < 6000
+    with pytest.raises(UsageError, match="reads no files for its clients"):
+        read_inputs(program, {"text": "x", "page": path}, remote=Remote())
+
+
+def test_a_client_reads_files_below_the_root(root: Path) -> None:
+    program = load_sop(write(root.parent, SOP)).program
+    for path in ("a.txt", "inner/b.txt", f"{root}/a.txt", "./a.txt"):
+        assert read_inputs(program, {"text": "x", "page": path}, remote=Remote(root))[0]
+    for folder, there in ((".", ["a.txt", "inner/b.txt"]), ("inner", ["b.txt"]), (str(root), ["a.txt", "inner/b.txt"])):
+        found, blobs, _ = read_inputs(program, {"text": "x", "code": folder}, remote=Remote(root))
+        payload = unpack(blobs[found["code"]])
+        assert isinstance(payload, Files) and list(payload.files) == there
+    for folder in ("out", "inner/up", "../root", "a.txt", "pipe"):
+        with pytest.raises(UsageError):
+            read_inputs(program, {"text": "x", "code": folder}, remote=Remote(root))
+
+
+def test_what_a_client_gives_is_untrusted_whatever_the_sop_says(tmp_path: Path) -> None:
+    program = load_sop(write(tmp_path, SOP.replace("text: {type: string,", "text: {type: string, trusted: true,"))).program
+    by_default = {"page": "the input page", "code": "the input code"}
+    assert labels(program, ["text", "count"]) == by_default
+    assert labels(program, ["text", "count"], Remote()) == {"text": "the input text", "count": "the input count", **by_default}
+    assert labels(program, ["text", "count"], Remote(trusted=True)) == by_default

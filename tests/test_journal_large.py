@@ -16,9 +16,10 @@ import pytest
 from benchmarks.large_journal import Shape, answering, make_large_journal
 from metaflow_agents.cli.edge import command
 from metaflow_agents.journal.journal import Journal
+from metaflow_agents.journal.state import RunState
 from metaflow_agents.opening import journal_path
 from metaflow_agents.runs import go_on
-from metaflow_agents.schema.event import Finished, Fired, Reserved, RunEnded
+from metaflow_agents.schema.event import Finished, Fired, Reserved, RunEnded, Settled
 from metaflow_agents.underway import RunResult
 
 ACTIVATIONS = 5000
@@ -49,6 +50,18 @@ def test_memory_is_flat_while_it_is_written(tmp_path: Path, shape: str, inputs: 
     assert told["growth"] < 30 * MEGABYTE
     if shape != "deep":
         assert told["written"] > (ACTIVATIONS - 1000) * CHARACTERS
+
+
+def test_what_an_item_needed_is_forgotten_when_it_is_done() -> None:
+    """Else a wide step would hold every call of every item until the last one is done."""
+    state, key = RunState(), "work@1[a]~0/turn.0"
+    state.apply(1, Fired(step="work", round=1, read={}, items=("a", "b")))
+    state.apply(2, Reserved(key=key, role="worker", digest="d", request="r", model="m", tokens=1))
+    state.apply(3, Settled(key=key, reply="answer"))
+    slot = state.active["work@1"].slot("a")
+    assert list(slot.calls) == [key]
+    state.apply(4, Finished(activation="work@1[a]~0", payload="p", digest="d", parts={}))
+    assert not slot.calls and list(state.active["work@1"].done) == ["a"]
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiers import examples
 
 from metaflow_agents.errors import BudgetExceeded
 from metaflow_agents.models.budget import Budgets, Spent
@@ -149,7 +150,7 @@ async def test_a_cap_on_money_that_nobody_can_release_stops(budgets: Budgets, wo
         assert part in str(told.value)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 10**11), st.floats(0, 1), st.integers(0, 4)), max_size=14), st.integers(1, 10**12))
 def test_a_cap_on_money_holds_to_the_picodollar(calls: list[tuple[int, float, int]], most: int) -> None:
     budgets = Budgets(usd(most))
@@ -180,7 +181,7 @@ call = st.tuples(
 maybe = st.none() | st.integers(1, 120)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(call, max_size=14), maybe, maybe, maybe, st.none() | st.integers(1, 8))
 def test_no_cap_is_ever_overrun_and_nobody_waits_for_ever(  # noqa: C901  the tasks and the law that they check are one
     calls: list[tuple[Any, ...]], run: int | None, role: int | None, step: int | None, most: int | None

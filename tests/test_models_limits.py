@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiers import examples
 from virtual_time import simulated
 
 from metaflow_agents.errors import UsageError
@@ -382,7 +383,7 @@ patience = st.sampled_from([None, None, None, 0.0, 20.0])
 call = st.tuples(st.floats(0, 200), st.integers(1, 60), st.floats(0, 1), st.floats(0, 80), patience)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(call, min_size=1, max_size=40), st.none() | st.integers(1, 12), st.none() | st.integers(60, 200),
        st.none() | st.integers(1, 5))
 def test_no_limit_is_ever_exceeded_and_whoever_comes_first_goes_first(
@@ -425,7 +426,7 @@ def test_no_limit_is_ever_exceeded_and_whoever_comes_first_goes_first(
     assert list(let_go) == [number for _, number in came if number in let_go]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.tuples(st.floats(0, 300), st.integers(0, 5000)), max_size=30), st.none() | st.integers(1, 5000))
 def test_the_learned_rate_stays_between_its_floor_and_the_limit_and_grows_back(
     refusals: list[tuple[float, int]], limit: int | None

@@ -25,6 +25,7 @@ from genai_prices.types import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiers import examples
 
 from metaflow_agents.models import prices
 from metaflow_agents.models.prices import Published, tariff_for
@@ -66,7 +67,7 @@ def test_hundreds_of_models_have_a_price() -> None:
     assert len(KNOWN) > 500 and {endpoint for endpoint, _ in KNOWN} == set(ENDPOINTS.values())
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.sampled_from(KNOWN), tokens, tokens, st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
 def test_the_worst_case_is_never_less_than_any_call_within_it_costs(
     model: tuple[str, str], most_in: int, most_out: int, share_in: float, share_out: float, cached: float
@@ -78,7 +79,7 @@ def test_the_worst_case_is_never_less_than_any_call_within_it_costs(
     assert published(*model, tokens_in, tokens_out, from_cache) <= cost <= found.worst(most_in, most_out)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.sampled_from(KNOWN), tokens, tokens, st.floats(0, 1))
 def test_a_published_cost_is_exact_where_the_usage_block_says_all(
     model: tuple[str, str], tokens_in: int, tokens_out: int, cached: float
@@ -193,7 +194,7 @@ def test_a_service_tier_has_its_own_price() -> None:
     assert tariff_for("gpt-4o", ENDPOINTS["openrouter"], None, {"service_tier": "priority"}) is None
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(*[st.floats(0, 1000)] * 2, st.none() | st.floats(0, 1000), *[st.integers(0, 10**6)] * 3)
 def test_a_flat_price_is_never_less_than_what_is_paid(
     in_: float, out: float, cached: float | None, tokens_in: int, tokens_out: int, hit: int

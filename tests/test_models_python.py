@@ -12,7 +12,8 @@ from pydantic import BaseModel
 
 from metaflow_agents.errors import AttemptFailed, UsageError
 from metaflow_agents.models.port import ModelRequest, Reply
-from metaflow_agents.models.python import PythonModel, load_function
+from metaflow_agents.models.python import PythonModel
+from metaflow_agents.modules import load_function
 
 REQUEST = ModelRequest(key="a@1~0/turn.0", role="r", step="a", model="m", messages=({"role": "user", "content": "x" * 400},))
 
@@ -102,7 +103,7 @@ def test_a_file_and_what_lies_beside_it(tmp_path: Path) -> None:
     assert answer(None) == 2
     assert load_function("sub/model.py:A.f", [tmp_path])(None) == 3
     assert load_function("sub/model.py:answer", [tmp_path]) is answer
-    assert load_function(f"{tmp_path}/sub/model.py:answer", []) is answer
+    assert load_function(f"{tmp_path}/sub/model.py:answer", [tmp_path]) is answer
     assert sys.path == path
     (tmp_path / "sub/model.py").write_text("def answer(request):\n    return 'new'\n")
     assert load_function("sub/model.py:answer", [tmp_path])(None) == "new"

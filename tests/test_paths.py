@@ -5,6 +5,7 @@ from itertools import product
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiers import examples
 
 from metaflow_agents.schema import paths
 
@@ -91,13 +92,13 @@ patterns = st.lists(st.one_of(part, st.just("**")), min_size=1, max_size=3).map(
     lambda pattern: paths.pattern_refusal(pattern) is None)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(patterns)
 def test_matches_equals_the_naive_reference(pattern: str) -> None:
     assert [p for p in PATHS if paths.matches([pattern], p)] == [p for p in PATHS if naive(pattern, p)]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(patterns, patterns)
 def test_overlap_is_sound_and_complete(first: str, second: str) -> None:
     found = paths.overlap(first, second)

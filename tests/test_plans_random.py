@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from scripted import write
+from tiers import some
 
 from metaflow_agents import resume, run, start
 from metaflow_agents.models.port import ModelRequest
@@ -199,7 +200,8 @@ def plain(made: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_later_plan_keeps_what_is_done_runs_what_changed_and_drops_the_rest(tmp_path: Path, kind: str) -> None:
     path, seen = write(tmp_path, KINDS[kind]), Counter[str]()
-    for seed in range(COUNT):
+    seeds = some(range(COUNT), 4)
+    for seed in seeds:
         versions = plans(seed)
         told, stands = expected(kind, versions)
         desk = Desk(versions, kind)
@@ -219,10 +221,10 @@ async def test_a_later_plan_keeps_what_is_done_runs_what_changed_and_drops_the_r
         seen["plans"] += max(calls, default=0)
         seen["asked"] += sum(map(len, calls.values()))
         seen["kept"] += sum(len(version) for version in versions) - sum(map(len, calls.values()))
-    assert seen["plans"] > 2 * COUNT and min(seen.values()) > COUNT, seen
+    assert seen["plans"] > 2 * len(seeds) and min(seen.values()) > len(seeds), seen
 
 
-@pytest.mark.parametrize("seed", range(0, 24, 3))
+@pytest.mark.parametrize("seed", some(range(0, 24, 3), 4))
 async def test_a_replanned_run_that_is_stopped_anywhere_comes_to_the_same(tmp_path: Path, seed: int) -> None:
     kind = list(KINDS)[seed % 2]
     path, versions = write(tmp_path, KINDS[kind]), plans(seed)

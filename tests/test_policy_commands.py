@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiers import examples
 
 from metaflow_agents.policy import commands, shell
 from metaflow_agents.policy.action import Action
@@ -44,7 +45,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("program", SHELLS)
 @given(script=st.lists(st.sampled_from(PIECES), min_size=1, max_size=12).map("".join))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_no_command_of_a_real_shell_is_missed(program: str, script: str, place: Path) -> None:
     try:
         found: list[Words] = [one for whole in shell.commands(script) for one in (whole, *commands.starts(whole))]

@@ -6,6 +6,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiers import examples
 
 from metaflow_agents.policy.action import ACTING, VERBS, Action
 from metaflow_agents.policy.policy import Policy
@@ -42,7 +43,7 @@ def strict(sop: PolicySpec | None, role: PolicySpec | None, action: Action, untr
 
 
 @given(specs, st.none() | specs, st.sampled_from(RULES), known, labels)
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 def test_a_further_deny_never_allows_more(sop: PolicySpec, role: PolicySpec | None, rule: str, action: Action,
                                           label: str) -> None:
     more = sop.model_copy(update={"deny": (*sop.deny, rule)})
@@ -53,13 +54,13 @@ def test_a_further_deny_never_allows_more(sop: PolicySpec, role: PolicySpec | No
 
 
 @given(specs, specs, known | anything, labels)
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 def test_a_role_never_widens(sop: PolicySpec, role: PolicySpec, action: Action, label: str) -> None:
     assert strict(sop, role, action, label) >= strict(sop, None, action, label)
 
 
 @given(specs, specs, known, st.randoms(use_true_random=False))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_the_order_of_rules_decides_nothing(sop: PolicySpec, role: PolicySpec, action: Action, random: Any) -> None:
     def shuffled(spec: PolicySpec) -> PolicySpec:
         return spec.model_copy(update={key: tuple(random.sample(getattr(spec, key), len(getattr(spec, key))))
@@ -68,7 +69,7 @@ def test_the_order_of_rules_decides_nothing(sop: PolicySpec, role: PolicySpec, a
 
 
 @given(specs, known)
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_what_a_rule_denies_no_rule_allows(sop: PolicySpec, action: Action) -> None:
     for rule in sop.deny:
         alone = Policy(PolicySpec(preset="danger-full-access", deny=(rule,))).decide(action)
@@ -77,7 +78,7 @@ def test_what_a_rule_denies_no_rule_allows(sop: PolicySpec, action: Action) -> N
 
 
 @given(specs, st.none() | specs, anything | known, st.text(max_size=10))
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 def test_every_action_gets_an_answer_and_always_the_same(sop: PolicySpec, role: PolicySpec | None, action: Action,
                                                          label: str) -> None:
     policy = Policy(sop, role, role_name="it")
@@ -87,7 +88,7 @@ def test_every_action_gets_an_answer_and_always_the_same(sop: PolicySpec, role: 
 
 
 @given(specs, st.none() | specs, known)
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_what_was_read_from_outside_only_ever_turns_allow_into_ask(sop: PolicySpec, role: PolicySpec | None,
                                                                    action: Action) -> None:
     before, after = strict(sop, role, action), strict(sop, role, action, "fetched from https://a.example")
@@ -95,7 +96,7 @@ def test_what_was_read_from_outside_only_ever_turns_allow_into_ask(sop: PolicySp
 
 
 @given(specs, st.none() | specs, known)
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 def test_what_is_never_allowed_is_not(sop: PolicySpec, role: PolicySpec | None, action: Action) -> None:
     policy = Policy(sop, role)
     name = f"{action.target.partition('.')[0]}.*" if action.verb in ("mcp", "api") else ""

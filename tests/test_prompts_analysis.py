@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiers import examples
 
 from metaflow_agents.errors import ExpressionError
 from metaflow_agents.prompts import (
@@ -210,7 +211,7 @@ PIECES = ["{{", "}}", "{%", "%}", "{#", "#}", "if", "for x in", "endfor", "endif
           "history('idea')", "include 'inc'", "block b", "endblock", "call", "loop", "{", "}", "=", "&&", "é", "\x00", "-", "else", "ns.x"]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.one_of(st.text(max_size=60), st.lists(st.sampled_from(PIECES), max_size=24).map(" ".join),
                  st.lists(st.sampled_from(PIECES), max_size=24).map("".join)))
 def test_analysis_never_raises_and_rendering_only_expression_errors(text: str) -> None:
@@ -242,7 +243,7 @@ def valid(written: Any, draw: Any) -> Any:
     return {"string": "s", "integer": 1, "boolean": True, "number": 0.5}.get(written, "x")
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(SCHEMAS, st.data())
 def test_a_path_that_analysis_accepts_evaluates(written: Any, data: Any) -> None:
     names = [name.rstrip("?") for name in written] if isinstance(written, dict) else []

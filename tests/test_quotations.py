@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import re
 from functools import cache
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from printed import SOFT, column, printed
+from tiers import examples
 
 from metaflow_agents.documents.folder import read_folder
 from metaflow_agents.quotations.verify import Verdict, verify
@@ -49,7 +51,7 @@ NEXT = f"""Of the four options that were examined, only the second pays for its 
 @cache
 def shelf() -> tuple[Source, ...]:
     pdf = printed([[*column(LEFT, 60, 760, 30), *column(RIGHT, 310, 760, 30)], column(NEXT, 60, 760, 30), column("The end of it.", 60, 760)])
-    sources, unread = read_folder({"a_notes.txt": TEXT.encode(), "b_board.html": HTML, "c_report.pdf": pdf})
+    sources, unread = asyncio.run(read_folder({"a_notes.txt": TEXT.encode(), "b_board.html": HTML, "c_report.pdf": pdf}))
     assert not unread
     assert "vis-\n" in sources[2].pages[0].text and "ﬁrst" in sources[2].pages[0].text      # what is to be allowed for is really there
     return tuple(sources)
@@ -218,7 +220,7 @@ def quoted(source: str, words: list[str], kind: str = "text") -> Verdict:
     return verify({"": f"It says “{' '.join(words)}” [S1]."}, [Source(id="S1", path="x", title="x", kind=kind, words=1, pages=pages)])
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(sources_, st.integers(0, 70), st.integers(4, 15), rolls, st.sampled_from(["text", "pdf"]))
 def test_any_slice_of_a_source_passes_under_typographic_noise(words: list[str], at: int, size: int, roll: int, kind: str) -> None:
     dice = random.Random(roll)
@@ -227,7 +229,7 @@ def test_any_slice_of_a_source_passes_under_typographic_noise(words: list[str], 
     assert quoted(wrapped(words, dice), text.split(" "), kind).faults == ()
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(sources_, st.integers(0, 70), st.integers(5, 15), st.integers(1, 13), st.sampled_from(["swap", "insert", "delete", "exchange"]),
        rolls, st.sampled_from(["text", "pdf"]))
 def test_any_word_changed_inserted_or_left_out_is_caught(words: list[str], at: int, size: int, where: int, change: str, roll: int,
@@ -257,7 +259,7 @@ def test_a_source_that_repeats_itself_for_ever_takes_no_longer_than_another(unit
         assert quoted(text, [quote.replace("\n", "").strip()]).faults
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.text(max_size=300), st.text(alphabet="\"“”'‘’«»„[]S123, p.;>…\n -a|`*\\()", max_size=120))
 def test_no_text_makes_it_raise(source: str, report: str) -> None:
     pages = (Page(text=source),)

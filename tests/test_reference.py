@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_sops import features, random_sop, random_sops
 from reference import RULES, Activation, Expr, Fails, Firing, Foreach, Procedure, Reference, Step, play, to_sop
+from tiers import examples
 
 from metaflow_agents.prompts import MISSING, CollectionView, FilesView, evaluate
 from metaflow_agents.schema.sop import SOP
@@ -137,7 +138,7 @@ def test_random_procedures_keep_every_law(start: int) -> None:
         assert not broken_laws(random_sop(seed)), f"seed {seed}"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(random_sops(), st.randoms(use_true_random=False))
 def test_what_runs_together_may_run_together(procedure: Procedure, clock: Any) -> None:
     machine = Reference(procedure)

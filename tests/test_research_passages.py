@@ -7,6 +7,7 @@ from time import process_time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from patience import PATIENCE
+from tiers import examples
 
 from metaflow_agents.research.passages import MAX_CHARACTERS, choose
 from metaflow_agents.research.values import Section
@@ -60,7 +61,7 @@ def test_three_hundred_pages_are_ranked_soon() -> None:
     assert process_time() - before < PATIENCE, "some tenths of a second on a usual machine"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.text(alphabet="ab .\n", max_size=4000), min_size=1, max_size=6), st.integers(100, 6000))
 def test_passages_are_the_sources_own_words_in_their_order(pages: list[str], most: int) -> None:
     found = choose(section("S1"), [source("S1", *pages)], most)

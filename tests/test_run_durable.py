@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from metaflow_agents import ModelRequest, run
 from metaflow_agents.journal.journal import Journal
+from metaflow_agents.journal.store import Batch, Store
 
 SOP = """\
 sop: ahead
@@ -48,3 +51,21 @@ async def test_who_acts_outside_finds_all_that_it_acts_on_on_disk(tmp_path: Path
     assert asked["write"] == begun
     assert result["seen"][-3:] == ["finished", "committed write@1", "fired look"], "the function's own firing, and all before it"
     assert asked["finish"][-4:] == ["finished", "committed", "fired", "reserved"]
+
+
+async def test_what_a_step_made_and_its_commit_are_one_transaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is handed over at once is written at once, whatever else gathers: a kill leaves both or neither."""
+    handed: list[list[str]] = []
+    original = Store.write
+
+    def write(self: Store, batches: Any) -> None:
+        handed.extend([kind for _, kind, _ in batch.rows] for batch in batches if isinstance(batch, Batch))
+        original(self, batches)
+
+    monkeypatch.setattr(Store, "write", write)
+    (tmp_path / "ahead.yaml").write_text(SOP)
+    (tmp_path / "looking.py").write_text("def look():\n    return []\n")
+    result = await run(tmp_path / "ahead.yaml", topic="tea", model=lambda request: "text", workspace=tmp_path / "runs", name="r")
+    assert result.ok, result.reason
+    with_work = [kinds for kinds in handed if "finished" in kinds]
+    assert len(with_work) == 4 and all(kinds == ["finished", "committed"] for kinds in with_work)

@@ -106,6 +106,31 @@ async def test_what_rests_on_untrusted_words_is_untrusted(tmp_path: Path) -> Non
     assert len(finished.besides) == 3 and all("letter" in entry.untrusted for entry in finished.besides)
 
 
+async def test_an_insight_is_as_untrusted_as_the_memories_that_its_question_was_asked_over(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The letter is no memory that was found for a question, and stands among those from which the questions were made."""
+    monkeypatch.setattr("metaflow_agents.agent.reflecting.STATEMENTS", 1)
+    path = write(tmp_path, """
+        sop: aside
+        inputs: {letter: {type: string, trusted: false}}
+        roles: {clerk: {profile: You answer., memory: {window: 1 tokens, reflect: {after: 12}}}}
+        artifacts: {urgent: {schema: boolean}, asked: {}, all_of_it: {}}
+        steps:
+          read: {role: clerk, needs: [letter], makes: urgent, task: Read it.}
+          note: {role: clerk, needs: [urgent], makes: asked, task: What is asked?}
+          sum: {role: clerk, needs: [asked], makes: all_of_it, task: Sum it up.}
+    """)
+    model = clerk()
+    model.answers.update(read=True, note=model.answers["write"], sum=model.answers["write"])
+    assert (await run(path, letter="x", model=model, workspace=tmp_path, name="aside")).ok
+    read, note, last = events(tmp_path, "aside", Finished)
+    assert read.memory.untrusted and not note.memory.untrusted and not last.memory.untrusted and not last.untrusted
+    store = MemoryStore(tmp_path / PLACE)
+    cited = {one.activation for one in store.listed() if one.key in {key for entry in last.besides for key in entry.cites}}
+    store.close()
+    assert cited == {"note@1~0"} and all("letter" in entry.untrusted for entry in last.besides)
+
+
 async def test_a_reflection_that_fails_costs_only_itself_and_bounds_count_it(tmp_path: Path) -> None:
     path = write(tmp_path, DESK.replace("WHERE", "role").replace("LETTER", "string").replace("after: 10", "after: 1"))
     model, fine = clerk(), clerk().answers["write"]

@@ -118,6 +118,17 @@ async def test_an_answered_call_is_not_paid_twice(tmp_path: Path) -> None:
     assert model.keys == ["draft_it@1~0/turn.0", "edit@1~0/turn.0"]
 
 
+async def test_what_the_folder_lacks_is_written_by_the_resume(tmp_path: Path) -> None:
+    """A kill may come between the journal and the folder, which is a view of it."""
+    path = write(tmp_path, CHAIN.replace("facts: {}", "facts: {file: facts.txt}"))
+    result = await run(path, letter="x", model=Scripted(read="the facts"), workspace=tmp_path, until="read")
+    kept = tmp_path / result.name / "facts.txt"
+    assert result.outcome == "until" and kept.read_text() == "the facts\n"
+    kept.unlink()
+    assert (await resume(result.name, workspace=tmp_path, model=Scripted())).ok
+    assert kept.read_text() == "the facts\n"
+
+
 async def test_a_prompt_that_changed_under_an_answered_call_stops_and_reask_pays(tmp_path: Path) -> None:
     await broken_in_the_middle(tmp_path)
     write(tmp_path, CHAIN.replace("task: Draft it.}", "task: Draft it better., strategy: chain_of_thought}"))

@@ -16,6 +16,8 @@ from scripted import Scripted, events, write
 from metaflow_agents import fork, resume, run, start
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.schema.event import Committed, Event, Finished, Sent
+from metaflow_agents.schema.sop import SOP
+from metaflow_agents.schema.trusting import trusted_data, trusted_tools
 
 LETTER = "the input letter"
 
@@ -65,6 +67,7 @@ PIPES = """
       counted: {}
       shouted: {}
       size: {schema: integer}
+      score: {schema: {properties: {n: {type: integer, minimum: 0, maximum: 10}}, required: [n], additionalProperties: false}}
       kind: {schema: {urgent: boolean, level: low | high}}
       code: {schema: {properties: {code: {type: string, pattern: "^[A-Z]+$"}}, required: [code], additionalProperties: false}}
       own: {}
@@ -77,9 +80,10 @@ PIPES = """
       count: {run: [echo, "{{ head }}"], needs: [head], makes: counted}
       shout: {call: "desk:shout", args: {text: "{{ head }}"}, needs: [head], makes: shouted}
       measure: {value: letter | length, needs: [letter], makes: size}
+      rate: {value: "{'n': letter | length}", needs: [letter], makes: score}
       triage: {role: clerk, needs: [letter], makes: kind}
       code_it: {role: clerk, needs: [letter], makes: code}
-      go_on: {value: motto, needs: [motto], sees: [kind, code, size], makes: own}
+      go_on: {value: motto, needs: [motto], sees: [kind, score], makes: own}
       answer: {role: clerk, needs: [shouted], trusts: [shouted], makes: reply}
       name_it: {value: run.inputs.letter, needs: [motto], makes: named}
       ask_run: {call: "desk:facts", needs: [motto], makes: asked}
@@ -100,7 +104,8 @@ async def test_doers_and_what_lifts(tmp_path: Path) -> None:
     found, _ = await ran(sop, model, letter="hello")
     assert found == {
         "letter": LETTER, "motto": "", "head": LETTER, "counted": LETTER, "shouted": LETTER,
-        "size": "", "kind": "", "code": "", "own": "",                     # numbers, choices and codes hold no instruction
+        "kind": "", "score": "", "own": "",                # closed choices and bounded numbers hold nobody's words
+        "size": LETTER, "code": LETTER,                    # a number without bounds, and a text, however narrow its pattern
         "reply": "", "named": LETTER, "asked": LETTER, "dry": "",
     }
 
@@ -285,3 +290,18 @@ def printed(folder: Path, *arguments: str) -> str:
                           cwd=folder, capture_output=True, text=True, check=False, env={**os.environ, "COLUMNS": "200"})
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+@pytest.mark.parametrize(("written", "data", "tools"), [
+    ("fetch", {"fetch"}, ()), ("input.fetch", {"fetch"}, ()), ("tool.fetch", set(), ("fetch",)), ("artifact.fetch", set(), ()),
+    ("ledger", {"ledger"}, ()), ("tool.ledger", set(), ("ledger",)), ("artifact.ledger", {"ledger"}, ()),
+    ("input.ledger", set(), ()),
+    ("ledger.stock", set(), ("ledger.stock",)), ("tool.ledger.*", set(), ("ledger.*",)), ("search", set(), ("search",)),
+    ("tool", {"tool"}, ()), ("input", set(), ("input",)), ("tool.tool", set(), ("tool",)), ("artifact.tool", {"tool"}, ()),
+    ("inputs.fetch", set(), ("inputs.fetch",)), ("", set(), ("",)),
+])
+def test_a_name_that_is_trusted_means_one_thing(written: str, data: set[str], tools: tuple[str, ...]) -> None:
+    """Also where a journal of an earlier version holds a SOP that `sop check` refuses today: a tool is then not trusted."""
+    sop = SOP.model_validate({"sop": "x", "inputs": {"fetch": "string"}, "artifacts": {"ledger": {}, "tool": {}}, "steps": {
+        "work": {"value": "1", "makes": "ledger", "trusts": [written]}}})
+    assert (trusted_data(sop, sop.steps["work"]), trusted_tools(sop, sop.steps["work"])) == (data, tools)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import stat
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sandboxes import BWRAP, left_in, needs_bubblewrap
+from sandboxes import BWRAP, by_an_ordinary_user, left_in, needs_bubblewrap, no_landlock
 
 from metaflow_agents import resume, run
 from metaflow_agents.cli import command
@@ -22,6 +23,8 @@ from metaflow_agents.runs import go_on
 from metaflow_agents.sandbox import bubblewrap, limits, probe, seccomp
 from metaflow_agents.sandbox.bubblewrap import Bubblewrap
 from metaflow_agents.sandbox.choice import Unchosen, choose
+from metaflow_agents.sandbox.container import Container
+from metaflow_agents.sandbox.landlock import Landlock
 from metaflow_agents.sandbox.limits import Watchdog
 from metaflow_agents.sandbox.mends import install_line, unlock_line
 from metaflow_agents.sandbox.probe import Holding, bubblewrap_holds
@@ -56,9 +59,15 @@ def holding() -> Iterator[None]:
     probe._holds.cache_clear()
 
 
-def nothing_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+NO_LANDLOCK, NO_CONTAINERS = Holding(None, "Landlock is too old", "a new kernel"), Holding(None, "no docker", "install docker")
+
+
+def nothing_holds(monkeypatch: pytest.MonkeyPatch, *, landlock: Holding = NO_LANDLOCK,
+                  container: Holding = NO_CONTAINERS) -> None:
     found = Holding(None, "bubblewrap is not installed", "apt install bubblewrap")
     monkeypatch.setattr(probe, "bubblewrap_holds", lambda _: found)
+    monkeypatch.setattr(probe, "landlock_holds", lambda: landlock)
+    monkeypatch.setattr(probe, "container_holds", lambda _: container)
 
 
 @needs_bubblewrap
@@ -70,10 +79,69 @@ def test_it_is_bubblewrap_unless_another_is_named() -> None:
         choose("bublewrap", HERE, what_for="")
 
 
-@pytest.mark.parametrize("name", ["sandlock", "landlock", "docker", "podman", "gvisor", "seatbelt"])
+@pytest.mark.parametrize("name", ["gvisor", "firejail", "seatbelt"])
 def test_what_is_not_built_is_refused_by_name(name: str) -> None:
-    with pytest.raises(UsageError, match=f"the sandbox `{name}` is not built: .*; choices: bubblewrap, none"):
+    with pytest.raises(UsageError, match=f"the sandbox `{name}` is not built: .*; choices: bubblewrap, landlock, "):
         choose(name, HERE, what_for="")
+
+
+@pytest.mark.parametrize(("name", "meant"), [("sandlock", "landlock"), ("docker", "container"), ("podman", "container")])
+def test_what_is_meant_is_told_and_not_taken(name: str, meant: str) -> None:
+    with pytest.raises(UsageError, match=f"there is no sandbox `{name}`: `--sandbox {meant}` runs commands by it"):
+        choose(name, HERE, what_for="")
+
+
+def test_the_first_that_holds_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    holding = Holding("docker", image="sha256:1")
+    nothing_holds(monkeypatch, landlock=Holding("Landlock"), container=holding)
+    assert isinstance(choose(None, HERE, what_for=""), Landlock)
+    nothing_holds(monkeypatch, container=holding)
+    chosen = choose(None, HERE, what_for="")
+    assert isinstance(chosen, Container) and (chosen.program, chosen.image) == ("docker", "sha256:1")
+    nothing_holds(monkeypatch)
+    with pytest.raises(UsageError, match="no sandbox holds here"):
+        choose(None, HERE, what_for="")
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or bool(no_landlock()), reason="root takes namespaces away; the kernel has Landlock")
+def test_where_no_namespaces_can_be_made_landlock_is_taken_and_holds(tmp_path: Path) -> None:
+    """An ordinary user, and with a rule that denies a program."""
+    code = ("import asyncio\nfrom metaflow_agents.sandbox.choice import choose\n"
+            "box = choose(None, {'PATH': '/usr/bin:/bin'}, what_for='')\n"
+            "def ran(*denied): return asyncio.run(box.run(['sh', '-c', 'touch x; ls'], files={}, denied=denied)).stdout\n"
+            "print(box.name, repr(ran()), repr(ran('touch')))")
+    tmp_path.chmod(0o755)
+    with tempfile.TemporaryDirectory(prefix="sop-ordinary-") as home:
+        done = by_an_ordinary_user(["-c", code], Path(home), namespaces=False)
+    assert done.stdout.split() == ["landlock", r"'x\n'", "''"], done
+
+
+def test_one_that_is_named_is_never_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What else holds is told, and not taken."""
+    nothing_holds(monkeypatch, landlock=Holding("Landlock"))
+    for name in ("bubblewrap", "container"):
+        with pytest.raises(UsageError) as caught:
+            choose(name, HERE, what_for="steps run commands")
+        lines = str(caught.value).splitlines()
+        assert lines[0] == f"steps run commands, and the sandbox `{name}` does not hold here:" and len(lines) == 5, lines
+        assert lines[3] == "  to use another: --sandbox landlock    holds here"
+    assert isinstance(choose("landlock", HERE, what_for=""), Landlock)
+
+
+async def test_a_resume_uses_the_sandbox_of_the_journal_or_is_refused(
+    sop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nothing_holds(monkeypatch, landlock=Holding("Landlock"))
+    monkeypatch.setattr(Landlock, "run", Unconfined({"PATH": HERE["PATH"]}).run)
+    await run(sop, workspace=tmp_path, name="one", until="look", settings=SETTINGS)
+    with Journal.read(tmp_path / ".journals/one.db") as journal:
+        assert journal.state.sandbox == "landlock"
+    nothing_holds(monkeypatch, container=Holding("docker", image="sha256:1"))
+    with pytest.raises(UsageError, match=r"the sandbox `landlock` does not hold here:(.|\n)*--sandbox container    holds here"):
+        go_on("one", workspace=tmp_path, settings=SETTINGS)
+    assert (await resume("one", workspace=tmp_path, sandbox="container", settings=SETTINGS)).ok
+    with Journal.read(tmp_path / ".journals/one.db") as journal:
+        assert [(event.sandbox, event.image) for _, event in journal.events(Resumed)] == [("container", "sha256:1")]
 
 
 async def test_a_run_without_commands_has_none() -> None:
@@ -109,8 +177,8 @@ def test_a_bubblewrap_that_keeps_the_network_is_not_used(monkeypatch: pytest.Mon
 def test_a_bubblewrap_without_the_filter_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     begin = Bubblewrap._begin
 
-    def unfiltered(self: Bubblewrap, laid_out: list[str], filtering: int) -> list[str]:
-        options = begin(self, laid_out, filtering)
+    def unfiltered(self: Bubblewrap, *given: Any) -> list[str]:
+        options = begin(self, *given)
         at = options.index("--seccomp")
         return options[:at] + options[at + 2:]
 
@@ -121,10 +189,30 @@ def test_a_bubblewrap_without_the_filter_is_not_used(monkeypatch: pytest.MonkeyP
 @needs_bubblewrap
 @pytest.mark.usefixtures("holding")
 def test_a_bubblewrap_in_which_user_namespaces_can_be_made_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seccomp, "_instructions", lambda _: [seccomp._pass()])
+    monkeypatch.setattr(seccomp, "_steps", lambda _: [seccomp._pass()])
     known = bubblewrap.features(BWRAP) - {"--disable-userns"}
     monkeypatch.setattr(bubblewrap, "features", lambda _: known)
-    assert "it makes user namespaces of its own" in bubblewrap_holds(None).why
+    found = bubblewrap_holds(None)
+    assert "it makes user namespaces of its own" in found.why
+    away = {what for what, refused in found.attempts if not refused}       # what the kernel refuses by itself is not among them
+    assert away > {"it keeps attributes beside files", "it asks more of the kernel than routes", "it reaches files in memory",
+                   "it reaches memory of others", "it reaches many semaphores", "it reaches executable data", "it reaches clone3"}
+
+
+@needs_bubblewrap
+@pytest.mark.usefixtures("holding")
+def test_each_refusal_has_a_name_and_doctor_lists_it(capsys: pytest.CaptureFixture[str]) -> None:
+    found = bubblewrap_holds(None)
+    assert len(found.attempts) > 40 and all(refused for _, refused in found.attempts)
+    for name in ("AF_VSOCK", "AF_ALG", "io_uring", "userfaultfd", "keyrings", "BPF", "perf events", "tracing", "mounts"):
+        assert any(name in what for what, _ in found.attempts), name
+    named = [f"bubblewrap: {what}" for what, _ in found.attempts]
+    assert command(["doctor"]) == 0
+    told = [line.split(maxsplit=2) for line in capsys.readouterr().out.splitlines()]
+    assert [words[2].strip() for words in told if words[:2] == ["ok", "refused"] and "bubblewrap:" in words[2]] == named
+    assert command(["doctor", "--json"]) == 0
+    listed = [one for one in json.loads(capsys.readouterr().out) if one["what"] == "refused"]
+    assert [one["said"] for one in listed if "bubblewrap:" in one["said"]] == named
 
 
 @needs_bubblewrap
@@ -223,8 +311,11 @@ async def test_where_none_holds_nothing_is_made(sop: Path, tmp_path: Path, monke
         with pytest.raises(UsageError) as caught:
             await run(sop, workspace=tmp_path / "runs", sandbox=asked, settings=SETTINGS)
         assert str(caught.value).splitlines() == [
-            "steps run commands (look), and no sandbox holds here: bubblewrap is not installed",
-            "  to have one:    apt install bubblewrap",
+            f"steps run commands (look), and {'the sandbox `bubblewrap` does not hold' if asked else 'no sandbox holds'} here:",
+            "  bubblewrap: bubblewrap is not installed",
+            "    to have it:   apt install bubblewrap",
+            *([] if asked else ["  landlock: Landlock is too old", "    to have it:   a new kernel", "  container: no docker",
+                                "    to have it:   install docker"]),
             "  to do without:  --sandbox none    runs commands unconfined, on copies of the run's files"]
     monkeypatch.chdir(tmp_path)
     assert command(["run", str(sop)]) == 2
@@ -247,11 +338,11 @@ async def test_the_journal_says_which_and_a_resume_keeps_to_it(
         with monkeypatch.context() as patched:
             nothing_holds(patched)
             if kept == "bubblewrap":
-                with pytest.raises(UsageError, match="no sandbox holds here"):
+                with pytest.raises(UsageError, match="`bubblewrap` does not hold here"):
                     go_on("one", workspace=home, settings=SETTINGS)
                 result = await resume("one", workspace=home, sandbox="none", settings=SETTINGS)
             else:
-                with pytest.raises(UsageError, match="no sandbox holds here"):
+                with pytest.raises(UsageError, match="`bubblewrap` does not hold here"):
                     go_on("one", workspace=home, sandbox="bubblewrap", settings=SETTINGS)
                 result = await resume("one", workspace=home, settings=settings)
         assert result["told"] == ("True\n" if kept == "bubblewrap" else "False\n")      # what was seen is not looked at again

@@ -83,6 +83,17 @@ def test_a_rewrite_in_the_tick_of_the_clock_that_laid_it_out_is_seen() -> None:
         assert copy.changes(time.time_ns()).written == {"a": b"new"}
 
 
+def test_a_change_that_sets_the_time_of_its_file_back_is_seen() -> None:
+    """Inode, size and modification time say that nothing happened; the time of the inode can't be set."""
+    with Copy({"a": b"old", "b": b"old"}) as copy:
+        before = os.stat(copy.work / "a")
+        time.sleep(0.02)                                # into another tick of the clock
+        (copy.work / "a").write_bytes(b"new")
+        os.utime(copy.work / "a", ns=(before.st_atime_ns, before.st_mtime_ns))
+        assert os.stat(copy.work / "a").st_mtime_ns == before.st_mtime_ns
+        assert copy.changes(time.time_ns() + 10 ** 9).written == {"a": b"new"}
+
+
 def test_where_nobody_may_look_nothing_is_told_as_deleted() -> None:
     with Copy({"d/a": b"1", "e": b"2"}) as copy:
         walked = os.open

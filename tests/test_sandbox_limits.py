@@ -54,7 +54,10 @@ async def test_memory_taken_at_once_is_not_given() -> None:
 @pytest.mark.parametrize("code", [
     "import os\nfor _ in range(4):\n    if os.fork() == 0:\n        kept = bytearray(b'x') * (60 << 20); break\n" + FOR_EVER,
     "import mmap\nkept = mmap.mmap(-1, 300 << 20)\nfor _ in range(300): kept.write(b'x' * (1 << 20))\n" + FOR_EVER,
-], ids=["by several processes", "shared and of no file"])
+    "import ctypes\nlibc = ctypes.CDLL(None)\nlibc.mmap.restype = ctypes.c_void_p\n"
+    "place = libc.mmap(None, ctypes.c_size_t(1 << 40), 1, 0x4022, -1, 0)\n"
+    "for at in range(0, 1 << 38, 1 << 21): ctypes.c_char.from_address(place + at).value\n" + FOR_EVER,
+], ids=["by several processes", "shared and of no file", "of the tables that map it"])
 async def test_memory_of_the_whole_tree(code: str) -> None:
     ran = await within(Limits(memory=128 * MB), code)
     assert (ran.exit_code, ran.timed_out) == (-9, False)
@@ -118,6 +121,67 @@ async def test_files(temporary: Path) -> None:
         ran = await within(Limits(tmp=MB, shm=MB), f"open('{place}/x', 'wb').write(b'x' * (2 << 20))")
         assert ran.exit_code == 1 and "No space left on device" in ran.stderr
     assert left_in(temporary) == []
+
+
+async def test_files_in_memory(temporary: Path) -> None:
+    """Without a byte in them they pass no size: each takes a kilobyte of the kernel's memory."""
+    for code in ("for n in range(400000): open(f'/tmp/{n}', 'w').close()",
+                 "import os\nopen('/dev/shm/x', 'w')\nfor n in range(400000): os.link('/dev/shm/x', f'/dev/shm/{n}')",
+                 "import os, time\nfor n in range(700): os.mkdir(f'/tmp/{n}')\n"
+                 "for n in range(700): os.mkdir(f'/sop/home/{n}')\ntime.sleep(30)"):
+        ran = await within(Limits(entries=1000), code)
+        assert (ran.exit_code, ran.timed_out) == (-9, False), ran
+        assert "ended by the sandbox: it made more than 1,000 files and folders\n" in ran.stderr
+    ran = await within(Limits(entries=1000), "for n in range(800): open(f'/tmp/{n}', 'w').close()\nimport time; time.sleep(0.5)")
+    assert ran.ok, ran
+
+
+async def test_descriptors_and_sockets(temporary: Path) -> None:
+    pipes = ("import os, time\nfor _ in range(20):\n    if os.fork() == 0:\n"
+             "        kept = [os.pipe() for _ in range(40)]; break\ntime.sleep(")
+    ran = await within(Limits(descriptors=1000), f"{pipes}30)")
+    assert ran.exit_code == -9 and "its processes had more than 1,000 files open at once\n" in ran.stderr, ran
+    assert (await within(Limits(descriptors=4000), f"{pipes}0.5)")).ok
+    under_way = ("import socket, time\na, b = socket.socketpair()\nfor _ in range(20):\n    two = socket.socketpair()\n"
+                 "    socket.send_fds(a, [b'x'], [one.fileno() for one in two])\ndel two\ntime.sleep(")
+    ran = await within(Limits(sockets=30), f"{under_way}30)")
+    assert ran.exit_code == -9 and "it had more than 30 sockets at once\n" in ran.stderr, ran
+    assert (await within(Limits(sockets=60), f"{under_way}0.5)")).ok
+
+
+def test_a_look_comes_early_where_much_was_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look at many files takes long, so the next one is due much later: until then the disk itself says how much was made."""
+    copy, left = tmp_path / "copy", [(1000, 1 << 20)]
+    copy.mkdir()
+    monkeypatch.setattr(limits, "_free", lambda _: left[0])
+    watchdog = Watchdog(Limits(entries=2, disk=1 << 16), 2 ** 22 - 1, [copy])
+
+    def looked() -> str:
+        time.sleep(watchdog.due() + 0.01)
+        return watchdog.look()
+
+    assert looked() == ""
+    watchdog._disk_due = float("inf")
+    for number in range(3):
+        (copy / str(number)).touch()
+    assert looked() == ""
+    left[0] = (997, 1 << 20)
+    assert looked() == "it made more than 2 files and folders"
+    for number in range(3):
+        (copy / str(number)).unlink()
+    (copy / "large").write_bytes(b"x" * (1 << 17))
+    left[0] = (1000, 1 << 19)
+    assert looked() == "it wrote more than 0 MB of files"
+
+
+def test_what_can_not_be_counted_ends_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def closed(_: str) -> int:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(limits, "_entries", closed)
+    watchdog = Watchdog(Limits(), 2 ** 22 - 1, [tmp_path], mounts=("/dev/shm", "/tmp"))
+    time.sleep(watchdog.due() + 0.01)
+    assert watchdog.look() == "its files in /dev/shm and /tmp can't be counted: Operation not permitted"
 
 
 async def test_output() -> None:

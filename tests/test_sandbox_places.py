@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sandboxes import BWRAP, needs_bubblewrap
@@ -76,3 +78,23 @@ async def test_what_lies_in_memory_counts_as_memory(memory: Path) -> None:
     box = Bubblewrap(BWRAP, {}, limits=Limits(memory=100 * MB))
     box.room = 0
     assert (await box.run(["python", "-c", code, "80", "1"], files={})).ok
+
+
+def test_a_folder_that_another_process_looks_at_is_not_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever looks holds it for a moment: another one is made then."""
+    looking: list[int] = []
+    make = tempfile.mkdtemp
+
+    def looked_at(*arguments: Any, **named: Any) -> str:
+        folder = make(*arguments, **named)
+        if not looking:
+            looking.append(os.open(folder, os.O_RDONLY))
+            fcntl.flock(looking[0], fcntl.LOCK_EX)
+        return folder
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(tempfile, "mkdtemp", looked_at)
+    folder, descriptor = places.made(0)
+    os.close(descriptor)
+    os.close(looking[0])
+    assert list(tmp_path.iterdir()) == [folder]

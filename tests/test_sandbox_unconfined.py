@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import select
@@ -9,6 +10,8 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 from patience import PATIENCE
@@ -16,6 +19,8 @@ from sandboxes import comes, gone, left_in, running
 
 from metaflow_agents.errors import AnswerInvalid, RunError
 from metaflow_agents.sandbox import process
+from metaflow_agents.sandbox.carrier import Order, _Command
+from metaflow_agents.sandbox.process import ProcessGroup
 from metaflow_agents.sandbox.shown import SHOWN_CHARACTERS
 from metaflow_agents.sandbox.unconfined import Unconfined
 
@@ -218,3 +223,40 @@ async def test_no_room_is_a_run_error(temporary: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(tempfile, "tempdir", str(temporary / "not-there"))
     with pytest.raises(RunError, match="can't write the files of a command"):
         await Unconfined({}).run(["true"], files={})
+
+
+def stopped_while_it_ends(folder: Path, at: int) -> bool:
+    """Stops a command whose own thread takes its group away and closes it before the `at`-th instruction of `stop`. Whether
+    `stop` has so many.
+    """
+    command = _Command(Unconfined({}), Order(("true",)), {}, (), False)
+    group = command._group = ProcessGroup(["true"], folder=folder, environment={}, timeout=None)
+    left = at
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal left
+        if frame.f_code is not _Command.stop.__code__:
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            if left == 0:
+                command._group = None
+                group.close()
+            left -= 1
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        command.stop()
+    finally:
+        sys.settrace(before)
+    if left >= 0:
+        group.close()
+    return left < 0
+
+
+def test_a_command_may_end_at_any_instruction_of_its_stop(tmp_path: Path) -> None:
+    """Nothing is raised in `stop`, which the event loop calls: it would be taken for a failure of the attempt."""
+    instructions = sum(1 for _ in itertools.takewhile(lambda at: stopped_while_it_ends(tmp_path, at), itertools.count()))
+    assert instructions > 5

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from schema_strategies import SCHEMAS, VALUES
+from tiers import examples
 
 from metaflow_agents.errors import AnswerInvalid
 from metaflow_agents.schema.faults import Faults
@@ -58,7 +59,7 @@ def bare(schema: Any) -> Any:
 ODD = st.recursive(SCHEMAS.map(bare), odd, max_leaves=5)
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(400), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(ODD, VALUES)
 def test_what_the_written_schema_takes_the_normal_form_takes(schema: dict[str, Any], value: Any) -> None:
     """The law. Judged by an independent reader of JSON Schema; `items` without `type` and the like say less to it."""
@@ -70,7 +71,7 @@ def test_what_the_written_schema_takes_the_normal_form_takes(schema: dict[str, A
 
 
 @given(SCHEMAS, VALUES)
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_what_it_can_say_it_says(schema: dict[str, Any], value: Any) -> None:
     """Nothing that both forms know is lost, but that `oneOf` takes one branch only."""
     if "oneOf" not in str(schema):

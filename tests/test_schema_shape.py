@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from schema_strategies import RECURSIVE, SCHEMAS, cases
 from test_schema_validation import normalise
+from tiers import examples
 
 from metaflow_agents.errors import AnswerInvalid
 from metaflow_agents.schema.results import JUNIT_RESULT
@@ -46,7 +47,7 @@ def fits(found: Shape, value: Any, depth: int = 0) -> None:
             fits(found.item(), part, depth + 1)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(cases(SCHEMAS | RECURSIVE, normalise))
 def test_a_shape_never_denies_what_a_valid_value_has(case: tuple[Any, Any, Any]) -> None:
     _, normal, value = case

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from schema_strategies import RECURSIVE, SCHEMAS
+from tiers import examples
 
 from metaflow_agents.schema.faults import SchemaWritten
 from metaflow_agents.schema.results import FAILURE, JUNIT_RESULT, RUN_RESULT
@@ -26,7 +27,7 @@ def one(**schema: Any) -> Any:
     return of({"$schema": DRAFT, **schema})
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(SCHEMAS | RECURSIVE, st.sampled_from(["one", "outer", "none"]))
 def test_it_fits_its_own_schema(written: Any, lists: Lists) -> None:
     try:

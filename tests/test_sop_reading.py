@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiers import examples
 
 from metaflow_agents.sop.document import Document
 from metaflow_agents.sop.reading import read_yaml
@@ -190,7 +191,7 @@ def test_comments_and_flow_that_may_have_cut_an_expression() -> None:
 
 
 @given(st.binary(max_size=200))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_random_bytes_give_problems_and_never_raise(data: bytes) -> None:
     document = read(data)
     assert document.data is not None or document.problems
@@ -203,7 +204,7 @@ PIECES = st.sampled_from([
 
 
 @given(st.lists(PIECES, max_size=40).map("".join))
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 def test_random_yaml_like_text_gives_data_or_problems(text: str) -> None:
     document = read(text)
     assert document.data is not None or document.problems
@@ -241,7 +242,7 @@ class Writer:
 
 
 @given(TREE)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_every_value_of_a_random_document_stands_where_it_was_written(tree: dict[str, Any]) -> None:
     writer = Writer()
     writer.write(tree, (), 0)
@@ -256,7 +257,7 @@ WORDS = st.text("abc{}.,é()", min_size=1, max_size=6).filter(str.strip)
 
 
 @given(st.lists(st.lists(WORDS, min_size=1, max_size=4), min_size=1, max_size=4), st.sampled_from(["|", "'", '"']), st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_every_word_of_a_random_text_is_found_in_the_file(words: list[list[str]], style: str, data: st.DataObject) -> None:
     lines = [" ".join(line) for line in words]
     if style == "|":

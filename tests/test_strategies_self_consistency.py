@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted import Scripted, events, write
+from scripted import Scripted, noted, write
 
 from benchmarks.papers.self_consistency import RIGHT, SAMPLES, WRONG, accuracy, counted, pluralities, probability, within
 from metaflow_agents import check, run
-from metaflow_agents.schema.event import Observed
 
 DATA = os.environ.get("SOP_TEST_DATA")
 VOTE = """
@@ -78,8 +77,7 @@ async def test_what_is_not_in_form_has_no_vote_and_ties_are_told(tmp_path: Path)
     model = samples("no json", {"answer": "b"}, "no json", {"answer": "a"})
     result = await run(path, puzzle="x", model=model, workspace=tmp_path, name="tied")
     assert result["solved"] == {"answer": "b"}
-    notes = [event for event in events(tmp_path, "tied") if isinstance(event, Observed) and event.key.endswith("/vote")]
-    assert len(notes) == 1
+    assert noted(tmp_path, "tied", "/vote") == [{"answers": 4, "in_form": 2, "most": 1, "tied": 2}]
 
 
 def test_parameters_are_checked_and_bound_the_calls(tmp_path: Path) -> None:

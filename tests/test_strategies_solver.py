@@ -286,9 +286,10 @@ async def test_it_goes_on_from_every_call_and_no_search_is_made_twice(tmp_path: 
         return {"steps": ["(press a)", "(press b)"]} if "/plan." in request.key else answer(request)
     path = write(tmp_path, SOP.replace("PARAMETERS", "plan: answer.steps"))
     given = {"rules": "", "story": "Light."}
-    keys = (await stopped_everywhere(path, lambda: mending, tmp_path / "runs", inputs=given)).keys
+    whole = await stopped_everywhere(path, lambda: mending, tmp_path / "runs", inputs=given)
+    keys = whole.keys
     assert [key.rpartition("/")[2] for key in keys] == ["translate", "mend.1", "turn.0", "plan.1"]
-    assert len(planner.asked) == 1 + len(keys), "one search a run, whether it was stopped before it or after it"
+    assert len(planner.asked) == 1 + len(whole.stops), "one search a run, whether it was stopped before it or after it"
 
 
 async def test_it_goes_on_from_the_middle_of_a_search(tmp_path: Path, planner: Planner) -> None:

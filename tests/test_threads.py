@@ -60,3 +60,9 @@ async def test_a_timeout_around_it_is_a_timeout() -> None:
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.02):
             await Threads(1, "t").run(lambda: time.sleep(0.1))
+
+
+async def test_a_stop_iteration_in_a_thread_is_told_and_nobody_waits_for_ever() -> None:
+    """What `next()` of an exhausted iterator raises: a future can't carry it."""
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        await asyncio.wait_for(Threads(1, "t").run(lambda: next(iter(()))), 60)

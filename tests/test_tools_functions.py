@@ -18,7 +18,7 @@ import pytest
 from pydantic import AfterValidator, BaseModel, Field, SecretStr
 
 from metaflow_agents.errors import UsageError
-from metaflow_agents.models.python import load_function
+from metaflow_agents.modules import load_function
 from metaflow_agents.policy.action import Action
 from metaflow_agents.schema.tools import ToolSpec
 from metaflow_agents.sop.check import check

@@ -13,6 +13,7 @@ import pytest
 from api_server import Depot, depot, description
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiers import examples
 
 from metaflow_agents.errors import AnswerInvalid, UsageError
 from metaflow_agents.network.client import Fetched, FetchRequest
@@ -238,7 +239,7 @@ def test_two_harmless_values_together() -> None:
             request_of(label, {"a": value}, "")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.text("./\\%25eE2Ff;a\0\r\n ?#é", max_size=10))
 def test_whatever_the_value_the_request_stays_on_its_path(value: str) -> None:
     """The law: refused, or one segment under the base, in the one spelling that the wire has."""

@@ -45,6 +45,7 @@ tests:
   fails: {model: dry, expect: letter == ''}
 """
 OPEN = LETTERS.replace("{type: string, default: rain}", "string").partition("tests:")[0]
+READING = OPEN.replace("sop: letters", "sop: reading").replace("topic: string", "topic: file")
 CLASHING = (LETTERS.replace("inputs: {", "inputs: {until: {type: string, default: noon}, ")
             .replace("needs: [topic]", "needs: [topic, until]"))
 THINKING = LETTERS.replace("{role: writer, needs: [topic],", "{role: writer, strategy: chain_of_thought, needs: [topic],")
@@ -73,7 +74,15 @@ steps:
   tell: {value: tone.choice, needs: [tone], makes: told}
 """
 REMEMBERING = LETTERS.replace("{profile: a writer}", "{profile: a writer, memory: {recall: {importance: 0}}}")
-FILES = {"asking.yaml": ASKING, "letters.yaml": LETTERS, "open.yaml": OPEN, "clashing.yaml": CLASHING, "thinking.yaml": THINKING,
+FOLDER = """
+sop: folder
+inputs: {code: folder}
+artifacts: {out: {}}
+steps: {join: {value: "'x'", needs: [code], makes: out}}
+"""
+FILES = {"asking.yaml": ASKING, "folder.yaml": FOLDER, "keys/a.key": "x",
+         "letters.yaml": LETTERS, "open.yaml": OPEN, "reading.yaml": READING,
+         "clashing.yaml": CLASHING, "thinking.yaml": THINKING,
          "tooled.yaml": TOOLED, "remembering.yaml": REMEMBERING,
          "commands.yaml": COMMANDS, "desk.py": DESK}
 
@@ -117,6 +126,7 @@ PAIRS = [
     Pair("run --from", "run letters.yaml", "run letters.yaml --from one", [RUN]),
     Pair("run --sandbox", "run commands.yaml", "run commands.yaml --sandbox none"),
     Pair("run --budget", "run letters.yaml", "run letters.yaml --budget calls=1", status=3),
+    Pair("run --everything", "run folder.yaml --code keys", "run folder.yaml --code keys --everything"),
     Pair("run --yes", "run asking.yaml", "run asking.yaml --yes", status=4),
     Pair("run --input", "run clashing.yaml", "run clashing.yaml --input until=night"),
     Pair("run --json", "run letters.yaml", "run letters.yaml --json"),
@@ -126,7 +136,7 @@ PAIRS = [
     Pair("prompt FILE", "prompt letters.yaml write", "prompt clashing.yaml write"),
     Pair("prompt STEP", "prompt letters.yaml", "prompt letters.yaml write"),
     Pair("prompt STEP", "prompt letters.yaml judge", "prompt letters.yaml write"),
-    Pair("prompt [--INPUT VALUE]", "prompt letters.yaml write", "prompt letters.yaml write --topic snow"),
+    Pair("prompt --INPUT", "prompt letters.yaml write", "prompt letters.yaml write --topic snow"),
     Pair("prompt --given", "prompt letters.yaml judge", 'prompt letters.yaml judge --given letter="Dear"'),
     Pair("prompt --input", "prompt clashing.yaml write", "prompt clashing.yaml write --input until=night"),
     Pair("prompt --json", "prompt letters.yaml write", "prompt letters.yaml write --json"),
@@ -191,7 +201,12 @@ PAIRS = [
     Pair("history RUN", "history", "history one", [RUN]),
     Pair("history --workspace", "history one", "history one --workspace elsewhere", [RUN + ELSEWHERE]),
     Pair("history --json", "history one", "history one --json", [RUN]),
-    Pair("export RUN", "export", "export one --recording one.jsonl --answered-by me", [RUN]),
+    Pair("export --for", "export one --output one.jsonl", "export one --for finetune --output one.jsonl", [RUN]),
+    Pair("export --output", "export one --for finetune", "export one --for finetune --output one.jsonl", [RUN]),
+    Pair("export --untrusted", "export one --for finetune --output one.jsonl",
+         "export one --for finetune --output one.jsonl --untrusted", ["run reading.yaml --name one --topic desk.py"]),
+    Pair("log --audit", "log one", "log one --audit", APPROVED[:2]),
+    Pair("export RUN...", "export", "export one --recording one.jsonl --answered-by me", [RUN]),
     Pair("export --recording", "export one --answered-by me", "export one --recording one.jsonl --answered-by me", [RUN]),
     Pair("export --answered-by", "export one --recording one.jsonl", "export one --recording one.jsonl --answered-by me", [RUN]),
     Pair("export --also", "export one --recording one.jsonl --answered-by me",
@@ -204,6 +219,8 @@ PAIRS = [
     Pair("mcp --workspace", "mcp letters.yaml", "mcp letters.yaml --workspace elsewhere"),
     Pair("mcp --sandbox", "mcp commands.yaml", "mcp commands.yaml --sandbox none"),
     Pair("mcp --budget", "mcp letters.yaml", "mcp letters.yaml --budget calls=1"),
+    Pair("mcp --root", "mcp reading.yaml", "mcp reading.yaml --root ."),
+    Pair("mcp --trust-inputs", "mcp open.yaml --model dry", "mcp open.yaml --model dry --trust-inputs"),
     Pair("policy explain FILE", "policy explain", "policy explain tooled.yaml writer"),
     Pair("policy explain FILE", "policy explain letters.yaml writer", "policy explain tooled.yaml writer"),
     Pair("policy explain ROLE", "policy explain tooled.yaml", "policy explain tooled.yaml writer"),
@@ -229,7 +246,7 @@ PAIRS = [
     Pair("memory search --workspace", "memory search rain", "memory search rain --workspace elsewhere",
          [REMEMBERED[0] + ELSEWHERE]),
     Pair("memory search --json", "memory search rain", "memory search rain --json", REMEMBERED),
-    Pair("memory forget KEY", "memory forget", "memory forget 4711", REMEMBERED, status=2),
+    Pair("memory forget KEY...", "memory forget", "memory forget 4711", REMEMBERED, status=2),
     Pair("memory forget --role", "memory forget", "memory forget --role critic", REMEMBERED),
     Pair("memory forget --run", "memory forget", "memory forget --run one", REMEMBERED),
     Pair("memory forget --all", "memory forget", "memory forget --all", REMEMBERED),
@@ -257,6 +274,8 @@ def keys(whole: typer.Typer) -> Iterator[str]:
 
 
 KEYS = tuple(keys(app))
+SHOWN_ELSEWHERE = {"run --demo": ".ci/run", "run --staged": "tests/test_examples_stockroom.py"}
+"""Options whose runs are too large for a pair, and the tests that run them."""
 COMMANDS_OF_SOP = tuple(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
 
 
@@ -266,6 +285,7 @@ class Caller(io.RawIOBase):
     def __init__(self) -> None:
         whom = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
         calls = [("tools/call", {"name": name}) for name in ("letters", "commands", "open")]
+        calls += [("tools/call", {"name": "letters", "arguments": {"topic": "rain"}})]
         asked = [("initialize", whom), ("tools/list", {}), *calls]
         lines = [json.dumps({"jsonrpc": "2.0", "id": id_, "method": method, "params": params})
                  for id_, (method, params) in enumerate(asked)]
@@ -334,6 +354,7 @@ class Bench:
         if not kept.exists():
             self._fresh()
             for name, text in FILES.items():
+                (self.here / name).parent.mkdir(exist_ok=True)
                 (self.here / name).write_text(text, encoding="utf-8")
             for earlier in pair.before:
                 assert carried_out(earlier, capsys)["status"] in (0, 3, 4)
@@ -387,6 +408,12 @@ def test_an_option_changes_what_happens(pair: Pair, bench: Bench, capsys: pytest
         assert sides[first].splitlines() == sides[second].splitlines(), "one side does not do the same twice"
     if sides[0] == sides[1]:
         raise AssertionError(f"`{pair.key}` changes nothing: both lines give\n{sides[0]}")
+
+
+def test_every_option_has_a_pair() -> None:
+    assert {pair.key for pair in PAIRS} | set(SHOWN_ELSEWHERE) == set(KEYS)
+    for key, file in SHOWN_ELSEWHERE.items():
+        assert key.split()[-1] in (Path(__file__).parent.parent / file).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", COMMANDS_OF_SOP)

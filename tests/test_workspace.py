@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiers import examples
 
 from metaflow_agents.errors import RunError
 from metaflow_agents.workspace import PARTIAL, Changes, Workspace
@@ -113,7 +114,7 @@ names = st.sampled_from(["a", "b", "c/d", "c/e/f", "g"])
 contents = st.dictionaries(names, st.binary(max_size=3))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(contents, contents)
 def test_reconcile_comes_from_anywhere_to_exactly_the_files(
     tmp_path_factory: pytest.TempPathFactory, first: Any, second: Any

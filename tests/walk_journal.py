@@ -7,7 +7,7 @@ from typing import Any
 
 from metaflow_agents.journal.journal import Journal
 
-RECORDED = {"sop", "compiled", "sources", "entry", "location"}      # what the journal holds of the SOP's own text
+RECORDED = {"sop", "compiled", "sources", "entry", "location", "functions"}     # what the journal holds of the SOP's own text
 MEASURED = {"at", "seconds", "rested"}
 FINGERPRINTS = {"digest", "parts", "chain", "cites"}                # they change with the SOP's text, whatever it does
 MEMORIES = re.compile(r'"key":"[0-9a-f]{16}"')                      # another one in each run

@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import cache
 from time import time
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -30,6 +29,7 @@ from metaflow_agents.schema.event import Decided
 from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.step import Step
 from metaflow_agents.schema.trust import joined
+from metaflow_agents.schema.trusting import covers
 from metaflow_agents.tools.arguments import faults_of
 from metaflow_agents.tools.builtin import BuiltIn
 from metaflow_agents.tools.port import Result, Tool
@@ -42,6 +42,8 @@ T = TypeVar("T")
 _IN_MEMORY = frozenset({"read", "write", "python"})     # verbs that touch nothing but the activation: done one after the other
 _BRINGING = frozenset({"fetch", "mcp", "api"})          # verbs that bring what somebody outside said, also by how they fail
 _SIDE_BY_SIDE = 16                                      # calls of one activation that are carried out at once
+MOST_CALLS = 200
+"""Calls of one turn that are carried out; of the others the role is told."""
 _STRICT = {"allow": 0, "ask": 1, "deny": 2}
 
 
@@ -49,15 +51,15 @@ class Acting:
     """The tool calls of one role in one activation; an async context manager: leaving it ends what its tools keep open.
 
     `untrusted`: what the activation has read from outside the user so far; `heard`: what of it its tools said. `assumed`: what
-    was assumed since nobody answered. Results of tools that the step `trusts` by name do not count in `untrusted`. `above`: of
-    a role that another one started, the acting of that one: it may do nothing that the other one may not.
+    was assumed since nobody answered. Results of tools that `trusted` covers (`schema/trusting.py`) do not count in `untrusted`.
+    `above`: of a role that another one started, the acting of that one: it may do nothing that the other one may not.
     """
 
     def __init__(self, around: Surroundings, step: Step, role: str, slot: Slot, policy: Callable[[], Policy], offered: Offered,
-                 tree: Tree, untrusted: str = "", *, above: Acting | None = None) -> None:
+                 tree: Tree, untrusted: str = "", *, trusted: Sequence[str] = (), above: Acting | None = None) -> None:
         self._around, self._step, self.role, self._slot = around, step, role, slot
         self._policy, self.offered, self.tree, self.above = policy, offered, tree, above
-        self.untrusted, self.heard = untrusted, ""
+        self.untrusted, self.heard, self._trusted = untrusted, "", trusted
         self.assumed: list[str] = []
         self._open = AsyncExitStack()
         self._kept: dict[str, Any] = {}
@@ -85,13 +87,14 @@ class Acting:
         next turn on, in the order of the calls. Raises Waiting, once the others have ended, where a person has to answer.
         """
         results: dict[int, Result] = {}
-        turn = _Turn(self, results)
+        given, calls = calls, calls[:MOST_CALLS]
         group = [index for index, call in enumerate(calls) if self.offered.verb(call.name) in _IN_MEMORY]
+        turn = _Turn(self, results, group)
 
         async def one(index: int) -> None:
             key = f"{prefix}/tool.{index}"
             async with self._turns:
-                results[index] = await self._one(key, calls[index], turn.scene(key, index, group))
+                results[index] = await self._one(key, calls[index], turn.scene(key, index))
 
         async def in_order() -> None:
             for index in group:
@@ -105,8 +108,11 @@ class Acting:
             self.heard = joined(self.heard, results[index].untrusted)
             if not self.trusts(calls[index].name):
                 self.untrusted = joined(self.untrusted, results[index].untrusted)
-        return [{"role": "tool", "id": call.id, "name": call.name,
-                 "content": shown(results[index].text, f"{short(prefix)}/tool.{index}")} for index, call in enumerate(calls)]
+        texts = [shown(result.text, f"{short(prefix)}/tool.{index}") for index, result in sorted(results.items())]
+        texts += [f"`{call.name}` was not called: a turn has {MOST_CALLS} calls at most, and had {len(given):,}; "
+                  "call it in the next one" for call in given[MOST_CALLS:]]
+        return [{"role": "tool", "id": call.id, "name": call.name, "content": text}
+                for call, text in zip(given, texts, strict=True)]
 
     async def _one(self, key: str, call: ToolCall, scene: Scene) -> Result:
         result = await self._made(key, call, scene)
@@ -176,6 +182,11 @@ class Acting:
             return own
         theirs = self.above.judged(action)
         return theirs if _STRICT[theirs.verdict] > _STRICT[own.verdict] else own
+
+    def denied_programs(self) -> tuple[str, ...]:
+        """The programs that the policy of the role denies, or those of the roles that it works for."""
+        above = () if self.above is None else self.above.denied_programs()
+        return tuple(dict.fromkeys((*self._policy().denied_programs(), *above)))
 
     def decide(self, key: str, tool: str, action: Action) -> Decision:
         """What the policy says, in the journal; said once of one action."""
@@ -278,7 +289,7 @@ class Acting:
 
     def trusts(self, tool: str) -> bool:
         """Whether the step trusts what a tool says: by its name, by a pattern of it, or by the name of its server."""
-        return any(name == tool.partition(".")[0] or fnmatchcase(tool, name) for name in self._step.trusts)
+        return any(covers(name, tool) for name in self._trusted)
 
     async def keep(self, name: str, make: Callable[[], AbstractAsyncContextManager[T]]) -> T:
         """See `Situation.kept`."""
@@ -312,6 +323,11 @@ class Scene:
         """See `Situation`."""
         return self.acting.untrusted
 
+    @property
+    def denied(self) -> tuple[str, ...]:
+        """See `Situation`."""
+        return self.acting.denied_programs()
+
     async def kept(self, name: str, make: Callable[[], AbstractAsyncContextManager[T]]) -> T:
         """See `Situation`."""
         return await self.acting.keep(name, make)
@@ -337,23 +353,35 @@ class Scene:
             await self.acting.may_act(action)
 
 
-@dataclass(frozen=True, slots=True)
 class _Turn:
-    """The calls of one turn: each sees the files as they were at its beginning, and what those before it in its row wrote."""
+    """The calls of one turn: each sees the files as they were at its beginning, and what those before it in its `row` wrote."""
 
-    acting: Acting
-    results: dict[int, Result]
+    def __init__(self, acting: Acting, results: Mapping[int, Result], row: Sequence[int]) -> None:
+        self._acting, self._results, self._row = acting, results, frozenset(row)
+        self._order = list(row)
+        self._begin()
 
-    def scene(self, key: str, index: int, row: Sequence[int]) -> Scene:
+    def _begin(self) -> None:
+        tree = self._acting.tree
+        self._tree = Tree(tree.seen, tree.patterns, dict(tree.written), set(tree.deleted))
+        self._taken = 0                     # how many of the row's results the tree has
+
+    def scene(self, key: str, index: int) -> Scene:
         @cache                              # a tool may look often, and there may be many files
         def look() -> Mapping[str, bytes]:
-            tree = self.acting.tree
-            seen = Tree(tree.seen, tree.patterns, dict(tree.written), set(tree.deleted))
-            for before in row:
-                if index in row and before < index and before in self.results:
-                    seen.take(self.results[before])
-            return {path: data for path, data in seen.files.items() if self.acting.readable(path)}
-        return Scene(self.acting, key, look)
+            tree = self._before(index) if index in self._row else self._acting.tree
+            return {path: data for path, data in tree.files.items() if self._acting.readable(path)}
+        return Scene(self._acting, key, look)
+
+    def _before(self, index: int) -> Tree:
+        """The files with what the calls before this one in the row wrote. They end one after the other: each is taken once."""
+        if self._taken and self._order[self._taken - 1] >= index:
+            self._begin()
+        while self._taken < len(self._order) and self._order[self._taken] < index:
+            if self._order[self._taken] in self._results:
+                self._tree.take(self._results[self._order[self._taken]])
+            self._taken += 1
+        return self._tree
 
 
 def _step_of(key: str) -> str:

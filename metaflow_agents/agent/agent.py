@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -27,9 +27,10 @@ from metaflow_agents.doers.acceptance import Acceptance
 from metaflow_agents.doers.assignment import model_for, role_for
 from metaflow_agents.doers.command import Commands
 from metaflow_agents.doers.function import Functions
+from metaflow_agents.doers.labelled import labelled
 from metaflow_agents.doers.observed import Observations
 from metaflow_agents.engine.work import Activation, Work
-from metaflow_agents.errors import AnswerInvalid, RunError, first_failure
+from metaflow_agents.errors import AnswerInvalid, failure_of
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.values import Values
 from metaflow_agents.memory.project import ProjectMemory
@@ -69,6 +70,11 @@ class RoleAgent:
         """The model that answers: the step's, the role's, the default. Raises ModelMissing, AttemptFailed."""
         return self._models.of(model_for(self._sop, self._sop.steps[activation.key.step], role, activation.scope))
 
+    def embedders(self, roles: Iterable[str]) -> list[Model]:
+        """The models by which these roles find what they remember. Raises ModelMissing."""
+        recalls = (self._sop.roles[role].memory.recall for role in roles)
+        return [self._models.of(recall.embedder) for recall in recalls if recall is not None and recall.embedder is not None]
+
     def signs(self, activation: Activation) -> list[str]:
         """What the rounds before say to a step that watches whether it is stuck: a part of what its result depends on."""
         step = self._sop.steps[activation.key.step]
@@ -89,11 +95,8 @@ class RoleAgent:
         recalled = await self._remembering.recalled(activation, name, asked or f"{activation.key.step} {activation.item or ''}")
         recalled = [*lessons, *recalled]
         heard = joined(*(turn.untrusted for turn in (*recalled, *letters)), self._checker_hears(activation))
-        try:
+        with labelled(lambda: heard):
             return await self._answered(activation, asked, recalled, letters, heard)
-        except RunError as error:
-            error.untrusted = joined(error.untrusted, heard)
-            raise
 
     async def _answered(self, activation: Activation, asked: str, recalled: list[Turn], letters: list[Turn], heard: str) -> Work:
         """`asked`: what the role is to do. `heard`: the label of what the activation takes in besides what it starts with."""
@@ -107,7 +110,7 @@ class RoleAgent:
         delegate, consult = self._delegate(activation), self._consulting.of(activation, self.model_of)
         acting = await self._equipment.acting(activation, name, delegate, consult, joined(activation.untrusted, heard))
         equip = self._equip(activation, name, delegate, consult)
-        try:
+        with labelled(lambda: acting.untrusted):
             async with acting, AsyncExitStack() as opened:
                 ladder = Ladder(step, activation.key.step, acting.desk, dry=self._models.dry)
                 thinking = ActivationThinking(self._means, activation, name, acting, prompting, equip, ladder, opened)
@@ -122,9 +125,6 @@ class RoleAgent:
                 label = joined(activation.unlifted, heard, acting.heard)
                 kept = await self._remembering.kept(activation, name, asked, said, label, self._apart(briefing, thinking),
                                                      summaries, thinking.lessons)
-        except RunError as error:
-            error.untrusted = joined(error.untrusted, acting.untrusted)
-            raise
         return self._with_memory(work, kept, acting)
 
     def _equip(self, activation: Activation, name: str, delegate: Delegate, consult: Consult) -> Equip:
@@ -170,12 +170,9 @@ class RoleAgent:
             asked = render(package_template("subtask"), {"by": scene.acting.role, "task": task})
             messages = self._conversations.opening(system, [], asked)
             acting = await self._equipment.below(activation, role, delegate, scene)
-            try:
+            with labelled(lambda: acting.untrusted):
                 async with acting:
                     _, _, reply = await turns(send, acting, scene.key, "turn.0", messages)
-            except RunError as error:
-                error.untrusted = joined(error.untrusted, acting.untrusted)
-                raise
             return Result(reply.said, untrusted=joined(acting.untrusted, acting.heard), written=acting.tree.written,
                           deleted=tuple(sorted(acting.tree.deleted)))
         return delegate
@@ -261,7 +258,7 @@ async def _thought(thinks: strategies.Strategy[Any], thinking: ActivationThinkin
     try:
         return await thinks.answer(thinking)
     except BaseExceptionGroup as failures:
-        raise first_failure(failures) from None
+        raise failure_of(failures) from failures
 
 
 def _payer(acting: Acting) -> str:

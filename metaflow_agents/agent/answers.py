@@ -37,7 +37,8 @@ class Answers:
             return self._acceptance.accept(activation, reply.value)
         if self._sop.artifacts[artifact].files:
             written, deleted = self._files_made(activation, reply.text, acting)
-            return self._acceptance.files(activation, written, deleted, ruled=not self._dry)
+            by_tools = {path for path, data in acting.tree.written.items() if path in written and written[path].encode() == data}
+            return self._acceptance.files(activation, written, deleted, ruled=not self._dry, judged=by_tools)
         if self.plain(activation, acting):
             return self._acceptance.accept(activation, reply.text)
         return self._acceptance.accept(activation, self._acceptance.validator(artifact).validate_json(unfenced(reply.text)))

@@ -20,29 +20,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from typing import Literal, get_args
 
+from metaflow_agents.agent.edits import Edit, Hints, edited
 from metaflow_agents.errors import AnswerInvalid, did_you_mean
 from metaflow_agents.schema import paths
 
 Kind = Literal["file", "edit", "rename", "delete"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
-_HEADER = re.compile(r"(={3,}) ?([A-Za-z_]+): *(.+?) ?(={3,})\s*")
+_KIND = re.compile(r"[A-Za-z_]+")
 _END = re.compile(r"(={3,}) ?end ?(={3,})\s*")
-_FENCE = re.compile(r"(`{3,}|~{3,})([^`]*)")
+_FENCE = re.compile(r"(`{3,}+|~{3,}+)([^`]*)")
 _SEARCH, _DIVIDER, _REPLACE = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
-_NEAR_LINES = 2000                  # of a file, searched for the text that an edit may have meant
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """Whole lines to find, once, and the lines that stand there instead (none deletes them)."""
-
-    search: tuple[str, ...]
-    replace: tuple[str, ...]
-    line: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +97,7 @@ class _Reader:
         self.blocks: list[Block] = []
         self.remarks: list[str] = []
         self.faults: list[str] = []
+        self._closed: dict[str, tuple[int, bool]] = {}      # signs → up to which line what `_is_closed` says is known, and it
 
     def read(self) -> None:
         while self.at < len(self.lines):
@@ -153,12 +144,16 @@ class _Reader:
 
     def _is_closed(self, signs: str) -> bool:
         """Whether an end comes before another block opens."""
-        for line in self.lines[self.at:]:
-            if _ends(line, signs):
-                return True
-            if _opens(line, signs):
-                return False
-        return False
+        until, closed = self._closed.get(signs, (-1, False))
+        if self.at > until:
+            until, closed = len(self.lines), False
+            for at in range(self.at, len(self.lines)):
+                closed = _ends(self.lines[at], signs)
+                if closed or _opens(self.lines[at], signs):
+                    until = at
+                    break
+            self._closed[signs] = until, closed
+        return closed
 
     def _inside(self, signs: str, line: int, path: str) -> list[str] | None:
         """The lines up to the block's end; None, with the fault noted, where it is left open."""
@@ -202,8 +197,16 @@ class _Reader:
 
 
 def _header(line: str) -> tuple[str, str, str] | None:
-    match = _HEADER.fullmatch(line)
-    return (match[1], match[2].lower(), match[3]) if match and match[1] == match[4] else None
+    """The signs, the kind and the rest of a line like `=== file: src/a.py ===`; looked at without going back and forth."""
+    text = line.rstrip()
+    if not text.startswith("==="):
+        return None
+    signs = text[:len(text) - len(text.lstrip("="))]
+    if text[len(text.rstrip("=")):] != signs:
+        return None
+    kind, colon, rest = text[len(signs):-len(signs)].removeprefix(" ").partition(":")
+    rest = rest.strip(" ") or rest[:1]
+    return (signs, kind.lower(), rest) if colon and rest and _KIND.fullmatch(kind) else None
 
 
 def _opens(line: str, signs: str) -> bool:
@@ -258,11 +261,12 @@ def apply_blocks(
     faults = _said_twice(blocks)
     written: dict[str, str] = {}
     deleted: list[str] = []
+    hints = Hints()
     for block in blocks:
         refused = _refused(block, patterns)
         faults += refused
         if not refused:
-            faults += _apply(block, current, written, deleted)
+            faults += _apply(block, current, written, deleted, hints)
     pair = paths.clash((set(current) - set(deleted)) | set(written))
     if pair and not faults:
         faults = [f"`{pair[0]}` can't be a file and the folder of `{pair[1]}`"]
@@ -283,11 +287,12 @@ def _refused(block: Block, patterns: Sequence[str]) -> list[str]:
     return faults
 
 
-def _apply(block: Block, current: Mapping[str, str], written: dict[str, str], deleted: list[str]) -> list[str]:
+def _apply(block: Block, current: Mapping[str, str], written: dict[str, str], deleted: list[str], hints: Hints) -> list[str]:
     """Carry out one block; its faults."""
     where = f"line {block.line}: "
     if block.kind != "file" and block.path not in current:
-        return [f"{where}there is no file `{block.path}` to {block.kind}: {did_you_mean(block.path, current)}"]
+        there = f": {did_you_mean(block.path, current)}" if hints.spend() else ""
+        return [f"{where}there is no file `{block.path}` to {block.kind}{there}"]
     if block.kind == "file":
         written[block.path] = block.text
     elif block.kind == "delete":
@@ -298,46 +303,7 @@ def _apply(block: Block, current: Mapping[str, str], written: dict[str, str], de
         written[block.target] = current[block.path]
         deleted.append(block.path)
     else:
-        text, faults = _edited(block, current[block.path])
+        text, faults = edited(block.path, block.edits, current[block.path], hints)
         written[block.path] = text
         return faults
     return []
-
-
-def _edited(block: Block, text: str) -> tuple[str, list[str]]:
-    """The text after the block's edits, in order, and the faults of those that do not fit."""
-    newline = "\r\n" if "\r\n" in text else "\n"
-    lines = text.replace("\r\n", "\n").split("\n")
-    faults = []
-    for edit in block.edits:
-        size = len(edit.search)
-        if not any(line.strip() for line in edit.search):
-            faults.append(f"line {edit.line}: `{block.path}`: SEARCH holds no text: write the lines before or after which "
-                          "to add, or the whole file in a file block")
-            continue
-        found = [at for at in range(len(lines) - size + 1) if tuple(lines[at:at + size]) == edit.search]
-        if len(found) == 1:
-            lines[found[0]:found[0] + size] = edit.replace
-        elif found:
-            told = ", ".join(str(at + 1) for at in found[:8])
-            faults.append(f"line {edit.line}: `{block.path}`: SEARCH stands {len(found)} times in the file, at its lines {told}: "
-                          "add the lines around the one that is meant")
-        else:
-            faults.append(f"line {edit.line}: `{block.path}`: SEARCH is not in the file{_nearest_lines(edit.search, lines)}")
-    return newline.join(lines), faults
-
-
-def _nearest_lines(search: Sequence[str], lines: Sequence[str]) -> str:
-    """The lines of the file that the search is most like, with their number."""
-    wanted = "\n".join(search)
-    size = len(search)
-    best, score = None, 0.5
-    matcher = SequenceMatcher(autojunk=False)
-    matcher.set_seq2(wanted)
-    for at in range(max(1, min(len(lines), _NEAR_LINES) - size + 1)):
-        matcher.set_seq1("\n".join(lines[at:at + size]))
-        if matcher.real_quick_ratio() > score and matcher.quick_ratio() > score and matcher.ratio() > score:
-            best, score = at, matcher.ratio()
-    if best is None:
-        return ": nothing there is like it"
-    return f"; nearest, at its line {best + 1}:\n" + "\n".join(lines[best:best + size])

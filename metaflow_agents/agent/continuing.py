@@ -16,6 +16,7 @@ from metaflow_agents.prompts import package_template, render
 MORE = 3                            # calls that go on with one answer, at most
 _TAIL = 120                         # characters of the end that are shown
 _REPEATED = 20                      # characters: what is shorter may well stand there twice
+_SEAM = 100_000                     # characters on each side, in which a repetition is looked for
 _VARIED = 8                         # different characters among them: a rule of dashes may well go on
 _OPENING = re.compile(r"\s*```[a-zA-Z]*\n")
 _CLOSING = re.compile(r"\n```\s*$")
@@ -45,14 +46,29 @@ def joined(before: str, after: str, *, data: bool = False) -> str:
         after = _CLOSING.sub("", _OPENING.sub("", after, count=1))
     start = after[:_REPEATED]
     if len(start) == _REPEATED and len(set(start)) >= _VARIED:
-        at = before.find(start)
-        while at >= 0:
-            if after.startswith(before[at:]):
-                return before + after if _periodic(before[at:]) else before[:at] + after
-            at = before.find(start, at + 1)
+        repeated, period = _overlap(before[-_SEAM:], after[:_SEAM])
+        if repeated >= _REPEATED and period > repeated // 2:        # a part again and again may well go on as it ended
+            return before + after[repeated:]
     return before + after
 
 
-def _periodic(text: str) -> bool:
-    """Whether a text is one part again and again: then it may well go on as it ended, and that repeats nothing."""
-    return any(text.startswith(text[size:]) for size in range(1, len(text) // 2 + 1))
+def _overlap(before: str, after: str) -> tuple[int, int]:
+    """How many characters at the end of the first text begin the second one, and the shortest period of these.
+
+    Knuth, Morris and Pratt, "Fast Pattern Matching in Strings" (1977): in time that grows with the texts.
+    """
+    borders = [0]                                   # of each beginning of `after`: its longest end that begins it too
+    for letter in after[1:]:
+        borders.append(_longer(after, borders, borders[-1], letter))
+    length = 0
+    for letter in before:
+        if length == len(after):
+            length = borders[length - 1]
+        length = _longer(after, borders, length, letter)
+    return length, length - borders[length - 1] if length else 0
+
+
+def _longer(text: str, borders: list[int], length: int, letter: str) -> int:
+    while length and text[length] != letter:
+        length = borders[length - 1]
+    return length + 1 if text[length] == letter else 0

@@ -18,6 +18,7 @@ from metaflow_agents.policy.action import Verb
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.schema.tools import PolicySpec
 from metaflow_agents.schema.trust import joined
+from metaflow_agents.schema.trusting import trusted_tools
 from metaflow_agents.tools.port import Tool
 from metaflow_agents.tools.toolbox import Toolbox
 
@@ -77,7 +78,8 @@ class Equipment:
                 above: Acting | None) -> Acting:
         step = self._sop.steps[activation.key.step]
         slot = self._around.state.active[activation.key.firing].slot(activation.key.item)
-        return Acting(self._around, step, role, slot, partial(self._policy, role), offered, tree, untrusted, above=above)
+        return Acting(self._around, step, role, slot, partial(self._policy, role), offered, tree, untrusted,
+                      trusted=trusted_tools(self._sop, step), above=above)
 
     async def _offered(self, activation: Activation, role: str, names: tuple[str, ...], delegate: Delegate, key: str,
                        consult: Consult | None = None) -> Offered:

@@ -10,6 +10,7 @@ from typing import Any
 
 from metaflow_agents.agent.offered import Offered
 from metaflow_agents.agent.surroundings import Surroundings
+from metaflow_agents.encodable import encodable
 from metaflow_agents.journal.facts import Act
 from metaflow_agents.journal.state import Slot
 from metaflow_agents.models.port import ToolCall
@@ -91,7 +92,7 @@ class Recorded:
         """Journals how a call ended, and gives the result as everybody sees it: secrets blotted out."""
         masks = self._around.secrets
         source = masks.masked(result.untrusted)
-        result = replace(result, text=masks.masked(result.text), untrusted=source,
+        result = replace(result, text=encodable(masks.masked(result.text)), untrusted=source,
                          written={path: masks.masked_bytes(data) for path, data in result.written.items()})
         packed = pack(Data(value=result.text))
         blobs = {digest(packed): packed}

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Literal, Protocol
 
-from metaflow_agents.cli.output import page
+from metaflow_agents.cli.output import page, prompt
 from metaflow_agents.errors import UsageError, nearest
 from metaflow_agents.people.answering import Scope, answer_of
 from metaflow_agents.people.question import Answer, Question
@@ -49,7 +49,7 @@ class TerminalAsker:
     """Fits the desk's `Asker`. One question at a time: the desk asks them so."""
 
     def __init__(self, terminal: Terminal, write: Callable[[str], object] | None = None) -> None:
-        self._terminal, self._write = terminal, write or _stderr
+        self._terminal, self._write = terminal, write or prompt
         self.stage: Stage | None = None
 
     async def __call__(self, question: Question, number: int) -> Answer | None:
@@ -125,8 +125,3 @@ class TerminalAsker:
 
     def _say(self, *lines: str) -> None:
         self._write("".join(f"{line}\n" for line in lines))
-
-
-def _stderr(text: str) -> None:
-    sys.stderr.write(text)
-    sys.stderr.flush()

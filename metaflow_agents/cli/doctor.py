@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from metaflow_agents.cli.options import WORKSPACE, Json, Workspace
 from metaflow_agents.cli.output import page, say, say_json
 
 if TYPE_CHECKING:
+    from metaflow_agents.sandbox.probe import Holding
     from metaflow_agents.schema.sop import Configuration
     from metaflow_agents.settings import Settings
 
@@ -32,7 +34,8 @@ def doctor(workspace: Workspace = WORKSPACE, json: Json = False) -> int:
     """What is installed and holds. Ends with 1 where something keeps runs from working."""
     from metaflow_agents.views.page import table
 
-    found = [_python(), _package(), _sqlite(), _libyaml(), _workspace(workspace), *_models(), _sandbox(), _solver()]
+    found = [_python(), _package(), _sqlite(), _libyaml(), _workspace(workspace), *_open_to_others(workspace), *_models(),
+             *_sandboxes(), _solver()]
     if json:
         say_json([asdict(finding) for finding in found])
     else:
@@ -76,6 +79,21 @@ def _workspace(workspace: Path) -> Finding:
         return Finding("workspace", "bad", f"{nearest} can't be written: mend its permissions, or give another `--workspace`")
     made = "" if workspace.exists() else " (made at the first run)"
     return Finding("workspace", "ok", f"{workspace}{made}")
+
+
+def _open_to_others(workspace: Path) -> list[Finding]:
+    """Journals and memory files of older versions; those of this one are 0600."""
+    from metaflow_agents.journal.places import JOURNALS
+    from metaflow_agents.journal.private import open_to_others
+    from metaflow_agents.memory.store import PLACE
+
+    folders = [workspace / JOURNALS, (workspace / PLACE).parent]
+    found = [path for folder in folders for path in open_to_others(folder)]
+    if not found:
+        return []
+    names = " ".join(shlex.quote(str(folder)) for folder in dict.fromkeys(path.parent for path in found))
+    return [Finding("private", "note", f"{len(found)} files with prompts and answers can be read by others, like {found[0]}: "
+                                       f"`chmod -R go= {names}`")]
 
 
 def _models() -> list[Finding]:
@@ -124,18 +142,36 @@ def _keys(settings: Settings) -> Finding:
     return Finding("endpoint", "ok", f"OPENAI_BASE_URL is {url}; {key}")
 
 
-def _sandbox() -> Finding:
-    from metaflow_agents.sandbox.cgroup import group_parent
-    from metaflow_agents.sandbox.probe import bubblewrap_holds
+def _sandboxes() -> list[Finding]:
+    """Each sandbox that confines, and which of them a run has where none is named."""
+    from metaflow_agents.opening import engine_of
+    from metaflow_agents.sandbox.choice import CONFINING, looked_at
     from metaflow_agents.settings import Settings
 
-    found = bubblewrap_holds(Settings.read().command_environment.get("PATH"))
+    settings = Settings.read()
+    engine = engine_of(settings)
+    found = {name: looked_at(name, settings.command_environment, engine) for name in CONFINING}
+    first = next((name for name in CONFINING if found[name].program is not None), None)
+    if first is None:
+        used = Finding("sandbox", "note", "none holds: commands run with `--sandbox none` only; what each lacks follows")
+    else:
+        used = Finding("sandbox", "ok", f"{first} is used, unless `--sandbox` names another")
+    return [used, *(finding for name, one in found.items() for finding in _confining(name, one))]
+
+
+def _confining(name: str, found: Holding) -> list[Finding]:
+    """Whether it holds, and each way out that a command tried in it."""
+    from metaflow_agents.sandbox.cgroup import group_parent
+
+    attempts = [Finding("refused", "ok", f"{name}: {what}") if refused else Finding("not refused", "note", f"{name}: {what}")
+                for what, refused in found.attempts]
     if found.program is None:
-        return Finding("sandbox", "note", f"none holds ({found.why}); to have one: {found.mend}; "
-                                          "without one, commands run with `--sandbox none` only")
+        return [Finding(name, "note", f"does not hold: {found.why}; to have it: {found.mend}"), *attempts]
+    if name == "container":
+        return [Finding(name, "ok", f"holds ({found.program}, image {found.image})"), *attempts]
     parent = group_parent()
     limits = f"control groups in {parent}" if parent else "a watchdog (no control group, version 2, may be made here)"
-    return Finding("sandbox", "ok", f"bubblewrap ({found.program}) holds; memory and processes of a command's tree: {limits}")
+    return [Finding(name, "ok", f"holds ({found.program}); memory and processes of a command's tree: {limits}"), *attempts]
 
 
 def _solver() -> Finding:

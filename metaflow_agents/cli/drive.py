@@ -28,8 +28,10 @@ from metaflow_agents.views.minutes import readers
 from metaflow_agents.views.story import ending_lines
 from metaflow_agents.views.wording import amount
 from metaflow_agents.views.writing import Writing
+from metaflow_agents.watchdog import watched
 
 _KILLED = 130               # exit status of a process that was interrupted
+_HEARD = 0.5                # seconds in which the loop has to hear that it is to stop
 _TICK = 0.12                # seconds between two drawings of the board
 
 
@@ -98,7 +100,8 @@ async def _shown(going: Run, face: Face) -> RunResult:
 
 @contextmanager
 def _stopping(going: Run, face: Face) -> Iterator[None]:
-    """The first Ctrl-C (or SIGTERM) stops the run and keeps its state; the second ends the process at once.
+    """The first Ctrl-C (or SIGTERM) stops the run and keeps its state; the second ends the process at once, and so does the first
+    where the event loop stands still: the journal has what was committed.
 
     A handler of the process and not of the loop: it answers also while somebody's function keeps the loop from turning.
     """
@@ -109,22 +112,27 @@ def _stopping(going: Run, face: Face) -> Iterator[None]:
         face.note("stopping… (again to kill)")
         going.stop()
 
+    def kill() -> None:
+        try:
+            end_all()
+            end_all_servers()
+            face.close()                    # fails where the signal came in the middle of a line that is being written
+        finally:
+            os._exit(_KILLED)
+
     def handle(_: int, __: FrameType | None) -> None:
         nonlocal asked
         asked += 1
         if asked == 1:
             loop.call_soon_threadsafe(stop)
+            watch.unless_heard(_HEARD, kill)
         else:
-            try:
-                end_all()
-                end_all_servers()
-                face.close()                # fails where the signal came in the middle of a line that is being written
-            finally:
-                os._exit(_KILLED)
+            kill()
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    with watched() as watch:
+        before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

@@ -6,20 +6,24 @@ import sys
 from collections.abc import Sequence
 
 from metaflow_agents.cli.output import complain, flush, page, prepare_streams, say
-from metaflow_agents.errors import MetaflowError, SOPInvalid
+from metaflow_agents.errors import MetaflowError, SOPInvalid, failure_of
 from metaflow_agents.garbage import seldom_collected
+from metaflow_agents.settings import leave_current_directory
 
 INTERRUPTED = 130
 
 
 def main() -> None:
     """The command `sop`."""
+    leave_current_directory()
     with seldom_collected():        # a fifth of `sop check` went into looking for garbage among modules and trees that stay
         sys.exit(command(sys.argv[1:]))
 
 
 def command(words: Sequence[str]) -> int:
-    """Carries out one command line and returns its exit status. Raises nothing but bugs."""
+    """Carries out one command line and returns its exit status. What nobody foresaw is told in a line too, with its place;
+    Python's development mode (`PYTHONDEVMODE=1`) shows its traceback.
+    """
     prepare_streams()
     import typer
 
@@ -41,6 +45,13 @@ def command(words: Sequence[str]) -> int:
     except OSError as error:                    # the system refused: a file, a folder, the terminal
         where = f"{error.filename}: " if error.filename else ""
         status = complain(f"{where}{(error.strerror or str(error))}", 1)
+    except Exception as error:
+        if sys.flags.dev_mode:
+            raise
+        from metaflow_agents.views.page import safe
+
+        told = safe(str(failure_of(error)))
+        status = complain(f"a fault of this program: {told}; `PYTHONDEVMODE=1 sop …` shows the traceback", 1)
     flush()
     return status if isinstance(status, int) else 0
 

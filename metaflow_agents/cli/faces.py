@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from metaflow_agents.cli.output import flush, page, say
+from metaflow_agents.printing import redacted, shown
 from metaflow_agents.schema.event import Decided, Event, Finished, Inner
 from metaflow_agents.schema.keys import parse_activation
 from metaflow_agents.views.minutes import minute
@@ -155,9 +156,9 @@ class LiveFace:
             return
         console = self._live.console
         seen = Page(width=console.width, colour=page().colour)
-        lines = self._board.lines(seen, time.time(), console.height - (2 if self._said else 0))
+        lines = [redacted(line) for line in self._board.lines(seen, time.time(), console.height - (2 if self._said else 0))]
         if self._said:
-            lines += ["", seen.paint(self._said, "yellow")]
+            lines += ["", seen.paint(shown(redacted(self._said)), "yellow")]
         self._drawing = True
         try:
             self._live.update(Text.from_ansi("\n".join(lines), no_wrap=True), refresh=True)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from metaflow_agents.cli.output import prompt
 from metaflow_agents.errors import AnswerInvalid, UsageError, did_you_mean
+from metaflow_agents.foreign_json import read
 from metaflow_agents.inputs import parse_option
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import Input
@@ -90,7 +91,7 @@ def read_values(program: Program, pairs: Sequence[str]) -> dict[str, Any]:
         if name not in program.sop.artifacts:
             raise UsageError(f"`{name}` is no artifact of {program.sop.sop}: {did_you_mean(name, program.sop.artifacts)}")
         try:
-            found[name] = json.loads(text)
+            found[name] = read(text)
         except ValueError as error:
             raise UsageError(f"`--given {name}=…` is no JSON ({error}); a text stands in quotes: "
                              f"--given '{name}=\"…\"'") from error
@@ -104,15 +105,14 @@ def ask(program: Program, given: Mapping[str, Any]) -> dict[str, Any]:
         if name in given or not spec.required:
             continue
         while name not in found:
-            sys.stderr.write(f"{name}{_described(spec)}: ")
-            sys.stderr.flush()
+            prompt(f"{name}{_described(spec)}: ")
             line = sys.stdin.readline()
             if not line:
                 raise KeyboardInterrupt
             try:
                 found[name] = _fitting(program, name, line.rstrip("\n"))
             except (UsageError, AnswerInvalid) as error:
-                sys.stderr.write(f"  {error}\n")
+                prompt(f"  {error}\n")
     return found
 
 

@@ -24,7 +24,8 @@ Model = Annotated[list[str] | None, typer.Option(
 Budget = Annotated[list[str] | None, typer.Option(
     "--budget", metavar="CAP=N", help="Caps, like usd=5,tokens=2M,calls=100,time=30m. May be repeated.")]
 Sandbox = Annotated[str | None, typer.Option(
-    "--sandbox", metavar="NAME", help="Where commands run: `bubblewrap` confines them (the default), `none` does not.")]
+    "--sandbox", metavar="NAME", help="Where commands run: `bubblewrap`, `landlock` or `container` confine them (default: the "
+                                      "first that holds here), `none` does not.")]
 Yes = Annotated[bool, typer.Option(
     "--yes", help="Allow and approve without asking; what is denied stays denied, and other questions are asked.")]
 Until = Annotated[str | None, typer.Option("--until", metavar="STEP", help="Rest after this step.")]

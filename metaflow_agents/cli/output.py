@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TextIO
 
+from metaflow_agents import printing
+
 if TYPE_CHECKING:
     from metaflow_agents.views.page import Page
 
@@ -25,17 +27,33 @@ def say(lines: Iterable[str], stream: TextIO | None = None) -> None:
     """Prints lines. Where the reader has gone (`| head`), the rest goes nowhere and the command goes on to its own end."""
     out = stream or sys.stdout
     try:
+        painted = out.isatty()
         for line in lines:
-            out.write(f"{line}\n")
+            printing.write(f"{line}\n", out, painted=painted)
     except BrokenPipeError:
         _nowhere(out)
 
 
 def say_json(value: Any) -> None:
     """Prints one JSON document."""
-    import json
+    say([printing.as_json(value, indent=2)])
 
-    say([json.dumps(value, ensure_ascii=False, indent=2)])
+
+def say_value(text: str) -> None:
+    """Prints a value as it is, letter by letter, for a file or another program; on a terminal as everything else."""
+    if sys.stdout.isatty():
+        say([printing.shown(text, lines=True).removesuffix("\n")])
+        return
+    try:
+        printing.write_value(text.removesuffix("\n") + "\n", sys.stdout)
+    except BrokenPipeError:
+        _nowhere(sys.stdout)
+
+
+def prompt(text: str) -> None:
+    """Asks on stderr: what is typed stands behind it, in the same line."""
+    printing.write(text, sys.stderr, painted=sys.stderr.isatty())
+    sys.stderr.flush()
 
 
 def page(stream: TextIO | None = None) -> Page:
@@ -60,6 +78,7 @@ def _width(stream: TextIO) -> int:
 def prepare_streams() -> None:
     """No letter may stop a command: what the terminal's encoding lacks is spelt in ASCII."""
     codecs.register_error("sop", _spelt)
+    printing.take_over()
     if sys.stdin is None:                           # as below; first of all, so that no file of a run gets its number
         sys.stdin = open(os.devnull, encoding="utf-8")
     for name in ("stdout", "stderr"):

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from metaflow_agents.cli.options import WORKSPACE, Json, RunName, Workspace
-from metaflow_agents.cli.output import page, say, say_json
-from metaflow_agents.cli.told import telling
+from metaflow_agents.cli.output import page, say, say_json, say_value
+from metaflow_agents.cli.told import hide_secrets, telling
 from metaflow_agents.errors import JournalError, UsageError, did_you_mean
+from metaflow_agents.printing import as_json
 
 if TYPE_CHECKING:
     from metaflow_agents.views.story import Told
@@ -80,7 +81,7 @@ def log(name: RunName,
     import json as js
 
     from metaflow_agents.journal.glance import RawJournal, unwrapped
-    from metaflow_agents.journal.places import journal_path
+    from metaflow_agents.journal.places import journal_path, never_began
     from metaflow_agents.views import minutes
 
     if audit:
@@ -97,6 +98,9 @@ def log(name: RunName,
 
         for _, event in journal.events("run_opened", "resumed"):
             program = blob(event["compiled"])
+        if not program:
+            raise never_began(name)
+        hide_secrets(program["sop"].get("secrets", ()))
         steps = minutes.steps_of(program)
         if step is not None and step not in steps:
             raise UsageError(f"run `{name}` has no step `{step}`: {did_you_mean(step, steps)}")
@@ -157,11 +161,12 @@ def diff(one: Annotated[str, typer.Argument(metavar="RUN1", help="A run.")],
          workspace: Workspace = WORKSPACE,
          json: Json = False) -> int:
     """How two runs differ: SOPs, artifacts, firings, costs."""
-    from metaflow_agents.views.difference import as_json, diff_lines
+    from metaflow_agents.views.difference import as_json as differences
+    from metaflow_agents.views.difference import diff_lines
 
     with telling(workspace, one) as first, telling(workspace, two) as second:
         if json:
-            say_json(as_json(first, second))
+            say_json(differences(first, second))
         else:
             say(diff_lines(first, second, page()))
     return 0
@@ -169,7 +174,6 @@ def diff(one: Annotated[str, typer.Argument(metavar="RUN1", help="A run.")],
 
 def _value(told: Told, written: str, json: bool) -> int:
     from metaflow_agents.journal.tree import Tree
-    from metaflow_agents.views.page import safe
     from metaflow_agents.views.values import as_text
 
     artifact, sign, number = written.partition("@")
@@ -190,20 +194,18 @@ def _value(told: Told, written: str, json: bool) -> int:
     spec = told.program.sop.artifacts.get(artifact)
     text = as_text(artifact, payload, told.values, Tree(told.program, told.values, told.outline, told.name),
                    rendered=spec is not None and spec.render is not None)
-    say([(safe(text, lines=True) if page().width is not None else text).removesuffix("\n")])
+    say_value(text)
     return 0
 
 
 def _as_array(events: Iterator[dict[str, Any]]) -> None:
     """One JSON array, an event a line, written as it is read."""
-    import json as js
-
     def lines() -> Iterator[str]:
         before = None
         for event in events:
             if before is not None:
                 yield before + ","
-            before = ("[" if before is None else " ") + js.dumps(event, ensure_ascii=False)
+            before = ("[" if before is None else " ") + as_json(event)
         yield "[]" if before is None else before + "]"
 
     say(lines())

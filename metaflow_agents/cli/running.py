@@ -38,6 +38,8 @@ def run(context: typer.Context,
         yes: Yes = False,
         staged: Annotated[bool, typer.Option(
             "--staged", help="Acting tools (network, MCP, services, functions) only tell what they would do.")] = False,
+        everything: Annotated[bool, typer.Option(
+            "--everything", help="Read folders whole: also keys, journals, and what .gitignore names.")] = False,
         demo: Annotated[bool, typer.Option("--demo", help="Answer from the recording that travels with the SOP.")] = False,
         pairs: Pairs = None,
         json: Json = False,
@@ -69,7 +71,7 @@ def run(context: typer.Context,
     from metaflow_agents.runs import start
 
     return drive(start(found.file, model=everybody, models=named, inputs=inputs, name=name, workspace=workspace, until=until,
-                       from_run=from_run, staged=staged, sandbox=sandbox,
+                       from_run=from_run, staged=staged, everything=everything, sandbox=sandbox,
                        budget=options.budget(budget), yes=yes), workspace, json=json)
 
 
@@ -153,7 +155,7 @@ def _demonstrated(program: Program, everybody: str | None, named: Mapping[str, s
     if everybody is not None or named:
         raise UsageError("`--demo` answers from a recording and `--model` names a model: leave one of them out")
     found = demonstration(program)
-    sys.stderr.write(f"{found.told}\n")
+    say([found.told], sys.stderr)
     folders = {name for name, spec in program.sop.inputs.items() if spec.type == "folder"}
     return found.model, {name: parse_option(program, name, value) if name in folders else value
                          for name, value in found.inputs.items()}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from metaflow_agents.cli import options
 from metaflow_agents.cli.options import WORKSPACE, Budget, Model, Sandbox, SOPFile, Workspace
@@ -17,7 +20,12 @@ def mcp(file: SOPFile,
         model: Model = None,
         workspace: Workspace = WORKSPACE,
         sandbox: Sandbox = None,
-        budget: Budget = None) -> int:
+        budget: Budget = None,
+        root: Annotated[Path | None, typer.Option(
+            "--root", metavar="FOLDER", help="Clients may name files and folders in this folder; without it, none.")] = None,
+        trust_inputs: Annotated[bool, typer.Option(
+            "--trust-inputs", help="What clients hand in may decide about actions, as your command line may.")] = False,
+        ) -> int:
     """Serves a SOP as an MCP tool over standard input and output; each call is a run."""
     import asyncio
 
@@ -25,7 +33,8 @@ def mcp(file: SOPFile,
 
     everybody, named = options.models(model)
     asyncio.run(_served(Serving.of(
-        file, workspace=workspace, model=everybody, models=named, sandbox=sandbox, budget=options.budget(budget))))
+        file, workspace=workspace, root=root, trust_inputs=trust_inputs, model=everybody, models=named, sandbox=sandbox,
+        budget=options.budget(budget))))
     return 0
 
 

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from metaflow_agents.errors import UsageError
+from metaflow_agents import printing
 
 if TYPE_CHECKING:
     from metaflow_agents.views.story import Told
+
+
+def hide_secrets(names: Iterable[str]) -> None:
+    """What these variables hold is not printed by this process, whatever a journal says."""
+    chosen = tuple(names)
+    if chosen:
+        from metaflow_agents.settings import Settings
+        from metaflow_agents.tools.secrets import Secrets
+
+        printing.redact(chosen, Secrets(chosen, Settings.read().variable).masked)
 
 
 @contextmanager
@@ -18,7 +28,7 @@ def telling(workspace: Path, name: str) -> Iterator[Told]:
     """The run while its journal is open for reading, which may still be written. Raises UsageError, JournalError."""
     from metaflow_agents.journal.glance import RawJournal
     from metaflow_agents.journal.outline import outline
-    from metaflow_agents.journal.places import journal_path
+    from metaflow_agents.journal.places import journal_path, never_began
     from metaflow_agents.journal.values import Values
     from metaflow_agents.schema.program import Program
     from metaflow_agents.views.story import Told
@@ -26,6 +36,8 @@ def telling(workspace: Path, name: str) -> Iterator[Told]:
     with RawJournal(journal_path(workspace, name)) as journal:
         run = outline(journal)
         if not run.compiled:
-            raise UsageError(f"run `{name}` was killed before it began: there is nothing in {journal.path}")
+            raise never_began(name)
         program = Program.model_validate_json(journal.blob(run.compiled))
+        for one in program.all():
+            hide_secrets(one.sop.secrets)
         yield Told(name, program, run, Values(journal.blob, run), workspace)

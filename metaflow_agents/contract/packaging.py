@@ -27,6 +27,7 @@ _BACKENDS = {
 }
 _TARGET = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*)((?:\.[A-Za-z_]\w*)*)\s*(?:\[[^\]]*\])?")
 _LOWEST = re.compile(r">=\s*3\.(\d+)")
+_LONGEST = 20_000                   # characters: the time that dotted keys take grows with the square of their length
 
 
 class Packaging:
@@ -40,8 +41,10 @@ class Packaging:
             self.broken = f"`{PYPROJECT}` is missing; mend: write it, with [build-system] and [project]"
             return
         try:
+            if len(files[PYPROJECT]) > _LONGEST:
+                raise ValueError(f"it has more than {_LONGEST:,} characters")
             self.data = tomllib.loads(files[PYPROJECT])
-        except tomllib.TOMLDecodeError as error:
+        except (ValueError, RecursionError) as error:       # a TOMLDecodeError is a ValueError
             self.broken = f"it is no TOML: {error}; mend: write it as TOML"
 
     def table(self, *keys: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from metaflow_agents.contract.repository import Repository, module_of
 from metaflow_agents.contract.uses import Uses
 
 _OLDEST = 7                                       # the oldest minor version that `ast` can still be asked for
+_LONGEST = 100_000                                # characters of a file: Python's parser holds all threads up
 _DEEPEST = 120                                    # levels of a tree; no program that a person wrote has half of them
 
 
@@ -25,8 +26,9 @@ def verify(source: dict[str, str], packaging: dict[str, str] | None, design: dic
 
     `source` and `packaging` are path → text, `design` is as `design.schema.yaml` has it. Each fault names the file that has to
     change: one of `source`, `pyproject.toml`, or `design` where no file can mend it and the architect has to. `why` says the
-    line, the name, what the design says, what stands there, and the mend. `unchecked` are files that are not Python (or nested
-    too deep to be followed): they are there, and that is all that is known of them. Without `packaging` (None) nothing is said
+    line, the name, what the design says, what stands there, and the mend. `unchecked` are files that are not Python, and those
+    nested too deep or too long to be followed: they are there, and that is all that is known of them. Without `packaging` (None)
+    nothing is said
     of it. Faults come in the order of paths and lines.
     """
     return verified(source, packaging, design, Environment())
@@ -81,6 +83,9 @@ class _Verification:
         lowest = self._packaging.lowest_python if self._packaging else None
         for path, text in self._source.items():
             if not path.endswith(".py"):
+                continue
+            if len(text) > _LONGEST:
+                self.unchecked.add(path)
                 continue
             tree = _parsed(path, text, lowest)
             if isinstance(tree, Fault):

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from metaflow_agents.foreign_json import read
 from metaflow_agents.journal.glance import RawJournal, unwrapped
 from metaflow_agents.models.port import Reply
 from metaflow_agents.schema.keys import ActivationKey, activations_in
@@ -108,7 +109,7 @@ def lives(journal: RawJournal) -> Iterator[Lived]:
                 one.calls.append(Said(event["key"], tuple(request["messages"]), tuple(request.get("tools") or ()), reply))
             case "finished" if not event.get("reused_from"):
                 one.accepted = True
-                # A narrow answer is trusted again. What it was made of is not, and that stands in the prompt: memory knows.
+                # A closed answer is trusted again. What it was made of is not, and that stands in the prompt: memory knows.
                 one.untrusted = (event.get("memory") or {}).get("untrusted", "") or event.get("untrusted", "")
                 one.made = json.loads(journal.blob(event["payload"]))
             case "failed":
@@ -129,7 +130,7 @@ def _plain(reply: Reply) -> Any:
     if reply.text is None:
         return reply.value
     try:
-        return json.loads(reply.text)
+        return read(reply.text)
     except ValueError:
         return reply.text
 

@@ -7,9 +7,9 @@ wrongly nested tags must not lose its rest to a `hidden` that was never closed. 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from metaflow_agents.documents.decoding import decoded, is_utf8
+from metaflow_agents.documents.decoding import Unreadable, decoded, is_utf8
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
@@ -36,6 +36,15 @@ def read_html(data: bytes) -> tuple[str, str]:
     heads = [node.text(deep=True) for query in ("head > title", "h1") for node in tree.css(query)]
     title = next((text for text in (_SPACE.sub(" ", head).strip() for head in heads) if text), "")
     return title, "" if tree.body is None else _Reader().read(tree.body)
+
+
+def html_job(data: bytes) -> dict[str, Any]:
+    """`read_html` for a worker: its values, or why there are none."""
+    try:
+        title, text = read_html(data)
+    except Unreadable as error:
+        return {"unreadable": str(error)}
+    return {"title": title, "text": text}
 
 
 class _Reader:

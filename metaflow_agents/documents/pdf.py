@@ -7,7 +7,7 @@ import logging
 import re
 import unicodedata
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from metaflow_agents.documents.decoding import Unreadable
 
@@ -32,6 +32,15 @@ def read_pdf(data: bytes) -> tuple[str, list[str], list[str]]:
     empty = [number for number, page in enumerate(pages, 1) if not page.strip()]
     notes = [f"no text on page{'s' * (len(empty) > 1)} {', '.join(map(str, empty))}"] if empty else []
     return _title(reader), _without_running_heads(pages), notes
+
+
+def pdf_job(data: bytes) -> dict[str, Any]:
+    """`read_pdf` for a worker: its values, or why there are none."""
+    try:
+        title, pages, notes = read_pdf(data)
+    except Unreadable as error:
+        return {"unreadable": str(error)}
+    return {"title": title, "pages": pages, "notes": notes}
 
 
 def _opened(data: bytes) -> PdfReader:

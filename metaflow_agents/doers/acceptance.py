@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +13,7 @@ from metaflow_agents.errors import AnswerInvalid, ExpressionError
 from metaflow_agents.journal.values import Values
 from metaflow_agents.prompts import FilesView, evaluate, render_pattern, truthy
 from metaflow_agents.prompts.names import free_names
-from metaflow_agents.schema import paths
+from metaflow_agents.schema import acting_files, paths
 from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.payload import Data, Files, Patch
 from metaflow_agents.schema.program import Program
@@ -61,15 +61,18 @@ class Acceptance:
             raise AnswerInvalid(faults)
         return Data(value=checked)
 
-    def files(self, activation: Activation, written: Mapping[str, str], deleted: tuple[str, ...], *, ruled: bool = True) -> Work:
+    def files(self, activation: Activation, written: Mapping[str, str], deleted: tuple[str, ...], *, ruled: bool = True,
+              judged: Collection[str] = ()) -> Work:
         """A patch whose every path is confined to the activation's patterns and belongs to no other artifact.
 
-        `ruled`: the artifact's rules have to hold too. What stands in for files in a dry run could not keep them.
+        `ruled`: the artifact's rules have to hold too. What stands in for files in a dry run could not keep them. `judged`: paths
+        that passed the policy already, when a tool wrote them: a person may have allowed what is refused here.
         """
         artifact = self._step(activation).makes.artifact
         faults: list[str] = []
         for path in (*written, *deleted):
             faults += self._refused(artifact, path, activation.patterns, activation.bounds)
+        faults += self._acting(activation, (path for path in written if path not in judged))
         if not written and not deleted:
             faults.append(f"no file was given; wanted: {', '.join(paths.told(activation.patterns))}")
         elif ruled:
@@ -175,6 +178,23 @@ class Acceptance:
         for other, taken in self._places.items():
             if other != artifact and paths.matches(taken, path):
                 yield f"{path!r} belongs to `{other}` ({', '.join(paths.told(taken))})"
+
+    def _acting(self, activation: Activation, written: Iterable[str]) -> Iterator[str]:
+        """Files that would act later, and that neither the SOP nor a rule names."""
+        step = self._step(activation)
+        for path in written:
+            found = acting_files.find(path)
+            if found is None or found.row.verdict == "reported":
+                continue
+            patterns = (*step.makes.patterns, *self._sop.artifacts[step.makes.artifact].files)
+            if found.row.verdict == "asked" and any("{{" not in one and paths.literal(one) == path for one in patterns):
+                continue                                        # the SOP's author wrote this very path
+            from metaflow_agents.policy.policy import Policy  # seldom: most runs write no such file
+
+            role = self._sop.roles.get(step.role or "")
+            why = Policy(self._sop.policy, None if role is None else role.policy).may_write(path)
+            if why:
+                yield f"{path!r}: {why}"
 
     @cached_property
     def _places(self) -> dict[str, tuple[str, ...]]:

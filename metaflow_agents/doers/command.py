@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,12 +9,14 @@ from metaflow_agents.doers.acceptance import Acceptance
 from metaflow_agents.doers.observed import Observations
 from metaflow_agents.engine.work import Activation, Work
 from metaflow_agents.errors import AttemptFailed
+from metaflow_agents.foreign_json import NotJSON, read
 from metaflow_agents.journal.tree import Tree
 from metaflow_agents.journal.values import Values
 from metaflow_agents.prompts import CollectionView, render
 from metaflow_agents.sandbox.command import is_pytest, parse_argv, parse_parse, with_junit_file
-from metaflow_agents.sandbox.junit import parse_junit
 from metaflow_agents.sandbox.port import Completed, Sandbox
+from metaflow_agents.sandbox.report import read_junit
+from metaflow_agents.sandbox.testing import COLLECTED, disagreement, guarded, not_believed
 from metaflow_agents.schema.payload import Data, Patch
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.schema.step import Step
@@ -67,13 +68,24 @@ class Commands:
         kind, file = (None, None) if step.parse is None else parse_parse(step.parse)
         if kind == "junit" and file is None and is_pytest(argv):
             argv, file = with_junit_file(argv, _REPORT), _REPORT
-        done = await self._sandbox.run(argv, files=self.files(activation), timeout=_patience(step),
+        tests = guarded(argv) if kind == "junit" else None
+        done = await self._sandbox.run(tests or argv, files=self.files(activation), timeout=_patience(step),
                                        collect=(file,) if file else ())
         if kind == "json":
             return _json(done, file or "")
         if kind == "junit":
-            return parse_junit(done.files[file], done.exit_code) if file in done.files else _no_report(done)
+            if file not in done.files:
+                return _no_report(done)
+            result = await read_junit(done.files[file], done.exit_code, file)
+            why = await self._doubt(argv, done.files[file], step, activation) if result["ok"] and tests else ""
+            return not_believed(result, why) if why else result
         return {"ok": done.ok, "exit_code": done.exit_code, "stdout": done.stdout, "stderr": done.stderr}
+
+    async def _doubt(self, argv: Sequence[str], report: bytes, step: Step, activation: Activation) -> str:
+        """Why a green report of pytest is not believed; empty where it is."""
+        apart = guarded(argv, COLLECTED)
+        done = await self._sandbox.run(apart or argv, files=self.files(activation), timeout=_patience(step), collect=(COLLECTED,))
+        return disagreement(report, done.files.get(COLLECTED))
 
     def _with_answer(self, activation: Activation, work: Work) -> dict[str, bytes]:
         """The files that the step reads, and over them those of the answer: its own, or the one that it is rendered into."""
@@ -125,8 +137,8 @@ def _json(done: Completed, file: str) -> Any:
     if file not in done.files:
         raise AttemptFailed(f"the command wrote no {file}: {said(done)}")
     try:
-        return json.loads(done.files[file])
-    except ValueError as error:
+        return read(done.files[file])
+    except NotJSON as error:
         raise AttemptFailed(f"{file} is not JSON: {error}; {said(done)}") from None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable
 from time import time
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from metaflow_agents.bus import Bus
 from metaflow_agents.doers.observed import Observations
 from metaflow_agents.errors import AttemptFailed
+from metaflow_agents.foreign_json import read
 from metaflow_agents.journal.facts import Act
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.people.desk import Desk
@@ -53,7 +53,7 @@ class Effects:
         if answer.verdict != "yes":
             return None
         try:
-            value = json.loads(answer.text)
+            value = read(answer.text)
         except ValueError:
             raise AttemptFailed(f"`{what}` has happened, and what it gave is lost: answer with it as JSON, or let another step "
                                 "go on from here") from None

@@ -9,6 +9,7 @@ from typing import Any
 from metaflow_agents.doers.acceptance import Acceptance
 from metaflow_agents.engine.work import Activation, Work
 from metaflow_agents.errors import AnswerInvalid, AttemptFailed
+from metaflow_agents.foreign_json import read
 from metaflow_agents.people.answering import value_of
 from metaflow_agents.people.desk import Desk
 from metaflow_agents.people.question import Answer, Question
@@ -102,7 +103,7 @@ def _forms(question: Question, answer: Answer) -> tuple[Any, dict[str, Any]]:
 
 def _json_or_text(written: str) -> Any:
     try:
-        return json.loads(written)
+        return read(written)
     except ValueError:
         return written
 

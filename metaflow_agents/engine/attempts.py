@@ -13,16 +13,17 @@ from typing import Any
 
 from metaflow_agents.bus import Bus
 from metaflow_agents.engine.clock import TimeCaps
+from metaflow_agents.engine.failing import failed_attempt, failure_event
 from metaflow_agents.engine.labels import Labels
 from metaflow_agents.engine.parking import Parking
 from metaflow_agents.engine.scope import Scopes, part
 from metaflow_agents.engine.work import Activation, Earlier, Item, Recalled, StepRunner, Taken, Work
-from metaflow_agents.errors import AnswerInvalid, AttemptFailed, ExpressionError, StepFailed, Stuck
+from metaflow_agents.errors import AttemptFailed, RunError, StepFailed, Stuck
 from metaflow_agents.journal.state import Firing, RunState
 from metaflow_agents.journal.values import Values
 from metaflow_agents.prompts import MISSING, evaluate, render_pattern
 from metaflow_agents.prompts.names import free_names
-from metaflow_agents.schema.event import Failed, Finished
+from metaflow_agents.schema.event import Finished
 from metaflow_agents.schema.keys import ActivationKey
 from metaflow_agents.schema.model import digest, fingerprint
 from metaflow_agents.schema.payload import Collection, Data, Files, Patch, pack, unpack
@@ -30,8 +31,6 @@ from metaflow_agents.schema.sop import SOP
 from metaflow_agents.schema.step import Step
 from metaflow_agents.schema.trust import joined
 from metaflow_agents.sop.graph import artifact_of, reads
-
-_ATTEMPT_ERRORS = (AnswerInvalid, AttemptFailed, ExpressionError)
 
 Outcome = tuple[Finished, dict[str, bytes], Data | Files | Patch | Collection]
 """An activation that worked: its event (not yet journalled), the blobs that it names, and its payload."""
@@ -93,7 +92,7 @@ class Attempts:
         """
         key = None if item is None else item.key
         slot = self._firing.slot(key)
-        loop = asyncio.get_running_loop()
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
         while True:
             attempt = ActivationKey(self._firing.step, self._firing.round, key, slot.attempts)
             started = loop.time()
@@ -106,19 +105,19 @@ class Attempts:
                 if isinstance(found, Taken):
                     return self._taken(activation, parts, found, self.digest(item, prior))
                 work = await self._work(activation)
-            except _ATTEMPT_ERRORS as error:
-                await self._failed(attempt, str(error), loop.time() - started, joined(untrusted, error.untrusted),
-                                   last=isinstance(error, Stuck))
-                if key in self._firing.lost:
-                    return None
-                continue
-            blobs = dict(work.blobs)
-            packed = pack(work.payload)
-            name = digest(packed)
-            blobs[name] = packed
-            return Finished(at=time(), activation=str(attempt), payload=name, digest=self.digest(item, prior), parts=parts,
-                            memory=work.memory, besides=work.besides, why=found, seconds=loop.time() - started,
-                            untrusted=self._of_work(activation, work), assumed=work.assumed), blobs, work.payload
+                blobs = dict(work.blobs)
+                packed = pack(work.payload)
+                name = digest(packed)
+                blobs[name] = packed
+                return Finished(at=time(), activation=str(attempt), payload=name, digest=self.digest(item, prior), parts=parts,
+                                memory=work.memory, besides=work.besides, why=found, seconds=loop.time() - started,
+                                untrusted=self._of_work(activation, work), assumed=work.assumed), blobs, work.payload
+            except BaseException as raised:
+                failure = failed_attempt(raised, task)
+            # Outside of the handler: what fails here is another matter than what went wrong in the attempt.
+            await self._failed(attempt, failure, loop.time() - started, untrusted)
+            if key in self._firing.lost:
+                return None
 
     def _labelled(self, activation: Activation, heard: str) -> Activation:
         if not (self._means.state.outside or heard):
@@ -153,14 +152,14 @@ class Attempts:
                 raise
             raise AttemptFailed(f"timed out after {timeout:g} s") from None
 
-    async def _failed(self, key: ActivationKey, error: str, seconds: float, untrusted: str, *, last: bool) -> None:
+    async def _failed(self, key: ActivationKey, failure: RunError, seconds: float, untrusted: str) -> None:
         slot = self._firing.slot(key.item)
-        final = last or slot.series >= self._step.retries
+        final = isinstance(failure, Stuck) or slot.series >= self._step.retries
         stops = final and self._step.on_fail.action == "stop"
-        await self._means.bus.publish(Failed(
-            activation=str(key), error=error, final=final, stops=stops, seconds=seconds, untrusted=untrusted))
+        failed = failure_event(failure, key, untrusted, final=final, stops=stops, seconds=seconds)
+        await self._means.bus.publish(failed)
         if stops:
-            raise StepFailed(str(key), error)
+            raise StepFailed(str(key), failed.error)
 
     def _taken(self, activation: Activation, parts: dict[str, str], taken: Taken,
                own: str) -> Outcome:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from metaflow_agents.engine.work import Taken
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.schema.event import Done, Finished
-from metaflow_agents.schema.keys import ActivationKey, parse_activation
+from metaflow_agents.schema.keys import CODE, ActivationKey, parse_activation
 from metaflow_agents.schema.model import fingerprint
 from metaflow_agents.schema.payload import Collection, Files, Patch, unpack
 
@@ -35,7 +35,10 @@ class EarlierRun:
         self._journal.__exit__()
 
     def find(self, key: ActivationKey, parts: Mapping[str, str]) -> Taken | tuple[str, ...]:
-        """The result whose every part is equal (the same slot's first), else the parts that differ."""
+        """The result whose every part is equal (the same slot's first), else the parts that differ.
+
+        Where all else is equal and the journal says nothing of Python files, it was written before they were kept.
+        """
         equal = self._equal.get((key.step, fingerprint(dict(parts))), [])
         if equal:
             same_slot = [event for event in equal if parse_activation(event.activation).slot == key.slot]
@@ -46,7 +49,10 @@ class EarlierRun:
         if before is None:
             return (f"{self._name} has no {key.slot}",)
         names = dict.fromkeys([*parts, *before.parts])
-        return tuple(name for name in names if parts.get(name) != before.parts.get(name))
+        differ = tuple(name for name in names if parts.get(name) != before.parts.get(name))
+        if all(name.startswith(CODE) for name in differ) and not any(name.startswith(CODE) for name in before.parts):
+            return (f"{self._name} does not say which Python it ran, so it may have been another",)
+        return differ
 
     def _taken(self, event: Finished) -> Taken:
         names = [event.payload]

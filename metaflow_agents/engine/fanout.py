@@ -6,11 +6,13 @@ import asyncio
 import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from time import time
 
 from metaflow_agents.bus import Bus
 from metaflow_agents.engine.attempts import Attempts, Means, Outcome
 from metaflow_agents.engine.clock import TimeCaps
+from metaflow_agents.engine.failing import unless_stopped
 from metaflow_agents.engine.items import before, walk
 from metaflow_agents.engine.labels import Labels
 from metaflow_agents.engine.merge import gathered, overlaid, still_missing
@@ -152,7 +154,8 @@ class _Job:
                 while ready and (limit is None or running < limit):
                     index, prior = heapq.heappop(ready)
                     running += 1
-                    group.create_task(one(items[index], prior), name=f"{self._firing.key}[{items[index].key}]")
+                    group.create_task(unless_stopped(partial(one, items[index], prior)),
+                                      name=f"{self._firing.key}[{items[index].key}]")
                 item, told = await self._next(news, running)
                 if isinstance(told, dict):
                     parked -= 1

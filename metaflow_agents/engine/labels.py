@@ -1,7 +1,7 @@
 """What of a firing came from outside the user: the labels of the versions that it reads, joined, and what lifts them.
 
-A label is lifted by name (`trusts:`), or since the schema of what is made leaves no room for an instruction
-(`schema/narrow.py`). A person's own words lift it too: that is said by who does the work (`Work.untrusted`).
+A label is lifted by name (`trusts:`), or since the schema of what is made is closed: no text of anybody else fits it
+(`schema/closed.py`). A person's own words lift it too: that is said by who does the work (`Work.untrusted`).
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from functools import cache
 
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.prompts.names import free_names, histories
-from metaflow_agents.schema.narrow import narrow
+from metaflow_agents.schema.closed import closed
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.step import Step
 from metaflow_agents.schema.strategies import STRATEGIES, Specs
 from metaflow_agents.schema.strategies.workers import tools_in
 from metaflow_agents.schema.trust import joined
+from metaflow_agents.schema.trusting import trusted_data
 from metaflow_agents.sop.graph import reads
 from metaflow_agents.sop.naming import Named, named
 
@@ -41,7 +42,8 @@ class Labels:
     def __init__(self, program: Program, state: RunState, strategies: Specs = STRATEGIES) -> None:
         self._program, self._state, self._strategies = program, state, strategies
         self._named = cache(self._names)
-        self._narrow = cache(self._is_narrow)
+        self._trusted = cache(lambda name: trusted_data(program.sop, program.sop.steps[name]))
+        self._closed = cache(self._is_closed)
 
     def of(self, name: str, versions: Mapping[str, int]) -> Label:
         """The label of a firing of a step that reads these versions (artifact → number, 0: missing)."""
@@ -49,14 +51,15 @@ class Labels:
             return Label()
         step = self._program.sop.steps[name]
         found = self._found(name, step, versions)
-        lifted = {source: label for source, label in found.items() if source not in step.trusts}
+        trusted = self._trusted(name)
+        lifted = {source: label for source, label in found.items() if source not in trusted}
         return Label(joined(*found.values()), joined(*lifted.values()),
                      joined(*(lifted.get(source, "") for source in self._walked(name, step, found))),
-                     joined(*(self._state.untrusted(given) for given in self._program.sop.inputs if given not in step.trusts)))
+                     joined(*(self._state.untrusted(given) for given in self._program.sop.inputs if given not in trusted)))
 
     def lifts(self, name: str) -> bool:
-        """Whether what the step makes is trusted whatever it reads: no tools, nobody to ask, and its schema is narrow."""
-        return self._narrow(name)
+        """Whether what the step makes is trusted whatever it reads: no tools, nobody to ask, and its schema is closed."""
+        return self._closed(name)
 
     def _found(self, name: str, step: Step, versions: Mapping[str, int]) -> dict[str, str]:
         """Artifact or input → its label, for all that the step reads or names."""
@@ -82,9 +85,9 @@ class Labels:
     def _names(self, name: str) -> Named:
         return named(self._program, self._program.sop.steps[name], self._strategies)
 
-    def _is_narrow(self, name: str) -> bool:
+    def _is_closed(self, name: str) -> bool:
         sop, step = self._program.sop, self._program.sop.steps[name]
         held = step.doer in ("role", "call", "value") or (step.run is not None and (step.parse or "").startswith("json"))
         if not held or sop.artifacts[step.makes.artifact].files or tools_in(sop, step, self._strategies) or step.talks_to:
             return False
-        return narrow(self._program.schemas.get(step.makes.artifact))
+        return closed(self._program.schemas.get(step.makes.artifact))

@@ -7,18 +7,20 @@ work it falls; it is in the journal once it has begun.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from time import time
 from typing import Any, Literal, Protocol
 
 from metaflow_agents.bus import Bus
+from metaflow_agents.engine.failing import failed_attempt, failure_event
 from metaflow_agents.engine.scope import Scopes
 from metaflow_agents.engine.work import Activation
-from metaflow_agents.errors import AnswerInvalid, AttemptFailed, ExpressionError, StepFailed
+from metaflow_agents.errors import AttemptFailed, StepFailed
 from metaflow_agents.journal.state import Firing, RunState
 from metaflow_agents.journal.values import Values
-from metaflow_agents.schema.event import Committed, Failed, Finished, Fired, Version
+from metaflow_agents.schema.event import Committed, Finished, Fired, Version
 from metaflow_agents.schema.keys import LOOK, ActivationKey
 from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.payload import Data, pack
@@ -86,10 +88,10 @@ class Progress:
             label = joined(label, said.untrusted)
             if said.action == "stop":
                 raise AttemptFailed(f"`{self._spec.role}` stops the run: {said.why}")
-        except (AnswerInvalid, AttemptFailed, ExpressionError) as error:
-            await self._bus.publish(Failed(activation=str(key), error=str(error), final=True, stops=True,
-                                           untrusted=joined(label, error.untrusted)))
-            raise StepFailed(str(key), str(error)) from None
+        except BaseException as raised:
+            failed = failure_event(failed_attempt(raised, asyncio.current_task()), key, label, stops=True)
+            await self._bus.publish(failed)
+            raise StepFailed(str(key), failed.error) from raised
         packed = pack(Data(value={"action": said.action, "why": said.why}))
         blobs = {digest(packed): packed}
         versions: tuple[Version, ...] = ()

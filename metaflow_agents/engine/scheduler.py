@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from time import time
 from typing import Any
 
 from metaflow_agents.bus import Bus, Subscription
+from metaflow_agents.engine.failing import unless_stopped
 from metaflow_agents.engine.fanout import Fanout
 from metaflow_agents.engine.parking import Lot
 from metaflow_agents.engine.progress import Progress
 from metaflow_agents.engine.scope import Scopes
-from metaflow_agents.errors import AnswerInvalid, ExpressionError, first_failure
+from metaflow_agents.errors import AnswerInvalid, ExpressionError, failure_of
 from metaflow_agents.journal.state import Firing, RunState
 from metaflow_agents.journal.values import Values
 from metaflow_agents.prompts import MISSING, evaluate, truthy
@@ -64,7 +66,7 @@ class Scheduler:
                     for task in self._tasks.values():          # what is left is parked: it is entered again by a resume
                         task.cancel()
             except BaseExceptionGroup as failures:
-                raise first_failure(failures) from None
+                raise failure_of(failures) from failures
         if self._running and not reached:
             return RunEnded(outcome="waiting", reason=self._parking.answers.waiting())
         return self._end(reached)
@@ -100,9 +102,9 @@ class Scheduler:
 
     def _start(self, group: asyncio.TaskGroup, firing: Firing) -> None:
         looks = self._progress is not None and firing.step == LOOK
-        work = self._progress.run(firing) if self._progress is not None and looks else self._fanout.run(firing)
+        run = self._progress.run if self._progress is not None and looks else self._fanout.run
         self._running[firing.step] = firing.key
-        self._tasks[firing.step] = group.create_task(work, name=firing.key)
+        self._tasks[firing.step] = group.create_task(unless_stopped(partial(run, firing)), name=firing.key)
 
     def _look(self, group: asyncio.TaskGroup) -> None:
         """Begins a look at the run where one is due, beside whatever is under way; one that is due at the end comes before it."""

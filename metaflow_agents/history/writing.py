@@ -11,6 +11,7 @@ from metaflow_agents.history.plan import KINDS, commits
 from metaflow_agents.history.repository import BRANCH, Repository
 from metaflow_agents.journal.glance import RawJournal
 from metaflow_agents.journal.lock import RunLock
+from metaflow_agents.journal.places import never_began
 from metaflow_agents.journal.store import unknown_run
 from metaflow_agents.workspace import cant_write
 
@@ -72,7 +73,7 @@ def _lay_down(journal: Path, repository: Repository) -> tuple[Chain, int]:
     """All objects of the history are in the repository then, and nothing points at them yet."""
     with RawJournal(journal) as source:
         if next(source.events("committed"), None) is None:
-            raise UsageError(f"run `{journal.stem}` was killed before it began: there is nothing to write")
+            raise never_began(journal.stem)
         repository.lay_out()
         with Packer(repository.packs, repository.known()) as packer:
             chain = Chain(packer)

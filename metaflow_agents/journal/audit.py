@@ -7,14 +7,13 @@ journal's folder that holds how many records there were and the digest of the la
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from time import time
 
 from metaflow_agents.errors import JournalError
+from metaflow_agents.foreign_json import read
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.whole import read_regular, write_whole
@@ -109,7 +108,7 @@ class Heads:
         if place is None:
             return None
         try:
-            told = json.loads(read_regular(place))
+            told = read(read_regular(place))
             return Head(told["records"], told["chain"])
         except FileNotFoundError:
             return None
@@ -121,10 +120,10 @@ class Heads:
         place = self._place(opened, journal)
         if place is None:
             return
-        part = place.with_suffix(f".{os.getpid()}.part")
+        part = place.with_suffix(".part")               # one process has the run open; what a killed one left is replaced
         try:
             place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            write_whole(place, canonical({"journal": str(journal), "records": head.records, "chain": head.chain}), part, 0o600)
+            write_whole(place, canonical({"journal": str(journal), "records": head.records, "chain": head.chain}), part)
         except OSError as error:
             raise JournalError(f"can't write the head of the audit {place}: {error.strerror}") from error
 

@@ -37,7 +37,7 @@ class Consents:
             return
         with suppress(OSError):
             place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            write_whole(place, canonical({"run": opened.run, "at": opened.at}), place.with_suffix(f".{os.getpid()}.part"), 0o600)
+            write_whole(place, canonical({"run": opened.run, "at": opened.at}), place.with_suffix(".part"))
 
     def _place(self, opened: RunOpened, compiled: str) -> Path | None:
         if self.folder is None:

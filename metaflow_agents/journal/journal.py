@@ -23,17 +23,21 @@ from typing import Any, Self, TypeVar, get_args, overload
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
-from metaflow_agents.errors import JournalError, UsageError
+from metaflow_agents.encodable import all_encodable
+from metaflow_agents.errors import JournalError, UsageError, raised
 from metaflow_agents.journal.cache import BlobCache
 from metaflow_agents.journal.lock import RunLock
+from metaflow_agents.journal.making import copy, make
+from metaflow_agents.journal.private import make_folder
 from metaflow_agents.journal.state import RunState
-from metaflow_agents.journal.store import Batch, MemoryStore, Row, Store, copy, unknown_run
+from metaflow_agents.journal.store import Batch, MemoryStore, Row, Store, unknown_run
 from metaflow_agents.journal.writer import Job, Writer
 from metaflow_agents.schema.event import Event
 from metaflow_agents.schema.model import Value
 
 _KINDS: dict[str, type[Any]] = {cls.model_fields["kind"].default: cls for cls in get_args(get_args(Event)[0])}
 _NONE: Mapping[str, bytes] = MappingProxyType({})
+_BEGINNING = ("run_opened", "committed")
 _PAGE = 512
 _CACHE = 8 * 1024 * 1024
 
@@ -67,26 +71,30 @@ class Journal:
         if writable:
             self._state = self._fold()
         self._next = self._last + 1
+        self.found = self._last                     # events that lay there before whoever opened it
 
     @classmethod
-    def create(cls, path: Path) -> Self:
-        """A new run's journal, locked for this process. Raises UsageError where the run exists, RunBusy, JournalError."""
+    def create(cls, path: Path, first: Callable[[], Sequence[Event]] = tuple, blobs: Mapping[str, bytes] = _NONE) -> Self:
+        """A new run's journal, locked for this process, which holds what `first` gives before anybody sees it.
+
+        A journal of that name that holds no more than its beginning, since its process was killed then, is replaced.
+        Raises UsageError where the run exists, RunBusy, JournalError.
+        """
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
         except OSError as error:
             raise JournalError(f"can't make the folder {path.parent}: {error.strerror}; choose another one") from error
         lock = RunLock(path)
         try:
-            if not path.exists():
-                Store.make(path)
+            _refuse_begun(path)
+            events = enumerate((_written_form(event) for event in _stamped(first())), 1)
+            make(path, Batch([(seq, event.kind, form) for seq, (event, form) in events], blobs))
             journal = cls._on_file(path, lock)
         except BaseException:
             lock.release()
             raise
-        if journal.last:
-            journal._let_go()
-            raise UsageError(f"run `{path.stem}` exists already; give another name, or go on with it: `sop resume {path.stem}`")
-        return journal  # new, or left empty by a process that was killed before its first event
+        journal.found = 0
+        return journal
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -269,19 +277,22 @@ class Journal:
         self, events: Sequence[Event], blobs: Mapping[str, bytes], waiter: asyncio.Future[tuple[int, ...]] | None
     ) -> tuple[int, ...]:
         self._admit()
-        now = time.time()
-        stamped = (event if event.at else event.model_copy(update={"at": now}) for event in events)
-        numbered = list(enumerate(stamped, self._next))
-        job = Job(Batch([(seq, event.kind, _written_form(event)) for seq, event in numbered], dict(blobs)), numbered, waiter)
+        written = [_written_form(event) for event in _stamped(events)]
+        numbered = list(enumerate((event for event, _ in written), self._next))
+        rows = [(seq, event.kind, form) for (seq, event), (_, form) in zip(numbered, written, strict=True)]
+        job = Job(Batch(rows, dict(blobs)), numbered, waiter)
         self._next += len(numbered)
         self._pending.update(job.batch.blobs)
         try:
             for seq, event in numbered:
                 self.state.apply(seq, event)
             _tell(self.early, numbered)
-        except Exception as error:
-            self._failure = error                       # what can't be folded is not written either
-            raise self._refusal() from error
+        except BaseException as error:                  # an interrupt too: past it there would be a gap in the numbers
+            self._failure = error if isinstance(error, Exception) else JournalError(
+                f"{self.path} takes no more: {raised(error)} while events were folded; `sop resume` goes on from what it holds")
+            if isinstance(error, Exception):
+                raise self._refusal() from error        # what can't be folded is not written either
+            raise
         if self._writer is not None:
             self._writer.put(job)
         else:
@@ -346,7 +357,8 @@ class Journal:
         # A new one for each who is told: an exception that several tasks raise would gather all their tracebacks.
         self._told = True
         known = isinstance(self._failure, JournalError)
-        message = str(self._failure) if known else f"{self.path} takes no more: {self._failure!r} while events were told"
+        why = "" if self._failure is None else raised(self._failure)
+        message = str(self._failure) if known else f"{self.path} takes no more: {why} while events were told"
         refusal = JournalError(message)
         refusal.__cause__ = self._failure
         return refusal
@@ -358,14 +370,40 @@ class Journal:
             self._lock.release()
 
 
+def _refuse_begun(path: Path) -> None:
+    """Raises UsageError where a run has that name already: more is in its journal than what a run begins with, or it branched off
+    from another. Raises JournalError where what is there is no journal.
+    """
+    if not path.exists() or not path.stat().st_size:
+        return
+    store = Store(path, writable=False)
+    try:
+        rows = store.page((), 0, store.last(), len(_BEGINNING) + 1)
+        opened = [_KINDS[kind].model_validate_json(data) for _, kind, data in rows if kind == _BEGINNING[0]]
+        own = not opened or opened[0].run == path.stem
+    except ValidationError:
+        own = False
+    finally:
+        store.close()
+    if not own or [kind for _, kind, _ in rows] not in ([], list(_BEGINNING)):
+        raise UsageError(f"run `{path.stem}` exists already; give another name, or go on with it: `sop resume {path.stem}`")
+
+
+def _stamped(events: Sequence[Event]) -> Iterator[Event]:
+    now = time.time()
+    return (event if event.at else event.model_copy(update={"at": now}) for event in events)
+
+
 def _tell(listeners: Sequence[Listener], events: Sequence[tuple[int, Event]]) -> None:
     for seq, event in events:
         for listener in tuple(listeners):
             listener(seq, event)
 
 
-def _written_form(event: Value) -> str:
+def _written_form(event: E) -> tuple[E, str]:
+    """An event and its JSON. Where a text of it holds half a surrogate pair, it is the event with that written as an escape."""
     try:
-        return event.model_dump_json(by_alias=True, exclude_defaults=True)
-    except PydanticSerializationError as error:
-        raise JournalError(f"an event can't be written: {error}; its texts must be Unicode without lone surrogates") from error
+        return event, event.model_dump_json(by_alias=True, exclude_defaults=True)
+    except PydanticSerializationError:
+        event = type(event).model_validate(all_encodable(event.model_dump()))
+        return event, event.model_dump_json(by_alias=True, exclude_defaults=True)

@@ -53,7 +53,7 @@ def _acquire(path: Path, run: str) -> int:
     deadline = time.monotonic() + _GRACE
     while True:
         try:
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
             raise JournalError(f"can't open the lock {path}: {error.strerror}; "
                                "it has to be a file in a folder that can be written") from error

@@ -47,6 +47,8 @@ class Outline:
 
     `versions`: artifact → its versions; `fired`: step → firings; `walked`: step → how many items its last firing had;
     `active`: by firing; `last`: the last firing of all; `assumed`: what nobody answered → digest of what was assumed;
+    `left_out`: input → paths that were not read;
+    `by_yes`: what `--yes` answered, by key → digest of the question; `asked`: the same of all that was asked;
     `staged`: what acting tools would have done, None where they did it; `inside`: step of a sub-SOP (`write/draft`) → firings.
     """
 
@@ -55,12 +57,15 @@ class Outline:
     compiled: str = ""
     models: dict[str, str] = field(default_factory=dict)
     sandbox: str = ""
+    left_out: dict[str, tuple[str, ...]] = field(default_factory=dict)
     versions: dict[str, list[Made]] = field(default_factory=dict)
     fired: dict[str, int] = field(default_factory=dict)
     walked: dict[str, int] = field(default_factory=dict)
     active: dict[str, Active] = field(default_factory=dict)
     never: dict[str, str] = field(default_factory=dict)
     assumed: dict[str, str] = field(default_factory=dict)
+    by_yes: dict[str, str] = field(default_factory=dict)
+    asked: dict[str, str] = field(default_factory=dict)
     staged: list[Staged] | None = None
     inside: dict[str, int] = field(default_factory=dict)
     last: str | None = None
@@ -107,6 +112,7 @@ def _not_done(journal: RawJournal) -> Iterator[Staged]:
 def _opened(found: Outline, event: Mapping[str, Any]) -> None:
     found.location, found.compiled = event.get("location", ""), event["compiled"]
     found.models, found.sandbox = dict(event.get("models", {})), event.get("sandbox", "")
+    found.left_out = {name: tuple(listed) for name, listed in event.get("left_out", {}).items()}
     found.staged = [] if event.get("staged") else None
 
 
@@ -138,11 +144,19 @@ def _inner(found: Outline, event: Mapping[str, Any]) -> None:
     if event["kind"] == "fired":
         step = "/".join((*steps_in(where), event["step"]))
         found.inside[step] = found.inside.get(step, 0) + 1
+    elif event["kind"] in ("asked", "answered"):
+        _TAKES[event["kind"]](found, event)
+
+
+def _asked(found: Outline, event: Mapping[str, Any]) -> None:
+    found.asked[event["key"]] = event["question"]
 
 
 def _answered(found: Outline, event: Mapping[str, Any]) -> None:
     if event.get("by") == "assumed":
         found.assumed[event["key"]] = event["answer"]
+    elif event.get("by") == "--yes":
+        found.by_yes[event["key"]] = found.asked[event["key"]]
 
 
 def _ended(found: Outline, event: Mapping[str, Any]) -> None:
@@ -150,5 +164,5 @@ def _ended(found: Outline, event: Mapping[str, Any]) -> None:
 
 
 _TAKES: dict[str, Callable[[Outline, Mapping[str, Any]], None]] = {
-    "run_opened": _opened, "resumed": _resumed, "fired": _fired, "committed": _committed, "answered": _answered,
-    "inner": _inner, "run_ended": _ended}
+    "run_opened": _opened, "resumed": _resumed, "fired": _fired, "committed": _committed, "asked": _asked,
+    "answered": _answered, "inner": _inner, "run_ended": _ended}

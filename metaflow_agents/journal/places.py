@@ -32,6 +32,12 @@ def fine_name(name: str) -> str:
     return name
 
 
+def never_began(name: str) -> UsageError:
+    """What is told of a journal without an event: an older version was killed before it wrote one."""
+    return UsageError(f"run `{name}` was killed before it began: its journal is empty; begin it under that name: "
+                      f"`sop run FILE --name {name}`")
+
+
 def folder_taken(folder: Path) -> bool:
     """Whether a new run can't have this folder, since it is a link, or holds something: a run removes what is not its own."""
     try:

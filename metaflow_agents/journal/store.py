@@ -2,13 +2,14 @@
 
 Format 1: `events(seq, kind, data)`, where data is the event's JSON without defaults, and `blobs(digest, packed, data)`,
 zlib-compressed where `packed`. The header carries APPLICATION_ID and, as `user_version`, the format. While a run is open
-the file is in WAL mode and every commit is synced; a clean close folds the WAL in and leaves one file.
+the file is in WAL mode and every commit is synced; a clean close folds the WAL in and leaves one file. `making.py` lays it down.
+What a killed process left in the middle of a write, or of a change of modes, the next who opens the file rolls back, who only
+reads too.
 Source: https://www.sqlite.org/wal.html, https://www.sqlite.org/pragma.html#pragma_application_id
 """
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from pathlib import Path
 from threading import Lock
 
 from metaflow_agents.errors import JournalError, UsageError, did_you_mean
+from metaflow_agents.journal.private import tighten
 from metaflow_agents.schema.model import digest as digest_of
 
 APPLICATION_ID = 0x4D464A31  # "MFJ1"
@@ -26,10 +28,9 @@ FORMAT = 1
 _PACK_FROM = 512
 _LARGEST = 256 << 20                # bytes of a blob: a folder given as input may have 64 MB in one file
 _WAIT = 10.0
-_SCHEMA = """
-CREATE TABLE events(seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, data TEXT NOT NULL);
-CREATE TABLE blobs(digest TEXT PRIMARY KEY, packed INTEGER NOT NULL, data BLOB NOT NULL);
-"""
+_LEFT_BEHIND = ("SQLITE_READONLY_ROLLBACK", "SQLITE_READONLY_RECOVERY", "SQLITE_READONLY_CANTINIT")
+TABLES = ("CREATE TABLE events(seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, data TEXT NOT NULL)",
+          "CREATE TABLE blobs(digest TEXT PRIMARY KEY, packed INTEGER NOT NULL, data BLOB NOT NULL)")
 
 Row = tuple[int, str, str]
 
@@ -56,40 +57,21 @@ class Store:
         self._lock = Lock()
         self._reader: sqlite3.Connection | None = None
         self._writer: sqlite3.Connection | None = None
+        if not path.stat().st_size:
+            raise JournalError(f"{path} is empty: its process was killed, or its disk full, before anything was written; its name"
+                               f" is free: `sop run FILE --name {path.stem}`")
         try:
             with self.translated("read"):
-                self._reader = self._connect("ro")
+                self._reader = self._connect_to_read()
                 self._check_format(self._reader)
             if writable:
+                tighten(path)
                 with self.translated("open"):
                     self._writer = self._connect("rw")
                     _use_wal(self._writer)
         except BaseException:
             self.close()
             raise
-
-    @staticmethod
-    def make(path: Path) -> None:
-        """Lays down an empty journal, whole or not at all: a process killed in here leaves no journal.
-
-        The caller holds the lock. Raises JournalError where the folder can't be written.
-        """
-        fresh = path.with_name(path.name + ".new")
-        try:
-            for left in (fresh, path.with_name(fresh.name + "-journal")):
-                left.unlink(missing_ok=True)
-            connection = sqlite3.connect(fresh, isolation_level=None)
-            try:
-                connection.executescript(
-                    f"PRAGMA synchronous=FULL; BEGIN; {_SCHEMA} PRAGMA application_id={APPLICATION_ID};"
-                    f" PRAGMA user_version={FORMAT}; COMMIT;"
-                )
-            finally:
-                connection.close()
-            fresh.rename(path)
-            _sync_folder(path.parent)
-        except (OSError, sqlite3.Error) as error:
-            raise JournalError(f"can't make a journal at {path}: {error}; make its folder writable, with free space") from error
 
     def write(self, batches: Sequence[Batch]) -> None:
         """Writes all batches in one synced transaction, or none of them. Raises JournalError."""
@@ -152,7 +134,7 @@ class Store:
             if self._reader is not None:
                 yield self._reader
                 return
-            connection = self._connect("ro")
+            connection = self._connect_to_read()
             try:
                 yield connection
             finally:
@@ -169,10 +151,7 @@ class Store:
     def _begin_and_insert(self, batches: Sequence[Batch]) -> None:
         writer = self._writing()
         writer.execute("BEGIN IMMEDIATE")
-        blobs = {digest: data for batch in batches for digest, data in batch.blobs.items()}
-        if blobs:
-            writer.executemany("INSERT OR IGNORE INTO blobs VALUES (?, ?, ?)", _packed(blobs))
-        writer.executemany("INSERT INTO events VALUES (?, ?, ?)", (row for batch in batches for row in batch.rows))
+        insert(writer, batches)
 
     def _commit(self) -> None:
         self._writing().execute("COMMIT")
@@ -187,6 +166,26 @@ class Store:
         if self._writer is None:
             raise JournalError(f"{self.path} is closed, or open for reading only; open it with Journal.open")
         return self._writer
+
+    def _connect_to_read(self) -> sqlite3.Connection:
+        """A connection that only reads. What a killed process left is rolled back first, by one that may write."""
+        connection = self._connect("ro")
+        try:
+            connection.execute("PRAGMA schema_version").fetchone()
+            return connection
+        except sqlite3.OperationalError as error:
+            connection.close()
+            if error.sqlite_errorname not in _LEFT_BEHIND:
+                raise
+        except BaseException:
+            connection.close()
+            raise
+        mending = self._connect("rw")
+        try:
+            mending.execute("PRAGMA schema_version").fetchone()
+        finally:
+            mending.close()
+        return self._connect("ro")
 
     def _connect(self, mode: str) -> sqlite3.Connection:
         # Not bound to a thread: the journal opens it here and hands it to its writer thread; readers take turns by a lock.
@@ -251,30 +250,12 @@ class MemoryStore:
         """Nothing to close; reading still works."""
 
 
-def copy(source: Path, target: Path, until: int) -> None:
-    """Lays down a journal that holds the events of another up to number `until`, and its blobs.
-
-    The caller holds the lock of `target`. Works while another process writes the source. Raises UsageError, JournalError.
-    """
-    fresh = target.with_name(target.name + ".new")
-    store = Store(source, writable=False)
-    try:
-        with store.translated("copy"):
-            fresh.unlink(missing_ok=True)
-            connection = sqlite3.connect(fresh, isolation_level=None)
-            try:
-                with store.reading() as reader:
-                    reader.backup(connection)
-                connection.execute("PRAGMA journal_mode=DELETE")
-                connection.execute("DELETE FROM events WHERE seq > ?", (until,))
-            finally:
-                connection.close()
-            fresh.rename(target)
-            _sync_folder(target.parent)
-    except OSError as error:
-        raise JournalError(f"can't make a journal at {target}: {error}; make its folder writable, with free space") from error
-    finally:
-        store.close()
+def insert(connection: sqlite3.Connection, batches: Sequence[Batch]) -> None:
+    """The rows and blobs of batches, within a transaction of the caller's."""
+    blobs = {digest: data for batch in batches for digest, data in batch.blobs.items()}
+    if blobs:
+        connection.executemany("INSERT OR IGNORE INTO blobs VALUES (?, ?, ?)", _packed(blobs))
+    connection.executemany("INSERT INTO events VALUES (?, ?, ?)", (row for batch in batches for row in batch.rows))
 
 
 def _packed(blobs: Mapping[str, bytes]) -> Iterator[tuple[str, bool, bytes]]:
@@ -287,15 +268,6 @@ def _packed(blobs: Mapping[str, bytes]) -> Iterator[tuple[str, bool, bytes]]:
 def _use_wal(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=FULL")
-
-
-def _sync_folder(folder: Path) -> None:
-    # The name of a new file is durable only once its folder is.
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 _MEND_DAMAGE = "restore the file from a copy, or start a new run (`sop run … --from` takes over nothing from a damaged one)"

@@ -8,19 +8,22 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+from metaflow_agents.journal.private import FILE
+
 _PART = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-def write_whole(path: Path, data: bytes, part: Path, mode: int = 0o644) -> None:
-    """Writes under the temporary name `part` and renames it to `path`. Raises OSError; then `path` is as it was.
+def write_whole(path: Path, data: bytes, part: Path) -> None:
+    """Writes under the temporary name `part` and renames it to `path`; nobody else may read it. Raises OSError; then `path` is
+    as it was.
 
     A link at either name is replaced, and what it leads to is left alone.
     """
     with suppress(FileNotFoundError):
         part.unlink()
     try:
-        with open(os.open(part, _PART, mode), "wb") as file:
+        with open(os.open(part, _PART, FILE), "wb") as file:
             file.write(data)
         part.replace(path)
     except OSError:

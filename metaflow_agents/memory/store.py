@@ -15,13 +15,14 @@ import re
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock
 from typing import Any, Literal
 
 from metaflow_agents.errors import MemoryFault
+from metaflow_agents.journal.private import make_folder, make_private, tighten
 from metaflow_agents.schema.model import digest
 
 APPLICATION_ID = 0x4D464D31         # "MFM1"
@@ -121,7 +122,10 @@ class MemoryStore:
         self.path, self._lock = path, RLock()
         try:
             if path is not None:
-                path.parent.mkdir(parents=True, exist_ok=True)
+                make_folder(path.parent)
+                with suppress(FileExistsError):
+                    make_private(path)
+                tighten(path)
             self._db = sqlite3.connect(path or ":memory:", timeout=_WAIT, isolation_level=None, check_same_thread=False)
         except (OSError, sqlite3.Error) as error:
             raise MemoryFault(f"can't open the memory file {path}: {error}; make its folder writable, with free space") from error

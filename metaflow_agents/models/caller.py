@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from time import time
 
 from metaflow_agents.bus import Bus
-from metaflow_agents.errors import AttemptFailed, EndpointRefused, MetaflowError, PromptChanged, raised
+from metaflow_agents.errors import AttemptFailed, EndpointRefused, MetaflowError, PromptChanged, failure_of, raised
 from metaflow_agents.journal.facts import Call
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.models.budget import Budgets
@@ -106,6 +106,8 @@ class Caller:
             one = _Try(self, model, tariff, request, number, worst, cost, reservation, admission)
             try:
                 reply = await model.ask(sent)
+                if not its.native_tools and isinstance(reply, Reply):
+                    reply = called(reply, request)
             except CallFailed as failure:
                 if failure.after is not None and failure.after > self._patience.asked:
                     failure = CallFailed(f"{failure.told}; that is longer than a run waits: `sop resume` later", then="stop",
@@ -116,10 +118,8 @@ class Caller:
                 raise
             except Exception as error:          # the function of a `python:` model is the user's: whatever it raises is told
                 told = f"the model {model.name} raised {raised(error)}"
-                await one.lost(told)
+                await one.lost(told, paid=its.endpoint is not None)
                 raise AttemptFailed(told) from error
-            if not its.native_tools and isinstance(reply, Reply):
-                reply = called(reply, request)
             return await one.settled(reply)         # which tells by itself what is wrong with a reply
 
 
@@ -141,9 +141,10 @@ class _Try:
         """The reply, in the journal. Raises AttemptFailed for one that is not what the port says."""
         try:
             stored = _stored(self.model, reply, self.request)
-        except AttemptFailed as error:
-            await self.lost(str(error))
-            raise
+        except Exception as error:
+            failure = failure_of(error)
+            await self.lost(str(failure))
+            raise failure from error
         if reply.tokens > self.worst:
             told = f"the model {self.model.name} gave {reply.tokens} tokens, more than the {self.worst} that were reserved"
             await self._end(told, tokens=self.worst, cost=self.worst_cost)
@@ -182,9 +183,9 @@ class _Try:
             return 0
         return min(self.worst_cost, self.tariff.worst(tokens, 0 if self.request.embeds else tokens))
 
-    async def lost(self, told: str) -> None:
-        """The attempt failed, and it cost nothing: the model is none that is paid for."""
-        await self._end(told, tokens=0, cost=0)
+    async def lost(self, told: str, *, paid: bool = False) -> None:
+        """The attempt failed, and it cost nothing, since the model is none that is paid for; else the worst case."""
+        await self._end(told, tokens=self.worst if paid else 0, cost=self.worst_cost if paid else 0, estimated=paid)
 
     async def _end(self, told: str, *, tokens: int, cost: int, calls: int = 1, again: bool = False, stops: bool = False,
                    estimated: bool = False) -> None:

@@ -7,15 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from metaflow_agents.foreign_json import NotJSON, check, read
 from metaflow_agents.models.port import ToolCall
-from metaflow_agents.schema.model import canonical
 
-
-def _refused(constant: str) -> Any:
-    raise ValueError(f"{constant} is no JSON")
-
-
-DECODER = json.JSONDecoder(strict=False, parse_constant=_refused)       # some models write line ends inside of texts
 _ENCODINGS = 2                      # some servers encode the arguments twice
 
 
@@ -27,8 +21,8 @@ def arguments_of(came: Any, *, cut: bool = False) -> Mapping[str, Any] | str:
     for _ in range(_ENCODINGS):
         if isinstance(found, str):
             try:
-                found = DECODER.decode(found.strip())
-            except (ValueError, RecursionError):
+                found = read(found.strip(), lines=True)
+            except NotJSON:
                 break
     if isinstance(found, Mapping) and _storable(found):
         return dict(found)
@@ -38,8 +32,8 @@ def arguments_of(came: Any, *, cut: bool = False) -> Mapping[str, Any] | str:
 def _storable(value: Any) -> bool:
     """Whether the journal can hold it: no half characters, no endless numbers, not nested without end."""
     try:
-        canonical(value)
-    except (ValueError, TypeError, RecursionError):
+        check(value)
+    except NotJSON:
         return False
     return True
 

@@ -17,7 +17,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from metaflow_agents import printing
 from metaflow_agents.errors import AttemptFailed, UsageError
+from metaflow_agents.journal.private import make_folder
+from metaflow_agents.journal.whole import write_whole
 from metaflow_agents.models.faults import CallFailed
 from metaflow_agents.models.port import Model, ModelRequest, Reply, Traits, estimated
 from metaflow_agents.terminal import Terminal, standard_input
@@ -65,7 +68,7 @@ class TerminalModel:
 
     async def _answer(self, request: ModelRequest) -> str:
         others = f"; {self._waiting - 1} more waiting" if self._waiting > 1 else ""
-        self._write(f"\n{_shown(conversation(request))}\n"
+        self._write(f"\n{printing.shown(conversation(request), lines=True)}\n"
                     f"----- your answer to {request.key}, in the role of {request.role}{others} -----\n"
                     f"End it with a line that holds only `{END}`, or with Ctrl-D at the beginning of a line.\n")
         nothing = 0
@@ -97,14 +100,8 @@ class TerminalModel:
 
     @staticmethod
     def _stderr(text: str) -> None:
-        sys.stderr.write(text)
+        printing.write(text, sys.stderr)
         sys.stderr.flush()
-
-
-def _shown(text: str) -> str:
-    """What somebody else wrote, without what would command the terminal."""
-    return text if text.isprintable() else "".join(
-        letter if letter.isprintable() or letter in "\n\t" else "�" for letter in text)
 
 
 class FolderModel:
@@ -245,9 +242,7 @@ def _told(message: Mapping[str, Any]) -> str:
 
 def _written(path: Path, text: str) -> None:
     """Whole or not at all: whoever finds the file can read it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)
+    make_folder(path.parent)
+    write_whole(path, text.encode(), path.with_name(f".{path.name}.part"))
 
 

@@ -22,7 +22,8 @@ class Traits:
     `endpoint`: the base URL that its limits hold for; None where it needs none. `max_tokens` bounds an answer.
     `parameters` go with every request (`temperature`). `tariff`: what it costs; None where nobody knows; `embedding`: what it
     costs to embed, where that alone is known. `native_tools`: it takes tools and gives tool calls itself; who does not is
-    asked in the text form (`models/text_form.py`).
+    asked in the text form (`models/text_form.py`). `code`: the files that it is made of, each with a digest, where these decide
+    what it answers: `--from` asks again where one of them is another.
     """
 
     endpoint: str | None = None
@@ -31,6 +32,7 @@ class Traits:
     tariff: Tariff | None = None
     embedding: Tariff | None = None
     native_tools: bool = True
+    code: Mapping[str, str] = field(default_factory=dict)
 
     def costs(self, *, embeds: bool = False) -> Tariff | None:
         """What an answer costs, or with `embeds` the embedding of texts; None where nobody knows."""

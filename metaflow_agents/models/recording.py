@@ -18,7 +18,9 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from metaflow_agents.errors import JournalError, UsageError
+from metaflow_agents.foreign_json import read
 from metaflow_agents.journal.glance import RawJournal
+from metaflow_agents.journal.places import never_began
 from metaflow_agents.journal.whole import write_whole
 from metaflow_agents.models.port import MAX_TOKENS, Reply
 from metaflow_agents.schema.keys import parse_activation
@@ -137,7 +139,7 @@ def record(journal: RawJournal, answered_by: str, *others: RawJournal) -> bytes:
 def _record(journal: RawJournal, answered_by: str) -> Recording:
     opened = next((event for _, event in journal.events("run_opened")), None)
     if opened is None:
-        raise UsageError(f"run `{journal.path.stem}` was killed before it began: there is nothing to record")
+        raise never_began(journal.path.stem)
     for _, event in journal.events("finished"):
         if event.get("reused_from"):
             other = event["reused_from"].partition(":")[0]
@@ -216,13 +218,13 @@ def _parsed(path: Path) -> Recording:
         raise JournalError(f"can't read the recording {path}: {error.strerror}") from error
     number = 0
     try:
-        told = json.loads(lines[0]) if lines else {}
+        told = read(lines[0]) if lines else {}
         if not isinstance(told, dict) or told.get("recording") != VERSION:
             raise UsageError(f"{path} is no recording that this version reads: its first line has to hold `\"recording\":"
                              f"{VERSION}`; `sop export RUN --recording FILE` makes one")
         recording = Recording(path.name, told)
         while (number := number + 1) < len(lines):
-            recording.add(_call(json.loads(lines[number])))
+            recording.add(_call(read(lines[number])))
         return recording
     except (ValueError, KeyError, TypeError) as error:
         raise JournalError(f"the recording {path} is damaged at line {number + 1}: {error}; take it anew from its repository, or "

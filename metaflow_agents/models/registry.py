@@ -12,7 +12,8 @@ from metaflow_agents.errors import ModelMissing, UsageError
 from metaflow_agents.models import ways
 from metaflow_agents.models.dry import DryModel
 from metaflow_agents.models.port import Model, ModelRequest, identity, traits
-from metaflow_agents.models.python import PythonModel, load_function
+from metaflow_agents.models.python import PythonModel
+from metaflow_agents.modules import load_function, sources_of
 from metaflow_agents.schema.endpoint import EndpointModel, faults, url_fault
 from metaflow_agents.schema.model import fingerprint
 from metaflow_agents.settings import Settings
@@ -29,7 +30,8 @@ class Sources:
     `given` are those of the command line (`*` answers for everybody who is not named there), `written` the SOP's `models`;
     SOP_MODEL in `settings` is the default where neither names one, and last `configured()` gives the user's own, which is
     asked only when a name stands nowhere else. `base_url` is what OPENAI_BASE_URL was before a resume, for where it is not
-    set now. Functions and recordings are looked for in `folders`, recorded runs in `home`. `demo`: the SOP has a recording.
+    set now. Functions and recordings are looked for in `folders`, those of `given` in `given_folders`; recorded runs in `home`.
+    `demo`: the SOP has a recording.
     """
 
     given: Mapping[str, Given] = field(default_factory=dict)
@@ -38,8 +40,13 @@ class Sources:
     settings: Settings = field(default_factory=Settings)
     base_url: str | None = None
     folders: Sequence[Path] = ()
+    given_folders: Sequence[Path] | None = None
     home: Path | None = None
     demo: bool = False
+
+    def places(self, name: str) -> Sequence[Path]:
+        """Where the model of a name is looked for: what the command line says, from the SOP that it is said to."""
+        return self.folders if name not in self.given or self.given_folders is None else self.given_folders
 
 
 class Models:
@@ -69,6 +76,12 @@ class Models:
         """Equal where the same models answer to the same names."""
         everyone = {**self._named, **({} if self._everybody is None else {"*": self._everybody})}
         return fingerprint({name: identity(model) for name, model in sorted(everyone.items())})
+
+    @property
+    def code(self) -> dict[str, str]:
+        """The files of all of them that are Python, each with its digest."""
+        everyone = (*self._named.values(), *([] if self._everybody is None else [self._everybody]))
+        return {file: digest for model in everyone for file, digest in traits(model).code.items()}
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
@@ -117,7 +130,7 @@ def resolve(used: Iterable[str | None], sources: Sources, embedders: Iterable[st
         if _is_manual(wanted.get(name)):
             raise UsageError(f"`{name}` embeds texts, which a person can't: name a model with an endpoint, `--model "
                              f"{name}=openai:NAME`")
-    made = {name: making.made(given) for name, given in wanted.items()}
+    made = {name: making.made(given, sources.places(name)) for name, given in wanted.items()}
     everybody = made.get("*")
     models = Models({name: model for name, model in made.items() if name != "*"}, everybody)
     told = {name: making.told(wanted[name], model) for name, model in made.items()}
@@ -188,13 +201,13 @@ class _Making:
             raise ModelMissing(ways.none_configured(self._settings, demo=self._sources.demo))
         raise UsageError(f"`{name}` is no model: {ways.mend(name, [*self._sources.written, *known])}")
 
-    def made(self, given: Given) -> Model:
-        """The model. Raises UsageError, ModelMissing."""
+    def made(self, given: Given, folders: Sequence[Path]) -> Model:
+        """The model; functions and recordings lie in `folders`. Raises UsageError, ModelMissing."""
         if not isinstance(given, str | EndpointModel):
             return _own(given)
-        key = given if isinstance(given, str) else fingerprint(given.model_dump(mode="json"))
+        key = f"{given} in {folders}" if isinstance(given, str) else fingerprint(given.model_dump(mode="json"))
         if key not in self._made:
-            self._made[key] = self._endpoint(given) if isinstance(given, EndpointModel) else self._of_text(given)
+            self._made[key] = self._endpoint(given) if isinstance(given, EndpointModel) else self._of_text(given, folders)
         return self._made[key]
 
     def told(self, given: Given, model: Model) -> str:
@@ -206,7 +219,7 @@ class _Making:
         url = given.endpoint or self._base_url
         return f"openai:{given.name}" + (f" at {url}" if url and url.rstrip("/") != OPENAI else "")
 
-    def _of_text(self, text: str) -> Model:
+    def _of_text(self, text: str, folders: Sequence[Path]) -> Model:
         form, _, rest = text.partition(":")
         match form:
             case "dry":
@@ -215,20 +228,20 @@ class _Making:
                 raise UsageError(f"the model was `{text}`, a function inside of a program, which only that program can give "
                                  "again: `resume(…, model=function)`")
             case "python":
-                return PythonModel(text, load_function(rest, self._sources.folders))
+                return PythonModel(text, load_function(rest, folders), lambda: sources_of(rest, folders).files)
             case "openai":
                 return self._endpoint(EndpointModel(name=rest))
             case "manual":
                 from metaflow_agents.models.manual import manual_model
 
                 return manual_model(rest)
-        return self._replay(rest)
+        return self._replay(rest, folders)
 
-    def _replay(self, rest: str) -> Model:
+    def _replay(self, rest: str, folders: Sequence[Path]) -> Model:
         from metaflow_agents.models.replay import replay_model
 
         recording, comma, other = rest.partition(",")
-        return replay_model(recording, self.made(self.found(other)) if comma else None, self._sources.folders, self._sources.home)
+        return replay_model(recording, self.made(self.found(other), folders) if comma else None, folders, self._sources.home)
 
     @property
     def _base_url(self) -> str | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from difflib import unified_diff
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +16,8 @@ from metaflow_agents.models.faults import CallFailed
 from metaflow_agents.models.port import Model, ModelRequest, Reply, Traits, traits
 from metaflow_agents.models.recording import ENDING, Recorded, Recording, read_recording
 from metaflow_agents.models.text_form import forms, in_text
+from metaflow_agents.modules import file_places
+from metaflow_agents.schema.difference import unified
 
 _MOST_LINES, _WIDEST = 16, 160           # of a difference that is told
 
@@ -33,7 +34,7 @@ def find(written: str, folders: Sequence[Path], home: Path | None) -> Path:
     Raises UsageError, saying where it was looked for and what there is.
     """
     if written.endswith((ENDING, ".db")) or "/" in written:
-        places = [folder / Path(written).expanduser() for folder in (*folders, Path())]
+        places = file_places(written, folders)
         found = next((place for place in places if place.is_file()), None)
         if found is None:
             looked = ", ".join(f"`{place}`" for place in dict.fromkeys(places))
@@ -150,7 +151,7 @@ class ReplayOr:
 def difference(before: Mapping[str, Any], request: ModelRequest) -> Iterator[str]:
     """What changed between a recorded prompt and one that is asked, as a short unified difference."""
     now = {"messages": request.messages, "schema": request.schema, "tools": request.tools}
-    lines = [line for line in unified_diff(list(_lines(before)), list(_lines(now)), "recorded", "now", n=1, lineterm="")
+    lines = [line for line in unified(list(_lines(before)), list(_lines(now)), "recorded", "now", context=1)
              if line.strip() and not line.startswith("@@")]
     for line in lines[:_MOST_LINES]:
         yield line if len(line) <= _WIDEST else line[:_WIDEST - 1] + "…"

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from metaflow_agents.errors import AnswerInvalid
+from metaflow_agents.foreign_json import read
 from metaflow_agents.schema.references import PREFIX, Node
 from metaflow_agents.schema.validation import validator
 
@@ -103,7 +104,7 @@ def as_asked(schema: Mapping[str, Any], text: str) -> str:
     if not wrapped and "null" not in text:
         return text
     try:
-        value = json.loads(text)
+        value = read(text)
         found = value[WRAP] if wrapped and isinstance(value, dict) and set(value) == {WRAP} else value
         found = _Absent(schema.get("$defs", {})).of(found, schema)
         return text if found is value or found == value else json.dumps(found, ensure_ascii=False)

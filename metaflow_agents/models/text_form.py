@@ -20,7 +20,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from metaflow_agents.models.calls import DECODER, arguments_of, as_text, numbered
+from metaflow_agents.foreign_json import NotJSON, read_next
+from metaflow_agents.models.calls import arguments_of, as_text, numbered
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
 from metaflow_agents.prompts import package_template, render
 
@@ -147,8 +148,8 @@ def _values(text: str, at: int) -> tuple[list[Any], int]:
         if text[begin:begin + 1] not in ("{", "["):
             return found, at
         try:
-            value, at = DECODER.raw_decode(text, begin)
-        except (ValueError, RecursionError):
+            value, at = read_next(text, begin)
+        except NotJSON:
             return found, at
         found.extend(value if isinstance(value, list) else [value])
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import base64
 import binascii
-import math
 import struct
 from collections.abc import Iterable, Sequence
 from typing import Any
+
+from metaflow_agents.foreign_json import finite
 
 _SIZE = 4                           # bytes of a number
 
@@ -49,7 +50,7 @@ def _packed(vector: Any) -> bytes:
         raise ValueError(f"{type(vector).__name__} came where a list of numbers has to be")
     numbers = [number for number in vector]
     try:
-        if numbers and all(not isinstance(number, bool | str) and math.isfinite(number) for number in numbers):
+        if numbers and all(not isinstance(number, bool | str) and finite(number) for number in numbers):
             return struct.pack(f"<{len(numbers)}f", *numbers)
     except (TypeError, OverflowError, struct.error):
         pass

@@ -2,8 +2,9 @@
 
     python bridge.py SOCKET PORT [READY_FD]
 
-Listens on 127.0.0.1:PORT (0: one that is free), then writes the port and a line break to READY_FD and closes it. Ends with the
-process that started it. Of the standard library alone, in one thread: inside there is nothing else, and few processes.
+Listens on 127.0.0.1:PORT (0: one that is free), then writes the port and a line break to READY_FD, and nothing more, there or
+as an error. Ends with the process that started it. Of the standard library alone, in one thread: inside there is nothing else,
+and few processes.
 """
 
 from __future__ import annotations
@@ -162,7 +163,9 @@ def main(arguments: list[str]) -> None:
     if len(arguments) == 3:
         ready = int(arguments[2])
         os.write(ready, f"{bridge.port}\n".encode())
-        os.close(ready)
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for each in (ready, 2):
+            os.dup2(nowhere, each)
     bridge.run()
 
 

@@ -114,7 +114,10 @@ def parse_authority(text: str) -> Place:
 def joined(place: Place, location: str) -> Place:
     """Where a redirect of `place` leads: `location` is what its `Location` says, relative or not. Raises FetchRefused."""
     _refuse_odd(location)           # before anything is joined: the standard library drops tabs and line breaks
-    return parse(urljoin(place.url, location))
+    try:
+        return parse(urljoin(place.url, location))
+    except ValueError as error:
+        raise _refusal(location, f"{error}") from None
 
 
 def _refusal(url: str, why: str) -> FetchRefused:

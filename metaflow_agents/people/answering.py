@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from time import time
 from typing import Any, Literal
 
 from metaflow_agents.errors import AnswerInvalid, RunBusy, UsageError, did_you_mean
+from metaflow_agents.foreign_json import read
 from metaflow_agents.journal.audit import Heads, chained, keep_head
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.people.mailbox import Letter, Mailbox
@@ -97,7 +97,7 @@ def _arguments(written: str | None) -> dict[str, Any] | None:
     if written is None:
         return None
     try:
-        found = json.loads(written)
+        found = read(written)
     except ValueError as error:
         raise UsageError(f"the arguments are no JSON: {error}") from None
     if not isinstance(found, dict):

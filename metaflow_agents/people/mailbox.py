@@ -58,7 +58,7 @@ class Mailbox:
             rest = b"".join(letter.model_dump_json(exclude_defaults=True).encode() + b"\n" for letter in left)
             if rest:                                               # whole or not at all
                 part = self.path.with_name(f"{self.path.name}.part")
-                write_whole(self.path, rest, part, 0o600)
+                write_whole(self.path, rest, part)
             else:
                 self.path.unlink(missing_ok=True)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from metaflow_agents.planning.faults import LEAVE_OUT, Fault, Unreadable, before, listed, write
 
-MAX_CHARACTERS = 1_000_000
+MAX_CHARACTERS = 200_000
 MAX_DEPTH = 60
 _TOKEN = re.compile(r"[()]|[^\s();]+|;[^\n]*")
 _NAME = re.compile(r"[?:]?[a-z0-9][a-z0-9_-]*", re.IGNORECASE)
@@ -106,8 +106,8 @@ class _Reader:
         line, begins, at = 1, 0, 0
         for match in _TOKEN.finditer(self.text):
             line += self.text.count("\n", at, match.start())
+            begins = max(begins, self.text.rfind("\n", at, match.start()) + 1)       # lines may be long
             at = match.start()
-            begins = self.text.rfind("\n", 0, at) + 1
             if not match[0].startswith(";"):
                 yield match[0], line, at - begins + 1
 

@@ -6,7 +6,6 @@ of its own; `docs/decisions/0034-the-solver-runs-in-the-sandbox.md` says why.
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import dataclass
 from functools import cache
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from metaflow_agents.errors import AttemptFailed
+from metaflow_agents.foreign_json import read
 
 WANTED = {"unified-planning": (1, 3), "up-fast-downward": (1, 0)}
 """The packages of the extra `solver`, each with its first version that will do."""
@@ -83,8 +83,11 @@ def outcome(ended: Ended, seconds: float) -> Solved:
         return Solved("memory", told="the solver found no plan in the memory that it may take")
     if ended.written is None:
         raise AttemptFailed(f"the solver ended with exit code {ended.exit_code} and no outcome: {ended.stderr[-1000:]}")
-    found = json.loads(ended.written)
-    status, told = found["status"], found["told"]
+    try:
+        found = read(ended.written)
+        status, told = found["status"], found["told"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise AttemptFailed(f"the solver told no outcome that can be read: {error}") from None
     match status:
         case "solved":
             return Solved("solved", found["plan"])

@@ -36,8 +36,15 @@ class CommandPattern:
             raise RuleWritten(f"`{written}` names no program", "write it like `git push *`")
         return cls(kept, rest)
 
+    @property
+    def program(self) -> str | None:
+        """The glob of a program that this is about whatever its arguments are; None: the arguments matter."""
+        return self.words[0] if len(self.words) == 1 else None
+
     def touches(self, subject: Subject) -> bool:
-        """Whether any command that it may start is one of these; what can't be taken apart might be."""
+        """Whether any command that it may start is one of these; what can't be taken apart might be. A program that stands alone
+        is meant with any arguments.
+        """
         return isinstance(subject, CommandSubject) and (bool(subject.unclear) or any(self._might(one) for one in subject.seen))
 
     def covers(self, subject: Subject) -> bool:
@@ -52,13 +59,13 @@ class CommandPattern:
         return len(self.words) in places
 
     def _might(self, words: Words) -> bool:
-        places = {0}
+        places, rest = {0}, self.rest or self.program is not None
         for at, word in enumerate(words):
             if word is None:
                 places = set(range(min(places), len(self.words) + 1))
                 continue
             places = {place + 1 for place in places if place < len(self.words) and self._fits(place, at, word)
-                      } | (places & {len(self.words)} if self.rest else set())
+                      } | (places & {len(self.words)} if rest else set())
             if not places:
                 return False
         return len(self.words) in places

@@ -18,6 +18,7 @@ from posixpath import basename
 from metaflow_agents.policy import shell
 from metaflow_agents.policy.scripts import SHELLS, refuse_code, scripts
 from metaflow_agents.policy.shell import Unclear, Word, Words
+from metaflow_agents.schema.unicode_form import normalized
 
 MOST = 200
 """Commands that are looked at behind one; what holds more is unclear."""
@@ -80,7 +81,7 @@ def starts(words: Words, depth: int = 20) -> list[Words]:
 
 def program(word: str) -> str:
     """A program's name as file systems may take it: its base name, in one case, without letters that nobody sees."""
-    plain = "".join(char for char in unicodedata.normalize("NFKC", basename(word.strip())) if unicodedata.category(char) != "Cf")
+    plain = "".join(char for char in normalized("NFKC", basename(word.strip())) if unicodedata.category(char) != "Cf")
     return plain.casefold().removesuffix(".exe")
 
 

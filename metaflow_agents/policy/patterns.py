@@ -8,7 +8,6 @@ written.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -16,6 +15,7 @@ from typing import Protocol
 
 from metaflow_agents.policy.subjects import NameSubject, PathSubject, Subject
 from metaflow_agents.schema import paths
+from metaflow_agents.schema.unicode_form import normalized
 
 
 class RuleWritten(ValueError):
@@ -145,4 +145,4 @@ def glob_within(mine: str, wide: str) -> bool:
 
 
 def _folded(path: str) -> str:
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", path).casefold())
+    return normalized("NFC", normalized("NFC", path).casefold())

@@ -18,10 +18,12 @@ from fnmatch import fnmatchcase
 
 from metaflow_agents.policy import commands
 from metaflow_agents.policy.action import Action, Decision, Verb
-from metaflow_agents.policy.patterns import NamePattern
+from metaflow_agents.policy.command_patterns import CommandPattern
+from metaflow_agents.policy.patterns import NamePattern, PathPattern
 from metaflow_agents.policy.presets import preset
 from metaflow_agents.policy.rules import Rule, parse_rule
-from metaflow_agents.policy.subjects import Asked, CommandSubject, Refused, read
+from metaflow_agents.policy.subjects import Asked, CommandSubject, PathSubject, Refused, read
+from metaflow_agents.schema import acting_files
 from metaflow_agents.schema.event import Verdict
 from metaflow_agents.schema.tools import PolicySpec
 
@@ -64,9 +66,37 @@ class Policy:
         matching = (words for level in self._levels for words in level.matching(action.verb, asked))
         return Explanation(self._decision(action, asked, untrusted), tuple(dict.fromkeys(matching)))
 
+    def may_write(self, path: str) -> str:
+        """Why a role may not write a path without a person, with the fix: the file would act later. Empty where it may."""
+        found = acting_files.find(path)
+        if found is None or found.row.verdict == "reported" or self._names(found, path):
+            return ""
+        name = found.name.removesuffix("/")
+        why = f"{found.row.why} (`{name}`)"
+        if found.row.verdict == "refused":
+            return f"{why}; no rule allows it: choose another name"
+        rule = f"write({path.partition('/')[0]}/**)" if found.name.endswith("/") and "/" in path else f"write({path})"
+        return f"{why}; to allow it write `policy: {{allow: [\"{rule}\"]}}` in the SOP"
+
+    def _names(self, found: acting_files.Found, path: str) -> bool:
+        """Whether a rule allows the very place by its name, and none denies it or asks."""
+        subject = Asked(PathSubject(path))
+        if found.row.verdict == "refused":
+            return False
+        if any(one.verdict != "allow" for level in self._levels if (one := level.decide("write", subject)) is not None):
+            return False
+        patterns = (rule.pattern for level in self._levels for rule in _covering(level.allow, "write", subject))
+        return any(found.named_by(pattern.pattern) for pattern in patterns if isinstance(pattern, PathPattern))
+
     def _decision(self, action: Action, asked: Asked, untrusted: str) -> Decision:
         spoken = [one for level in self._levels if (one := level.decide(action.verb, asked)) is not None]
         decision = max(spoken, key=lambda one: _STRICTNESS[one.verdict])        # of equals the first, the SOP's
+        if action.verb == "write" and decision.verdict != "deny" and isinstance(asked.subject, PathSubject):
+            found = acting_files.find(asked.subject.path)
+            if found is not None and found.row.verdict == "refused":
+                return Decision("deny", f"deny always: {self.may_write(asked.subject.path)}")
+            if decision.verdict == "allow" and (why := self.may_write(asked.subject.path)):
+                return Decision("ask", f"ask: {why}")
         if decision.verdict == "allow":
             decision = spoken[-1]                                               # the narrower one says more
             if untrusted and action.acting:
@@ -76,6 +106,12 @@ class Policy:
     def rules_of(self, verb: Verb) -> tuple[str, ...]:
         """All that is said about a verb, by level, in the order in which it wins; what holds where none matches stands last."""
         return tuple(words for level in self._levels for words in level.said_of(verb))
+
+    def denied_programs(self) -> tuple[str, ...]:
+        """Globs of the programs that some level denies whatever their arguments are. A rule about all commands is none."""
+        patterns = (rule.pattern for level in self._levels for rule in level.deny)
+        found = (pattern.program for pattern in patterns if isinstance(pattern, CommandPattern))
+        return tuple(dict.fromkeys(one for one in found if one is not None))
 
     def ever(self, verb: Verb, name: str = "") -> bool:
         """Whether some action of the verb might be allowed or asked about; `name`: of `SERVER.TOOL` and the like, perhaps a glob.

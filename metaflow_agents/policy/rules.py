@@ -26,7 +26,7 @@ _HABITS: dict[str, Verb] = {            # what other tools call it
     "bash": "run", "shell": "run", "exec": "run", "command": "run", "edit": "write", "delete": "write", "list": "read",
     "search": "read", "glob": "read", "grep": "read", "webfetch": "fetch", "http": "fetch", "url": "fetch", "network": "connect",
     "host": "connect", "openapi": "api", "function": "call", "tool": "call", "task": "start_role", "agent": "start_role"}
-_FORM = re.compile(r"\s*([^\s()]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
+_FORM = re.compile(r"([^\s()]+)\s*+(?:\((.*)\))?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def parse_rule(text: str) -> Rule:
 
 def split(text: str) -> tuple[Verb, str | None]:
     """The verb and what stands in its brackets, without spaces around it; None where there are none. Raises RuleWritten."""
-    found = _FORM.fullmatch(text)
+    found = _FORM.fullmatch(text.strip())
     if found is None:
         raise RuleWritten(f"`{text.strip()}` is no rule", f"write a verb, or a verb and a pattern like `{EXAMPLES['run']}`, "
                           f"`{EXAMPLES['write']}`")

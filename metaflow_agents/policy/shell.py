@@ -19,7 +19,7 @@ LONGEST = 100_000
 MOST = 500
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[[^]]*\])?\+?=", re.DOTALL)
 _NAMED = re.compile(r"\w|[{@*#?$!-]")
-_BRACES = re.compile(r"\{[^}]*(,|\.\.)", re.DOTALL)
+_BRACES = re.compile(r"\{[^{}]*?(,|\.\.)", re.DOTALL)
 _FILE_NUMBER = re.compile(r"[0-9]+|\{\w+\}")
 _REDIRECTION = re.compile(r"<<<?-?|[<>]\(|>>|>\||[<>]&|<>|[<>]")
 _LEADING = frozenset({"if", "then", "elif", "else", "while", "until", "do", "!", "{", "fi", "done", "esac", "}"})
@@ -67,7 +67,7 @@ class _Reader:
         self.found: list[list[Word]] = []
         self.words: list[Word] = []
         self.word: list[str] | None = None              # the letters of the word in hand, None between words
-        self.bare = ""                                  # those of them that are not quoted
+        self._bare: list[str] = []                      # those of them that are not quoted
         self.unknown = False
         self.target = False                             # the next word is the file of a redirection
 
@@ -109,14 +109,14 @@ class _Reader:
                 raise Unclear("a backslash with nothing behind it")
             if self.text[self.at + 1] != "\n":
                 self.word.append(self.text[self.at + 1])
-            elif not self.word and not self.bare:
+            elif not self.word and not self._bare:
                 self.word = None                        # the line goes on, and no word has begun
             self.at += 2
         elif char in "$`":
             self._expansion(quoted=False)
         else:
             self.word.append(char)
-            self.bare += char
+            self._bare.append(char)
             self.at += 1
 
     def _double(self) -> None:
@@ -168,8 +168,8 @@ class _Reader:
     def _redirection(self) -> None:
         if self.text.startswith("&", self.at):
             raise Unclear("`&>`, which shells read in two ways")
-        if self.word is not None and self.bare == "".join(self.word) and _FILE_NUMBER.fullmatch(self.bare):
-            self.word, self.bare = None, ""             # the number of the file that is redirected
+        if self.word is not None and self._bare == self.word and _FILE_NUMBER.fullmatch("".join(self._bare)):
+            self.word, self._bare = None, []            # the number of the file that is redirected
         self._end_word()
         operator = _REDIRECTION.match(self.text, self.at)
         if operator is None or operator[0].startswith("<<") or operator[0].endswith("("):
@@ -179,11 +179,12 @@ class _Reader:
     def _end_word(self) -> None:
         if self.word is None:
             return
-        globbed = "*" in self.bare or "?" in self.bare or ("[" in self.bare and "]" in self.bare)
-        known = not (self.unknown or globbed or _BRACES.search(self.bare))
+        bare = "".join(self._bare)
+        globbed = "*" in bare or "?" in bare or ("[" in bare and "]" in bare)
+        known = not (self.unknown or globbed or _BRACES.search(bare))
         if not self.target:
             self.words.append("".join(self.word) if known else None)
-        self.word, self.bare, self.unknown, self.target = None, "", False, False
+        self.word, self._bare, self.unknown, self.target = None, [], False, False
 
     def _end_command(self) -> None:
         self._end_word()

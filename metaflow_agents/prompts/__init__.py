@@ -13,6 +13,7 @@ The semantics, in short (`docs` of the language say more):
 from __future__ import annotations
 
 from metaflow_agents.prompts.analysis import Analysis, Finding, analyse_expression, analyse_template, includes
+from metaflow_agents.prompts.certainty import never_holds
 from metaflow_agents.prompts.expressions import evaluate
 from metaflow_agents.prompts.package import package_template
 from metaflow_agents.prompts.rendering import render, render_args, render_pattern
@@ -28,6 +29,7 @@ __all__ = [
     "analyse_template",
     "evaluate",
     "includes",
+    "never_holds",
     "package_template",
     "render",
     "render_args",

@@ -8,7 +8,8 @@ behind it in its paragraph. All kinds of double quotation marks count, and singl
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 SHORT_WORDS = 3
@@ -18,15 +19,17 @@ CITATION = re.compile(r"\[(S\d[^\[\]\n]{0,200})\]")
 _TARGET = re.compile(r"S(\d{1,5})\s*(?:[,:]?\s*(?:pp?\.?|pages?)?\s*(\d[\d\s,–—-]*?))?\s*(?:[;&]|,(?=\s*S\d)|\band\b|$)\s*")
 _RANGE = re.compile(r"\s*(\d{1,6})(?:\s*[–—-]+\s*(\d{1,6}))?\s*")
 _ODD_CITATION = re.compile(r"\((S\d{1,5}(?:,\s*pp?\.\s*[\d–-]+)?)\)|\[(s\d{1,5}[^\[\]\n]{0,40})\]")
+_EXCERPT = 400                      # characters of a paragraph that an excerpt of it is made of
 # Opening sign → the signs that close it, the usual ones; then those that stand in for them; then what opens another inside.
 _CLOSING = {"“": "”", "„": "“”", "«": "»", "»": "«", "\"": "\"”", "「": "」", "『": "』", "‘": "’'", "'": "'’"}
 _INSTEAD = {"“": "\"", "„": "\"‟"}
 _NESTED = {"\"": "“", "‘": "", "'": ""}
 _ITEM = re.compile(r"\s*(?:[-*+]|\d{1,3}[.)])\s+|\s*#{1,6}\s|\s*\|")
 _FENCE = re.compile(r"^(```|~~~).*?^\1[^\n]*$", re.MULTILINE | re.DOTALL)
-_CODE = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)")
+_TICKS = re.compile(r"`+|\n")
 _LINK_TITLE = re.compile(r"(?<=\]\()[^()\n]*(?=\))")
 _SENTENCE_END = re.compile(r"[.!?。][*_)\]’”'\"]*\s+(?=[^\W\d_a-z]|[“\"„«])|[。！？]")
+_BETWEEN = " \t\n\r\f\v(—–-"
 _ATTRIBUTION = re.compile(r"\n\s*(?:[-–—]{1,3}|—)\s*[^\n]*$")
 _WORD = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|\\w+(?:[-'’.]\\w+)*")
 
@@ -96,20 +99,44 @@ def find_marks(text: str) -> Marks:
     faults += [f"{found[0]} is no citation: write [{(found[1] or found[2]).upper().replace('P', 'p')}]"
                for found in _ODD_CITATION.finditer(masked)]
     quotations: list[Quotation] = []
+    starts = [one.start for one in citations]
     for start, end, block in _blocks(masked):
+        first, last = bisect_left(starts, start), bisect_left(starts, end)
         if block:
-            quotations += _block_quote(masked, start, end, citations)
+            quotations += _block_quote(masked, start, end, citations[first:last], next(iter(citations[last:last + 1]), None))
         else:
-            within = [one for one in citations if start <= one.start < end]
-            quotations += _inline(masked, start, end, within, faults)
+            quotations += _Paragraph(masked, start, end, citations[first:last]).quotations(faults)
     return Marks(tuple(quotations), tuple(citations), tuple(faults))
 
 
 def _masked(text: str) -> str:
     """The text with code and the targets of links blanked: what stands there is no prose. Places stay the same."""
-    for pattern in (_FENCE, _CODE, _LINK_TITLE):
-        text = pattern.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+    for pattern in (_FENCE, None, _LINK_TITLE):
+        text = _without_code(text) if pattern is None else pattern.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
     return text
+
+
+def _without_code(text: str) -> str:
+    """Code spans blanked: from a run of backticks to the next of the same length on its line (CommonMark 0.31, section 6.1)."""
+    runs = [(found.start(), found.end(), found[0] == "\n") for found in _TICKS.finditer(text)]
+    closing: list[int | None] = [None] * len(runs)
+    following: dict[int, int] = {}
+    for number in range(len(runs) - 1, -1, -1):
+        start, end, line_end = runs[number]
+        if line_end:
+            following.clear()
+        else:
+            closing[number] = following.get(end - start)
+            following[end - start] = number
+    parts: list[str] = []
+    at = number = 0
+    while number < len(runs):
+        other = closing[number]
+        if other is not None:
+            parts += text[at:runs[number][0]], " " * (runs[other][1] - runs[number][0])
+            at, number = runs[other][1], other
+        number += 1
+    return "".join([*parts, text[at:]])
 
 
 def _targets(inner: str) -> tuple[Target, ...]:
@@ -150,16 +177,14 @@ def _blocks(text: str) -> Iterator[tuple[int, int, bool]]:
         yield start, at, quoted
 
 
-def _block_quote(text: str, start: int, end: int, citations: list[Citation]) -> Iterator[Quotation]:
+def _block_quote(text: str, start: int, end: int, inner: Sequence[Citation], following: Citation | None) -> Iterator[Quotation]:
     """A block quote: its words are those before the citation that ends it, or all where the citation follows it."""
-    inner = [one for one in citations if start <= one.start < end]
     citation = inner[-1] if inner and not _words_left(text[inner[-1].end:end]) else None
     if citation is not None:
         body = text[start:citation.start]
     else:
         body = text[start:end]
-        following = next((one for one in citations if one.start >= end), None)
-        if following is not None and not re.sub(r"[\s(—–-]", "", text[end:following.start]):
+        if following is not None and not text[end:following.start].strip(_BETWEEN):
             citation = following
     body = _ATTRIBUTION.sub("", re.sub(r"^[ \t]*(?:>[ \t]?)+", "", body, flags=re.MULTILINE)) \
         if citation is not None else re.sub(r"^[ \t]*(?:>[ \t]?)+", "", body, flags=re.MULTILINE)
@@ -179,33 +204,90 @@ def _unwrapped(body: str) -> str:
     return body
 
 
-def _inline(text: str, start: int, end: int, citations: list[Citation], faults: list[str]) -> Iterator[Quotation]:
-    at = start
-    spans = {one.start: one.end for one in citations}
-    while at < end:
-        if at in spans:
-            at = spans[at]
-            continue
-        sign = text[at]
-        if sign not in _CLOSING or not _opens(text, at, start):
-            at += 1
-            continue
-        closing = _closing(text, at, end)
-        single = sign in "‘'"
-        if closing is None:
-            if not single:
-                faults.append(f"a quotation opens with {sign} and does not close in its paragraph: {_excerpt(text[at:end])}")
-            at += 1
-            continue
-        words = text[at + 1:closing]
-        if single and count_words(words) <= SHORT_WORDS:
-            at += 1
-            continue
-        citation = next((one for one in citations if one.start > closing), None)
-        near = citation is not None and _SENTENCE_END.search(text, closing - 1, citation.start) is None
-        if words.strip():
-            yield Quotation(at + 1, closing, words, citation, near)
-        at = closing + 1
+class _Paragraph:
+    """One paragraph, read from left to right. What closes what is worked out once for each kind of sign: to look for the end of
+    every quotation that is never closed would be to read the whole paragraph for each.
+    """
+
+    def __init__(self, text: str, start: int, end: int, citations: Sequence[Citation]) -> None:
+        self._text, self._start, self._end, self._citations = text, start, end, citations
+        self._cited = [one.start for one in citations]
+        self._ends = [found.start() for found in _SENTENCE_END.finditer(text, start, end)]
+        self._words = [found.start() for found in _WORD.finditer(text, start, end)]
+        self._closings: dict[tuple[str, str], dict[int, int]] = {}
+
+    def quotations(self, faults: list[str]) -> Iterator[Quotation]:
+        """Those in quotation marks; what opens and does not close is added to the faults."""
+        text, at = self._text, self._start
+        spans = {one.start: one.end for one in self._citations}
+        while at < self._end:
+            if at in spans:
+                at = spans[at]
+                continue
+            sign = text[at]
+            if sign not in _CLOSING or not _opens(text, at, self._start):
+                at += 1
+                continue
+            closing = self._closing(at)
+            single = sign in "‘'"
+            if closing is None:
+                if not single:
+                    faults.append(f"a quotation opens with {sign} and does not close in its paragraph: "
+                                  f"{_excerpt(text[at:min(self._end, at + _EXCERPT)])}")
+                at += 1
+                continue
+            if single and bisect_left(self._words, closing) - bisect_left(self._words, at + 1) <= SHORT_WORDS:
+                at += 1
+                continue
+            words = text[at + 1:closing]
+            if words.strip():
+                citation, near = self._citation(closing)
+                yield Quotation(at + 1, closing, words, citation, near)
+            at = closing + 1
+
+    def _citation(self, closing: int) -> tuple[Citation | None, bool]:
+        """The first citation behind a quotation, and whether it stands in the same sentence."""
+        following = bisect_left(self._cited, closing + 1)
+        if following == len(self._cited):
+            return None, False
+        ended = bisect_left(self._ends, closing - 1)
+        near = ended == len(self._ends) or self._ends[ended] >= self._cited[following]
+        return self._citations[following], near
+
+    def _closing(self, at: int) -> int | None:
+        """Where the quotation that opens at `at` closes."""
+        sign = self._text[at]
+        for closers in filter(None, (_CLOSING[sign], _INSTEAD.get(sign))):
+            if (sign, closers) not in self._closings:
+                self._closings[sign, closers] = self._paired(sign, closers)
+            found = self._closings[sign, closers].get(at)
+            if found is not None:
+                return found
+        return None
+
+    def _paired(self, sign: str, closers: str) -> dict[int, int]:
+        """Place of each such sign → where it closes: the first place behind it where one more has closed than opened."""
+        openers = set(_NESTED.get(sign, sign)) - set(closers)
+        depth, places, depths = 0, [], []
+        for place in range(self._start, self._end):
+            met = self._text[place]
+            step = 0
+            if met in openers:
+                step = 1
+            elif met in closers and (sign not in "‘'" or _ends_single(self._text, place, self._end)):
+                step = -1
+            if step or met == sign:
+                depth += step
+                places.append((place, met, step))
+                depths.append(depth)
+        found: dict[int, int] = {}
+        nearest: dict[int, int] = {}
+        for (place, met, step), here in zip(reversed(places), reversed(depths), strict=True):
+            if met == sign and here - 1 in nearest:
+                found[place] = nearest[here - 1]
+            if step < 0:
+                nearest[here] = place
+        return found
 
 
 def _opens(text: str, at: int, start: int) -> bool:
@@ -217,22 +299,6 @@ def _opens(text: str, at: int, start: int) -> bool:
     if sign == "\"":
         return not before.isdigit()
     return not before.isalnum()
-
-
-def _closing(text: str, at: int, end: int) -> int | None:
-    """Where the quotation that opens at `at` closes."""
-    sign = text[at]
-    for closers in (_CLOSING[sign], _INSTEAD.get(sign, "")):
-        depth = 0
-        for place in range(at + 1, end):
-            met = text[place]
-            if met in _NESTED.get(sign, sign) and met not in closers:
-                depth += 1
-            elif met in closers and (sign not in "‘'" or _ends_single(text, place, end)):
-                if not depth:
-                    return place
-                depth -= 1
-    return None
 
 
 def _ends_single(text: str, place: int, end: int) -> bool:

@@ -11,11 +11,12 @@ What one reading can't settle stays open in the text as a mark: a hyphen at the 
 from __future__ import annotations
 
 import re
-import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+
+from metaflow_agents.schema.unicode_form import normalized
 
 HYPHEN, DASH, EITHER_CASE = "\ue000", "\ue001", "\ue002"
 GAPS = re.compile(f"[ –{DASH}{HYPHEN}-]+")
@@ -30,7 +31,8 @@ _POWER = re.compile(rf"(?<=\d){_RAISED}")
 _FRACTION = re.compile("(?<=[0-9])(?=[¼-¾⅐-⅞])")
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()\s]*(?:\([^()\s]*\)[^()\s]*)?(?:\s\"[^\"]*\")?\)")
 _ESCAPE = re.compile(r"\\([\\`*_{}\[\]()#+\-.!>\"'~|])")
-_EMPHASIS = re.compile(r"(?<!\w)[*_`~]+(?=\S)|(?<=\S)[*_`~]+(?!\w)")
+_SPACES = re.compile(r"\s+")
+_EMPHASIS = re.compile(r"[*_`~]+")
 _LINE_START = re.compile(r"\s*(?:>\s?)*(?:#{1,6}\s+|[*•‣▪◦·+]\s+)?")
 _START_DASH = re.compile(r"(?:-|–)+\s*(?=\S)")
 _FORMATS = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\u00ad]")
@@ -114,19 +116,28 @@ def _line(raw: str) -> tuple[str, bool]:
     """One line in its form, and whether a dash stood at its start."""
     text = _LINE_START.sub("", _OWN.sub("", raw).translate(_ACCENTS).replace("``", "“"), count=1)
     text = _POWER.sub(lambda found: found[0].translate(_EXPONENT), _NOTE.sub("", text))
-    text = unicodedata.normalize("NFKC", _FRACTION.sub(" ", text))
+    text = normalized("NFKC", _FRACTION.sub(" ", text))
     text = text.replace("\u2044", "/").replace("\u2010", "-").replace("\u2043", "-").rstrip()
     if text.endswith("\u00ad"):
         text = text[:-1] + "-"
     text = _FORMATS.sub("", text)
-    text = _EMPHASIS.sub("", _ESCAPE.sub(r"\1", _LINK.sub(r"\1", text)))
-    text = _QUOTES.sub("'", text)
+    text = _EMPHASIS.sub(_emphasis, _ESCAPE.sub(r"\1", _LINK.sub(r"\1", text)))
+    text = _QUOTES.sub("'", _SPACES.sub(" ", text))         # one space at most: the patterns from here on look behind spaces
     text = _DASHES.sub("–", _MINUS.sub("-", text))
     text = _BEFORE_SIGN.sub("", _DOTS.sub("...", " ".join(text.split())))
     dash = _START_DASH.match(text)
     if dash and not text[dash.end() - 1:dash.end() + 1].lstrip("-–")[:1].isdigit():
         return text[dash.end():], True
     return text, False
+
+
+def _emphasis(found: re.Match[str]) -> str:
+    """Signs of emphasis say nothing, but for those inside of a word (`snake_case`) and one that stands alone."""
+    signs, text = found[0], found.string
+    before, after = text[max(0, found.start() - 1):found.start()], text[found.end():found.end() + 1]
+    inside = (before.isalnum() and after.isalnum()) and (len(signs) == 1 or set(signs) == {"_"})
+    alone = len(signs) == 1 and not before.strip() and not after.strip()
+    return signs if inside or alone else ""
 
 
 def _joined(before: str, line: str, dashed: bool) -> tuple[str, str]:

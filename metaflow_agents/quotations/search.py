@@ -15,6 +15,9 @@ MAX_GAP = 2000
 """Characters that one `[…]` may leave out."""
 MAX_OCCURRENCES = 1000
 """Of one part of an elided quotation that are looked at."""
+MAX_CANDIDATES = 20_000
+"""Places with the right letters at which one part is tried."""
+_COMPARED = 120                             # words of a false quotation that are compared with what is near it
 _ELISION = re.compile(r"[\[(]\s*(?:…|\.\s?\.\s?\.)\s*[\])]")
 _CHANGED_CASE = re.compile(r"(?<!\w)\[(\w)\](?=\w)")
 _WORD = re.compile(r"\w+")
@@ -68,7 +71,9 @@ def _occurrences(part: str, source: Normal, *, last: bool, loose: bool) -> Itera
         return
     pattern = _pattern(body, tail, loose=loose)
     at = source.bare.find(letters)
-    while at >= 0:
+    for _ in range(MAX_CANDIDATES):
+        if at < 0:
+            return
         start = source.place_of(at - offset) if at >= offset else None
         if start is not None and _begins_whole(source.text, start):
             found = pattern.match(source.text, start)
@@ -133,7 +138,7 @@ def _pattern(part: str, tail: str, *, loose: bool) -> re.Pattern[str]:
 
 def nearest(quotation: Iterable[str], source: Normal) -> tuple[Place, float] | None:
     """The passage of the source most like the words, and how like it is (0 to 1); None where nothing is like them."""
-    wanted = [word.lower() for part in quotation for word in _WORD.findall(part)]
+    wanted = [word.lower() for part in quotation for word in _WORD.findall(part)][:_COMPARED]
     spans = [(found.start(), found.end()) for found in _WORD.finditer(source.text)]
     words = [source.text[start:end].lower() for start, end in spans]
     where: dict[str, list[int]] = defaultdict(list)

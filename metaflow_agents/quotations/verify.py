@@ -13,6 +13,8 @@ from metaflow_agents.quotations.search import Place, find, nearest, parts_of
 from metaflow_agents.schema.source import Page, Source
 
 MAX_ELISIONS = 4
+MAX_NEAREST = 20
+"""False quotations that are told with the passage most like them: looking for it reads the whole source again."""
 _SHOWN = 400
 
 
@@ -70,6 +72,12 @@ class _Shelf:
 
     def __init__(self, sources: Sequence[Source]) -> None:
         self.sources = {source.id: source for source in sources}
+        self._looked = 0
+
+    def nearest(self, name: str, parts: list[str]) -> tuple[Place, float] | None:
+        """See `nearest`; None once it was asked too often."""
+        self._looked += 1
+        return nearest(parts, self.text(name)) if self._looked <= MAX_NEAREST else None
 
     def text(self, name: str) -> Normal:
         return _normal(self.sources[name].pages)
@@ -172,7 +180,7 @@ def _not_there(shown: str, citation: Citation, known: list[Target], parts: list[
         place = shelf.find(other, parts)
         page = shelf.pages(other, place)[0] if place is not None else None
         return f"{false}; it stands in {shelf.named(other)}: write [{other}{f', p. {page}' if page is not None else ''}]"
-    near = max(((name, *near) for name in asked if (near := nearest(parts, shelf.text(name))) is not None),
+    near = max(((name, *near) for name in asked if (near := shelf.nearest(name, parts)) is not None),
                key=lambda one: one[2], default=None)
     mend = "quote exactly what stands there, or say it in your own words, without quotation marks"
     if "[" in quotation.text:

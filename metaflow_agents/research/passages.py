@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from metaflow_agents.research.values import Passage, Section
 from metaflow_agents.schema.source import Source
+from metaflow_agents.schema.unicode_form import normalized
 
 MAX_CHARACTERS = 24_000
 """Of all passages that one section is given: some ten pages."""
@@ -58,7 +59,7 @@ def _query(section: Section) -> list[str]:
 
 
 def _stems(text: str) -> list[str]:
-    plain = "".join(letter for letter in unicodedata.normalize("NFKD", text.lower()) if not unicodedata.combining(letter))
+    plain = "".join(letter for letter in normalized("NFKD", text.lower()) if not unicodedata.combining(letter))
     return [word[:_STEM] for word in _WORD.findall(plain)]
 
 

@@ -28,12 +28,12 @@ _HIGH_HEADING = re.compile(r"^ {0,3}#{1,2}\s.*$", re.MULTILINE)
 _ID = re.compile(r"[a-z][a-z0-9-]{0,39}")
 
 
-def read_documents(documents: Mapping[str, bytes], unreadable: Literal["stop", "leave_out"]) -> Sources:
+async def read_documents(documents: Mapping[str, bytes], unreadable: Literal["stop", "leave_out"]) -> Sources:
     """The documents of a folder as sources. Raises AttemptFailed where there are none, or where one can't be read.
 
     With `leave_out` those that can't be read are listed instead, and the report names them.
     """
-    items, unread = read_folder(documents)
+    items, unread = await read_folder(documents)
     if unread and (unreadable == "stop" or not items):
         listed = " ".join(f"({number}) {one.path} {one.why}." for number, one in enumerate(unread, 1))
         others = " A new run with --unreadable leave_out goes on without them, and its report says so." if items else ""

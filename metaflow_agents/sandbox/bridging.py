@@ -14,22 +14,11 @@ BRIDGE = Path(__file__).parent.parent / "network" / "bridge.py"
 """A script of the standard library alone: `python bridge.py SOCKET PORT` listens on 127.0.0.1:PORT."""
 PORT = 3128
 """Where it listens inside a network of its own, in which nothing else does."""
-_TRIES = 500                        # looks at whether it listens, a fiftieth of a second apart
-_LINES = """( exec {bridge} </dev/null >/dev/null 2>/tmp/.bridge & )
-tries=0
-while :; do
-    while read -r _ local remote state _; do
-        case "$local $remote $state" in 0100007F:{port:04X}\\ 00000000:0000\\ 0A) break 2 ;; esac
-    done </proc/net/tcp
-    tries=$((tries + 1))
-    if [ $tries -gt {tries} ]; then
-        echo "the bridge to the proxy does not listen:" >&2
-        tail -n 3 /tmp/.bridge >&2
-        exit 125
-    fi
-    sleep 0.02
-done
-rm -f /tmp/.bridge
+_LINES = """said=$( ( exec {bridge} 1 </dev/null 2>&1 & ) )
+if [ "$said" != {port} ]; then
+    echo "the bridge to the proxy does not listen: $said" >&2
+    exit 125
+fi
 """
 
 
@@ -47,10 +36,10 @@ def command(script: str, proxy: str, port: int) -> tuple[str, ...]:
 
 
 def started_before(script: str, proxy: str) -> str:
-    """The lines of a shell that start it, inside, and wait until it listens. It is nobody's child: who waits for all of theirs
-    does not wait for it.
+    """The lines of a shell that start it, inside, and wait until it listens: what it writes ends then. They start no other
+    program, since any may be denied. It is nobody's child: who waits for all of theirs does not wait for it.
     """
-    return _LINES.format(bridge=shlex.join(command(script, proxy, PORT)), port=PORT, tries=_TRIES)
+    return _LINES.format(bridge=shlex.join(command(script, proxy, PORT)), port=PORT)
 
 
 def variables(port: int) -> dict[str, str]:

@@ -23,12 +23,14 @@ from functools import cache
 from pathlib import Path
 
 from metaflow_agents.errors import RunError
-from metaflow_agents.sandbox import bridging, seccomp
-from metaflow_agents.sandbox.carrier import SAME_EVERYWHERE, Carrier, Order
+from metaflow_agents.sandbox import bridging
+from metaflow_agents.sandbox.carrier import SAME_EVERYWHERE, Order
 from metaflow_agents.sandbox.cgroup import group_parent
 from metaflow_agents.sandbox.confined import MEND, Confined, gated
 from metaflow_agents.sandbox.copies import Copy
+from metaflow_agents.sandbox.denied import Tree, denied_places, hides
 from metaflow_agents.sandbox.interpreter import interpreter_places, user_base
+from metaflow_agents.sandbox.limited import OUTSIDER, Filtered
 from metaflow_agents.sandbox.limits import Limits
 from metaflow_agents.sandbox.process import ProcessGroup
 from metaflow_agents.sandbox.shown import Shown
@@ -36,11 +38,11 @@ from metaflow_agents.sandbox.shown import Shown
 INSIDE = "/sop"
 """Where the copy lies inside: its files in `/sop/work`."""
 _PROXY, _BRIDGE = f"{INSIDE}/proxy", f"{INSIDE}/bridge.py"
-OUTSIDER = 65533
-"""As root: the user and group id of commands. No account and no service has it, unlike that of `nobody`."""
+_SHELL, _HELD_SHELL = "/bin/sh", f"{INSIDE}/sh"
 
 _SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _PATH = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
+_IN_MEMORY = ("/dev/shm", "/tmp")
 _ETC = ("ld.so.cache", "alternatives")
 _WRITTEN = {
     "passwd": "root:x:0:0:root:/:/bin/false\nsop:x:1000:1000:sop:/sop/home:/bin/sh\n",
@@ -55,44 +57,69 @@ _SWITCH = ("--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", "--cap-add", "C
 _SWITCHED = (f"--reuid={OUTSIDER}", f"--regid={OUTSIDER}", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all")
 
 
-class Bubblewrap(Carrier):
-    """Commands confined by the program at `program`, each within `limits`.
-
-    `environment`: what of the user's environment may be passed on (name → value): of it, TERM alone is.
-    """
+class Bubblewrap(Filtered):
+    """Commands confined by the program at `program`, each within `limits`."""
 
     name = "bubblewrap"
 
     def __init__(self, program: str, environment: Mapping[str, str], *, limits: Limits | None = None, parallel: int = 32) -> None:
-        super().__init__(parallel=parallel)
-        self.program, self.limits = program, limits or Limits()
-        self._environment = {"TERM": environment["TERM"]} if "TERM" in environment else {}
-        self.owner = OUTSIDER if os.geteuid() == 0 else None
-        self.room = 2 * self.limits.memory
-        self._filter = seccomp.program()
+        super().__init__(environment, limits=limits, parallel=parallel)
+        self.program = program
 
     def group(self, copy: Copy, order: Order) -> ProcessGroup:
         """A process inside, on the copy."""
-        talks = order.channel is not None
-        seconds = self.limits.seconds if order.timeout is None and not talks else order.timeout
         before = "" if order.proxy is None else bridging.started_before(_BRIDGE, _PROXY)
+        without = self._without(order)
         laid_out = self._laid_out(copy, order)
         environment = self._variables(order)
         filtering = _filled(self._filter)
-        begin = self._begin(laid_out, filtering)
-        return Confined((*begin, *gated(order.argv, self.limits.in_shell(order.timeout), before)), order.argv,
-                        environment=environment, limits=self.limits, timeout=seconds, descriptors=(filtering,),
-                        folders=(copy.work, copy.home, copy.tmp), parent=group_parent(), channel=order.channel)
+        descriptors = {filtering} | ({order.channel.theirs.fileno()} if order.channel is not None else set())
+        spare = max(set(range(3, 10)) - descriptors) if hides(without, _SHELL, self._trees()) else 0
+        gate = gated(order.argv, f"{f'exec {spare}<&-' if spare else ''}\n{self.limits.in_shell(order.timeout)}", before,
+                     _HELD_SHELL if spare else _SHELL)
+        return Confined((*self._begin(laid_out, without, filtering, spare), *gate), order.argv,
+                        environment=environment, limits=self.limits, timeout=self.seconds(order), descriptors=(filtering,),
+                        folders=(copy.work, copy.home, copy.tmp), parent=group_parent(), channel=order.channel,
+                        mounts=_IN_MEMORY if self._bounds_memory() else ())
 
-    def _begin(self, laid_out: list[str], filtering: int) -> list[str]:
-        """Both bubblewraps and their options. One with the setuid bit works once: it gives up its rights for good."""
+    def _bounds_memory(self) -> bool:
+        """Whether this bubblewrap makes file systems in memory that have a size."""
+        return features(self.program) >= {"--size", "--perms"}
+
+    def _begin(self, laid_out: list[str], without: tuple[str, ...], filtering: int, spare: int) -> list[str]:
+        """Both bubblewraps and their options. One with the setuid bit works once: it gives up its rights for good.
+
+        `without`: places of files that are taken away. The second one does that, when what is needed before has been started.
+        `spare`: the shell that becomes the command is among them, and is held by a descriptor of this number.
+        """
         closed = ["--disable-userns"] if "--disable-userns" in features(self.program) else []
         own = [*_USER, *closed, "--seccomp", str(filtering)]
+        taken_away = [option for place in without for option in ("--ro-bind", "/dev/null", place)]
+        if spare:
+            laid_out = [*laid_out[:-2], "--symlink", f"/proc/self/fd/{spare}", _HELD_SHELL, *laid_out[-2:]]
         if self.owner is None and _has_setuid(self.program):
-            return [self.program, *own, *_APART, *laid_out, "--"]
+            if spare:
+                raise RunError(f"`{_SHELL}` can't be denied where {self.program} has the setuid bit: remove the rule, or the bit")
+            return [self.program, *own, *_APART, *laid_out, *taken_away, "--"]
         first, switch = (list(_USER), []) if self.owner is None else (list(_SWITCH), [_setpriv(), *_SWITCHED, "--"])
-        return [self.program, *_APART, *first, *laid_out, "--", *switch,
-                self.program, *own, "--cap-drop", "ALL", "--dev-bind", "/", "/", "--chdir", f"{INSIDE}/work", "--"]
+        holding = [_SHELL, "-c", f'exec {spare}<{_SHELL}; exec "$@"', "sh"] if spare else []
+        return [self.program, *_APART, *first, *laid_out, "--", *holding, *switch,
+                self.program, *own, "--cap-drop", "ALL", "--dev-bind", "/", "/", *taken_away, "--chdir", f"{INSIDE}/work", "--"]
+
+    def _without(self, order: Order) -> tuple[str, ...]:
+        """Where the files of denied programs lie inside. The interpreter of a session is another matter, and stays."""
+        if not order.denied:
+            return ()
+        without = denied_places(order.denied, self._trees(), sys.executable if order.channel is not None else "")
+        if order.proxy is not None and hides(without, sys.executable, self._trees()):
+            raise RunError("a rule denies Python to commands that may reach hosts (`connect`), which they do through a process "
+                           "of Python inside: remove one of the two rules")
+        return without
+
+    def _trees(self) -> tuple[Tree, ...]:
+        """What is shown inside, but for the copy."""
+        system = ("/usr", *(f"/{name}" for name in _SYSTEM if Path("/", name).is_dir() and not Path("/", name).is_symlink()))
+        return (*(Tree(os.path.realpath(place), place) for place in (*system, *self._places())),)
 
     def shown(self, copy: Copy) -> Shown:
         """As `Unconfined` shows it."""
@@ -108,7 +135,7 @@ class Bubblewrap(Carrier):
 
     def _laid_out(self, copy: Copy, order: Order) -> list[str]:
         """What bubblewrap is told to lay out, in the order in which it does."""
-        etc, known = _etc(copy), features(self.program)
+        etc = _etc(copy)
         options = ["--ro-bind", "/usr", "/usr"]
         for name in _SYSTEM:
             path = Path("/", name)
@@ -119,9 +146,9 @@ class Bubblewrap(Carrier):
         options += ["--proc", "/proc", "--dev", "/dev", "--ro-bind", str(etc), "/etc"]
         for name in os.listdir(etc):
             options += ["--ro-bind", f"/etc/{name}", f"/etc/{name}"] if name in _ETC else []
-        for place, size in (("/dev/shm", self.limits.shm), ("/tmp", self.limits.tmp)):
+        for place, size in zip(_IN_MEMORY, (self.limits.shm, self.limits.tmp), strict=True):
             # Without a bound it could fill the memory: then rather a folder that the watchdog looks at.
-            options += (["--perms", "1777", "--size", str(size), "--tmpfs", place] if {"--size", "--perms"} <= known
+            options += (["--perms", "1777", "--size", str(size), "--tmpfs", place] if self._bounds_memory()
                         else ["--bind", str(copy.tmp), place])
         options += ["--remount-ro", "/dev"]
         for place in self._places():

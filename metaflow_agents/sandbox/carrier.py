@@ -25,13 +25,14 @@ SAME_EVERYWHERE = {"LANG": "C.UTF-8", "TZ": "UTC", "USER": "sop", "LOGNAME": "so
 @dataclass(frozen=True, slots=True)
 class Order:
     """What is to be started on a copy. `timeout` in seconds; None: as long as the sandbox allows; of a command with a `channel`,
-    which may have to wait for its next words, for ever.
+    which may have to wait for its next words, without end. `denied`: programs that can't be started, see `Sandbox.run`.
     """
 
     argv: tuple[str, ...]
     timeout: float | None = None
     proxy: Path | None = None
     channel: Channel | None = None
+    denied: tuple[str, ...] = ()
 
 
 class Carrier(ABC):
@@ -42,6 +43,7 @@ class Carrier(ABC):
 
     owner: int | None = None
     room = 0                                # of copies: see `Copy`
+    image = ""                              # see `Sandbox`
 
     def __init__(self, *, parallel: int = 32) -> None:
         self._threads = Threads(parallel, "command")
@@ -55,6 +57,7 @@ class Carrier(ABC):
         collect: Sequence[str] = (),
         changes: bool = False,
         proxy: Path | None = None,
+        denied: Sequence[str] = (),
     ) -> Completed:
         """See `Sandbox.run`. `python` and `python3` are the interpreter that runs this.
 
@@ -62,17 +65,18 @@ class Carrier(ABC):
         so that they are the same in every run and on every machine. Changes are what they are.
         """
         refuse(files, collect)
-        command = _Command(self, _order(argv, timeout, proxy), files, collect, changes)
+        order = _order(argv, timeout, proxy, denied)
+        command = _Command(self, order, files, collect, changes)
         return await self._threads.run(command.run, command.stop)
 
     def interpreter(
-        self, *, files: Mapping[str, bytes], timeout: float | None = None
+        self, *, files: Mapping[str, bytes], timeout: float | None = None, denied: Sequence[str] = ()
     ) -> AbstractAsyncContextManager[Interpreter]:
         """See `Sandbox.interpreter`."""
         refuse(files, ())
 
         def start(copy: Copy, argv: tuple[str, ...], channel: Channel) -> ProcessGroup:
-            return self.group(copy, Order(argv, timeout, channel=channel))
+            return self.group(copy, Order(argv, timeout, channel=channel, denied=tuple(denied)))
 
         return session(Copy(files, self.owner, self.room), start, self.shown)
 
@@ -89,9 +93,9 @@ class Carrier(ABC):
         """How its outputs are shown."""
 
 
-def _order(argv: Sequence[str], timeout: float | None, proxy: Path | None = None) -> Order:
+def _order(argv: Sequence[str], timeout: float | None, proxy: Path | None = None, denied: Sequence[str] = ()) -> Order:
     program = sys.executable if argv[0] in ("python", "python3") else argv[0]
-    return Order((program, *argv[1:]), timeout, proxy)
+    return Order((program, *argv[1:]), timeout, proxy, denied=tuple(denied))
 
 
 class _Command:
@@ -106,8 +110,9 @@ class _Command:
 
     def stop(self) -> None:
         self._stopped = True
-        if self._group is not None:
-            self._group.stop()
+        group = self._group                 # once: the other thread takes it away when the command has ended
+        if group is not None:
+            group.stop()
 
     def run(self) -> Completed:
         with Copy(self._files, self._carrier.owner, self._carrier.room) as copy:

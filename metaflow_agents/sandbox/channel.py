@@ -42,17 +42,22 @@ class Channel:
             return True, []
         except OSError:                         # it ended with our words unread
             return False, []
+        answers = self.parsed(data)
+        return bool(data) and answers[-1:] != [b""], answers
+
+    def parsed(self, data: bytes) -> list[bytes]:
+        """The whole answers, with this piece of them. One that is too long counts as an empty one, and is the last."""
         self._heard += data
         answers: list[bytes] = []
         while len(self._heard) >= _LENGTH.size:
             length, = _LENGTH.unpack_from(self._heard)
             if length > FRAME_BYTES:
-                return False, [*answers, b""]
+                return [*answers, b""]
             if len(self._heard) < _LENGTH.size + length:
                 break
             answers.append(bytes(self._heard[_LENGTH.size:_LENGTH.size + length]))
             del self._heard[:_LENGTH.size + length]
-        return bool(data), answers
+        return answers
 
 
 def framed(data: bytes) -> bytes:

@@ -17,7 +17,8 @@ Parse = Literal["json", "junit"]
 
 _OPERATOR = re.compile(r"&&|\|\||>>|<<|[|&;<>`]|\$\(")
 _VARIABLE = re.compile(r"\$(?:\{\w|[A-Za-z_])")
-_TEMPLATE = re.compile(r"\{\{(?:\"[^\"]*\"|'[^']*'|.)*?\}\}|\{%(?:\"[^\"]*\"|'[^']*'|.)*?%\}", re.DOTALL)
+_CLOSING = {"{{": "}}", "{%": "%}"}
+_LONGEST_TEMPLATE = 2000            # characters, in which quotes are heeded
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _SHELL = 'there is no shell: write `[bash, -c, "…"]` to have one'
 
@@ -96,11 +97,21 @@ class _Splitter:
         return word
 
     def _template(self) -> str:
-        match = _TEMPLATE.match(self.text, self.at)
-        if not match:
+        closing = _CLOSING.get(self.text[self.at:self.at + 2])
+        if closing is None or self.text.rfind(closing) < self.at + 2:
             return ""
-        self.at = match.end()
-        return match[0]
+        begun, self.at = self.at, self._template_end(closing)
+        return self.text[begun:self.at]
+
+    def _template_end(self, closing: str) -> int:
+        """Behind the first `}}` that stands in no quotes, else behind the first one."""
+        at, last = self.at + 2, min(len(self.text), self.at + _LONGEST_TEMPLATE)
+        while at < last:
+            if self.text.startswith(closing, at):
+                return at + 2
+            quoted = self.text.find(self.text[at], at + 1, last) if self.text[at] in "\"'" else -1
+            at = max(at, quoted) + 1
+        return self.text.find(closing, self.at + 2) + 2
 
     def _single(self) -> str:
         start, inner = self.at, ""
@@ -169,7 +180,7 @@ def parse_parse(written: str) -> tuple[Parse, str | None]:
     return ("json", file) if kind == "json" else ("junit", file or None)
 
 
-def _pytest_at(argv: Sequence[str]) -> int | None:
+def pytest_at(argv: Sequence[str]) -> int | None:
     """Where in the arguments the name pytest stands, or None where it isn't pytest that runs."""
     program = PurePosixPath(argv[0]).name if argv else ""
     if program in ("pytest", "py.test"):
@@ -188,7 +199,7 @@ def _pytest_at(argv: Sequence[str]) -> int | None:
 
 def is_pytest(argv: Sequence[str]) -> bool:
     """Whether the command runs pytest: `pytest …`, `python -m pytest …`."""
-    return _pytest_at(argv) is not None
+    return pytest_at(argv) is not None
 
 
 def with_junit_file(argv: Sequence[str], file: str) -> tuple[str, ...]:
@@ -197,7 +208,7 @@ def with_junit_file(argv: Sequence[str], file: str) -> tuple[str, ...]:
     The family `xunit1` is asked for because it alone says in which file a test stands. Raises ValueError where it is
     not pytest that runs.
     """
-    at = _pytest_at(argv)
+    at = pytest_at(argv)
     if at is None:
         raise ValueError(f"`{' '.join(argv)}` does not run pytest: name the file, `parse: junit FILE`")
     rest: list[str] = []

@@ -48,16 +48,19 @@ class Confined(ProcessGroup):
     Bubblewrap is not asked for the process (`--info-fd`): where we died while it answered, it would leave one behind.
 
     `folders`: what the command writes to. `descriptors`: what bubblewrap is handed, and released here. `parent`: where the
-    command gets a control group of its own; None: the watchdog adds up what it takes.
+    command gets a control group of its own; None: the watchdog adds up what it takes. `mounts`: file systems of its own inside.
     """
+
+    confining = "bubblewrap"                            # what is said to confine, where it does not
+    others: int | None = None                           # see `Watchdog`
 
     def __init__(
         self, argv: Sequence[str], command: Sequence[str], *, environment: Mapping[str, str], limits: Limits,
         timeout: float | None, folders: Sequence[Path], descriptors: Sequence[int] = (), parent: Path | None = None,
-        channel: Channel | None = None,
+        channel: Channel | None = None, mounts: Sequence[str] = (),
     ) -> None:
         super().__init__(argv, folder=Path("/"), environment=environment, timeout=timeout, channel=channel)
-        self._program, self._limits, self._folders = command[0], limits, folders
+        self._program, self._limits, self._folders, self._mounts = command[0], limits, folders, mounts
         self._descriptors, self._parent = list(descriptors), parent
         self._control: ControlGroup | None = None
         self._ours, self._theirs = socket.socketpair()
@@ -95,8 +98,8 @@ class Confined(ProcessGroup):
         if error.errno == errno.E2BIG:
             return NOT_EXECUTABLE, f"{self._program}: {error.strerror}\n"
         if isinstance(error, FileNotFoundError):
-            raise RunError(f"bubblewrap is gone from {self._argv[0]}, and without it no command runs: {MEND}") from error
-        raise RunError(f"can't start bubblewrap ({self._argv[0]}): {error.strerror}: {MEND}") from error
+            raise RunError(f"{self.confining} is gone from {self._argv[0]}, and without it no command runs: {MEND}") from error
+        raise RunError(f"can't start {self.confining} ({self._argv[0]}): {error.strerror}: {MEND}") from error
 
     def _ears(self) -> dict[int, Callable[[], bool]]:
         return {**super()._ears(), self._ours.fileno(): self._hear}
@@ -111,9 +114,13 @@ class Confined(ProcessGroup):
             self._held(self._process.pid)
         return bool(data)
 
-    def _held(self, bubblewrap: int) -> None:
-        """The shell waits inside."""
-        self._first = next((pid for pid in tree(bubblewrap) if is_first(pid)), None)
+    def _first_of(self, started: int) -> int | None:
+        """The process with which all inside ends."""
+        return next((pid for pid in tree(started) if is_first(pid)), None)
+
+    def _held(self, started: int) -> None:
+        """The command waits inside."""
+        self._first = self._first_of(started)
         if self._first is None:                         # without it there is no end to it: the shell never goes on
             self._missing = "its processes can't be found in /proc"
             return
@@ -125,7 +132,8 @@ class Confined(ProcessGroup):
             if self._parent is not None:
                 self._control = ControlGroup(self._parent, self._limits)
                 self._control.take(tree(self._first))
-            self._watchdog = Watchdog(self._limits, self._first, self._folders, counted=self._control is not None)
+            self._watchdog = Watchdog(self._limits, self._first, self._folders, counted=self._control is not None,
+                                      mounts=self._mounts, others=self.others)
             self.begun = time.time_ns()
             self._ours.sendall(b"go\n")
         except RunError as error:
@@ -158,15 +166,17 @@ class Confined(ProcessGroup):
                 os.kill(self._first, signal.SIGKILL)
 
     def _ended(self, ended: Ended) -> Ended:
-        """Raises RunError where bubblewrap failed, and where something can't be ended."""
+        """Raises RunError where the command could not be confined, and where something can't be ended."""
         self._wait_for_all()
         passed = ""
         if self._control is not None:
             passed = self._control.passed()
             self._control.remove()
         if not self._heard.endswith(b"started\n") and not self._stopped and not ended.timed_out:
-            said = self._missing or bytes(ended.stderr.kept[:500]).decode(errors="replace").strip() or f"exit {ended.exit_code}"
-            raise RunError(f"bubblewrap can't confine `{self._program}` any more ({said}), so it was not run: {MEND}")
+            told = self._heard.decode(errors="replace").removeprefix("ready\n").strip()
+            told = told or bytes(ended.stderr.kept[:500]).decode(errors="replace").strip()
+            said = self._missing or told or f"exit {ended.exit_code}"
+            raise RunError(f"{self.confining} can't confine `{self._program}` any more ({said}), so it was not run: {MEND}")
         why = f"it ran longer than {self._timeout:g} seconds" if ended.timed_out else ended.why or passed
         return Ended(_exit_code(ended.exit_code), ended.stdout, ended.stderr, ended.seconds, ended.timed_out, why)
 
@@ -180,11 +190,11 @@ class Confined(ProcessGroup):
             raise RunError(f"the processes of `{self._program}` can't be ended: the kernel does not let go of them")
 
 
-def gated(command: Sequence[str], limits: str, before: str = "") -> tuple[str, ...]:
+def gated(command: Sequence[str], limits: str, before: str = "", shell: str = "/bin/sh") -> tuple[str, ...]:
     """The command behind a shell that waits for a line on its standard input, takes its limits, does what comes before, says
     `started`, and becomes the command. `limits`, `before`: lines of a POSIX shell; they end it with 125 where they fail.
     """
-    return ("/bin/sh", "-c", _GATE.replace("LIMITS", limits).replace("BEFORE", before), "sh", *command)
+    return (shell, "-c", _GATE.replace("LIMITS", limits).replace("BEFORE", before), "sh", *command)
 
 
 def _exit_code(code: int) -> int:

@@ -14,6 +14,8 @@ from xml.parsers import expat
 from metaflow_agents.errors import AnswerInvalid
 
 MESSAGE_CHARACTERS = 2000
+MAX_BYTES = 4_000_000
+MAX_CASES = 10_000
 _PLACE = re.compile(r"^(?:E\s+)?(?:File \")?([^\s:\"][^:\"\n]*\.py)(?::|\", line )(\d+)(?:: (?:in )?([\w.]+))?", re.MULTILINE)
 _ELSEWHERE = ("/", "../", "~")
 """How paths begin that lie in Python, its packages, or anywhere else outside the repository."""
@@ -28,6 +30,10 @@ class _Case:
     classname: str
     file: str
     outcomes: dict[str, tuple[str, str, str]] = field(default_factory=dict)     # kind → (message, type, text)
+
+
+class _TooManyCases(Exception):
+    """More than are read."""
 
 
 class _Reader:
@@ -46,6 +52,8 @@ class _Reader:
             raise AnswerInvalid([f"it starts with <{tag}> where <testsuites> is expected"])
         self._root = False
         if tag == "testcase":
+            if len(self.cases) >= MAX_CASES:
+                raise _TooManyCases
             self._open = _Case(attributes.get("name", ""), attributes.get("classname", ""), attributes.get("file", ""))
             self.cases.append(self._open)
         elif tag in ("failure", "error", "skipped") and self._open is not None:
@@ -71,8 +79,10 @@ def _refuse(*_: object) -> None:
 def parse_junit(xml: bytes, exit_code: int, file: str = "the JUnit file") -> dict[str, Any]:
     """The results in the shape of `JUNIT_RESULT`; `ok` where the exit code is 0, some test ran and none was red.
 
-    Raises AnswerInvalid, naming `file`, for what is not such XML.
+    Raises AnswerInvalid, naming `file`, for what is not such XML, and for more than `MAX_BYTES` or `MAX_CASES` of it.
     """
+    if len(xml) > MAX_BYTES:
+        raise AnswerInvalid([too_large(len(xml), file)])
     reader = _Reader()
     parser = expat.ParserCreate()
     parser.buffer_text = True
@@ -83,9 +93,25 @@ def parse_junit(xml: bytes, exit_code: int, file: str = "the JUnit file") -> dic
         parser.Parse(xml, True)
     except expat.ExpatError as error:
         raise AnswerInvalid([f"{file} is not JUnit XML: {error}"]) from error
+    except _TooManyCases:
+        raise AnswerInvalid([f"{file} holds more than {MAX_CASES:,} test cases: test in several steps"]) from None
     except AnswerInvalid as error:
         raise AnswerInvalid([f"{file} is not JUnit XML: {fault}" for fault in error.faults]) from None
     return _results(reader.cases, exit_code)
+
+
+def too_large(size: int, file: str) -> str:
+    """What is told of a report of so many bytes."""
+    return (f"{file} has {size:,} bytes, and a test report may have {MAX_BYTES:,}: print less in the tests, "
+            "or test in several steps")
+
+
+def junit_job(xml: bytes, exit_code: int, file: str) -> dict[str, Any]:
+    """`parse_junit` for a worker: its result, or the faults."""
+    try:
+        return {"result": parse_junit(xml, exit_code, file)}
+    except AnswerInvalid as error:
+        return {"faults": list(error.faults)}
 
 
 def _results(cases: list[_Case], exit_code: int) -> dict[str, Any]:

@@ -24,7 +24,8 @@ _MB = 1 << 20
 class Limits:
     """Of one command and all that it starts. `memory` (of the tree), `disk` (of the copy), `tmp` (of `/tmp`), `shm` and
     `file` (the largest one) are in bytes; `seconds` of wall time hold where the caller gives none; `cpu` is in seconds of
-    each process; `processes` counts threads too; `entries` the files and folders of the copy.
+    each process; `processes` counts threads too; `open_files` are those of a process, `descriptors` those of the tree, `sockets`
+    those of its network; `entries` counts the files and folders of the copy, of `/tmp` and of `/dev/shm`.
     """
 
     seconds: float = 600.0
@@ -32,6 +33,8 @@ class Limits:
     memory: int = 2048 * _MB
     processes: int = 512
     open_files: int = 1024
+    descriptors: int = 16_384
+    sockets: int = 1024
     file: int = 256 * _MB
     disk: int = 1024 * _MB
     entries: int = 100_000
@@ -63,15 +66,21 @@ class Limits:
 
 
 class Watchdog:
-    """Looks after the tree below a process, and the folders that it writes to.
+    """Looks after the tree below a process, the folders that it writes to, and what it keeps in the kernel.
 
-    `counted`: the kernel holds the tree's memory and processes already; then only files are looked at.
+    `counted`: the kernel holds the tree's memory and processes already; then only files and sockets are looked at. `mounts`: file
+    systems that are its alone, as it sees them. `others`: of a tree without namespaces, how many processes and threads of it are
+    not the command's; its network is this machine's, so its sockets are not counted.
     """
 
-    def __init__(self, limits: Limits, pid: int, folders: Sequence[Path], *, counted: bool = False) -> None:
-        self._limits, self._pid, self._folders, self._counted = limits, pid, folders, counted
+    def __init__(self, limits: Limits, pid: int, folders: Sequence[Path], *, counted: bool = False,
+                 mounts: Sequence[str] = (), others: int | None = None) -> None:
+        self._limits, self._pid, self._folders, self._counted, self._mounts = limits, pid, folders, counted, mounts
+        self._others = others
         self._in_memory = any(map(in_memory, {folder.parent for folder in folders}))
         self._taken = 0                     # of memory by its processes, at the last look
+        self._count = self._size = 0        # of files in the folders, and their bytes, at the last look
+        self._free = _free(folders)         # what was free then where they lie
         self._due = time.monotonic() + _PAUSE
         self._disk_due = self._due
 
@@ -85,39 +94,66 @@ class Watchdog:
         if now < self._due:
             return ""
         self._due = now + (_DISK_PAUSE if self._counted else _PAUSE)
-        found = "" if self._counted else self._tree()
-        if not found and now >= self._disk_due:
+        found = ("" if self._counted else self._tree()) or self._kept_by_the_kernel()
+        if not found and (now >= self._disk_due or self._has_grown()):
             found = self._disk()
             spent = time.monotonic() - now
             self._disk_due = now + spent + max(_DISK_PAUSE, _DISK_SHARE * spent)
         return found
 
     def _tree(self) -> str:
-        memory = tasks = 0
+        memory = tables = tasks = descriptors = 0
         pids = list(tree(self._pid))
         for pid in pids:
-            taken, threads = _status(pid)
-            memory, tasks = memory + taken, tasks + threads
+            taken, for_tables, threads = _status(pid)
+            memory, tables, tasks = memory + taken, tables + for_tables, tasks + threads
+            descriptors += _descriptors(pid)
         # Besides the first process, which is not the command's: where the kernel counts it refuses at the limit, and those that
         # are just ending still show here.
-        if tasks > self._limits.processes + (_ENDING if _kernel() >= (5, 14) else 1):
+        ending = _ENDING if _kernel() >= (5, 14) else 1
+        if tasks > self._limits.processes + (ending if self._others is None else self._others):
             return f"it had more than {self._limits.processes:,} processes and threads at once"
-        self._taken = memory
-        if memory > self._limits.memory and sum(map(_share, pids)) > self._limits.memory:
+        if descriptors > self._limits.descriptors:
+            return f"its processes had more than {self._limits.descriptors:,} files open at once"
+        self._taken = memory + tables
+        if self._taken > self._limits.memory and tables + sum(map(_share, pids)) > self._limits.memory:
             return taking(self._limits.memory)
         return ""
 
+    def _kept_by_the_kernel(self) -> str:
+        """Files without a byte, and sockets that nobody reads: memory of no process."""
+        try:
+            made = sum(map(_entries, (f"/proc/{self._pid}/root{mount}" for mount in self._mounts)))
+        except PermissionError as error:
+            return f"its files in {' and '.join(self._mounts)} can't be counted: {error.strerror}"
+        if made + self._count > self._limits.entries:
+            return self._too_many()
+        if self._others is None and _sockets(self._pid) > self._limits.sockets:
+            return f"it had more than {self._limits.sockets:,} sockets at once"
+        return ""
+
+    def _has_grown(self) -> bool:
+        """Whether so much less is free where the folders lie that a limit may be passed, long before the next look is due."""
+        now = _free(self._folders)
+        entries, size = (before - left for before, left in zip(self._free, now, strict=True))
+        return entries > self._limits.entries - self._count or size > self._limits.disk - self._size
+
     def _disk(self) -> str:
         size = count = 0
+        self._free = _free(self._folders)
         for taken in chain(_sizes(self._folders), _deleted(self._pid, self._folders)):
             size, count = size + taken, count + 1
             if count > self._limits.entries:
-                return f"it made more than {self._limits.entries:,} files and folders"
+                return self._too_many()
             if size > self._limits.disk:
                 return f"it wrote more than {self._limits.disk // _MB:,} MB of files"
+        self._count, self._size = count, size
         if self._in_memory and not self._counted and size + self._taken > self._limits.memory:
             return taking(self._limits.memory)
         return ""
+
+    def _too_many(self) -> str:
+        return f"it made more than {self._limits.entries:,} files and folders"
 
 
 def taking(memory: int) -> str:
@@ -146,30 +182,68 @@ def is_first(pid: int) -> bool:
     return False
 
 
-def _status(pid: int) -> tuple[int, int]:
-    """Bytes of memory that a process has for itself or shares with others that have it mapped, and how many threads it has."""
-    taken = threads = 0
+def _status(pid: int) -> tuple[int, int, int]:
+    """Bytes of memory that a process has for itself or shares with others that have it mapped, in memory or swapped out; bytes
+    of the tables that map it, which no limit of the process counts; and how many threads it has.
+    """
+    taken = tables = threads = 0
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_bytes().splitlines():
-            if line.startswith((b"RssAnon:", b"RssShmem:")):
+            if line.startswith((b"RssAnon:", b"RssShmem:", b"VmSwap:")):
                 taken += int(line.split()[1]) << 10
+            elif line.startswith(b"VmPTE:"):
+                tables = int(line.split()[1]) << 10
             elif line.startswith(b"Threads:"):
                 threads = int(line.split()[1])
-    return taken, threads
+    return taken, tables, threads
 
 
 def _share(pid: int) -> int:
-    """The same where what is shared is parted among those who share it: exact, and too slow to be asked for always."""
+    """The first of these where what is shared is parted among those who share it: exact, and too slow to be asked for always."""
     taken = 0
     try:
         for line in Path(f"/proc/{pid}/smaps_rollup").read_bytes().splitlines():
-            if line.startswith((b"Pss_Anon:", b"Pss_Shmem:")):
+            if line.startswith((b"Pss_Anon:", b"Pss_Shmem:", b"SwapPss:")):
                 taken += int(line.split()[1]) << 10
     except PermissionError:             # it does not let itself be looked at
         return _status(pid)[0]
     except OSError:                     # it has ended
         return 0
     return taken
+
+
+def _descriptors(pid: int) -> int:
+    """How many files a process has open: since Linux 6.2 the size of that folder says so."""
+    with suppress(OSError):
+        folder = f"/proc/{pid}/fd"
+        return os.stat(folder).st_size or len(os.listdir(folder))
+    return 0
+
+
+def _sockets(pid: int) -> int:
+    """How many sockets there are in the network of a process, those that are under way in another one among them."""
+    with suppress(OSError, ValueError, IndexError):
+        return int(Path(f"/proc/{pid}/net/sockstat").read_bytes().split()[2])       # sockets: used N
+    return 0
+
+
+def _entries(mount: str) -> int:
+    """How many files and folders a file system has, those without a name among them. Raises PermissionError."""
+    try:
+        there = os.statvfs(mount)
+    except PermissionError:
+        raise
+    except OSError:                     # it has ended
+        return 0
+    return there.f_files - there.f_ffree
+
+
+def _free(folders: Sequence[Path]) -> tuple[int, int]:
+    """How many files, and how many bytes, there is room for where these folders lie, which is one file system."""
+    with suppress(OSError, IndexError):
+        there = os.statvfs(folders[0])
+        return there.f_ffree, there.f_bavail * there.f_frsize
+    return 0, 0
 
 
 def _sizes(folders: Sequence[Path]) -> Iterator[int]:

@@ -29,8 +29,11 @@ def made(room: int) -> tuple[Path, int]:
     for _ in range(_TRIES):
         place = _swept(MEMORY if room and _has_room(room) else Path(tempfile.gettempdir()))
         folder = Path(os.path.realpath(tempfile.mkdtemp(prefix=_PREFIX, dir=place)))
-        with suppress(OSError):         # one that swept up was faster: it had not been held yet
+        try:
             return folder, _held(folder)
+        except OSError:                 # another process looked whether somebody holds it, or removes it
+            with suppress(OSError):
+                folder.rmdir()
     raise OSError(None, "a new folder is removed again and again by somebody else")
 
 

@@ -101,6 +101,11 @@ class Sandbox(Protocol):
         """The user and group id by which commands run, so that what they need is opened to it; None: those of this process."""
         ...
 
+    @property
+    def image(self) -> str:
+        """The digest of the image in which commands run, where they run in containers; else empty."""
+        ...
+
     async def run(
         self,
         argv: Sequence[str],
@@ -110,12 +115,15 @@ class Sandbox(Protocol):
         collect: Sequence[str] = (),
         changes: bool = False,
         proxy: Path | None = None,
+        denied: Sequence[str] = (),
     ) -> Completed:
         """Run `argv`, without a shell, in a fresh folder that holds exactly `files` (path → bytes).
 
         `timeout` in seconds; None: as long as the sandbox allows, which may be for ever. `collect` names files to bring back,
         those that exist. `changes`: bring back all that the command changed. `proxy`: the Unix socket of an HTTP proxy; the
         command finds it at the address that `HTTP_PROXY` and its like name, and no network besides.
+        `denied`: programs that can't be started or read inside, whatever path, link or other name leads to their file: globs of
+        base names, or of absolute paths, as rules about `run` write a program. A sandbox that confines nothing does not hold it.
         Cancelling the awaiting task ends the command and all that it started before the cancellation goes on.
         Raises AnswerInvalid for a refused path in `files` or `collect`, and for a collected path that is no regular
         file or too large; RunError where the machine can't start any process (disk full, no memory), or the sandbox does
@@ -124,11 +132,12 @@ class Sandbox(Protocol):
         ...
 
     def interpreter(
-        self, *, files: Mapping[str, bytes], timeout: float | None = None
+        self, *, files: Mapping[str, bytes], timeout: float | None = None, denied: Sequence[str] = ()
     ) -> AbstractAsyncContextManager[Interpreter]:
         """A Python inside, in a fresh folder that holds exactly `files`; it starts with the first code.
 
         `timeout`: seconds that one interpreter may live; None: until this is left, which ends it and all that it started.
+        `denied`: as `run` takes it; the Python that is started here stays.
         Raises AnswerInvalid for a refused path in `files`.
         """
         ...

@@ -12,6 +12,7 @@ import os
 import selectors
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -64,19 +65,22 @@ class ProcessGroup:
         self._wake_read, self._wake_write = os.pipe()
         self._stdout, self._stderr = Output(), Output()
         self._stopped = False
+        self._stopping = threading.Lock()           # `stop` comes from another thread than `close`
         self._process: subprocess.Popen[bytes] | None = None
 
     def stop(self) -> None:
-        """Ask for the end, from another thread."""
-        if not self._stopped:
-            self._stopped = True
-            os.write(self._wake_write, b"!")
+        """Ask for the end, from another thread; of a group that was closed, nothing."""
+        with self._stopping:
+            if not self._stopped:
+                self._stopped = True
+                os.write(self._wake_write, b"!")
 
     def close(self) -> None:
         """Release the pipe of `stop`, after `run` has returned."""
-        self._stopped = True
-        os.close(self._wake_read)
-        os.close(self._wake_write)
+        with self._stopping:
+            self._stopped = True
+            os.close(self._wake_read)
+            os.close(self._wake_write)
 
     def run(self) -> Ended:
         """Start, watch and end it. Raises RunError where the machine can't start processes now."""

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
 
+from metaflow_agents.foreign_json import read
 from metaflow_agents.sandbox.channel import Channel, framed
 from metaflow_agents.sandbox.copies import Copy
 from metaflow_agents.sandbox.output import Output
@@ -134,10 +135,10 @@ class _Python:
     def read(self, answer: bytes) -> tuple[str | None, bool, bool] | None:
         """Value, whether there was an error, and whether something is cut; None where it is no answer to what was asked."""
         try:
-            told = json.loads(answer)
+            told = read(answer)
             fine = isinstance(told, dict) and told["id"] == self._asked
             value, error, cut = told["value"], told["error"], told["cut"]
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, KeyError, TypeError):
             return None
         typed = (value is None or isinstance(value, str)) and isinstance(error, bool) and isinstance(cut, bool)
         return (value, error, cut) if fine and typed else None

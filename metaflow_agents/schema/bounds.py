@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from typing import Any
 
+from metaflow_agents.foreign_json import finite
 from metaflow_agents.schema.faults import Faults, Path
 from metaflow_agents.schema.references import Node
 from metaflow_agents.schema.wording import shown
@@ -71,4 +71,4 @@ def _range(written: Mapping[str, Any], path: Path, faults: Faults, low: str, hig
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and finite(value)

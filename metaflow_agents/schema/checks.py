@@ -11,8 +11,7 @@ from typing import Any
 
 from pydantic_core import PydanticCustomError
 
-DEEPEST = 100
-"""How many lists and mappings deep a JSON value may be nested."""
+from metaflow_agents.foreign_json import DEEPEST, finite
 
 
 def too_deep(value: Any) -> bool:
@@ -44,11 +43,11 @@ def json_value(value: Any) -> Any:
 
     Not for values that may be `too_deep`.
     """
-    if value is None or isinstance(value, bool | int):
+    if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str) and _encodable(value):
         return value
-    if isinstance(value, float) and math.isfinite(value):
+    if isinstance(value, int | float) and finite(value):
         return value
     if isinstance(value, list):
         return [json_value(inner) for inner in value]
@@ -147,11 +146,13 @@ def keys_encodable(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def number(node: Mapping[str, Any], *, whole: bool) -> Callable[[Any], int | float]:
-    """A finite number within the node's bounds; an integer stays one, so that large ones keep all their digits."""
+    """A finite number within the node's bounds; an integer stays one, so that large ones keep all their digits. One beyond
+    doubles is none: what calculates with it later could not.
+    """
     inside = _within(node)
 
     def check(value: Any) -> int | float:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not finite(value):
             raise PydanticCustomError("number", "no number")
         found: int | float = value
         if whole and isinstance(value, float):

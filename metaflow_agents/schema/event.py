@@ -38,14 +38,20 @@ class RunOpened(_Event):
     chosen: dict[str, ModelSpec] = Field(
         default_factory=dict, description="of these, what the SOP does not say itself: a resume asks the same again")
     base_url: str | None = Field(None, description="OPENAI_BASE_URL as it was, where a model is asked that names no endpoint")
-    sandbox: str = Field("", description="where commands run: `bubblewrap`, or `none` (unconfined, as asked for); empty: nowhere")
+    sandbox: str = Field("", description="where commands run: `bubblewrap`, `landlock`, `container`, or `none` (unconfined, as "
+                                         "asked for); empty: nowhere")
+    image: str = Field("", description="of the sandbox `container`: the digest of the image in which commands run")
     until: str | None = None
     budget: dict[str, float] = Field(default_factory=dict, description="caps given on the command line")
     given: dict[str, str] = Field(
         default_factory=dict, description="artifact → digest of the value that stands in for its steps' work")
     reused_from: str | None = Field(None, description="`--from`: the run whose unchanged activations are taken over")
     package: str = Field("", description="version of this package")
+    functions: dict[str, str] = Field(
+        default_factory=dict, description="Python that the SOP names → the file that it was found in")
     staged: bool = Field(False, description="acting tools only tell what they would do")
+    left_out: dict[str, tuple[str, ...]] = Field(
+        default_factory=dict, description="input that is a folder → paths that were not read: at most 20, and how many more")
 
 
 class Resumed(_Event):
@@ -60,6 +66,7 @@ class Resumed(_Event):
     changes: tuple[str, ...] = Field((), description="what differs from the SOP that ran before, accepted by the person")
     models: dict[str, str] = Field(default_factory=dict)
     sandbox: str = Field("", description="where commands run from here on; empty: where they did")
+    image: str = Field("", description="the digest of its image, where that is the sandbox `container`")
     chosen: dict[str, ModelSpec] = Field(default_factory=dict)
     base_url: str | None = None
     until: str | None = None
@@ -180,6 +187,7 @@ class Failed(_Event):
     final: bool = False
     stops: bool = Field(False, description="the run ends with it (`on_fail: stop`); a resume grants fresh attempts")
     untrusted: str = Field("", description="where the error's words may have come from, if from outside the user; empty: nowhere")
+    trace: str = Field("", description="the end of the traceback of an exception that no rule speaks of; else empty")
 
 
 class Committed(_Event):

@@ -21,6 +21,10 @@ EMBED = "/embed."
 """What the keys of calls that embed texts have behind their activation: `write@1~0/embed.6f2a…`."""
 
 
+CODE = "code:"
+"""What a part of an activation begins with that is a file of Python; behind it its path from the project, or the SOP's folder."""
+
+
 class ActivationKey(NamedTuple):
     """One item of a firing (or the whole), and which attempt at it."""
 

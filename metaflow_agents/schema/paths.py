@@ -127,6 +127,11 @@ def matches(patterns: Sequence[str], path: str) -> bool:
     return refusal(path) is None and any(_matches(pattern, path) for pattern in patterns)
 
 
+def fits(pattern: str, path: str) -> bool:
+    """Whether a pattern matches a path of any form; a refused pattern matches nothing."""
+    return _matches(pattern, path)
+
+
 def overlap(first: str, second: str) -> str | None:
     """A shortest path that both patterns match, or None where there is none. Exact, bounds on length aside."""
     fixed = literal(first), literal(second)

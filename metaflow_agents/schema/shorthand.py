@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from typing import Any, NamedTuple
 
-from metaflow_agents.errors import did_you_mean
+from metaflow_agents.errors import did_you_mean, nearest
 from metaflow_agents.schema import keywords, references
 from metaflow_agents.schema.faults import Faults, Path, SchemaWritten
 from metaflow_agents.schema.json_schema import DEEPEST_SCHEMA, any_of, enumeration, read_document
@@ -212,7 +211,7 @@ def _split(text: str) -> Iterator[str]:
 
 def _like_type(word: str) -> bool:
     """Whether a word is a type name mistyped, or one from elsewhere."""
-    return word.lower() in HABITS or word.lower() in NAMES or bool(get_close_matches(word, NAMES, n=1, cutoff=0.75))
+    return word.lower() in HABITS or word.lower() in NAMES or nearest(word, NAMES, like=0.75) is not None
 
 
 def _mend(word: str, *, alone: bool = False) -> str:

@@ -188,7 +188,8 @@ class Step(Value):
     budget: Budget | None = Field(None, description="caps for all the step's work in a run")
     tools: ToolsSpec | None = Field(
         None, description="what its role may use here, in place of the role's own `tools`; `{only: EXPRESSION}` picks of these")
-    trusts: Texts = Field((), description="artifacts and tools whose words may decide about actions here")
+    trusts: Texts = Field((), description="inputs, artifacts and tools whose words may decide about actions here; "
+                                    "`input.NAME`, `artifact.NAME`, `tool.NAME` where a plain name could be two things")
     effect: Literal["idempotent", "once"] | None = Field(
         None, description="of a function: whether it may run again after a crash; `once` asks a person")
     on_no_answer: Literal["wait", "assume", "fail"] = Field(

@@ -4,7 +4,7 @@ What it accepts is what JSON Schema (draft 2020-12) accepts, with these differen
 
 - A whole number written as a float (`3.0`) is an integer, as in JSON Schema, and comes back as `3`.
 - `multipleOf` is exact in decimals: 0.3 is a multiple of 0.1.
-- NaN, infinities, lone surrogates and nesting deeper than 100 are no JSON values.
+- NaN, infinities, numbers beyond doubles, lone surrogates and nesting deeper than 100 are no JSON values.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ import copy
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NoReturn
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import SchemaValidator, core_schema
 
 from metaflow_agents.errors import AnswerInvalid
-from metaflow_agents.schema.checks import DEEPEST, choice, json_value, keys_encodable, number, text, too_deep, unique
+from metaflow_agents.foreign_json import DEEPEST, NotJSON, read
+from metaflow_agents.schema.checks import choice, json_value, keys_encodable, number, text, too_deep, unique
 from metaflow_agents.schema.complaints import complaints, told
 from metaflow_agents.schema.unions import union_core
 
@@ -51,12 +52,9 @@ class Validator:
     def validate_json(self, written: str) -> Any:
         """The value that a JSON text holds, checked. Raises AnswerInvalid, for bad JSON with line and column."""
         try:
-            value = json.loads(written, parse_constant=_no_constant, object_pairs_hook=_no_duplicates)
-        except json.JSONDecodeError as error:
-            raise AnswerInvalid([f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}"]) from None
-        except (ValueError, RecursionError) as error:
-            said = "nested too deep" if isinstance(error, RecursionError) else str(error)
-            raise AnswerInvalid([f"not JSON: {said}"]) from None
+            value = read(written)
+        except NotJSON as error:
+            raise AnswerInvalid([f"not JSON: {error}"]) from None
         return self.validate(value)
 
 
@@ -151,15 +149,3 @@ _KINDS: dict[Any, Callable[[Mapping[str, Any]], Core]] = {
     "null": _null,
 }
 
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON value")
-
-
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {json.dumps(twice, ensure_ascii=False)} stands twice in one object")
-    return found

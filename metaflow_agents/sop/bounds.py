@@ -74,6 +74,32 @@ def bounds_of(program: Program, graph: SOPGraph, items: Mapping[str, Shape],
     return Bounds(steps, cap if calls is None else calls if cap is None else min(calls, cap), budget.usd)
 
 
+def first_answers(program: Program, graph: SOPGraph, items: Mapping[str, Shape],
+                  strategies: Mapping[str, type[StrategySpec]] = STRATEGIES) -> dict[str, int]:
+    """Step → the most model calls of a run in which no answer has to be mended, no attempt fails and no role calls a tool.
+
+    Steps of which that is not known are left out: those over a list of any length, and SOPs.
+    """
+    found = {}
+    for name, firings in graph.firing_bounds().items():
+        step = program.sop.steps[name]
+        calls = _thought(step, strategies) if step.role is not None else None
+        walked = items.get(name)
+        most = 1 if step.foreach is None else walked.schema.get("maxItems") if walked is not None else None
+        if calls is not None and isinstance(most, int):
+            found[name] = firings * most * calls
+    return found
+
+
+def _thought(step: Step, strategies: Mapping[str, type[StrategySpec]]) -> int | None:
+    """The calls of its strategy for one answer, without tools."""
+    (name, parameters), = (step.strategy or {"single": {}}).items()
+    try:
+        return strategies[name].model_validate(parameters or {}).calls(1)
+    except (KeyError, ValidationError):
+        return None                         # told by a check of its own
+
+
 def _step(step: Step, firings: int, walked: Shape | None, calls: int | None) -> StepBounds:
     activations: int | str = 1
     if step.foreach:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from metaflow_agents.sop.checks.steps import check_expressions
 from metaflow_agents.sop.checks.strategies import check_strategies
 from metaflow_agents.sop.checks.together import check_together
 from metaflow_agents.sop.checks.values import check_values
+from metaflow_agents.sop.functions import located, unfollowed
 from metaflow_agents.sop.library import python_folders
 from metaflow_agents.sop.load import Reading, read_sop
 
@@ -42,6 +43,10 @@ class CheckReport:
     problems: tuple[Problem, ...]
     bounds: Bounds | None
     program: Program | None
+    functions: Mapping[str, str] = field(default_factory=dict)
+    """Python that the SOP names → its file, as a run would find it."""
+    unfollowed: tuple[str, ...] = ()
+    """What of that Python `--from` does not compare, since reading its files does not lead there."""
 
     @property
     def ok(self) -> bool:
@@ -68,6 +73,8 @@ class CheckReport:
             "problems": [problem.as_json() for problem in self.problems],
             "bounds": self.bounds.as_json() if self.bounds else None,
             "fingerprint": program.fingerprint if program else None,
+            "functions": dict(self.functions),
+            "unfollowed": list(self.unfollowed),
             "program": program.model_dump(mode="json", by_alias=True, exclude_unset=True) if program else None,
         }
 
@@ -87,12 +94,13 @@ def check(source: str | Path | Reading, *, start: Path | None = None,
     if loaded is None:
         file = reading.problems[0].file if reading.problems else str(source)
         return CheckReport(file, _sorted(reading.problems, file), None, None)
-    context = Context(loaded, strategies, tuple(python_folders(loaded.folder, start or Path.cwd())), reading=reading.problems,
+    context = Context(loaded, strategies, tuple(python_folders(loaded.folder)), reading=reading.problems,
                       models=models or {}, missing=missing)
     bounds = _checked(context)
     problems = _sorted((*reading.problems, *dict.fromkeys(_all_problems(context))), loaded.entry)
     sound = not any(problem.severity == "error" for problem in problems)
-    return CheckReport(loaded.entry, problems, bounds if sound else None, loaded.program if sound else None)
+    return CheckReport(loaded.entry, problems, bounds if sound else None, loaded.program if sound else None,
+                       located(loaded), unfollowed(loaded))
 
 
 def _all_problems(c: Context) -> Iterator[Problem]:
@@ -105,7 +113,8 @@ def _checked(c: Context) -> Bounds | None:
     """Runs all groups. The order matters: names first, since what is misspelt is told once; use last."""
     bounds = {}
     for name, loaded in c.loaded.inner.items():
-        c.inner[name] = Context(loaded, c.strategies, c.folders, reading=c.reading, models=c.models, missing=c.missing)
+        c.inner[name] = Context(loaded, c.strategies, tuple(python_folders(loaded.folder)), reading=c.reading, models=c.models,
+                                missing=c.missing)
         bounds[name] = _checked(c.inner[name])
     check_names(c)
     check_makes(c)

@@ -5,9 +5,7 @@ JSON is read as JSON, which is a hundred times faster; where it is none, the rea
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
+from metaflow_agents.foreign_json import read
 from metaflow_agents.sop.document import Document
 from metaflow_agents.sop.reading import Limits, read_yaml
 
@@ -19,19 +17,8 @@ def read_description(data: bytes, file: str) -> Document:
     if data.lstrip()[:1] == b"{" and len(data) <= DESCRIPTIONS.size:
         try:
             text = data.decode()
-            found = json.loads(text, object_pairs_hook=_no_duplicates, parse_constant=_refused)
-            return Document(file, text, None, found, ())
-        except (ValueError, RecursionError):
+            return Document(file, text, None, read(text), ())
+        except ValueError:
             pass                        # read as YAML, which JSON is too: its problems have places
     return read_yaml(data, file, DESCRIPTIONS)
 
-
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a key stands twice")
-    return found
-
-
-def _refused(constant: str) -> Any:
-    raise ValueError(f"{constant} is no JSON")

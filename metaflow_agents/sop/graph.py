@@ -206,21 +206,30 @@ class SOPGraph:
         """Step → the most firings that any run can have of it. Only for a graph without unbounded cycles.
 
         A step outside every loop fires once at most: all that could trigger it rests before it starts, for good.
-        Inside a loop each firing takes in at least one new version; the first takes in one of each need.
+        Inside a loop the first firing takes in all that comes from outside and one version of each need; each further
+        firing takes in at least one new version that the loop makes. A first pass takes `rounds` for what it does not know
+        yet, so the loops are gone through again while that gives less.
         """
         bounds: dict[str, int] = {}
         for name in self._capped_last():
-            step = self.steps[name]
-            if name not in self.stage:
-                bounds[name] = 0
-            elif not self.in_loop(name):
-                bounds[name] = 1
-            else:
-                own = [self._new_versions(artifact, name, bounds) for artifact in needed(step)]
-                more = [self._new_versions(a, name, bounds) for a in triggers(step) if a not in needed(step)]
-                most = sum(own) - max(len(own) - 1, 0) + sum(more) + (0 if own else 1)
-                bounds[name] = max(0, most if step.rounds is None else min(most, step.rounds))
+            bounds[name] = self._most(name, bounds) if self.in_loop(name) else int(name in self.stage)
+        looping = [name for name in self.steps if self.in_loop(name)]
+        for _ in looping:
+            tighter = {name: self._most(name, bounds) for name in looping}
+            if all(bounds[name] == most for name, most in tighter.items()):
+                break
+            bounds |= tighter
         return {name: bounds[name] for name in self.steps}
+
+    def _most(self, name: str, bounds: dict[str, int]) -> int:
+        """The most firings of a step inside a loop, while its neighbours keep to `bounds`."""
+        if name not in self.stage:
+            return 0
+        step = self.steps[name]
+        fresh = {artifact: self._new_versions(artifact, name, bounds) for artifact in triggers(step)}
+        taken = sum(1 for artifact in needed(step) if not self._comes_from_outside(artifact, name))
+        most = 1 + sum(fresh.values()) - taken
+        return max(0, most if step.rounds is None else min(most, step.rounds))
 
     def _capped_last(self) -> Iterable[str]:
         """Steps in an order in which each uncapped one comes after the uncapped ones that feed it."""
@@ -233,9 +242,12 @@ class SOPGraph:
         return {name: self.arrows[name] & free for name in self.steps if name in free}
 
     def _new_versions(self, artifact: str, reader: str, bounds: dict[str, int]) -> int:
+        """How many versions the other steps of the reader's loop make at most."""
         inside = [m for m in self.makers.get(artifact, ()) if m != reader and self.loop[m] == self.loop[reader]]
-        outside = artifact in self.given or any(self.loop[m] != self.loop[reader] for m in self.makers.get(artifact, ()))
-        return int(outside) + sum(bounds.get(m, self.steps[m].rounds or 0) for m in inside)
+        return sum(bounds.get(m, self.steps[m].rounds or 0) for m in inside)
+
+    def _comes_from_outside(self, artifact: str, reader: str) -> bool:
+        return artifact in self.given or any(self.loop[m] != self.loop[reader] for m in self.makers.get(artifact, ()))
 
 
 def ancestors(arrows: Mapping[str, Set[str]]) -> dict[str, frozenset[str]]:

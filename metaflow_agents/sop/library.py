@@ -1,10 +1,13 @@
 """Where SOPs, roles, templates and schema files are found: beside the SOP, in the project, in the package.
 
-The project is the nearest folder, from a start upwards, that holds `sops/`, `roles/`, `.git` or `pyproject.toml`.
+The project is the nearest folder, from a start upwards, that holds `sops/`, `roles/`, `.git` or `pyproject.toml`. A folder above
+the start that everybody may write to (`/tmp`) is none: what lies there is not the author's. Of the current directory nothing is
+taken but the SOP that is named: its roles, templates and Python lie beside it, in its project or in the package.
 """
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
@@ -42,7 +45,7 @@ def project_of(start: Path) -> Path | None:
     """The project that a folder lies in, or None."""
     start = start.absolute()
     for folder in (start, *start.parents):
-        if any(_exists(folder / mark) for mark in _MARKS):
+        if (folder == start or not _open_to_all(folder)) and any(_exists(folder / mark) for mark in _MARKS):
             return folder
     return None
 
@@ -75,9 +78,9 @@ def find_sop(name: str | Path, start: Path) -> Path:
     raise SOPNotFound(f"no SOP `{written}`: looked in {looked}; {did_you_mean(Path(written).stem, existing)}")
 
 
-def find_role(name: str, sop_folder: Path, start: Path, *, shipped: bool = True) -> Path | None:
-    """`roles/NAME.yaml` beside the SOP, in the project, or (where `shipped`) in the package; None where there is none."""
-    return role_in(name, role_folders(sop_folder, start, shipped=shipped))
+def find_role(name: str, sop_folder: Path, *, shipped: bool = True) -> Path | None:
+    """`roles/NAME.yaml` beside the SOP, in its project, or (where `shipped`) in the package; None where there is none."""
+    return role_in(name, role_folders(sop_folder, shipped=shipped))
 
 
 def role_in(name: str, folders: Iterable[Path]) -> Path | None:
@@ -87,38 +90,45 @@ def role_in(name: str, folders: Iterable[Path]) -> Path | None:
     return next((file for folder in folders for file in _spellings(folder, name) if file.is_file()), None)
 
 
-def role_folders(sop_folder: Path, start: Path, *, shipped: bool = True) -> list[Path]:
+def role_folders(sop_folder: Path, *, shipped: bool = True) -> list[Path]:
     """The folders in which role files of a SOP are looked for, in order."""
-    projects = [project / "roles" for project in (project_of(sop_folder), project_of(start)) if project]
     package = [shipped_folder("roles")] if shipped else []
-    return _distinct([sop_folder / "roles", sop_folder.parent / "roles", *projects, *package])
+    above = [] if _open_to_all(sop_folder.parent) else [sop_folder.parent / "roles"]
+    return _distinct([sop_folder / "roles", *above, *(project / "roles" for project in _project(sop_folder)), *package])
 
 
-def role_names(sop_folder: Path, start: Path) -> list[str]:
+def role_names(sop_folder: Path) -> list[str]:
     """The roles that have a file."""
-    return list(dict.fromkeys(file.stem for folder in role_folders(sop_folder, start) for file in _yaml_files(folder)))
+    return list(dict.fromkeys(file.stem for folder in role_folders(sop_folder) for file in _yaml_files(folder)))
 
 
-def sop_folders(sop_folder: Path, start: Path) -> list[Path]:
+def sop_folders(sop_folder: Path) -> list[Path]:
     """The folders in which a SOP's templates and schema files are looked for, in order."""
-    projects = [project / "sops" for project in (project_of(sop_folder), project_of(start)) if project]
-    return _distinct([sop_folder, *projects, shipped_folder("sops")])
+    return _distinct([sop_folder, *(project / "sops" for project in _project(sop_folder)), shipped_folder("sops")])
 
 
-def roots(sop_folder: Path, start: Path) -> list[Path]:
+def roots(sop_folder: Path) -> list[Path]:
     """The folders, links resolved, in one of which every file that a SOP names has to lie: a link in a project that somebody
     else wrote must not lead to files of the user's, whose text would go into prompts.
     """
-    projects = [project for project in (project_of(sop_folder.resolve()), project_of(start)) if project]
     package = [shipped_folder("roles"), shipped_folder("sops")]
-    folders = (sop_folder, sop_folder.parent / "roles", start, *projects, *package)
+    folders = (sop_folder, sop_folder.parent / "roles", *_project(sop_folder.resolve()), *package)
     return list(dict.fromkeys(folder.resolve() for folder in folders))
 
 
-def python_folders(sop_folder: Path, start: Path) -> list[Path]:
-    """The folders in which the Python that a SOP names is looked for, in order, by a check and by a run alike."""
-    found = [sop_folder, project_of(sop_folder), start, project_of(start)]
-    return _distinct(folder.absolute() for folder in found if folder is not None)
+def python_folders(sop_folder: Path) -> list[Path]:
+    """The folders in which the Python that a SOP names is looked for, in order, by a check and by a run alike.
+
+    None for a SOP of the package: what it names is installed with it.
+    """
+    if sop_folder.resolve() == shipped_folder("sops").resolve():
+        return []
+    return _distinct(folder.absolute() for folder in (sop_folder, *_project(sop_folder)))
+
+
+def _project(sop_folder: Path) -> list[Path]:
+    project = project_of(sop_folder)
+    return [] if project is None else [project]
 
 
 def find_beside(name: str, folders: Iterable[Path]) -> Path | None:
@@ -185,6 +195,13 @@ def file_names(folders: Iterable[Path], endings: tuple[str, ...]) -> list[str]:
         except OSError:             # a folder that is not there, or may not be listed, offers no names
             continue
     return sorted(found)
+
+
+def _open_to_all(folder: Path) -> bool:
+    try:
+        return bool(folder.stat().st_mode & stat.S_IWOTH)
+    except OSError:                 # not there, or not to be entered: nothing is found in it either
+        return False
 
 
 def _exists(path: Path) -> bool:

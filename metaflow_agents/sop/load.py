@@ -87,10 +87,10 @@ class _Loading:
         self.entry = self.files.shown(path)
         self.document = read_yaml(text, self.entry)
         self.files.add(self.document)
-        self.role_folders = library.role_folders(self.folder, start)
-        self.own_role_folders = library.role_folders(self.folder, start, shipped=False)
-        self.sop_folders = library.sop_folders(self.folder, start)
-        self.files.roots = library.roots(self.folder, start)
+        self.role_folders = library.role_folders(self.folder)
+        self.own_role_folders = library.role_folders(self.folder, shipped=False)
+        self.sop_folders = library.sop_folders(self.folder)
+        self.files.roots = library.roots(self.folder)
         self.overlays: list[Overlay] = []
         self.role_files: dict[str, tuple[Path, Document]] = {}
 
@@ -174,7 +174,7 @@ class _Loading:
                 self._role_name(name, document)
         elif not {"profile", "goal", "prompt"} & set(value):
             self.problems.append(names.role_not_found(
-                name, library.role_names(self.folder, self.start), self.document.file, self.document.key_at("roles", name)))
+                name, library.role_names(self.folder), self.document.file, self.document.key_at("roles", name)))
 
     def _role_name(self, name: str, document: Document) -> None:
         written = document.data.get("role", name)

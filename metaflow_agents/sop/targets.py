@@ -1,6 +1,6 @@
 """Python functions that a SOP names, found by reading their files: nothing is imported and nothing runs.
 
-A module is looked for beside the SOP, in its project, then along `sys.path`. What only running it could tell
+A module is looked for as a run does (`modules/finding.py`). What only running it could tell
 (compiled modules, `import *`, decorators that may change a signature) is left unsaid rather than guessed.
 """
 
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import ast
 import re
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
+
+from metaflow_agents.modules import locate
 
 FORM = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 _LARGEST = 1 << 20
@@ -51,15 +51,12 @@ class BrokenModule(ValueError):
     """The module's file is no Python; the message says where."""
 
 
-def read_module(name: str, folders: Iterable[Path]) -> Module:
-    """The names that a module defines. Raises NoModule, or BrokenModule where its text does not parse."""
-    search = [*folders, *(Path(entry) for entry in sys.path if entry)]
-    if name.partition(".")[0] in sys.builtin_module_names:
-        return Module(whole=False)
-    file = _locate(name.split("."), search)
-    if file is None:
+def read_module(name: str, folders: Sequence[Path]) -> Module:
+    """The names that a module defines. Raises NoModule, BrokenModule (its text does not parse), Shadowed."""
+    found = locate(name, folders)
+    if found is None:
         raise NoModule(name)
-    return Module(whole=False) if file.suffix != ".py" else read_file(file)
+    return Module(whole=False) if found.file is None or found.file.suffix != ".py" else read_file(found.file)
 
 
 def read_file(file: Path) -> Module:
@@ -78,33 +75,6 @@ def _parsed(file: Path, _changed: int) -> Module:
     functions: dict[str, Signature | None] = {}
     whole = _collect(tree.body, functions)
     return Module(functions, whole and "__getattr__" not in functions)
-
-
-def _locate(parts: Sequence[str], folders: Iterable[Path]) -> Path | None:
-    """The module's file; a compiled one or an archive that may hold it counts as found."""
-    for folder in folders:
-        if folder.suffix in (".zip", ".egg", ".whl") and folder.is_file():
-            return folder if parts[0] not in sys.stdlib_module_names else None
-        base = folder
-        for index, part in enumerate(parts):
-            base = base / part
-            last = index == len(parts) - 1
-            if (base / "__init__.py").is_file():
-                if last:
-                    return base / "__init__.py"
-            elif last and (found := _file_of(base)):
-                return found
-            elif last or not base.is_dir():
-                break
-    return None
-
-
-def _file_of(base: Path) -> Path | None:
-    for suffix in (".py", *EXTENSION_SUFFIXES):
-        file = base.with_name(base.name + suffix)
-        if file.is_file():
-            return file
-    return None
 
 
 def _collect(body: Iterable[ast.stmt], found: dict[str, Signature | None]) -> bool:

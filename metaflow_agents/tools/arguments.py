@@ -14,6 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from metaflow_agents.errors import nearest
+from metaflow_agents.foreign_json import NotJSON, read
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
@@ -135,9 +136,7 @@ def _shown(value: Any) -> str:
 
 def _why(written: str) -> str:
     try:
-        value = json.loads(written)
-    except json.JSONDecodeError as error:
-        return f"{error.msg} at line {error.lineno}, column {error.colno}"
-    except (ValueError, RecursionError):
-        return "they can't be read"
+        value = read(written, lines=True)
+    except NotJSON as error:
+        return str(error)
     return f"they are {_shown(value)}"

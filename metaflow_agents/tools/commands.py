@@ -15,7 +15,7 @@ from metaflow_agents.errors import AnswerInvalid
 from metaflow_agents.policy.action import Action
 from metaflow_agents.sandbox.command import CommandWritten, parse_argv
 from metaflow_agents.sandbox.port import Changes, Completed, Interpreter, Sandbox
-from metaflow_agents.schema import paths
+from metaflow_agents.schema import acting_files, paths
 from metaflow_agents.schema.tools import Effect
 from metaflow_agents.tools.builtin import Arguments, BuiltIn
 from metaflow_agents.tools.port import Result, Situation
@@ -61,16 +61,22 @@ class Run(BuiltIn[_Running]):
     async def do(self, given: _Running, situation: Situation) -> Result:
         """Exit code and output, and what became of the files."""
         if self._gateway is None:
-            return self._told(await self._run(given, situation, None), situation)
+            return await self._told(await self._run(given, situation, None), situation)
         async with self._gateway.opened(situation) as socket:
-            return self._told(await self._run(given, situation, socket), situation)
+            return await self._told(await self._run(given, situation, socket), situation)
 
     async def _run(self, given: _Running, situation: Situation, socket: Path | None) -> Completed:
         return await self._sandbox.run(_argv(given.command), files=situation.files, timeout=given.seconds, changes=True,
-                                       proxy=socket)
+                                       proxy=socket, denied=situation.denied)
 
-    def _told(self, done: Completed, situation: Situation) -> Result:
+    async def _told(self, done: Completed, situation: Situation) -> Result:
         written, deleted, lost = _kept(done.changes, situation)
+        for path in [path for path in written if acting_files.find(path) is not None]:
+            try:
+                await situation.granted(Action("write", path))
+            except AnswerInvalid as error:
+                lost[path] = "; ".join(error.faults)
+                del written[path]
         late = f"[ended after {done.seconds:.0f} seconds: it ran too long]\n" if done.timed_out else ""
         parts = [f"exit code {done.exit_code}\n{late}",
                  f"--- stdout\n{done.stdout}" if done.stdout else "", f"--- stderr\n{done.stderr}" if done.stderr else "",
@@ -157,7 +163,8 @@ class _Session:
     def __init__(self, sandbox: Sandbox, situation: Situation) -> None:
         self.turn = asyncio.Lock()
         self.caught_up = False
-        self._opened = sandbox.interpreter(files=dict(situation.files_first(Python.name)), timeout=LONGEST)
+        self._opened = sandbox.interpreter(files=dict(situation.files_first(Python.name)), timeout=LONGEST,
+                                           denied=situation.denied)
         self.interpreter: Interpreter
 
     async def __aenter__(self) -> _Session:

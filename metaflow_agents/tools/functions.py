@@ -98,9 +98,10 @@ class FunctionTool:
         except Exception as error:          # somebody else's code: whatever it raises is told to the role
             return self._failed(raised(error))
         try:
-            return Result(self._setting.masked(_text(value)))
+            return Result(_cut(self._setting.masked(_text(value))))
         except (ValueError, TypeError, RecursionError) as error:
-            return self._failed(f"`{self._name}` gave what is not JSON: {' '.join(str(error).split())[:500]}")
+            why = self._setting.masked(" ".join(str(error).split()))
+            return self._failed(f"`{self._name}` gave what is not JSON: {why[:500]}")
 
     def _failed(self, said: str) -> Result:
         return Result(self._setting.masked(_encodable(said)), error=True)
@@ -210,11 +211,13 @@ def _faults(error: ValueError) -> str:
 def _text(value: Any) -> str:
     """What a role is told. Raises ValueError or TypeError for what is not JSON."""
     if isinstance(value, str):
-        text = _encodable(value)
-    else:
-        plain = to_jsonable_python(value)
-        canonical(plain)                    # refuses NaN and the like
-        text = _encodable(json.dumps(plain, ensure_ascii=False))
+        return _encodable(value)
+    plain = to_jsonable_python(value)
+    canonical(plain)                        # refuses NaN and the like
+    return _encodable(json.dumps(plain, ensure_ascii=False))
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}\n[cut: {len(text) - LONGEST:,} more characters]"
 
 

@@ -19,7 +19,7 @@ from metaflow_agents.policy.action import Action
 from metaflow_agents.schema.tools import Effect, ServerSpec
 from metaflow_agents.tools.mcp_listing import Listing, Offered
 from metaflow_agents.tools.port import Result, Setting, Situation, Tool
-from metaflow_agents.tools.secrets import filled
+from metaflow_agents.tools.secrets import every_text, filled
 
 if TYPE_CHECKING:
     from metaflow_agents.tools.mcp_connection import Connection, Transport
@@ -124,6 +124,10 @@ class McpServer:
 
     def _sift(self, tool: Any) -> dict[str, Any] | None:
         """What is left of a tool for the package that reads the list; None: it is refused."""
+        try:
+            tool = every_text(tool, self._setting.masked)       # first of all: half of a secret, where it is cut, is too much
+        except RecursionError:
+            tool = None                                         # nested without end: refused as what is no object
         offered = self._listing.add(tool)
         if offered is None:
             return None

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from metaflow_agents.foreign_json import NotJSON, check, read
 from metaflow_agents.tools.mcp_text import cut
 
 if TYPE_CHECKING:
@@ -21,8 +22,16 @@ def text_of(answer: CallToolResult, masked: Callable[[str], str] = str) -> str:
     parts = [_block(block) for block in answer.content]
     structured = answer.structured_content
     if structured is not None and not any(_says(part, structured) for part in parts):
-        parts.append(json.dumps(structured, ensure_ascii=False))
+        parts.append(_structured(structured))
     return cut(masked("\n\n".join(part for part in parts if part)) or "(nothing)", LONGEST_RESULT)
+
+
+def _structured(content: Any) -> str:
+    try:
+        check(content)
+    except NotJSON as error:
+        return f"[structured content that is no JSON, not shown: {error}]"
+    return json.dumps(content, ensure_ascii=False)
 
 
 def _block(block: Any) -> str:
@@ -51,6 +60,6 @@ def _says(part: str, structured: Any) -> bool:
     """Whether a block holds the structured content, as servers give it to clients that know none: as JSON, wrapped or not."""
     wrapped = structured["result"] if isinstance(structured, dict) and set(structured) == {"result"} else structured
     try:
-        return part == wrapped or json.loads(part) in (structured, wrapped)
-    except (ValueError, RecursionError):
+        return part == wrapped or read(part) in (structured, wrapped)
+    except NotJSON:
         return False

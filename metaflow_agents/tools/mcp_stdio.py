@@ -20,6 +20,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
+from metaflow_agents.foreign_json import read
 from metaflow_agents.tools.mcp_connection import MESSAGE_BYTES, TOO_LONG
 from metaflow_agents.tools.mcp_process import Heard, ServerProcess
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 _PIECE = 1 << 16
 _DRAIN_SECONDS = 1.0                # for what is left in the pipes of a process that is gone
+_DEEPEST = 200                      # levels of a message: one tool that is too deep is refused by itself, with its reason
 _CHATTER = 200                      # bytes of a line that is no message
 
 
@@ -90,7 +92,7 @@ class StdioTransport:
         if not line.strip():
             return True
         try:
-            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+            message = jsonrpc_message_adapter.validate_python(read(line, most=MESSAGE_BYTES, deepest=_DEEPEST), by_name=False)
         except ValueError:
             self.heard.add(b"(no message:) " + line[:_CHATTER] + b"\n")
             return True

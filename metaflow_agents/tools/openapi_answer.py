@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
 from metaflow_agents.errors import AnswerInvalid
+from metaflow_agents.foreign_json import NotJSON, read
 from metaflow_agents.network.client import Fetched
 from metaflow_agents.schema.foreign import widened
 from metaflow_agents.schema.validation import Validator, validator
@@ -65,12 +65,11 @@ class Answers:
         if (status, media) not in self._validators:
             self._validators[status, media] = validator(widened(schema, self._document, hidden="writeOnly"), "the answer")
         try:
-            self._validators[status, media].validate(json.loads(body))
+            self._validators[status, media].validate(read(body))
         except AnswerInvalid as error:
             return list(error.faults)
-        except (ValueError, RecursionError) as error:
-            said = "nested too deep" if isinstance(error, RecursionError) else " ".join(str(error).split())
-            return [f"the body is no JSON: {said}"]
+        except NotJSON as error:
+            return [f"the body is no JSON: {error}"]
         return []
 
 

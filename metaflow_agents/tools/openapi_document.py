@@ -161,7 +161,11 @@ class Description:
         """Keys go to one origin, which the SOP's author knows of; an operation may not have another."""
         own = _get(_first(written.get("servers") or item.get("servers")), "url")
         base = str(_get(_first(_get(self.document, "servers")), "url") or "")
-        if own is not None and urljoin(f"{base}/", str(own)).rstrip("/") != base.rstrip("/"):
+        try:
+            same = own is None or urljoin(f"{base}/", str(own)).rstrip("/") == base.rstrip("/")
+        except ValueError:
+            same = False
+        if not same:
             raise _Unfit(f"it has a server of its own, `{own}`")
 
     # -- what it takes

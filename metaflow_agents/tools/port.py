@@ -52,6 +52,11 @@ class Situation(Protocol):
         """What the activation has read from outside the user so far; empty: nothing."""
         ...
 
+    @property
+    def denied(self) -> tuple[str, ...]:
+        """Programs that the policy denies whatever their arguments are, as `Sandbox.run` takes them."""
+        ...
+
     async def kept(self, name: str, make: Callable[[], AbstractAsyncContextManager[T]]) -> T:
         """What the activation keeps under a name until it ends: opened at the first asking, left with the activation."""
         ...

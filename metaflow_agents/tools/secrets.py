@@ -59,11 +59,7 @@ class Secrets:
 
     def masked_data(self, value: Any) -> Any:
         """The same of JSON data, its keys too."""
-        if isinstance(value, str):
-            return self.masked(value)
-        if isinstance(value, Mapping):
-            return {self.masked(str(key)): self.masked_data(inner) for key, inner in value.items()}
-        return [self.masked_data(inner) for inner in value] if isinstance(value, list | tuple) else value
+        return every_text(value, self.masked)
 
     def masked_bytes(self, data: bytes) -> bytes:
         """The same of a file."""
@@ -87,6 +83,15 @@ class Secrets:
             longest_first = sorted(self._spelled, key=len, reverse=True)
             self._pattern = re.compile("|".join(map(re.escape, longest_first)))
         return self._pattern
+
+
+def every_text(value: Any, change: Callable[[str], str]) -> Any:
+    """JSON data with each of its texts changed, keys too. Raises RecursionError for what nests without end."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {change(str(key)): every_text(inner, change) for key, inner in value.items()}
+    return [every_text(inner, change) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def _spellings(value: str) -> Iterable[str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field
 
 from metaflow_agents.documents.decoding import Unreadable
-from metaflow_agents.documents.markup import read_html
+from metaflow_agents.documents.foreign import html_text
 from metaflow_agents.errors import AnswerInvalid, FetchFailed, FetchRefused
 from metaflow_agents.network.client import Fetched, FetchRequest, fetch
 from metaflow_agents.network.guard import Guard
@@ -114,14 +114,14 @@ class Fetch(BuiltIn[_Fetching]):
             return Result(str(error), error=True, untrusted=error.untrusted)
         cut = f"\n[cut: only the first {len(found.body):,} bytes]" if found.cut else ""
         head = f"{found.status} {found.content_type}\n" + ("" if found.url == given.url else f"from {found.url}\n")
-        return Result(f"{head}\n{_text(found)}{cut}", error=found.status >= 400,
+        return Result(f"{head}\n{await _text(found)}{cut}", error=found.status >= 400,
                       untrusted=f"fetched from {parse(found.url).origin}")
 
 
-def _text(found: Fetched) -> str:
+async def _text(found: Fetched) -> str:
     if found.content_type in ("text/html", "application/xhtml+xml"):
         try:
-            title, text = read_html(found.body)
+            title, text = await html_text(found.body)
         except Unreadable as error:
             return f"[the page can't be read: {error}]"
         return f"{title}\n\n{text}" if title else text

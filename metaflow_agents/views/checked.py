@@ -20,6 +20,13 @@ def report_lines(report: CheckReport, page: Page) -> list[str]:
     lines += problem_lines(report.warnings, page)
     if report.bounds is not None:
         lines += [*bounds_lines(report.bounds, page), ""]
+    if report.functions:
+        files = [[safe(name), safe(file)] for name, file in report.functions.items()]
+        lines += [*table(files, page, headings=("Python", "is in the file")), ""]
+    if report.unfollowed:
+        lines += ["`--from` does not notice changes in:"]
+        lines += [line for one in report.unfollowed for line in page.wrapped(safe(one), "  ", "    ")]
+        lines.append("")
     return [*lines, *verdict_lines(report, page)]
 
 

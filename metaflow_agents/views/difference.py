@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from typing import Any
 
+from metaflow_agents.schema.difference import unified
 from metaflow_agents.schema.payload import Files
 from metaflow_agents.sop.changes import changes
 from metaflow_agents.views.minutes import OUTCOMES
@@ -69,8 +69,7 @@ def differing(one: Told, two: Told) -> Iterator[tuple[str, list[str]]]:
             lines: list[str] = []
             for part in dict.fromkeys((*before, *after)):
                 label = f"{name}/{part}" if part else name
-                lines += difflib.unified_diff(
-                    before.get(part, []), after.get(part, []), f"{one.name}:{label}", f"{two.name}:{label}", lineterm="")
+                lines += unified(before.get(part, []), after.get(part, []), f"{one.name}:{label}", f"{two.name}:{label}")
             if lines:
                 yield name, lines
 

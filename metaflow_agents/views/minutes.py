@@ -316,8 +316,9 @@ def _said(event: Raw, blob: Callable[[str], Any]) -> Iterator[tuple[str, str]]:
             yield from _question(blob(event["question"]))
         case "answered":
             yield from _answer(blob(event["answer"]))
-        case "resumed" if event.get("changes"):
-            yield "", "\n".join(event["changes"])
+        case "resumed" | "failed":
+            yield from ((title, text) for title, text in (
+                ("traceback", event.get("trace")), ("", "\n".join(event.get("changes", ())))) if text)
 
 
 def _messages(request: Raw) -> Iterator[tuple[str, str]]:

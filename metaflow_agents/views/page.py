@@ -8,6 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from metaflow_agents.printing import shown as safe
+
+__all__ = ["Page", "columns", "cut", "safe", "table"]
+
 _NO_STYLES: Mapping[int, Callable[[str], str]] = MappingProxyType({})
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
 
@@ -53,26 +57,6 @@ class Page:
     def fitted(self, text: str) -> str:
         """The text on one line that fits: what is too long ends with `…`."""
         return text if self.width is None else cut(text, self.width)
-
-
-def safe(text: str, *, lines: bool = False) -> str:
-    """Text that somebody else wrote, without control characters: an escape sequence shows, and does nothing.
-
-    With `lines`, line breaks and tabs stay; otherwise they become spaces.
-    """
-    if text.isprintable():
-        return text
-    kept = "\n\t" if lines else ""
-    return "".join(_shown(letter) if letter not in kept else letter for letter in text)
-
-
-def _shown(letter: str) -> str:
-    if letter.isprintable():
-        return letter
-    if letter in "\n\t\r":
-        return " "
-    code = ord(letter)
-    return chr(0x2400 + code) if code < 0x20 else "�" if unicodedata.category(letter) in ("Cc", "Cf", "Cs") else letter
 
 
 def columns(text: str) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -12,7 +12,8 @@ from typing import Any
 from metaflow_agents.history.standing import Standing
 from metaflow_agents.journal.outline import Outline
 from metaflow_agents.journal.values import Values
-from metaflow_agents.people.question import Answer
+from metaflow_agents.people.question import Answer, Question
+from metaflow_agents.schema import acting_files
 from metaflow_agents.schema.payload import Collection, Files
 from metaflow_agents.schema.program import Program
 from metaflow_agents.views.cast import cast, cast_told
@@ -21,6 +22,7 @@ from metaflow_agents.views.page import Page, columns, safe, table
 from metaflow_agents.views.wording import amount, duration, moment, money
 
 _SANDBOXES = {"none": "none: commands run unconfined"}
+_NAMED = 12                         # files that are named for one reason
 _STYLES = {"success": "green", "until": "green", "running": "cyan"}
 
 
@@ -83,7 +85,13 @@ class Told:
                 for one in run.staged],
             "assumed": {key: self.answer(digest).model_dump(mode="json", exclude_defaults=True)
                         for key, digest in run.assumed.items()},
+            "answered_by_yes": [{"key": key, "kind": one.kind, "action": one.action or one.text, "rule": one.rule,
+                                 "untrusted": one.untrusted} for key, one in self.by_yes().items()],
         }
+
+    def by_yes(self) -> dict[str, Question]:
+        """The questions that `--yes` answered, by key."""
+        return {key: Question.model_validate_json(self.values.data(digest)) for key, digest in self.outline.by_yes.items()}
 
     def answer(self, digest: str) -> Answer:
         """What somebody said, or what was assumed."""
@@ -105,7 +113,8 @@ def ending_lines(told: Told, page: Page) -> list[str]:
     word, colon, reason = _standing(told).partition(":")
     style = _STYLES.get(told.standing, "red")
     lines = [f"{page.paint(told.name, 'bold')}: {page.paint(word, style, 'bold')}{colon}{safe(reason, lines=True)}",
-             *_made(told, page), *_assumed(told, page), *_staged(told, page)]
+             *_left_out(told, page), *_made(told, page), *_acting(told, page), *_assumed(told, page), *_by_yes(told, page),
+             *_staged(told, page)]
     never = told.outline.never
     if never:
         lines += ["never fired:", *table([[name, why] for name, why in never.items()], page, indent="  ")]
@@ -131,7 +140,8 @@ def show_lines(told: Told, history: Standing, page: Page) -> list[str]:
     ]
     lines = [page.paint(told.name, "bold")]
     lines += [line for word, fact in facts for line in page.wrapped(safe(fact, lines=True), f"  {word:<9}")]
-    lines += ["", *(_made(told, page) or ["nothing was made"]), *_assumed(told, page), *_staged(told, page)]
+    lines += ["", *_left_out(told, page), *(_made(told, page) or ["nothing was made"]), *_acting(told, page),
+              *_assumed(told, page), *_by_yes(told, page), *_staged(told, page)]
     rows = []
     for name in told.program.sop.steps:
         fired = name in run.fired
@@ -209,6 +219,33 @@ def _made(told: Told, page: Page) -> list[str]:
     return table(rows, page, headings=("made", "by", f"in {told.folder}/"), indent="  ") if rows else []
 
 
+def _left_out(told: Told, page: Page) -> list[str]:
+    """What of folders was not read."""
+    return [line for name, listed in told.outline.left_out.items() for line in page.wrapped(safe(
+        f"left out of `{name}`: {', '.join(listed)}; `--everything` takes all"))]
+
+
+def _acting(told: Told, page: Page) -> list[str]:
+    """Files in the run's folder that programs obey by their names."""
+    paths: list[str] = []
+    for name, made in told.outline.versions.items():
+        spec = told.program.sop.artifacts.get(name)
+        if spec is not None and spec.file is not None:
+            paths.append(spec.file)
+        elif spec is not None and isinstance(held := told.values.payload(made[-1].payload), Files):
+            paths += held.files
+    found: dict[str, list[str]] = {}
+    for path, why in acting_files.told(paths).items():
+        found.setdefault(why, []).append(path)
+    lines = [line for why, names in found.items() for line in page.wrapped(safe(f"{why}: {_some(names)}"), "  ")]
+    return ["files that act:", *lines] if lines else []
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
 def _place(told: Told, artifact: str, payload: str) -> str:
     """Where a version lies in the run's folder, or what it holds."""
     held = told.values.payload(payload)
@@ -233,6 +270,15 @@ def _assumed(told: Told, page: Page) -> list[str]:
         return []
     rows = [[key, _taken(told.answer(answer))] for key, answer in told.outline.assumed.items()]
     return ["assumed, since nobody answered:", *table(rows, page, indent="  ")]
+
+
+def _by_yes(told: Told, page: Page) -> list[str]:
+    """What `--yes` answered; each question of trust with what had been read, since nobody looked at it."""
+    asked = told.by_yes()
+    rows = [[one.role or one.step, one.action or one.text, one.untrusted] for one in asked.values() if one.untrusted]
+    lines = [f"`--yes` answered {amount(len(asked), 'question')}, {len(rows) or 'none'} of them after reading from outside"
+             f"{':' if rows else ''}"] if asked else []
+    return [*lines, *table(rows, page, indent="  ")]
 
 
 def _staged(told: Told, page: Page) -> list[str]:

@@ -380,7 +380,7 @@ steps: {w: {value: "d | length", needs: [d], makes: n}}
 
 def blobs_of(case: Case) -> bytes:
     program = load_sop(case.sop(FOLDER)).program
-    return b"".join(read_inputs(program, {"d": str(case.folder / "d")})[1].values())
+    return b"".join(read_inputs(program, {"d": str(case.folder / "d")}).blobs.values())
 
 
 @scene

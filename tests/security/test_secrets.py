@@ -25,8 +25,11 @@ TABLE: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("secrets.y
 CANARY = 'sk-can4ry/+"q y&<4711>='
 SERVER = Path(__file__).with_name("secret_server.py")
 WAYS = ("plain", "percent", "lower", "plus", "base64", "json", "html", "hex")
+ENDED = ("listed", "named", "greeting_error", "list_error")         # the run stops, since no tool is left
+UNSAID = ("refused", "refused_cut", "twice", "greeting", "alien", "described_cut", "crash_cut", "cut", *ENDED)
 COMMANDS = ("log r --full", "log r --json", "log r --audit", "show r", "show r --json", "runs --json", "inbox r", "diff r r",
-            "resume r", "show r note", "history r")
+            "resume r", "show r note", "history r", "inbox r --json", "memory show", "check sop.yaml", "graph sop.yaml",
+            "policy explain sop.yaml worker run(x)", "doctor --json")
 
 # Taken over: it calls the tool that there is, and then says again all that it was ever sent.
 MODEL = """
@@ -42,11 +45,13 @@ def answer(request):
     return "said: " + " ".join(str(message["content"]) for message in request.messages)
 """
 FUNCTION = """
-def tell(what: str, key: str) -> str:
+def tell(what: str, key: str) -> dict[str, list[str]] | str:
     try:
         if RAISES:
             raise KeyError(key)
-        return "it is " + key
+        if LONG:
+            return "y" * (1_000_000 - len(key) // 2) + key
+        return {key: [key]} if KEYED else "it is " + key
     except KeyError as error:
         raise ValueError("bad key " + key) from error
 """
@@ -114,6 +119,7 @@ def written(row: dict[str, Any], url: str) -> tuple[str, tuple[str, dict[str, An
 
 def lay_out(folder: Path, row: dict[str, Any], url: str) -> None:
     more, (name, arguments), tools = written(row, url)
+    tools = "s.none" if row["says"] == "listed" else tools
     (folder / "sop.yaml").write_text(f"""
 sop: canaries
 {more}
@@ -124,7 +130,10 @@ steps:
   work: {{role: worker, needs: [topic], makes: note}}
   more: {{value: "note ~ '!'", needs: [note], makes: after}}
 """)
-    (folder / "told.py").write_text(FUNCTION.replace("RAISES", str(row["says"] == "raised")))
+    function = FUNCTION
+    for word, says in (("RAISES", "raised"), ("KEYED", "key"), ("LONG", "cut")):
+        function = function.replace(word, str(row["says"] == says))
+    (folder / "told.py").write_text(function)
     call = f"Reply(text='', calls=(ToolCall(id='c', name={name!r}, arguments={arguments!r}),))"
     (folder / "model.py").write_text(MODEL.replace("CALL", call))
     (folder / "s.yaml").write_text("openapi: 3.1.0\ninfo: {title: s, version: '1'}\npaths: {/tell: {get: {operationId: tell, "
@@ -158,7 +167,7 @@ def spellings(canary: str) -> dict[str, bytes]:
     for start in range(3):
         coded = base64.b64encode(b"\0" * start + canary.encode()).decode()
         found[f"base64 at {start}"] = coded[4 if start else 0:-4].encode()
-    found["half"] = canary[:len(canary) // 2].encode()
+    found["half"], found["other half"] = canary[:len(canary) // 2].encode(), canary[len(canary) // 2 + 1:].encode()
     return found
 
 
@@ -171,10 +180,10 @@ def test_a_canary_is_found_nowhere(row: dict[str, Any], tmp_path: Path, monkeypa
         lay_out(tmp_path, row, url)
         words = [] if row["given"] == "endpoint" else ["--model", "python:model.py:answer"]
         told = [cli("run", "sop.yaml", "--topic", "x", "--name", "r", *words)]
-        assert told[0][0] == (5 if row["given"] == "endpoint" else 0), told[0][1]
+        assert told[0][0] == (5 if row["given"] == "endpoint" else 1 if row["says"] in ENDED else 0), told[0][1]
         told += [cli(*line.split()) for line in COMMANDS]
         told.append(cli("export", "r", "--recording", "r.jsonl", "--answered-by", "x"))
-    if row["given"] in ("server", "function"):
+    if row["given"] in ("server", "function") and row["says"] not in UNSAID:
         assert "[secret C" in told[1][1], "it was said, and blotted out"
     for what, data in [*((f"output {number}", said.encode()) for number, (_, said) in enumerate(told)), *leavings(tmp_path)]:
         for how, spelling in spellings(canary).items():

@@ -6,11 +6,11 @@ do instead: `tests/wire/` holds what they send.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from metaflow_agents.foreign_json import NotJSON, read
 from metaflow_agents.models.endpoint.calling import Called, Pieces, called_in
 from metaflow_agents.models.endpoint.usage import Usage, usage_in
 
@@ -20,7 +20,6 @@ _BROKEN = frozenset({"error", "abort", "aborted", "insufficient_system_resource"
                      "malformed_function_call"})
 _EVENTS = (b"data:", b"event:", b"id:", b"retry:", b":")
 _LINES = 64                         # of one event, at most
-_read_json = json.JSONDecoder(strict=False).decode     # some send line ends inside of texts
 _DECIDED = 6                        # bytes, after which it is clear whether a body is a stream of events
 
 
@@ -78,12 +77,8 @@ def is_stream(start: bytes) -> bool | None:
 def whole_answer(body: bytes) -> Answer:
     """The answer in a complete body. Raises Malformed, ToldError."""
     try:
-        message = _read_json(body.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise Malformed(f"its answer is no UTF-8 (byte {error.start:,} of {len(body):,})") from None
-    except RecursionError:
-        raise Malformed("its answer is JSON nested too deep") from None
-    except ValueError as error:
+        message = read(body, lenient=True)
+    except NotJSON as error:
         raise Malformed(_no_json(body, error)) from None
     if isinstance(message, list) and len(message) == 1:
         message = message[0]
@@ -227,10 +222,10 @@ class Transcript:
             self._event.clear()
             return True
         try:
-            chunk = _read_json(data.decode())
+            chunk = read(data.decode(), lenient=True)
         except UnicodeDecodeError:
             raise Malformed("its stream is no UTF-8") from None
-        except (ValueError, RecursionError):
+        except NotJSON:
             return False                    # an event may have several lines: the empty one after them decides
         self._event.clear()
         if self._failed:

@@ -13,6 +13,8 @@ import json
 import struct
 from typing import Any
 
+from metaflow_agents.foreign_json import NotJSON
+from metaflow_agents.foreign_json import read as read_json
 from metaflow_agents.models.endpoint.body import Prepared
 from metaflow_agents.models.endpoint.broken import broken, wire_faults
 from metaflow_agents.models.endpoint.clients import CONNECTING, Client
@@ -66,8 +68,8 @@ async def _sent(client: Client, prepared: Prepared, silence: float, count: int) 
 
 def _reply(asker: Asker, body: bytes, request: ModelRequest, prepared: Prepared, learned: Learned) -> Reply:
     try:
-        told = json.loads(body)
-    except (ValueError, RecursionError):
+        told = read_json(body, lenient=True, most=len(body))
+    except NotJSON:
         told = None
     if not isinstance(told, dict):
         raise CallFailed(f"the endpoint {asker.url} sent what is no JSON for embeddings", then="again", charged=None)

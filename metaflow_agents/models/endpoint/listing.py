@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Any
 
+from metaflow_agents.foreign_json import read as read_json
 from metaflow_agents.models.endpoint.broken import wire_faults
 from metaflow_agents.models.endpoint.clients import Client
 from metaflow_agents.models.endpoint.exchange import read, send
@@ -16,12 +16,12 @@ _LONGEST = 2**22                        # bytes
 
 async def known_models(client: Client) -> list[str]:
     """Their names; none where the endpoint tells no list."""
-    faults: tuple[type[Exception], ...] = (TimeoutError, ValueError, RecursionError, *wire_faults())
+    faults: tuple[type[Exception], ...] = (TimeoutError, ValueError, *wire_faults())
     try:
         async with asyncio.timeout(_PATIENCE):
             response = await send(client, "GET", "/models", None, _PATIENCE)
             try:
-                told: Any = json.loads(await read(response, _LONGEST)) if response.status_code == 200 else None
+                told: Any = read_json(await read(response, _LONGEST), lenient=True) if response.status_code == 200 else None
             finally:
                 await response.aclose()
     except faults:

@@ -7,6 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from metaflow_agents.foreign_json import finite
+
+_DIGITS = 18                        # of a count that a text tells
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:
@@ -67,8 +71,8 @@ def _count(told: Any, *names: str) -> int | None:
         return None
     for name in names:
         value = told.get(name)
-        if isinstance(value, str) and value.isascii() and value.isdigit():
+        if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= _DIGITS:
             value = int(value)
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0:
+        if isinstance(value, int | float) and not isinstance(value, bool) and finite(value) and value >= 0:
             return math.ceil(value)
     return None

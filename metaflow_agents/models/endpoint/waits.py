@@ -15,6 +15,7 @@ from email.utils import parsedate_to_datetime
 _UNITS = {"ms": 0.001, "milliseconds": 0.001, "s": 1.0, "sec": 1.0, "secs": 1.0, "second": 1.0, "seconds": 1.0, "m": 60.0,
           "min": 60.0, "mins": 60.0, "minute": 60.0, "minutes": 60.0, "h": 3600.0, "hour": 3600.0, "hours": 3600.0, "d": 86400.0,
           "day": 86400.0, "days": 86400.0}
+_LONGEST = 200                      # characters of a time
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]+)")
 _SPOKEN = re.compile(r"(?:try again|retry|wait|available|resets?)\s*(?:again\s*)?(?:in|after|for|at least)?[\s:=]*(?:about\s*)?"
                      r"((?:\d+(?:\.\d+)?\s*(?:ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hours?|d|days?)(?![a-z])\s*)+)",
@@ -77,7 +78,7 @@ def _said(body: str) -> float | None:
 
 def duration(written: str) -> float | None:
     """`6m0s`, `1.5s`, `120ms`, `2 minutes` as seconds."""
-    parts = _PART.findall(written)
+    parts = _PART.findall(written[:_LONGEST])
     if not parts or any(unit.lower() not in _UNITS for _, unit in parts):
         return None
     return sum(float(number) * _UNITS[unit.lower()] for number, unit in parts)

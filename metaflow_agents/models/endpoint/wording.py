@@ -6,6 +6,8 @@ import json
 import re
 from typing import Any
 
+from metaflow_agents.foreign_json import NotJSON, read
+
 _LONGEST = 300                      # characters of what it said
 
 
@@ -50,11 +52,17 @@ def told_in(body: bytes, key: str | None) -> str:
     """What an error's body says, in one line, without the key."""
     text = body.decode("utf-8", "replace")
     try:
-        said = _message(json.loads(text))
-    except (ValueError, RecursionError):
-        title = re.search(r"<title[^>]*>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
-        said = title[1] if title else re.sub(r"<[^>]*>", " ", text)
+        said = _message(read(text, lenient=True))
+    except NotJSON:
+        said = _title(text) or re.sub(r"<[^<>]*>", " ", text)
     return line(said.replace(key, "…") if key else said) or "it said nothing more"
+
+
+def _title(page: str) -> str:
+    """The title of an HTML page; empty where it has none."""
+    opening = re.search(r"<title\b[^<>]*>", page, re.IGNORECASE)
+    closing = None if opening is None else re.compile(r"</title>", re.IGNORECASE).search(page, opening.end())
+    return page[opening.end():closing.start()] if opening is not None and closing is not None else ""
 
 
 def line(said: str) -> str:

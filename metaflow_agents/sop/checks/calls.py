@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from metaflow_agents.errors import did_you_mean
+from metaflow_agents.modules import Shadowed, locate_file
 from metaflow_agents.schema.step import Step
 from metaflow_agents.sop import targets
 from metaflow_agents.sop.checks.context import Context, Place
@@ -38,7 +39,7 @@ def check_python_model(c: Context, where: Place, written: str) -> None:
     target = written.removeprefix("python:")
     file, _, function = target.rpartition(":")
     if file.endswith(".py"):
-        found = next((path for folder in c.folders if (path := folder / file).is_file()), None)
+        found = locate_file(file, c.folders)
         if found is None:
             c.say("call-module", where, f"there is no file `{file}`", "write its path from the SOP's folder")
         else:
@@ -69,7 +70,10 @@ def _named(c: Context, where: Place, written: str, function: str, read: targets.
         mend = "mend the name, or put the module beside the SOP"
         if module.endswith(".py"):
             mend = f"a module's name has no `.py`: write `{module.removesuffix('.py').replace('/', '.')}:{function}`"
-        c.say("call-module", where, f"there is no module `{module}` beside the SOP, in its project or on Python's path", mend)
+        c.say("call-module", where, f"there is no module `{module}` beside the SOP, in its project or installed", mend)
+        return None
+    except Shadowed as error:
+        c.say("call-shadowed", where, str(error).partition(";")[0], "rename the one beside the SOP")
         return None
     except targets.BrokenModule as error:
         c.say("call-broken", where, f"the module `{module}` is no valid Python: {error}", "mend that file")

@@ -51,6 +51,8 @@ class Context:
     """Artifacts about whose use no more is said: what names them is at fault already."""
     analyses: list[tuple[str, Analysis]] = field(default_factory=list)
     """(step, or "" for the SOP's own) and what each expression and template names."""
+    constant: set[str] = field(default_factory=set)
+    """Steps whose `when` depends on nothing."""
     lost_strategies: set[str] = field(default_factory=set)
     """Steps with wrong parameters of their strategy: whom these name is not known."""
     walked: dict[str, Shape] = field(default_factory=dict)

@@ -6,7 +6,9 @@ from itertools import pairwise
 
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.schema.step import Step
+from metaflow_agents.sop.checks.budgets import check_budgets
 from metaflow_agents.sop.checks.context import Context
+from metaflow_agents.sop.checks.reach import check_reach
 from metaflow_agents.sop.graph import SOPGraph, artifact_of, needed
 
 
@@ -15,7 +17,8 @@ def check_flow(c: Context) -> SOPGraph:
     graph = SOPGraph(_mended(c))
     graph.given |= {name for name in c.known if name not in c.made} | c.unknown_reads
     stuck = _never(c, graph)
-    for cycle in graph.unbounded_cycles():
+    unbounded = graph.unbounded_cycles()
+    for cycle in unbounded:
         if not stuck.issuperset(cycle):
             _unbounded(c, cycle, graph)
     if not c.unknown_reads:
@@ -25,6 +28,9 @@ def check_flow(c: Context) -> SOPGraph:
             c.say("rounds-alone", ("steps", name, "rounds"),
                   f"`{name}` stands in no loop and fires at most once: `rounds` bounds nothing",
                   "remove it, or read what makes the loop", key=True)
+    if not (stuck or c.unknown_reads or c.muted or c.mended or unbounded):
+        check_reach(c, graph)
+        check_budgets(c, graph)
     return graph
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from metaflow_agents.models import ways
+from metaflow_agents.modules import locate_file
 from metaflow_agents.schema.endpoint import EndpointModel, faults
 from metaflow_agents.sop.checks.assignment import worked_out
 from metaflow_agents.sop.checks.calls import check_python_model
@@ -55,7 +54,7 @@ def _text(c: Context, where: Place, model: str, *, named: bool = True) -> None:
 
 def _recording(c: Context, where: Place, written: str) -> None:
     """A recording that is a file has to be there; whether there is a run of a name, only its workspace knows."""
-    if written.endswith((".jsonl", ".db")) and not any((folder / Path(written).expanduser()).is_file() for folder in c.folders):
+    if written.endswith((".jsonl", ".db")) and locate_file(written, c.folders) is None:
         c.say("recording-not-found", where, f"there is no recording `{written}`", "write its path from the SOP's folder; "
               "`sop export RUN --recording FILE` makes one")
 

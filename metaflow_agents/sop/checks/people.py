@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from metaflow_agents.errors import AnswerInvalid, did_you_mean
 from metaflow_agents.schema.step import Human, Step
 from metaflow_agents.schema.strategies.workers import tools_in
+from metaflow_agents.schema.trusting import ARTIFACT, INPUT, TOOL, covers, split
 from metaflow_agents.schema.validation import Validator, validator
 from metaflow_agents.schema.wording import describe
 from metaflow_agents.sop.checks.context import Context
@@ -80,15 +81,22 @@ def _trusts(c: Context, name: str, step: Step) -> None:
         return                                            # told as misplaced
     tools = tools_in(c.sop, step, c.strategies)
     servers = dict.fromkeys(tool.partition(".")[0] for tool in tools if "." in tool)
-    known = (*dict.fromkeys(reads(step)), *tools, *servers, *(["ask_role"] if step.talks_to else []))
-    for index, trusted in enumerate(step.trusts):
-        if not (trusted in known or any(_of(trusted, tool) for tool in tools)):
+    tools = (*tools, *servers, *(["ask_role"] if step.talks_to else []))
+    read = tuple(dict.fromkeys(reads(step)))
+    for index, written in enumerate(step.trusts):
+        where, (space, trusted) = c.entry("steps", name, "trusts", index), split(written)
+        kinds = [kind for kind, names in ((INPUT, c.sop.inputs), (ARTIFACT, c.sop.artifacts)) if trusted in names]
+        used = any(_of(trusted, tool) for tool in tools)
+        if space == "" and kinds and used:
+            c.say("trusts-twice", where, f"`{trusted}` is an {kinds[0]} and covers a tool of `{name}`: which of them is trusted?",
+                  f"write `{kinds[0]}.{trusted}`, or `{TOOL}.{trusted}`")
+        elif not (used if space == TOOL else trusted in read and space in ("", *kinds)) and not (space == "" and used):
             what = "reads or uses" if tools else "reads"
-            c.say("trusts-nothing", c.entry("steps", name, "trusts", index), f"`{trusted}` is nothing that `{name}` {what}",
-                  did_you_mean(trusted, known))
+            choices = (*read, *tools) if not space else [f"{TOOL}.{tool}" for tool in tools] if space == TOOL else [
+                f"{space}.{other}" for other in read if (other in c.sop.inputs) == (space == INPUT)]
+            c.say("trusts-nothing", where, f"`{written}` is nothing that `{name}` {what}", did_you_mean(written, choices))
 
 
 def _of(trusted: str, tool: str) -> bool:
     """Whether a name is one of a server's tools that a role may use, or covers some of them."""
-    wide = f"{tool}.*" if "." not in tool else tool
-    return fnmatchcase(trusted, wide) or fnmatchcase(tool, trusted)
+    return fnmatchcase(trusted, f"{tool}.*" if "." not in tool else tool) or covers(trusted, tool)

@@ -77,6 +77,7 @@ def _step(c: Context, name: str, step: Step) -> None:
 def _constant(c: Context, name: str, step: Step, analysis: Analysis | None) -> None:
     if analysis is None or analysis.findings or analysis.names or analysis.histories or step.when is None:
         return
+    c.constant.add(name)
     try:
         holds = bool(evaluate(step.when, {}))
     except ExpressionError:

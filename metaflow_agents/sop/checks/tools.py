@@ -6,6 +6,7 @@ from metaflow_agents.errors import FetchRefused, did_you_mean, nearest
 from metaflow_agents.network import hosts
 from metaflow_agents.policy.judged import BUILT_IN, judged, tool_names
 from metaflow_agents.schema.tools import ServerSpec, ToolSpec
+from metaflow_agents.schema.trusting import NAMESPACES
 from metaflow_agents.sop.checks.calls import check_function
 from metaflow_agents.sop.checks.context import Context, Place
 
@@ -122,6 +123,9 @@ def _twice(c: Context) -> None:
     seen: dict[str, str] = dict.fromkeys((*BUILT_IN, *OF_THE_LOOP), "a built-in tool")
     for attribute, key in _DECLARED:
         for name in getattr(c.sop, attribute):
+            if key != "tools" and name in NAMESPACES:       # `input.x` under `trusts` would be its tool `x`, too
+                c.say("tool-twice", (key, name), f"`{name}` is a namespace under `trusts` already",
+                      "give it another name", key=True)
             if name in seen and not (key == "tools" and name in BUILT_IN):
                 c.say("tool-twice", (key, name), f"`{name}` is {seen[name]} already", "give one of them another name", key=True)
             seen.setdefault(name, {"tools": "a tool", "mcpServers": "an MCP server", "openapi": "a service"}[key])

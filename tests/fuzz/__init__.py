@@ -1,0 +1,1 @@
+"""A fuzzer for every parser of bytes that somebody else wrote; see `run.py`."""

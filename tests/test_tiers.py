@@ -1,0 +1,37 @@
+"""The tiers of the tests: what is left out on every change, what `SOP_TESTS=all` brings in, and the seed that is told."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).resolve().parent.parent
+
+
+def collected(**environment: str) -> subprocess.CompletedProcess[str]:
+    """What pytest says of the tests of full disks in this environment."""
+    others = {name: value for name, value in os.environ.items() if name not in ("SOP_TESTS", "SOP_TESTS_SEED")}
+    return subprocess.run([sys.executable, "-m", "pytest", "--collect-only", "-p", "no:cacheprovider", "-n", "0",
+                           "tests/test_crash_disk.py"], cwd=TOP, env={**others, **environment}, capture_output=True, text=True)
+
+
+def test_on_every_change_the_slow_ones_stay_out_and_the_seed_is_told() -> None:
+    done = collected(SOP_TESTS_SEED="4711")
+    assert "test_a_disk_that_is_full_at_some_point_stops_the_run_clearly[insert]" in done.stdout
+    assert "test_a_full_disk_stops_the_run_clearly_and_the_resume_works" not in done.stdout
+    assert "SOP_TESTS_SEED=4711" in done.stdout and done.returncode == 0
+
+
+def test_all_of_them_are_there_if_all_are_asked_for() -> None:
+    done = collected(SOP_TESTS="all")
+    assert "test_a_disk_that_is_full_at_some_point_stops_the_run_clearly[insert]" in done.stdout
+    assert "test_a_full_disk_stops_the_run_clearly_and_the_resume_works[insert-100]" in done.stdout
+
+
+def test_another_tier_is_refused() -> None:
+    done = collected(SOP_TESTS="most")
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR and "SOP_TESTS=most: it is `all`, or not set" in done.stderr

@@ -1,0 +1,32 @@
+"""The two tiers of the tests: what runs on every change, and all of it (`SOP_TESTS=all`, `make test-all`).
+
+On every change, what is marked `slow` stays out, and random tests take a tenth of their examples: another tenth each time, by a
+seed that is printed at the end of the run and can be given (`SOP_TESTS_SEED=4711`).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
+CHOICE = os.environ.get("SOP_TESTS", "")
+ALL = CHOICE == "all"
+SEED = int(os.environ.setdefault("SOP_TESTS_SEED", str(random.randrange(1 << 32))))      # of all workers, by their environment
+
+
+def examples(whole: int) -> int:
+    """How many of so many examples a random test takes in this tier."""
+    return whole if ALL else max(whole // 10, 1)
+
+
+def some(whole: Sequence[T], part: int = 10) -> list[T]:
+    """All of these, in the full tier; else every `part`-th, from another one on with each seed."""
+    return list(whole) if ALL else list(whole)[SEED % part::part]
+
+
+def chance(what: str) -> random.Random:
+    """A source of chance for this use, which follows the seed."""
+    return random.Random(f"{SEED} {what}")
