@@ -124,16 +124,19 @@ PLACES = (*OWN, "single", "chain_of_thought", "self_consistency", "react", "rout
 
 @dataclass
 class Trouble:
-    """Raises one exception at the `at`-th call; counts them where there is none."""
+    """Raises one exception at the `at`-th call (of `named`, where that is given); counts them where there is none."""
 
     at: int = 0
     make: Callable[[], BaseException] | None = None
+    named: str = ""
     count: int = 0
     place: str = ""
     lock: Any = field(default_factory=threading.Lock)
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> None:
         if not eligible(frame.f_code.co_filename, frame.f_code.co_name) or not begins(frame):
+            return
+        if self.named and frame.f_code.co_qualname != self.named:
             return
         with self.lock:
             self.count += 1

@@ -137,13 +137,14 @@ def test_a_cancellation_by_nobody_beside_the_attempts_stops_the_run(harness: Har
 
 
 def test_the_harness_throws_where_it_says(harness: Harness) -> None:
-    known = harness.known("stopped")
-    assert known.calls > 1000
-    trouble = Trouble(known.calls // 2, EXCEPTIONS["ValueError"])
+    """At a named place, not at a count: what a tool raises is told to its role, which goes on, and the count moves."""
     from random_trouble import drive
 
+    assert harness.known("stopped").calls > 1000
+    trouble = Trouble(2, EXCEPTIONS["ValueError"], named=answers.Answers.taken.__qualname__)
     ended = drive(lambda: begun(SCENES["stopped"], "stopped", harness.sops, harness.folder / "home"), trouble)
-    assert trouble.place and ended.outcome == "stopped"
+    assert trouble.place.startswith("agent/answers.py:") and trouble.place.endswith(" Answers.taken")
+    assert ended.outcome == "stopped"
     with troubled(None):
         pass
 
