@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 from patience import PATIENCE
-from tiers import ALL, CHOICE, SEED, examples
+from tiers import ALL, CHOICE, SEED, examples, takes_part
 
 # A busy machine is no fault of what is tested: no deadline.
 settings.register_profile("tier", deadline=None, max_examples=examples(settings.default.max_examples))
@@ -39,6 +39,15 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.markexpr = ""
     if config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = str(SEED)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of the tests that are marked `one_in(N)`, the fast tier takes those whose turn it is."""
+    kept = [item for item in items
+            if ALL or (mark := item.get_closest_marker("one_in")) is None or takes_part(item.nodeid, *mark.args)]
+    if len(kept) < len(items):
+        config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+        items[:] = kept
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

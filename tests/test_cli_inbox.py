@@ -115,6 +115,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.one_in(3)
 def test_what_is_no_answer_is_one_line_and_changes_nothing(home: Path) -> None:
     waiting(home)
     number = {step.upper(): str(one) for step, one in numbers(home).items()}
@@ -129,12 +130,14 @@ def test_what_is_no_answer_is_one_line_and_changes_nothing(home: Path) -> None:
     assert twice.returncode == 2 and f"has no open question {number['APPROVE']}" in twice.stderr
 
 
+@pytest.mark.one_in(3)
 def test_a_run_that_asks_nothing(home: Path) -> None:
     sop(home, "run", "ship.yaml", "--name", "one", "--model", "dry")
     ended = sop(home, "answer", "one", "--yes")
     assert ended.returncode == 2 and ended.stderr == "sop: run `one` asks nothing: there is nothing to answer\n"
 
 
+@pytest.mark.one_in(3)
 def test_a_run_that_is_under_way_takes_answers_in(home: Path) -> None:
     with subprocess.Popen([*SOP, "run", "ship.yaml", "--name", "one", "--model", "python:desk.py:slow"], cwd=home,
                           env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -155,6 +158,7 @@ def test_a_run_that_is_under_way_takes_answers_in(home: Path) -> None:
     assert list(numbers(home)) == ["approve"] and "sop answer one" in out
 
 
+@pytest.mark.one_in(3)
 def test_an_answer_that_came_too_late_for_a_process_is_taken_in_by_the_next(home: Path) -> None:
     waiting(home)
     from metaflow_agents.people.inbox import open_questions
@@ -171,11 +175,13 @@ def test_an_answer_that_came_too_late_for_a_process_is_taken_in_by_the_next(home
     assert who_answered(home) == ["answer"] and "pick" not in numbers(home)
 
 
+@pytest.mark.one_in(3)
 def test_yes_approves_and_leaves_other_questions_open(home: Path) -> None:
     waiting(home, "--yes")
     assert set(numbers(home)) == {"pick", "say"} and who_answered(home) == ["--yes"]
 
 
+@pytest.mark.one_in(3)
 def test_resume_takes_yes_too(home: Path) -> None:
     waiting(home)
     assert sop(home, "resume", "one", "--yes").returncode == 4
@@ -240,6 +246,7 @@ def test_at_a_terminal_people_are_asked_there(home: Path) -> None:
     assert sop(home, "show", "one", "stamped").stdout == "Dear \x1b[31myou/cold/a stamp\n"
 
 
+@pytest.mark.one_in(3)
 def test_what_is_put_off_at_the_terminal_is_answered_later(home: Path) -> None:
     seen, status = played([*SOP, "run", "ship.yaml", "--name", "one"], home, [
         ("(Ctrl-D: later)> ", "warm\n"), ("(Ctrl-D: later)> ", "\x04"), ("[l] later", "n\n"), ("why", "too dull\n")])

@@ -131,6 +131,7 @@ async def test_a_sop_is_a_tool(home: Path) -> None:
     assert sop(home, "show", made.structured_content["run"], "--workspace", "served").returncode == 0
 
 
+@pytest.mark.one_in(3)
 async def test_two_calls_are_two_runs(home: Path) -> None:
     async with client(home, "looped.yaml", "--model", "python:desk.py:answer") as talking:
         made = await asyncio.gather(*(talking.call_tool("looped", {"topic": topic}) for topic in ("tea", "rain")))
@@ -138,6 +139,7 @@ async def test_two_calls_are_two_runs(home: Path) -> None:
     assert len({one.structured_content["run"] for one in made}) == 2
 
 
+@pytest.mark.one_in(3)
 async def test_files_and_folders_are_paths(home: Path, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("hello", encoding="utf-8")
     async with client(home, "files.yaml", "--root", str(tmp_path)) as talking:
@@ -155,6 +157,7 @@ async def test_files_and_folders_are_paths(home: Path, tmp_path: Path) -> None:
         assert absent.is_error and f"can't read {tmp_path}/nowhere.txt" in text_of(absent)
 
 
+@pytest.mark.one_in(3)
 async def test_a_client_gets_no_file_of_the_user(home: Path, tmp_path: Path) -> None:
     """The environment of the server holds the key of the model; a pipe that nobody writes to would keep it waiting."""
     os.mkfifo(tmp_path / "pipe")
@@ -177,6 +180,7 @@ async def test_what_a_client_says_is_untrusted(home: Path, tmp_path: Path, words
     assert state.untrusted("word_count") == "", "its default is the SOP's own"
 
 
+@pytest.mark.one_in(3)
 async def test_a_run_without_success_says_why(home: Path) -> None:
     async with client(home, "looped.yaml", "--model", "python:desk.py:stubborn") as talking:
         told = await talking.call_tool("looped", {"topic": "tea"})
@@ -188,6 +192,7 @@ async def test_a_run_without_success_says_why(home: Path) -> None:
         assert told.is_error and told.structured_content["outcome"] == "budget" and "calls" in text_of(told)
 
 
+@pytest.mark.one_in(3)
 async def test_without_a_model(home: Path) -> None:
     async with client(home, "looped.yaml") as talking:
         told = await talking.call_tool("looped", {"topic": "tea"})
@@ -223,6 +228,7 @@ async def test_a_call_that_is_called_off_stops_its_run(home: Path) -> None:
             pass
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("how", ["the client goes", signal.SIGTERM, signal.SIGINT])
 async def test_the_end_leaves_runs_in_order(how: Any, home: Path, tmp_path: Path) -> None:
     note = tmp_path / "pid"

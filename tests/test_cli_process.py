@@ -141,6 +141,7 @@ def alive(pid: int) -> bool:
     return not state.exists() or state.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
+@pytest.mark.one_in(3)
 def test_a_busy_run_is_told(home: Path) -> None:
     with started(home, *slow_run(home, "sleeping", "busy")) as process:
         until((home / "begun").exists, "a model is asked")
@@ -274,6 +275,7 @@ def test_colours_stay_away_where_they_are_not_wanted(home: Path) -> None:
     assert dumb.ended() == 0 and "\x1b" not in dumb.raw and "run: ends: success" in dumb.screen
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("columns", [72, 80, 120])
 def test_reports_fit_the_terminal(home: Path, columns: int) -> None:
     for words in (("show", "done"), ("graph", "looped.yaml"), ("check", "looped.yaml"), ("runs",), ("log", "done")):
@@ -323,6 +325,7 @@ LIGHT = {"metaflow_agents", "typer", "annotated_doc", "shellingham"}
 TYPED = {"pydantic", "pydantic_core", "annotated_types", "typing_extensions", "typing_inspection"}
 
 
+@pytest.mark.one_in(3)
 def test_what_only_some_commands_need_is_loaded_by_them(home: Path) -> None:
     """What starting costs is a row of `benchmarks/engine.py`; what decides it is what is loaded."""
     script = ("import sys; sys.argv[0] = 'sop'\nbefore = set(sys.modules)\nfrom metaflow_agents.cli import command\n"
@@ -338,6 +341,7 @@ def test_what_only_some_commands_need_is_loaded_by_them(home: Path) -> None:
         assert loaded <= {*LIGHT, *allowed}, (words, loaded - LIGHT - allowed)
 
 
+@pytest.mark.one_in(3)
 def test_a_strategy_is_loaded_by_the_sops_that_think_by_it(home: Path) -> None:
     """And the planner's language with the one that needs it."""
     script = ("import re, sys; sys.argv[0] = 'sop'\nfrom metaflow_agents.cli import command\nstatus = command(sys.argv[1:])\n"
@@ -357,6 +361,7 @@ def test_a_strategy_is_loaded_by_the_sops_that_think_by_it(home: Path) -> None:
             assert loaded == {f"{room}.strategies.{name}" for room in rooms for name in strategies}, words
 
 
+@pytest.mark.one_in(3)
 def test_tools_and_sandboxes_are_loaded_by_the_sops_that_have_some(home: Path) -> None:
     script = ("import re, sys; sys.argv[0] = 'sop'\nfrom metaflow_agents.cli import command\nstatus = command(sys.argv[1:])\n"
               "print(sorted(name for name in sys.modules if re.fullmatch(r'metaflow_agents\\.('\n"
@@ -374,6 +379,7 @@ def test_tools_and_sandboxes_are_loaded_by_the_sops_that_have_some(home: Path) -
     assert loaded["looped.yaml"] == "[]" and "tools.files" in loaded["tooled.yaml"] and "sandbox." not in loaded["tooled.yaml"]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("shape", ["wide", "many", "deep"])
 def test_log_and_show_tell_large_journals(shape: Shape, home: Path, tmp_path: Path) -> None:
     """How soon is a row of `benchmarks/worst.py`."""

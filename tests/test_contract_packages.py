@@ -31,6 +31,7 @@ def test_there_are_ten() -> None:
     assert len(HERE) >= 10, HERE
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", HERE)
 def test_no_false_alarm_by_their_text(name: str) -> None:
     """Against the interfaces that `extract` reads."""
@@ -40,6 +41,7 @@ def test_no_false_alarm_by_their_text(name: str) -> None:
     assert verified(one.files, None, design, Environment())["faults"] == []
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", HERE)
 def test_no_false_alarm_by_pythons_word(name: str) -> None:
     """Against the interfaces that Python tells of the imported modules: another witness than our own reader."""
@@ -66,6 +68,7 @@ def caught(name: str, most: int, folder: Path) -> tuple[Counter[str], list[str]]
     return kinds, survivors
 
 
+@pytest.mark.one_in(4)
 def test_mutants_of_small_packages_are_caught_by_name(tmp_path: Path) -> None:
     found = {name: caught(name, most, tmp_path / name) for name, most in SMALL.items() if name in HERE}
     made = sum((kinds for kinds, _ in found.values()), Counter[str]())

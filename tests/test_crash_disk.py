@@ -57,6 +57,7 @@ def test_a_full_disk_stops_the_run_clearly_and_the_resume_works(full: dict[str, 
     assert [result for result in results if result["excess"] > result["in_flight"]] == []
 
 
+@pytest.mark.one_in(3)
 def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
     """A file system of its own, filled up: the run stops, a little room is made, it stops again, until it is through."""
     if shutil.which("unshare") is None or subprocess.run(["unshare", "-rm", "true"], capture_output=True).returncode:

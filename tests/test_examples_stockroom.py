@@ -85,6 +85,7 @@ def killed(folder: Path, environment: dict[str, str], here: Callable[[], bool], 
     assert came
 
 
+@pytest.mark.one_in(3)
 def test_it_is_killed_asks_once_and_ends_well(stockroom: tuple[Path, dict[str, str]]) -> None:
     folder, environment = stockroom
     journal = folder / "workspace" / ".journals" / "kettles.db"
@@ -129,6 +130,7 @@ def test_killed_while_it_books_it_asks_whether_that_has_happened(stockroom: tupl
     assert json.loads((folder / "workspace" / "kettles" / "receipt.json").read_text())["shipment"] == "S-1"
 
 
+@pytest.mark.one_in(3)
 def test_staged_books_nothing(stockroom: tuple[Path, dict[str, str]]) -> None:
     folder, environment = stockroom
     told = sop(folder, environment, "run", "stockroom.yaml", "--order", "1 x teapot to Oslo", "--staged", "--model",
@@ -149,6 +151,7 @@ def asked(folder: Path, environment: dict[str, str], order: str, *answer: str) -
     return sop(folder, environment, "resume", "one")
 
 
+@pytest.mark.one_in(3)
 def test_arguments_that_a_person_changed_are_carried_out_and_told(stockroom: tuple[Path, dict[str, str]]) -> None:
     folder, environment = stockroom
     changed = {"body": {"city": "Porto", "pieces": 1, "reservation": "R-1"}}
@@ -159,6 +162,7 @@ def test_arguments_that_a_person_changed_are_carried_out_and_told(stockroom: tup
     assert f"yes, with {json.dumps(changed)} instead" in sop(folder, environment, "log", "one").stdout
 
 
+@pytest.mark.one_in(3)
 def test_what_is_refused_is_no_success_and_the_clerk_hears_why(stockroom: tuple[Path, dict[str, str]]) -> None:
     folder, environment = stockroom
     ended = asked(folder, environment, "1 x teapot to Lisbon", "--no", "--reason", "too dear")

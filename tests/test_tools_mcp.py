@@ -111,6 +111,7 @@ async def test_leaving_ends_it_and_all_it_started() -> None:
     assert await gone(*pids)
 
 
+@pytest.mark.one_in(2)
 async def test_one_that_does_not_go_is_killed() -> None:
     async with opened(good()) as tools:
         pid = int((await called(tools["stubborn"])).text)
@@ -144,6 +145,7 @@ async def test_a_cancelled_run_leaves_nothing(tmp_path: Path) -> None:
     assert await gone(*pids)
 
 
+@pytest.mark.one_in(2)
 async def test_cancelled_again_and_again_it_still_leaves_nothing() -> None:
     pids: list[int] = []
 
@@ -215,6 +217,7 @@ async def test_one_that_dies_is_told_and_started_once_more() -> None:
         assert "It is not started again in this run." in (await called(tools["pid"])).text
 
 
+@pytest.mark.one_in(2)
 async def test_one_that_died_meanwhile_is_told_first() -> None:
     async with opened(good()) as tools:
         pid = int((await called(tools["pid"])).text)

@@ -59,6 +59,7 @@ def test_a_tools_own_description_finds_it() -> None:
 # -- against plain BM25 and chance: what `python -m benchmarks.papers tool_search` tells
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.skipif(not (DATA / "api_bank").is_dir(), reason="SOP_TEST_DATA does not name a folder with public data")
 def test_recall_on_api_bank_is_not_below_plain_bm25() -> None:
     tools, keywords, said_first = tool_search.api_bank(DATA)
@@ -69,6 +70,7 @@ def test_recall_on_api_bank_is_not_below_plain_bm25() -> None:
     assert tool_search.measured(tools, keywords).ours >= 0.85
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.skipif(not (DATA / "bfcl").is_dir(), reason="SOP_TEST_DATA does not name a folder with public data")
 def test_recall_on_the_functions_of_bfcl_is_not_below_plain_bm25() -> None:
     tools, cases = tool_search.bfcl(DATA)
@@ -77,6 +79,7 @@ def test_recall_on_the_functions_of_bfcl_is_not_below_plain_bm25() -> None:
     assert found.ours >= found.plain > found.chance, found
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.skipif(not (DATA / "bfcl").is_dir(), reason="SOP_TEST_DATA does not name a folder with public data")
 def test_the_table_tells_the_same() -> None:
     assert [row.here for row in tool_search.rows(DATA)] == ["0.909; 0.727; 0.109", "0.840; 0.600; 0.109", "0.953; 0.923; 0.010"]

@@ -206,6 +206,7 @@ async def differ(pair: Pair, folder: Path, absent: dict[str, Any], present: dict
         raise AssertionError(f"{pair.name} changes nothing: both sides give\n{texts[0]}")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
 async def test_a_key_changes_what_happens(pair: Pair, tmp_path: Path) -> None:
     await differ(pair, tmp_path, side(pair, pair.instead), side(pair, pair.value))
@@ -215,6 +216,7 @@ OF_A_ROLE = [pair for pair in PAIRS if pair.at.startswith("roles.writer.") and p
 OF_A_STEP = [pair for pair in PAIRS if pair.at.count(".") > 1 and pair.at.startswith("steps.") and pair.shows == "journal"]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("pair", OF_A_ROLE, ids=lambda pair: pair.name)
 async def test_a_key_of_a_role_does_the_same_in_its_file(pair: Pair, tmp_path: Path) -> None:
     for name, value in (("absent", pair.instead), ("present", pair.value)):
@@ -228,6 +230,7 @@ async def test_a_key_of_a_role_does_the_same_in_its_file(pair: Pair, tmp_path: P
         assert await observed(pair, write(moved, pair, tmp_path / name)) == here
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("pair", [pair for pair in [*OF_A_ROLE, *OF_A_STEP] if pair.shows == "journal"],
                          ids=lambda pair: pair.name)
 async def test_a_key_does_the_same_in_defaults(pair: Pair, tmp_path: Path) -> None:

@@ -1,14 +1,18 @@
 """The two tiers of the tests: what runs on every change, and all of it (`SOP_TESTS=all`, `make test-all`).
 
-On every change, what is marked `slow` stays out, and random tests take a tenth of their examples: another tenth each time, by a
-seed that is printed at the end of the run and can be given (`SOP_TESTS_SEED=4711`).
+On every change, what is marked `slow` stays out, of what is marked `one_in(4)` a fourth takes part, and random tests take a tenth
+of their examples: others each time, by a seed that is printed at the end of the run and can be given (`SOP_TESTS_SEED=4711`).
 """
 
 from __future__ import annotations
 
 import os
 import random
+import re
+import zlib
 from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -25,6 +29,22 @@ def examples(whole: int) -> int:
 def some(whole: Sequence[T], part: int = 10) -> list[T]:
     """All of these, in the full tier; else every `part`-th, from another one on with each seed."""
     return list(whole) if ALL else list(whole)[SEED % part::part]
+
+
+def takes_part(test: str, part: int) -> bool:
+    """Whether it is the turn of this test, which is marked `one_in(part)`. What a mutation relies on always takes part."""
+    return (zlib.crc32(test.encode()) + SEED) % part == 0 or named_by_a_mutation(test)
+
+
+def named_by_a_mutation(test: str) -> bool:
+    """Whether `tests/mutations` names this test id, or its function for all parameters."""
+    function = test.partition("[")[0]
+    return test in _mutations() or re.search(rf"{re.escape(function)}(?![\w\[])", _mutations()) is not None
+
+
+@cache
+def _mutations() -> str:
+    return "\n".join(path.read_text(encoding="utf-8") for path in (Path(__file__).parent / "mutations").glob("*.yaml"))
 
 
 def chance(what: str) -> random.Random:

@@ -11,6 +11,7 @@ import hashlib
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -74,13 +75,12 @@ class _Walk:
         self.files: dict[str, str] = {}
         self.unfollowed: dict[str, None] = {}
         self._seen: set[Path] = set()
-        self._left: list[tuple[_Read, ast.Module]] = []
+        self._left: list[tuple[_Read, _Text]] = []
 
     def finish(self) -> None:
         """Follows what is left, file by file: a long chain of imports is no deep recursion."""
         while self._left:
-            read, tree = self._left.pop()
-            self._imports(read, tree)
+            self._imports(*self._left.pop())
 
     def module(self, name: str, *, named: bool = False, beside: bool = False) -> bool:
         """Reads a module and the packages that it lies in; whether there is one. `named`: by the SOP itself, and so it counts
@@ -110,24 +110,24 @@ class _Walk:
             except OSError:
                 self.unfollowed[f"{shown}: it can't be read"] = None
                 return
-        self.files[shown], tree = _digest(text, read.file.suffix)
-        if tree is None:
+        found = _text(text, read.file.suffix)
+        self.files[shown] = found.digest
+        if not found.parsed:
             self.unfollowed[f"{shown}: what it imports, since it can't be read as Python text"] = None
             return
-        self._left.append((read, tree))
+        self._left.append((read, found))
 
-    def _imports(self, read: _Read, tree: ast.Module) -> None:
+    def _imports(self, read: _Read, text: _Text) -> None:
         shown = self._shown(read.file)
-        tries = [one for node in ast.walk(tree) if isinstance(node, ast.Try) for one in node.body]
-        caught = {id(inner) for one in tries for inner in ast.walk(one)}
-        for node in ast.walk(tree):
-            place = f"{shown}:{getattr(node, 'lineno', 0)}"
-            if isinstance(node, ast.Import):
+        for node, needed in text.imports:
+            place = f"{shown}:{node.lineno}"
+            if isinstance(node, ast.ImportFrom):
+                self._imported_from(read, node, place, needed=needed)
+            else:
                 for alias in node.names:
-                    self._imported(alias.name, place, beside=False, needed=id(node) not in caught)
-            elif isinstance(node, ast.ImportFrom):
-                self._imported_from(read, node, place, needed=id(node) not in caught)
-        self._dynamic(read, tree, shown)
+                    self._imported(alias.name, place, beside=False, needed=needed)
+        for line, what in text.computed:
+            self.unfollowed[f"{shown}:{line}: {what}"] = None
 
     def _imported_from(self, read: _Read, node: ast.ImportFrom, place: str, *, needed: bool) -> None:
         name, beside = node.module or "", False
@@ -144,8 +144,6 @@ class _Walk:
                 self._all_of(name, beside=beside)
             elif not name or self._is_local(name, beside=beside):
                 self.module(".".join(filter(None, [name, alias.name])), beside=beside)      # it may be a name and no module
-        if any(alias.name in _IMPORTERS and alias.asname not in (None, alias.name) for alias in node.names):
-            self.unfollowed[f"{place}: modules that are imported by a computed name"] = None
 
     def _imported(self, name: str, place: str, *, beside: bool, needed: bool) -> None:
         if self.module(name, beside=beside) or self._is_folder(name):
@@ -163,23 +161,6 @@ class _Walk:
                 if inner.suffix == ".py" and inner.stem != "__init__":
                     self.module(f"{name}.{inner.stem}", beside=beside)
 
-    def _dynamic(self, read: _Read, tree: ast.Module, shown: str) -> None:
-        """What names a module when it runs: followed where the name stands there as text, else told."""
-        known: set[int] = set()
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and _called(node.func) in ("import_module", "__import__") and node.args:
-                first = node.args[0]
-                if isinstance(first, ast.Constant) and isinstance(first.value, str):
-                    known.add(id(node.func))
-                    place, name = f"{shown}:{node.lineno}", first.value
-                    level = len(name) - len(name.lstrip("."))
-                    asked = ast.ImportFrom(module=name[level:] or None, names=[], level=level)
-                    self._imported_from(read, asked, place, needed=True)
-            elif _called(node) in _IMPORTERS and id(node) not in known and isinstance(getattr(node, "ctx", None), ast.Load):
-                self.unfollowed[f"{shown}:{getattr(node, 'lineno', 0)}: modules that are imported by a computed name"] = None
-            elif isinstance(node, ast.Name) and node.id in _EXECUTORS and isinstance(node.ctx, ast.Load):
-                self.unfollowed[f"{shown}:{node.lineno}: what `{node.id}` carries out"] = None
-
     def _installed(self, name: str, *, named: bool = False) -> None:
         """Of what is installed counts the file that the SOP names itself, by the module's name: it lies elsewhere elsewhere."""
         top = name.partition(".")[0]
@@ -188,7 +169,7 @@ class _Walk:
         self.unfollowed[f"the installed package `{top}`"] = None
         found = self._located(name, beside=False) if named else None
         if found is not None and found.file is not None:
-            self.files[name], _ = _digest(found.file.read_bytes(), found.file.suffix)
+            self.files[name] = _text(found.file.read_bytes(), found.file.suffix).digest
 
     def _located(self, name: str, *, beside: bool) -> Located | None:
         try:
@@ -232,14 +213,59 @@ def _shape(node: Any) -> Any:
     return [_shape(each) for each in node] if isinstance(node, list) else node
 
 
-def _digest(text: bytes, suffix: str) -> tuple[str, ast.Module | None]:
-    """By what a file is compared, and its tree: of what can't be parsed its bytes, and None."""
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """What one file says, wherever it lies. `imports`: each with whether it is needed: what stands in a `try` is not.
+    `computed`: line, and what of it reading can't follow.
+    """
+
+    digest: str
+    parsed: bool = False
+    imports: tuple[tuple[ast.Import | ast.ImportFrom, bool], ...] = ()
+    computed: tuple[tuple[int, str], ...] = ()
+
+
+@lru_cache(maxsize=512)
+def _text(text: bytes, suffix: str) -> _Text:
+    """A file's digest, of its bytes where they can't be parsed, and its imports. Known once for a process with many runs."""
     try:
         tree = ast.parse(text) if suffix == ".py" and len(text) <= _LARGEST else None
         meant = text if tree is None else repr(_shape(tree)).encode()
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         tree, meant = None, text
-    return hashlib.sha256(meant).hexdigest()[:32], tree
+    digest = hashlib.sha256(meant).hexdigest()[:32]
+    if tree is None:
+        return _Text(digest)
+    nodes = list(ast.walk(tree))
+    caught = {id(inner) for node in nodes if isinstance(node, ast.Try) for one in node.body for inner in ast.walk(one)}
+    imports = [(node, id(node) not in caught) for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+    named, computed = _dynamic(nodes)
+    return _Text(digest, True, (*imports, *((node, True) for node in named)), computed)
+
+
+_COMPUTED = "modules that are imported by a computed name"
+
+
+def _dynamic(nodes: Sequence[ast.AST]) -> tuple[list[ast.ImportFrom], tuple[tuple[int, str], ...]]:
+    """What names a module when it runs: an import where the name stands there as text, else the line and what is not followed."""
+    known: set[int] = set()
+    named: list[ast.ImportFrom] = []
+    computed: list[tuple[int, str]] = []
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom):
+            if any(alias.name in _IMPORTERS and alias.asname not in (None, alias.name) for alias in node.names):
+                computed.append((node.lineno, _COMPUTED))
+        elif isinstance(node, ast.Call) and _called(node.func) in ("import_module", "__import__") and node.args:
+            first = node.args[0]
+            if isinstance(first, ast.Constant) and isinstance(first.value, str):
+                known.add(id(node.func))
+                level = len(first.value) - len(first.value.lstrip("."))
+                named.append(ast.ImportFrom(first.value[level:] or None, [], level, lineno=node.lineno))
+        elif _called(node) in _IMPORTERS and id(node) not in known and isinstance(getattr(node, "ctx", None), ast.Load):
+            computed.append((getattr(node, "lineno", 0), _COMPUTED))
+        elif isinstance(node, ast.Name) and node.id in _EXECUTORS and isinstance(node.ctx, ast.Load):
+            computed.append((node.lineno, f"what `{node.id}` carries out"))
+    return named, tuple(computed)
 
 
 def merged(all_sources: Iterable[Sources]) -> Sources:
