@@ -22,7 +22,8 @@ README = (TOP / "benchmarks/README.md").read_text(encoding="utf-8")
 
 
 def without_sizes(name: str) -> str:
-    return re.sub(r"\d[\d,]*", "N", name).replace("`", "")
+    """A row's name without what another machine has another of: sizes, and the sandboxes that hold there."""
+    return re.sub(r"\d[\d,]*", "N", re.sub(r" in (bubblewrap|landlock|container):", " in a sandbox:", name)).replace("`", "")
 
 
 @pytest.fixture(scope="module")

@@ -52,6 +52,7 @@ def test_every_mutant_is_caught_by_name(tmp_path: Path) -> None:
     assert all(kinds[kind] >= 5 for kind in MEANT), kinds
 
 
+@pytest.mark.one_in(3)
 def test_a_fault_is_told_of_the_file_that_was_broken() -> None:
     """Nobody else is blamed for a definition that is gone, or that takes something else."""
     blamed = [

@@ -36,8 +36,8 @@ def home() -> Iterator[Path]:
 
 
 def tried(recording: Recording) -> list[Moment]:
-    """All moments in the full tier; else every second of many, others with each seed."""
-    return recording.moments if len(recording.moments) < 3 * AT_LEAST else tiers.some(recording.moments, 2)
+    """All moments in the full tier; else every third of 24 or more, others with each seed."""
+    return recording.moments if len(recording.moments) < 24 else tiers.some(recording.moments, 3)
 
 
 def must_go_on_alike(replayed: list[Replayed], *, same_calls: bool = True) -> None:

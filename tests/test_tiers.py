@@ -6,9 +6,9 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
+import tiers
 from mutations.listed import read
 from tiers import takes_part
 
@@ -40,35 +40,21 @@ def test_another_tier_is_refused() -> None:
     assert done.returncode == pytest.ExitCode.USAGE_ERROR and "SOP_TESTS=most: it is `all`, or not set" in done.stderr
 
 
-ROWS = """
-    import pytest
+def test_one_in_four_takes_its_turn_by_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def turn(seed: int) -> set[int]:
+        monkeypatch.setattr(tiers, "SEED", seed)
+        return {row for row in range(200) if takes_part(f"tests/test_x.py::test_row[{row}]", 4)}
 
-    @pytest.mark.one_in(4)
-    @pytest.mark.parametrize("row", range(200))
-    def test_row(row):
-        pass
-"""
-
-
-def rows(folder: Path, **environment: str) -> set[str]:
-    """Of two hundred tests that are marked `one_in(4)`, those that are taken."""
-    (folder / "test_rows.py").write_text(dedent(ROWS), encoding="utf-8")
-    (folder / "conftest.py").write_text("from tests.conftest import pytest_collection_modifyitems\n", encoding="utf-8")
-    others = {name: value for name, value in os.environ.items() if name not in ("SOP_TESTS", "SOP_TESTS_SEED", "PYTEST_ADDOPTS")}
-    found_as_here = {"PYTHONPATH": os.pathsep.join([str(TOP), str(TOP / "tests")])}
-    done = subprocess.run([sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "-c", os.devnull,
-                           "--rootdir", str(folder), str(folder)], cwd=folder, env={**others, **found_as_here, **environment},
-                          capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return {line for line in done.stdout.splitlines() if "::" in line}
-
-
-def test_one_in_four_takes_its_turn_by_the_seed(tmp_path: Path) -> None:
-    turns = [rows(tmp_path, SOP_TESTS_SEED=str(4711 + turn)) for turn in range(4)]
-    assert [20 < len(turn) < 90 for turn in turns] == [True] * 4
+    turns = [turn(4711 + number) for number in range(4)]
+    assert [20 < len(each) < 90 for each in turns] == [True] * 4
     assert len(set().union(*turns)) == sum(map(len, turns)) == 200, "each of them in one of four runs"
-    assert rows(tmp_path, SOP_TESTS_SEED="4711") == turns[0]
-    assert len(rows(tmp_path, SOP_TESTS="all")) == 200
+    assert turn(4711) == turns[0]
+
+
+def test_tests_take_turns_and_all_of_them_are_there_if_all_are_asked_for() -> None:
+    name = "::test_a_disk_that_is_really_full"
+    assert sum(name in collected(SOP_TESTS_SEED=str(seed)).stdout for seed in (1, 2, 3)) == 1
+    assert name in collected(SOP_TESTS="all").stdout
 
 
 def test_what_a_mutation_names_always_takes_part() -> None:
