@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
 import socket
@@ -19,7 +18,6 @@ from metaflow_agents.sandbox.channel import Channel
 from metaflow_agents.sandbox.confined import MEND
 from metaflow_agents.sandbox.limits import Limits, Watchdog, taking
 from metaflow_agents.sandbox.output import Output
-from metaflow_agents.sandbox.port import NOT_EXECUTABLE
 from metaflow_agents.sandbox.process import Ended, ProcessGroup
 
 _HEAD = struct.Struct(">cI")
@@ -35,7 +33,7 @@ class Boxed(ProcessGroup):
     def __init__(self, argv: Sequence[str], command: Sequence[str], *, environment: Mapping[str, str], remove: Callable[[], None],
                  limits: Limits, timeout: float | None, folders: Sequence[Path], channel: Channel | None) -> None:
         super().__init__(argv, folder=Path("/"), environment=environment, timeout=timeout, channel=channel)
-        self._command, self._remove, self._limits, self._folders = command, remove, limits, folders
+        self._program, self._remove, self._limits, self._folders = command[0], remove, limits, folders
         self._inner: socket.socket | None = None        # the command's end of the channel, which lies in this process
         self._input: int | None = None
         self._frames: int | None = None
@@ -68,11 +66,7 @@ class Boxed(ProcessGroup):
         process.stdin = process.stdout = process.stderr = None      # what they carry are frames, and no output of the command
         return process
 
-    def _not_started(self, error: OSError | ValueError) -> tuple[int, str]:
-        if isinstance(error, ValueError):
-            return NOT_EXECUTABLE, f"{self._command[0]}: an argument holds a NUL character\n"
-        if error.errno == errno.E2BIG:
-            return NOT_EXECUTABLE, f"{self._command[0]}: {error.strerror}\n"
+    def _refused(self, error: OSError) -> tuple[int, str]:
         raise RunError(f"can't start {self._argv[0]}, and without it no command runs: {error.strerror}: {MEND}") from error
 
     def _ears(self) -> dict[int, Callable[[], bool]]:
@@ -149,7 +143,7 @@ class Boxed(ProcessGroup):
             pass
         if not self._started and not self._stopped and not ended.timed_out:
             said = bytes(self._said.kept[:500]).decode(errors="replace").strip() or f"exit {ended.exit_code}"
-            raise RunError(f"{self._argv[0]} can't run `{self._command[0]}` in a container ({said}): {MEND}")
+            raise RunError(f"{self._argv[0]} can't run `{self._program}` in a container ({said}): {MEND}")
         told = self._told or {}
         code = told.get("code")
         why = f"it ran longer than {self._timeout:g} seconds" if ended.timed_out else ended.why

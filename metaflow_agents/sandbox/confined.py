@@ -7,7 +7,6 @@ that where this process dies before, nothing starts; where it dies later, `--die
 
 from __future__ import annotations
 
-import errno
 import os
 import select
 import signal
@@ -22,7 +21,6 @@ from metaflow_agents.errors import RunError
 from metaflow_agents.sandbox.cgroup import ControlGroup
 from metaflow_agents.sandbox.channel import Channel
 from metaflow_agents.sandbox.limits import Limits, Watchdog, is_first, tree
-from metaflow_agents.sandbox.port import NOT_EXECUTABLE
 from metaflow_agents.sandbox.process import Ended, ProcessGroup, pidfd_of
 
 _GATE = """echo ready >&0
@@ -92,11 +90,7 @@ class Confined(ProcessGroup):
         self._release()
         return process
 
-    def _not_started(self, error: OSError | ValueError) -> tuple[int, str]:
-        if isinstance(error, ValueError):
-            return NOT_EXECUTABLE, f"{self._program}: an argument holds a NUL character\n"
-        if error.errno == errno.E2BIG:
-            return NOT_EXECUTABLE, f"{self._program}: {error.strerror}\n"
+    def _refused(self, error: OSError) -> tuple[int, str]:
         if isinstance(error, FileNotFoundError):
             raise RunError(f"{self.confining} is gone from {self._argv[0]}, and without it no command runs: {MEND}") from error
         raise RunError(f"can't start {self.confining} ({self._argv[0]}): {error.strerror}: {MEND}") from error

@@ -59,6 +59,7 @@ class ProcessGroup:
         channel: Channel | None = None,
     ) -> None:
         self._argv, self._folder, self._environment = list(argv), folder, dict(environment)
+        self._program = self._argv[0]               # what is told to have failed; who confines names the command's own
         self._marker, self._timeout, self._channel = marker, timeout, channel
         self.begun = time.time_ns()
         self._why = ""
@@ -111,14 +112,19 @@ class ProcessGroup:
 
     def _not_started(self, error: OSError | ValueError) -> tuple[int, str]:
         """Exit code and words for a command that can't be started. Raises RunError where that is the machine's fault."""
-        program = self._argv[0]
         if isinstance(error, ValueError):
-            return NOT_EXECUTABLE, f"{program}: an argument holds a NUL character\n"
+            return NOT_EXECUTABLE, f"{self._program}: an argument holds a NUL character\n"
+        if error.errno == errno.E2BIG:
+            return NOT_EXECUTABLE, f"{self._program}: {error.strerror}\n"
+        return self._refused(error)
+
+    def _refused(self, error: OSError) -> tuple[int, str]:
+        """The same, where it is not about the arguments."""
         if isinstance(error, FileNotFoundError | NotADirectoryError):
-            return NOT_FOUND, f"{program}: command not found\n"
-        if isinstance(error, PermissionError) or error.errno in (errno.ENOEXEC, errno.E2BIG, errno.ELOOP, errno.ENAMETOOLONG):
-            return NOT_EXECUTABLE, f"{program}: {error.strerror}\n"
-        raise RunError(f"can't start `{program}`: {error.strerror}") from error
+            return NOT_FOUND, f"{self._program}: command not found\n"
+        if isinstance(error, PermissionError) or error.errno in (errno.ENOEXEC, errno.ELOOP, errno.ENAMETOOLONG):
+            return NOT_EXECUTABLE, f"{self._program}: {error.strerror}\n"
+        raise RunError(f"can't start `{self._program}`: {error.strerror}") from error
 
     def _ears(self) -> dict[int, Callable[[], bool]]:
         """Further descriptors: each with what is called when it can be read, which says whether to go on listening."""
