@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 from metaflow_agents.errors import AnswerInvalid, UsageError, did_you_mean
 from metaflow_agents.foreign_json import read
 from metaflow_agents.schema import paths
+from metaflow_agents.schema.binary import content, described
 from metaflow_agents.schema.ignored import Ignored, TooMany, holds_secrets
 from metaflow_agents.schema.model import digest
+from metaflow_agents.schema.payload import Binary, Data, Files, held, pack
 from metaflow_agents.schema.payload import Collection as Items
-from metaflow_agents.schema.payload import Data, Files, pack
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import Input
 from metaflow_agents.schema.trust import of_input
@@ -124,7 +125,7 @@ def parse_option(program: Program, name: str, text: str) -> Any:
     if spec.type in ("file", "folder"):
         return text
     if text.startswith("@"):
-        text = _read(Path(text[1:])).decode("utf-8", "replace")
+        text = _text(Path(text[1:]), name)
     schema = program.schemas.get(f"input:{name}", {"type": "string"})
     if schema.get("type") == "string" or ("enum" in schema and text in schema["enum"]):
         return text
@@ -134,6 +135,15 @@ def parse_option(program: Program, name: str, text: str) -> Any:
         if {"type": "string"} in schema.get("anyOf", ()):
             return text                         # `string | null`: what is no JSON is the text that it says
         raise _no_value(name, text, schema, error) from None
+
+
+def _text(path: Path, name: str) -> str:
+    data = _read(path)
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise UsageError(f"input `{name}`: {described(str(path), data)}, is no text (UTF-8); declare it `type: file` to hand in "
+                         "any file") from None
 
 
 def _no_value(name: str, text: str, schema: Mapping[str, Any], error: ValueError) -> UsageError:
@@ -156,12 +166,15 @@ class _Reading:
 
 
 def _payload(program: Program, name: str, value: Any, reading: _Reading, load: Callable[[str], Any] | None,
-             remote: Remote | None) -> Data | Files:
+             remote: Remote | None) -> Data | Binary | Files:
     kind = program.sop.inputs[name].type
     if value is None and not program.sop.inputs[name].required:
         return Data(value=None)
     if kind == "file":
-        return Data(value=_read(_path(value, remote), remote).decode("utf-8", "replace"))
+        path = _path(value, remote)
+        payload, blobs = held(content(_read(path, remote), path.name))
+        reading.blobs.update(blobs)
+        return payload
     if kind == "folder":
         folder = _Folder(_path(value, remote), reading.everything, remote)
         files = folder.read()
