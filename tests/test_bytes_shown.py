@@ -89,9 +89,9 @@ async def test_an_edit_of_a_file_that_is_no_text_is_told_and_others_can_be_moved
           look: {role: clerk, needs: [out], makes: out, rounds: 1}
     """
     edit = "=== edit: img/logo.png ===\n<<<<<<< SEARCH\nPNG\n=======\nx\n>>>>>>> REPLACE\n=== end ===\n"
-    move = "=== rename: img/logo.png to: img/mark.png ===\n=== delete: odd.txt ===\n" + block("img/logo.txt", "moved")
+    move = "=== rename: img/logo.png -> img/mark.png ===\n=== delete: odd.txt ===\n" + block("img/logo.txt", "moved")
     model, _ = await go(tmp_path, sop, [edit, move])
-    assert f"`img/logo.png` can't be edited: it is {SHOWN}" in model.last_said("look@1~0/repair.1")
+    assert f"`img/logo.png` can't be edited: it is {SHOWN}" in model.requests[1].messages[-1]["content"]
     made = {path.name: path.read_bytes() for path in (tmp_path / "runs" / "it").rglob("*.*") if path.is_file() and ".git" not in path.parts}
     assert made == {"a.txt": FILES["a.txt"], "mark.png": PICTURE, "paper.pdf": PAPER, "logo.txt": b"moved\n"}
 
@@ -100,7 +100,7 @@ async def test_views_say_what_it_is(tmp_path: Path) -> None:
     sop = """
         sop: seen
         inputs: {things: {type: folder}, one: {type: file}}
-        artifacts: {out: {files: "**"}, mark: {file: mark.png}, marks: {each: {}}}
+        artifacts: {out: {files: ["*.txt", "*.pdf", "img/**"]}, mark: {file: mark.png}, marks: {each: {}}}
         steps:
           take: {value: things, needs: [things], makes: out}
           pick: {value: one, needs: [one], makes: mark}

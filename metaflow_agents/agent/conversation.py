@@ -14,6 +14,7 @@ from metaflow_agents.memory.window import Turn
 from metaflow_agents.prompts import MISSING, analyse_template, evaluate, package_template, render
 from metaflow_agents.prompts.names import named_paths
 from metaflow_agents.schema import paths
+from metaflow_agents.schema.binary import BinaryFile
 from metaflow_agents.schema.payload import Data, Files
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.role import Role
@@ -146,6 +147,8 @@ class Conversations:
         return list(payload.assumed) if isinstance(payload, Data | Files) else []
 
     def _kind(self, name: str, value: Any) -> str:
+        if isinstance(value, BinaryFile):
+            return "file"
         spec = self._sop.artifacts.get(name)
         if spec is None:
             return "files" if self._sop.inputs[name].type == "folder" else "text" if isinstance(value, str) else "data"
