@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -176,7 +176,7 @@ def _payload(program: Program, name: str, value: Any, reading: _Reading, load: C
         reading.blobs.update(blobs)
         return payload
     if kind == "folder":
-        folder = _Folder(_path(value, remote), reading.everything, remote)
+        folder = _Folder(_path(value, remote), reading.everything, remote, program.sop.inputs[name].exclude)
         files = folder.read()
         if folder.left_out:
             reading.left_out[name] = tuple(sorted(folder.left_out))
@@ -212,9 +212,10 @@ def _read(path: Path, remote: Remote | None = None) -> bytes:
 class _Folder:
     """One reading of a folder: its regular files, links not followed."""
 
-    def __init__(self, folder: Path, everything: bool, remote: Remote | None) -> None:
+    def __init__(self, folder: Path, everything: bool, remote: Remote | None, exclude: Sequence[str]) -> None:
         self._folder, self._everything, self._remote = folder, everything, remote
-        self._ignored = Ignored()
+        self._ignored, self._excluded = Ignored(), Ignored()
+        self._exclude = "\n".join(exclude)
         self._above = ""                        # of the folder, from the top of the repository that it lies in
         self._left = MAX_BYTES
         self._found: dict[str, bytes] = {}
@@ -227,6 +228,7 @@ class _Folder:
             raise UsageError(f"{folder} is {'a file' if folder.exists() else 'not there'}; a folder was expected")
         opened = None
         try:
+            self._excluded.add(self._exclude)
             if not self._everything:
                 self._look_above()
             top, opened = (folder, None) if self._remote is None else (Path("."), self._remote.open(folder, _WALK))
@@ -235,6 +237,7 @@ class _Folder:
                 prefix = "" if below == "." else f"{below}/"
                 if not self._everything:
                     self._gitignore(here, prefix.removesuffix("/"))
+                if self._exclude or not self._everything:
                     folders[:] = [name for name in folders if self._takes(prefix + name, folder=True)]
                 for name in names:
                     self._take(prefix + name, name, here)
@@ -248,7 +251,7 @@ class _Folder:
         return self._found
 
     def _take(self, path: str, name: str, here: int) -> None:
-        if paths.refusal(path) or not (self._everything or self._takes(path, folder=False)):
+        if not self._takes(path, folder=False):
             return
         data = _regular(name, here, self._left)
         if data is not None:
@@ -260,7 +263,9 @@ class _Folder:
     def _takes(self, path: str, *, folder: bool) -> bool:
         if paths.refusal(path):
             return False                        # `.git` and the like are never part of it, and nobody asks for them
-        if holds_secrets(path.rpartition("/")[2], folder=folder) or self._ignored.leaves_out(self._above + path, folder=folder):
+        named = not self._everything and (holds_secrets(path.rpartition("/")[2], folder=folder)
+                                          or self._ignored.leaves_out(self._above + path, folder=folder))
+        if named or self._excluded.leaves_out(path, folder=folder):
             self.left_out.append(f"{path}/" if folder else path)
             return False
         return True

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from metaflow_agents.doers.acceptance import Acceptance, files_in
+from metaflow_agents.doers.acceptance import Acceptance
 from metaflow_agents.doers.labelled import labelled
 from metaflow_agents.engine.scheduler import Scheduler
 from metaflow_agents.engine.work import Activation, Work
@@ -22,7 +22,7 @@ from metaflow_agents.journal.values import Values
 from metaflow_agents.memory.project import ProjectMemory
 from metaflow_agents.people.inner import InnerDesk
 from metaflow_agents.prompts import MISSING, CollectionView, FilesView, evaluate
-from metaflow_agents.schema.binary import Content
+from metaflow_agents.schema.binary import Content, files_in
 from metaflow_agents.schema.binary import packed as files_packed
 from metaflow_agents.schema.event import Committed, Version
 from metaflow_agents.schema.model import digest

@@ -14,7 +14,7 @@ from metaflow_agents.journal.values import Values
 from metaflow_agents.prompts import FilesView, evaluate, render_pattern, truthy
 from metaflow_agents.prompts.names import free_names
 from metaflow_agents.schema import acting_files, paths
-from metaflow_agents.schema.binary import BinaryFile, Content, packed
+from metaflow_agents.schema.binary import BinaryFile, Content, files_in, packed
 from metaflow_agents.schema.payload import Binary, Data, Files, Patch, held
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.step import Foreach, Step
@@ -251,18 +251,6 @@ def _faults_of_list(foreach: Foreach, scope: Mapping[str, Any]) -> list[str]:
     except AnswerInvalid as error:
         return list(error.faults)
     return []
-
-
-def files_in(value: Any) -> Iterator[BinaryFile]:
-    """The files that are no text in a value."""
-    if isinstance(value, BinaryFile):
-        yield value
-    elif isinstance(value, Mapping):
-        for inner in value.values():
-            yield from files_in(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from files_in(inner)
 
 
 def _clash(files: Iterable[str]) -> Iterator[str]:

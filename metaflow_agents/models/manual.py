@@ -50,7 +50,7 @@ class TerminalModel:
 
     name = "manual"
     at_terminal = True
-    traits = Traits(native_tools=False)     # a person calls a tool in the text form
+    traits = Traits(native_tools=False, images=False)     # a person calls a tool in the text form
 
     def __init__(self, read: int | None = None, write: Callable[[str], object] | None = None) -> None:
         self._terminal = standard_input(sys.stdin.fileno()) if read is None else Terminal(read)
@@ -111,7 +111,7 @@ class FolderModel:
     process has it open for writing. One that lies there already, to exactly this prompt, is taken.
     """
 
-    traits = Traits(native_tools=False)
+    traits = Traits(native_tools=False, images=False)
 
     def __init__(self, name: str, folder: Path, poll: float = POLL) -> None:
         self._name, self._folder, self._poll = name, folder, poll

@@ -6,7 +6,7 @@ other file is a `BinaryFile`, and is never decoded: what is shown of it is its n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from metaflow_agents.schema.media import HEAD, media_type
@@ -88,6 +88,18 @@ def packed(files: Mapping[str, Content]) -> tuple[dict[str, str], dict[str, byte
         names[path] = digest(data)
         blobs[names[path]] = data
     return names, blobs
+
+
+def files_in(value: Any) -> Iterator[BinaryFile]:
+    """The files that are no text in a value."""
+    if isinstance(value, BinaryFile):
+        yield value
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from files_in(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from files_in(inner)
 
 
 def described(name: str, data: bytes) -> str:
