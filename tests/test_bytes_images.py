@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openai_server import OpenAIServer
 from scripted import Scripted, write
+from typer.testing import CliRunner
 
 from metaflow_agents import check, resume, run
+from metaflow_agents.cli.app import app
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.models.endpoint import endpoint_model
 from metaflow_agents.models.port import ModelRequest, Reply, estimated
@@ -65,6 +68,27 @@ async def test_the_endpoint_gets_the_pictures_as_parts(tmp_path: Path) -> None:
     assert asked.tokens >= 300 + worst_tokens({"width": 30, "height": 20}) + worst_tokens({"width": 1, "height": 1})
     replayed = await go(tmp_path, desk(tmp_path), model="replay:it", name="second")
     assert replayed.ok and replayed.outputs == {"out": "seen"} and replayed.tokens == result.tokens
+
+
+def test_people_are_told_which_pictures_are_sent(tmp_path: Path) -> None:
+    sop = desk(tmp_path)
+    shown = CliRunner().invoke(app, ["prompt", str(sop), "look", "--things", str(tmp_path / "given"), "--one", str(tmp_path / "one.png")])
+    assert "[sent as a picture: img/logo.png, 30 by 20 pixels]" in shown.output, shown.output
+    asyncio.run(go(tmp_path, sop, model=Scripted()))
+    said = CliRunner().invoke(app, ["log", "it", "--full", "--workspace", str(tmp_path / "runs")])
+    assert "[sent as a picture: dot.gif, 1 by 1 pixels]" in said.output
+
+
+async def test_an_item_that_is_a_picture_is_sent_alone(tmp_path: Path) -> None:
+    sop = desk(tmp_path)
+    sop.write_text(sop.read_text().replace("artifacts: {out: {}}", "artifacts: {out: {each: {}}}").replace(
+        "makes: out}", "makes: out, foreach: {in: things | items, as: pair, key: \"pair[0]\"}}"))
+    model = Scripted()
+    result = await go(tmp_path, sop, model=model)
+    assert result.ok, result.reason
+    assert {request.key: [image["name"] for image in request.images] for request in model.requests} == {
+        "look@1[dot.gif]~0/turn.0": ["dot.gif"], "look@1[img/logo.png]~0/turn.0": ["img/logo.png"],
+        "look@1[a.txt]~0/turn.0": ["dot.gif", "img/logo.png"], "look@1[fake.png]~0/turn.0": ["dot.gif", "img/logo.png"]}
 
 
 async def test_a_resume_knows_the_call_again(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from bytes_files import FNS, INSIDE, SOP, found_in, lay, listed, named, noise, png, real
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from real_git import ALONE, git
 from scripted import Scripted, events, ran, write
@@ -134,6 +134,9 @@ def test_whatever_the_bytes_are(files: dict[str, bytes], one: bytes) -> None:
 
 
 @given(st.binary(max_size=500) | st.text().map(str.encode))
+@example(b"RIFF\0")
+@example(b"\xef\xbb\xbfa\r\n")
+@example(b"\xed\xa0\x80")
 def test_a_file_is_its_text_or_stays_its_bytes(data: bytes) -> None:
     held = content(data, "x")
     assert data_of(held) == data

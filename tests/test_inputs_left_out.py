@@ -63,7 +63,8 @@ def test_keys_and_journals_stay_out_unless_asked_for(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("everything", [False, True])
 def test_what_exclude_names_stays_out_whatever_else_is_asked_for(tmp_path: Path, everything: bool) -> None:
-    folder = lay(tmp_path / "repository" / "code", dict.fromkeys("a.log b.txt build/x src/build/y src/a.log src/c.py".split(), "x"))
+    names = "a.log b.txt build/x src/build/y src/a.log src/c.py".split()
+    folder = lay(tmp_path / "repository" / "code", dict.fromkeys(names, "x"))
     lay(folder, {".git/config": "", "src/.gitignore": "!a.log\n!build/\n"})
     sop = SOP.replace("code: folder", 'code: {type: folder, exclude: ["*.log", /build/, "src/.gitignore"]}')
     files, left_out = taken(tmp_path, folder, everything=everything, sop=sop)

@@ -23,6 +23,7 @@ from metaflow_agents.journal.private import make_folder
 from metaflow_agents.journal.whole import write_whole
 from metaflow_agents.models.faults import CallFailed
 from metaflow_agents.models.port import Model, ModelRequest, Reply, Traits, estimated
+from metaflow_agents.schema import pictures
 from metaflow_agents.terminal import Terminal, standard_input
 
 END = "."                                # on a line of its own: the answer is over, as in mail(1)
@@ -235,9 +236,9 @@ def conversation(request: ModelRequest) -> str:
 
 
 def _told(message: Mapping[str, Any]) -> str:
-    """A message with the calls in it."""
+    """A message with the calls and the pictures in it."""
     calls = [json.dumps(call, ensure_ascii=False) for call in message.get("calls", ())]
-    return "\n".join(part for part in (message["content"], *calls) if part)
+    return "\n".join(part for part in (message["content"], *calls, *pictures.told(message)) if part)
 
 
 def _written(path: Path, text: str) -> None:

@@ -89,6 +89,11 @@ def usual_tokens(picture: Mapping[str, Any]) -> int:
     return int(picture["width"]) * int(picture["height"]) // _PIXELS_PER_TOKEN + _TAG
 
 
+def told(message: Mapping[str, Any]) -> list[str]:
+    """The pictures of a message in words, for people: a line for each."""
+    return [f"[sent as a picture: {one['name']}, {one['width']} by {one['height']} pixels]" for one in message.get("images", ())]
+
+
 def sendable(files: Iterable[BinaryFile]) -> tuple[dict[str, Any], ...]:
     """The pictures among files, each once, as messages hold them: what is known of the file, `width` and `height`.
 
