@@ -174,7 +174,7 @@ def listed(files: dict[str, bytes]) -> list[str]:
 SOP = """
     sop: bytes_paths
     inputs: {things: {type: folder}, one: {type: file}}
-    roles: {clerk: {profile: You copy., tools: [run, read, list, search]}}
+    roles: {clerk: {profile: You copy., accepts: [text, image], tools: [run, read, list, search]}}
     artifacts:
       taken: {files: "v/**"}
       called: {files: "c/**"}

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from metaflow_agents import check, run
 from metaflow_agents.cli.app import app
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
+from metaflow_agents.trial import try_out
 
 PICTURE, PAPER = png(4, 4), pdf("paper")
 FILES = {"a.txt": b"needle here\n", "img/logo.png": PICTURE, "paper.pdf": PAPER, "odd.txt": b"needle \xff"}
@@ -147,3 +148,19 @@ def test_every_real_file_is_told_by_name_type_and_size(tmp_path: Path) -> None:
         held = content(data, name)
         assert isinstance(held, BinaryFile), name
         assert str(held) == f"[{name}: {held.media_type}, {len(data):,} bytes, no text]"
+
+
+async def test_a_test_of_a_sop_tells_what_it_is(tmp_path: Path) -> None:
+    sop = """
+        sop: tried
+        inputs: {one: {type: file}}
+        artifacts: {mark: {file: mark.png}}
+        steps: {pick: {value: one, needs: [one], makes: mark}}
+        tests:
+          right: {inputs: {one: one.png}, expect: "mark.media_type == 'image/png' and mark == run.inputs.one"}
+          wrong: {inputs: {one: one.png}, expect: "mark.size == 0"}
+    """
+    (tmp_path / "one.png").write_bytes(PICTURE)
+    right, wrong = [verdict async for verdict in try_out(write(tmp_path, sop))]
+    assert right.ok, right.why
+    assert not wrong.ok and json.loads(json.dumps(wrong.met))["mark"]["size"] == len(PICTURE)

@@ -107,22 +107,22 @@ def described(name: str, data: bytes) -> str:
     return f"{name}: {media_type(data[:HEAD], name)}, {len(data):,} bytes"
 
 
+def _replaced(value: Any, by: Callable[[BinaryFile], Any]) -> Any:
+    if isinstance(value, BinaryFile):
+        return by(value)
+    if isinstance(value, Mapping):
+        return {key: _replaced(inner, by) for key, inner in value.items()}
+    return [_replaced(inner, by) for inner in value] if isinstance(value, list | tuple) else value
+
+
 def jsonable(value: Any) -> Any:
     """A value as JSON data: of each file that is no text, what is known of it."""
-    if isinstance(value, BinaryFile):
-        return value.told()
-    if isinstance(value, Mapping):
-        return {key: jsonable(inner) for key, inner in value.items()}
-    return [jsonable(inner) for inner in value] if isinstance(value, list | tuple) else value
+    return _replaced(value, BinaryFile.told)
 
 
 def loaded(value: Any) -> Any:
     """A value as a Python program has it: of each file that is no text, its bytes."""
-    if isinstance(value, BinaryFile):
-        return value.load()
-    if isinstance(value, Mapping):
-        return {key: loaded(inner) for key, inner in value.items()}
-    return [loaded(inner) for inner in value] if isinstance(value, list | tuple) else value
+    return _replaced(value, lambda file: file.load())
 
 
 def announced(value: Any) -> Any:
