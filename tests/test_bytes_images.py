@@ -21,9 +21,11 @@ from metaflow_agents.cli.app import app
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.models.endpoint import endpoint_model
 from metaflow_agents.models.port import ModelRequest, Reply, estimated
+from metaflow_agents.models.text_form import forms, in_text
 from metaflow_agents.schema.binary import BinaryFile, content
 from metaflow_agents.schema.endpoint import EndpointModel
 from metaflow_agents.schema.event import Reserved
+from metaflow_agents.schema.payload import pack, unpack
 from metaflow_agents.schema.pictures import MAX_BYTES, MAX_SIDE, MOST, sendable, size, worst_tokens
 
 LOGO, DOT = png(30, 20, 6, 5), gif()
@@ -169,3 +171,16 @@ def test_tokens_of_pictures_are_estimated_and_reserved() -> None:
     assert seen.worst_tokens - plain.worst_tokens >= worst_tokens(picture)
     more = estimated(seen, Reply(text="y")).tokens_in - estimated(plain, Reply(text="y")).tokens_in
     assert 1400 * 700 / 750 <= more <= 1.2 * 1400 * 700 / 750 + 60
+
+
+def test_a_model_that_is_told_of_tools_in_text_gets_the_pictures_too() -> None:
+    picture = {"name": "a", "media_type": "image/png", "size": 9, "sha256": "0", "width": 1, "height": 1}
+    asked = ModelRequest(key="k", role="r", step="s", model="m", tools=({"name": "read", "parameters": {}},),
+                         messages=({"role": "user", "content": "x", "images": [picture]},))
+    assert in_text(asked).images == (picture,) and in_text(asked).tools == ()
+    assert [len(form.images) for form in forms(asked)] == [1, 1, 0, 0]
+
+
+def test_old_payloads_are_read_and_written_as_before() -> None:
+    for stored in (b'{"kind":"data","value":"x"}', b'{"files":{"a":"0"},"kind":"files","missing":[],"patterns":[]}'):
+        assert pack(unpack(stored)) == stored
