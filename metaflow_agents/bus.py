@@ -22,6 +22,7 @@ from typing import Any, Generic, Self, TypeVar, overload
 from metaflow_agents.errors import UsageError
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.values import Values
+from metaflow_agents.schema.binary import loaded
 from metaflow_agents.schema.event import Committed, Event, Sent
 from metaflow_agents.schema.keys import parse_firing
 from metaflow_agents.schema.message import Message
@@ -188,7 +189,8 @@ class Bus:
     def __init__(self, journal: Journal, *, plain: Callable[[str], Any] | None = None) -> None:
         self.journal = journal
         self.closed = False
-        self._plain = Values(journal.blob, journal.state).plain if plain is None else plain
+        values = Values(journal.blob, journal.state)
+        self._plain = (lambda digest: loaded(values.plain(digest))) if plain is None else plain
         self._subscriptions, self._early = _Audience(), _Audience()
         journal.listeners.append(self._subscriptions.tell)
         journal.early.append(self._early.tell)

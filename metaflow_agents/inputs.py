@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 from metaflow_agents.errors import AnswerInvalid, UsageError, did_you_mean
 from metaflow_agents.foreign_json import read
 from metaflow_agents.schema import paths
+from metaflow_agents.schema.binary import content, described
 from metaflow_agents.schema.ignored import Ignored, TooMany, holds_secrets
 from metaflow_agents.schema.model import digest
+from metaflow_agents.schema.payload import Binary, Data, Files, held, pack
 from metaflow_agents.schema.payload import Collection as Items
-from metaflow_agents.schema.payload import Data, Files, pack
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import Input
 from metaflow_agents.schema.trust import of_input
@@ -124,7 +125,7 @@ def parse_option(program: Program, name: str, text: str) -> Any:
     if spec.type in ("file", "folder"):
         return text
     if text.startswith("@"):
-        text = _read(Path(text[1:])).decode("utf-8", "replace")
+        text = _text(Path(text[1:]), name)
     schema = program.schemas.get(f"input:{name}", {"type": "string"})
     if schema.get("type") == "string" or ("enum" in schema and text in schema["enum"]):
         return text
@@ -134,6 +135,15 @@ def parse_option(program: Program, name: str, text: str) -> Any:
         if {"type": "string"} in schema.get("anyOf", ()):
             return text                         # `string | null`: what is no JSON is the text that it says
         raise _no_value(name, text, schema, error) from None
+
+
+def _text(path: Path, name: str) -> str:
+    data = _read(path)
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise UsageError(f"input `{name}`: {described(str(path), data)}, is no text (UTF-8); declare it `type: file` to hand in "
+                         "any file") from None
 
 
 def _no_value(name: str, text: str, schema: Mapping[str, Any], error: ValueError) -> UsageError:
@@ -156,14 +166,17 @@ class _Reading:
 
 
 def _payload(program: Program, name: str, value: Any, reading: _Reading, load: Callable[[str], Any] | None,
-             remote: Remote | None) -> Data | Files:
+             remote: Remote | None) -> Data | Binary | Files:
     kind = program.sop.inputs[name].type
     if value is None and not program.sop.inputs[name].required:
         return Data(value=None)
     if kind == "file":
-        return Data(value=_read(_path(value, remote), remote).decode("utf-8", "replace"))
+        path = _path(value, remote)
+        payload, blobs = held(content(_read(path, remote), path.name))
+        reading.blobs.update(blobs)
+        return payload
     if kind == "folder":
-        folder = _Folder(_path(value, remote), reading.everything, remote)
+        folder = _Folder(_path(value, remote), reading.everything, remote, program.sop.inputs[name].exclude)
         files = folder.read()
         if folder.left_out:
             reading.left_out[name] = tuple(sorted(folder.left_out))
@@ -199,9 +212,10 @@ def _read(path: Path, remote: Remote | None = None) -> bytes:
 class _Folder:
     """One reading of a folder: its regular files, links not followed."""
 
-    def __init__(self, folder: Path, everything: bool, remote: Remote | None) -> None:
+    def __init__(self, folder: Path, everything: bool, remote: Remote | None, exclude: Sequence[str]) -> None:
         self._folder, self._everything, self._remote = folder, everything, remote
-        self._ignored = Ignored()
+        self._ignored, self._excluded = Ignored(), Ignored()
+        self._exclude = "\n".join(exclude)
         self._above = ""                        # of the folder, from the top of the repository that it lies in
         self._left = MAX_BYTES
         self._found: dict[str, bytes] = {}
@@ -214,6 +228,7 @@ class _Folder:
             raise UsageError(f"{folder} is {'a file' if folder.exists() else 'not there'}; a folder was expected")
         opened = None
         try:
+            self._excluded.add(self._exclude)
             if not self._everything:
                 self._look_above()
             top, opened = (folder, None) if self._remote is None else (Path("."), self._remote.open(folder, _WALK))
@@ -222,6 +237,7 @@ class _Folder:
                 prefix = "" if below == "." else f"{below}/"
                 if not self._everything:
                     self._gitignore(here, prefix.removesuffix("/"))
+                if self._exclude or not self._everything:
                     folders[:] = [name for name in folders if self._takes(prefix + name, folder=True)]
                 for name in names:
                     self._take(prefix + name, name, here)
@@ -235,7 +251,7 @@ class _Folder:
         return self._found
 
     def _take(self, path: str, name: str, here: int) -> None:
-        if paths.refusal(path) or not (self._everything or self._takes(path, folder=False)):
+        if not self._takes(path, folder=False):
             return
         data = _regular(name, here, self._left)
         if data is not None:
@@ -247,7 +263,9 @@ class _Folder:
     def _takes(self, path: str, *, folder: bool) -> bool:
         if paths.refusal(path):
             return False                        # `.git` and the like are never part of it, and nobody asks for them
-        if holds_secrets(path.rpartition("/")[2], folder=folder) or self._ignored.leaves_out(self._above + path, folder=folder):
+        named = not self._everything and (holds_secrets(path.rpartition("/")[2], folder=folder)
+                                          or self._ignored.leaves_out(self._above + path, folder=folder))
+        if named or self._excluded.leaves_out(path, folder=folder):
             self.left_out.append(f"{path}/" if folder else path)
             return False
         return True

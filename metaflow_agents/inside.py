@@ -22,9 +22,11 @@ from metaflow_agents.journal.values import Values
 from metaflow_agents.memory.project import ProjectMemory
 from metaflow_agents.people.inner import InnerDesk
 from metaflow_agents.prompts import MISSING, CollectionView, FilesView, evaluate
+from metaflow_agents.schema.binary import Content, files_in
+from metaflow_agents.schema.binary import packed as files_packed
 from metaflow_agents.schema.event import Committed, Version
 from metaflow_agents.schema.model import digest
-from metaflow_agents.schema.payload import Data, pack
+from metaflow_agents.schema.payload import Binary, Data, Files, held, pack
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.step import Step
 from metaflow_agents.schema.trust import joined, of_input
@@ -110,9 +112,9 @@ class SubSOPs:
         versions: dict[str, tuple[str, str]] = {}
         for name, spec in inner.sop.inputs.items():
             label = joined(activation.untrusted, "" if vouched_for(spec) else of_input(name))
-            value = self._given(step, name, spec.default, activation)
-            packed = pack(Data(value=self._checked(inner, name, value, required=spec.required)))
-            blobs[digest(packed)] = packed
+            payload, loaded = self._input(inner, name, self._given(step, name, spec.default, activation))
+            packed = pack(payload)
+            blobs |= {**loaded, digest(packed): packed}
             versions[name] = digest(packed), label
         versions |= {name: (payload, "") for name, payload in initial_versions(inner, blobs, self._load(inner)).items()}
         return (Committed(versions=tuple(Version(artifact=name, number=1, payload=payload, untrusted=label)
@@ -126,11 +128,24 @@ class SubSOPs:
             raise AttemptFailed(f"`inputs: {{{name}: {step.inputs[name]}}}` gives nothing: what it reads is missing")
         return plain(value)
 
-    def _checked(self, inner: Program, name: str, value: Any, *, required: bool) -> Any:
-        if value is None and not required:
-            return None
+    def _input(self, inner: Program, name: str, value: Any) -> tuple[Data | Binary | Files, dict[str, bytes]]:
+        """What an input of the sub-SOP holds: what a file holds, files, or a value that fits its schema; with its blobs."""
+        spec = inner.sop.inputs[name]
+        if value is None and not spec.required:
+            return Data(value=None), {}
+        if spec.type == "folder" and isinstance(value, Mapping) and all(isinstance(one, Content) for one in value.values()):
+            names, blobs = files_packed(value)
+            return Files(patterns=("**",), files=names), blobs
+        inside = next(files_in(value), None)
         try:
-            return validator(inner.schemas.get(f"input:{name}", {"type": "string"}), name, self._load(inner)).validate(value)
+            if spec.type == "folder":
+                raise AnswerInvalid(["it is a folder: a set of files was expected"])
+            if inside is not None and (spec.type != "file" or inside is not value):
+                raise AnswerInvalid([f"{inside} was given, and it takes no such file; declare it `type: file` or `type: folder`"])
+            if inside is not None:
+                return held(inside)
+            schema = inner.schemas.get(f"input:{name}", {"type": "string"})
+            return Data(value=validator(schema, name, self._load(inner)).validate(value)), {}
         except AnswerInvalid as error:
             raise AttemptFailed(f"the input `{name}` of the SOP `{inner.sop.sop}`: {error}") from None
 

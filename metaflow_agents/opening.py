@@ -28,12 +28,13 @@ from metaflow_agents.sandbox.choice import CONFINING, Unchosen, choose, refuse_u
 from metaflow_agents.sandbox.engines import Engine
 from metaflow_agents.sandbox.port import Sandbox
 from metaflow_agents.schema import quantity
+from metaflow_agents.schema.binary import unloaded
 from metaflow_agents.schema.caps import Budget
 from metaflow_agents.schema.endpoint import Limits
 from metaflow_agents.schema.event import RunOpened
 from metaflow_agents.schema.keys import LOOK, parse_firing
 from metaflow_agents.schema.model import digest
-from metaflow_agents.schema.payload import Data, pack
+from metaflow_agents.schema.payload import held, pack
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.schema.step import Makes, Step
@@ -310,9 +311,10 @@ def given_payloads(sop: SOP, given: Mapping[str, Any] | None, blobs: dict[str, b
         if artifact not in made:
             raise UsageError(f"a value is given for `{artifact}`, which no step makes: {did_you_mean(artifact, made)}")
         try:
-            packed = pack(Data(value=value))
+            payload, loaded = held(unloaded(value))
+            packed = pack(payload)
         except (TypeError, ValueError) as error:
             raise UsageError(f"what is given for `{artifact}` is not JSON: {error}") from None
         found[artifact] = digest(packed)
-        blobs[found[artifact]] = packed
+        blobs |= {**loaded, found[artifact]: packed}
     return found

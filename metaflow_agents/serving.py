@@ -20,6 +20,7 @@ from metaflow_agents.inputs import Remote
 from metaflow_agents.opening import WORKSPACE, checked
 from metaflow_agents.runs import start
 from metaflow_agents.schema import references
+from metaflow_agents.schema.binary import announced
 from metaflow_agents.schema.program import Program
 from metaflow_agents.settings import Settings
 from metaflow_agents.threads import to_the_end
@@ -177,7 +178,7 @@ async def _tell(going: Run, progress: Callable[[int, str], Any]) -> None:
 def _made(result: RunResult) -> CallToolResult:
     from mcp_types import CallToolResult, TextContent
 
-    outputs = dict(result.outputs)
+    outputs = announced(dict(result.outputs))
     one = next(iter(outputs.values())) if len(outputs) == 1 else None
     text = one if isinstance(one, str) else json.dumps(outputs, ensure_ascii=False, indent=2)
     return CallToolResult(content=[TextContent(text=text)], structured_content={"run": result.name, "outputs": outputs})

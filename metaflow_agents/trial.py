@@ -14,6 +14,7 @@ from metaflow_agents.journal.values import Values
 from metaflow_agents.opening import checked
 from metaflow_agents.prompts import MISSING, analyse_expression, evaluate, truthy
 from metaflow_agents.runs import start
+from metaflow_agents.schema.binary import jsonable
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.shape import Shape
 from metaflow_agents.schema.sop import SOP, Case
@@ -99,4 +100,4 @@ def _expected(sop: SOP, case: Case, values: Values, state: RunState) -> tuple[bo
 
 def _plain(values: Values, state: RunState, name: str) -> Any:
     payload = state.payload(name)
-    return None if payload is None or values.latest(name) is MISSING else values.plain(payload)
+    return None if payload is None or values.latest(name) is MISSING else jsonable(values.plain(payload))

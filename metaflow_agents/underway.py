@@ -31,6 +31,7 @@ from metaflow_agents.models.caller import Watch
 from metaflow_agents.models.tariff import PICO
 from metaflow_agents.people.desk import Asker
 from metaflow_agents.prompts import MISSING
+from metaflow_agents.schema.binary import loaded
 from metaflow_agents.schema.event import Event, Outcome, RunEnded
 from metaflow_agents.schema.program import Program
 from metaflow_agents.sop.graph import outputs_of
@@ -45,7 +46,8 @@ EXIT_STATUS: dict[Outcome, int] = {
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """How a run ended and what it made. `outputs`: name → plain value; files are path → text.
+    """How a run ended and what it made. `outputs`: name → plain value; files are path → text, or bytes where
+    they are no text.
 
     `tokens_cached` of the tokens were in an endpoint's cache. `cost` is in US dollars, exact; where it is `estimated`, it
     cost no more than that. It leaves out the `unpriced` calls: they cost money, and nobody knows how much. `untrusted` says
@@ -167,7 +169,8 @@ class Run:
         state = self.journal.state
         spent, values = state.total(), self._assembly.values
         found = {name: values.latest(name) for name in outputs_of(self.program.sop)}
-        outputs = {name: values.plain(state.payload(name) or "") for name, value in found.items() if value is not MISSING}
+        outputs = {name: loaded(values.plain(state.payload(name) or ""))
+                   for name, value in found.items() if value is not MISSING}
         return RunResult(self.name, ended.outcome, ended.reason, outputs, self.folder, spent.calls, spent.tokens,
                          state.elapsed, state.activations, ended.never, spent.cached, Decimal(spent.cost) / PICO,
                          spent.held + spent.estimated > 0, spent.unpriced,

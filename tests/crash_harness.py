@@ -56,7 +56,7 @@ from metaflow_agents.schema.event import (
     Settled,
 )
 from metaflow_agents.schema.keys import ActivationKey, firing_key, parse_activation, parse_firing
-from metaflow_agents.schema.payload import Collection, Files, unpack
+from metaflow_agents.schema.payload import Collection, blobs_of, unpack
 from metaflow_agents.sop.library import python_folders
 from metaflow_agents.underway import Run, RunResult
 
@@ -220,12 +220,11 @@ def image(state: RunState) -> dict[str, Any]:
 def read_through(journal: Journal, digest: str) -> None:
     """Raises JournalError where a payload, or what it names, is not in the journal."""
     payload = unpack(journal.blob(digest))
-    inner = payload.files.values() if isinstance(payload, Files) else ()
-    for name in inner:
-        journal.blob(name)
-    if isinstance(payload, Collection):
-        for _, name in payload.items:
+    for name in blobs_of(payload):
+        if isinstance(payload, Collection):
             read_through(journal, name)
+        else:
+            journal.blob(name)
 
 
 def tree(folder: Path) -> dict[str, str]:

@@ -11,8 +11,12 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
+import bytes_files as binary
+import test_bytes_paths as bytes_paths
 import test_plans as plans
 import test_run_characters as characters
 import test_run_lessons as lessons
@@ -70,7 +74,8 @@ class Earlier:
 class Scene:
     """What is run, and what has to come of it.
 
-    `model` makes a model anew for each process, and so do `models`, those of a name. `pays`: what is paid. Where calls are made
+    `files` lie beside the SOP; an input that is a `Path` is one of them. `model` makes a model anew for each process, and so do
+    `models`, those of a name. `pays`: what is paid. Where calls are made
     `freely`, how many these are, in which order and what they are told depends on what was ready first or on other runs, and
     only what comes of them has to be the same; but what is asked again is told the same. `missing`: what it needs and is not
     installed here. `before`: what other runs have left in the project's memory; `meanwhile`: what one leaves there while this
@@ -81,7 +86,7 @@ class Scene:
     sop: str
     model: Callable[[], Model]
     inputs: Mapping[str, Any] = field(default_factory=dict)
-    files: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str | bytes] = field(default_factory=dict)
     pays: tuple[str, ...] = ()
     freely: bool = False
     missing: str = ""
@@ -90,6 +95,16 @@ class Scene:
     every: int = 1
     models: Mapping[str, Callable[[], Model]] = field(default_factory=dict)
     at_work: tuple[str, ...] = ()
+
+    def lay(self, folder: Path, name: str) -> None:
+        """Writes the SOP and what lies beside it."""
+        for path, held in {f"{name}.yaml": self.sop, **self.files}.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_bytes(held if isinstance(held, bytes) else dedent(held).encode())
+
+    def given(self, folder: Path) -> dict[str, Any]:
+        """Its inputs, where the SOP lies in this folder."""
+        return {name: folder / value if isinstance(value, Path) else value for name, value in self.inputs.items()}
 
 
 def untrusted(sop: str, name: str) -> str:
@@ -337,6 +352,11 @@ SCENES: dict[str, Scene] = {
         untrusted(DESK, "topic").replace("RECALL", "embeddings: senses, top: 1"), lambda: reminded, {"topic": "Whales"},
         models={"senses": Embedder}, missing=indexes.missing("hnsw"),
         at_work=("fourth@1~0: recalled first@1~0",)),
+    "bytes": Scene(
+        binary.CHANGED, lambda: bytes_paths.clerk, {"things": Path("given"), "one": Path("given/v/rgba.png")},
+        {"inside.yaml": binary.INSIDE, "fns.py": binary.CHANGING,
+         **{f"given/v/{name}": binary.real()[name] for name in ("rgba.png", "one.pdf", "sums.xlsx", "silence.wav", "sans.ttf")}},
+        at_work=("done tool@1~0/turn.0/tool.0",)),
 }
 """By name. The test that looks for a scene of each strategy reads the SOPs."""
 __all__ = ["SCENES", "Scene", "Scripted"]

@@ -67,8 +67,7 @@ def staged(home: Path) -> Iterator[Path]:
     (folder / "till.py").write_text(dedent(TILL).replace("OUTSIDE", str(home / "outside")))
     (folder / "adding.py").write_text(dedent(react.ADDING))
     for name, scene in SCENES.items():
-        for path, text in {f"{name}.yaml": scene.sop, **scene.files}.items():
-            (folder / path).write_text(dedent(text))
+        scene.lay(folder, name)
     yield folder
 
 
@@ -141,7 +140,7 @@ def live(name: str, home: Path, kill: tuple[int, str] | None = None) -> int:
     except UsageError as error:
         if journal_path(home, NAME).exists() and "before it began" not in str(error):
             raise
-        run = start(_folder(home) / f"{name}.yaml", inputs=dict(scene.inputs), name=NAME, **given)
+        run = start(_folder(home) / f"{name}.yaml", inputs=scene.given(_folder(home)), name=NAME, **given)
 
     async def drive() -> int:
         async with run as going:

@@ -223,14 +223,13 @@ def stage(folder: Path) -> None:
     (folder / "till.py").write_text(dedent(TILL).replace("OUTSIDE", str(folder / "outside")))
     (folder / "adding.py").write_text(dedent(react.ADDING))
     for name, scene in ALL.items():
-        for path, text in {f"{name}.yaml": scene.sop, **scene.files}.items():
-            (folder / path).write_text(dedent(text))
+        scene.lay(folder, name)
 
 
 def begun(scene: Scene, name: str, folder: Path, home: Path) -> Run:
     models = {each: model() for each, model in scene.models.items()}
     return start(folder / f"{name}.yaml", model=scene.model(), models=models, workspace=home, name=NAME, sandbox="none",
-                 inputs=dict(scene.inputs))
+                 inputs=scene.given(folder))
 
 
 def gone_on(scene: Scene, home: Path) -> Run:

@@ -103,9 +103,9 @@ def reused(workspace: Path, run: str) -> dict[str, tuple[str, ...]]:
 
 
 def tree(folder: Path) -> dict[str, str]:
-    """Path → text of every file below a folder, its repository left out."""
+    """Path → text of every file below a folder, its repository left out; bytes that are no text stand there as escapes."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and ".git" not in path.relative_to(folder).parts)
-    return {path.relative_to(folder).as_posix(): path.read_bytes().decode() for path in files}
+    return {path.relative_to(folder).as_posix(): path.read_bytes().decode("utf-8", "backslashreplace") for path in files}
 
 
 def block(path: str, text: str) -> str:

@@ -89,13 +89,16 @@ async def test_a_function_that_asks_for_bytes_gets_the_files_as_they_are(tmp_pat
         def use(things: dict[str, bytes], made: Mapping[str, bytes]):
             return {path: list(data) for path, data in {**things, **made}.items()}
 
-        def see(things: Mapping[str, str]):
-            return things
+        def see(things: Mapping[str, str | bytes]):
+            return {path: [type(held).__name__, len(held)] for path, held in things.items()}
     """
     result = await go(tmp_path, sop, fns, things=given)
     assert result.ok, result.reason
     assert result["out"] == {"a.bin": [255, 0, 254], "b.txt": list("héllo".encode()), "made/x.txt": list("ö2".encode())}
-    assert result["seen"] == {"a.bin": "\ufffd\x00\ufffd", "b.txt": "héllo"}
+    assert result["seen"] == {"a.bin": ["bytes", 3], "b.txt": ["str", 5]}
+    refused = await go(tmp_path, sop, fns.replace("str | bytes", "str"), things=given)
+    assert ("`things.a.bin`: it is a file that is no text; annotate the parameter `bytes`, `dict[str, bytes]` or "
+            "`dict[str, str | bytes]`") in refused.reason
 
 
 async def test_types_are_honoured_in_and_out(tmp_path: Path) -> None:

@@ -42,9 +42,9 @@ def lay(folder: Path, files: dict[str, str]) -> Path:
     return folder
 
 
-def taken(tmp_path: Path, folder: Path, *, everything: bool = False) -> tuple[set[str], tuple[str, ...]]:
+def taken(tmp_path: Path, folder: Path, *, everything: bool = False, sop: str = SOP) -> tuple[set[str], tuple[str, ...]]:
     """The paths that are read, and those that are said to be left out."""
-    lay(tmp_path, {"it/given.yaml": SOP})
+    lay(tmp_path, {"it/given.yaml": sop})
     found = read_inputs(load_sop(tmp_path / "it" / "given.yaml").program, {"code": folder}, everything=everything)
     payload = unpack(found.blobs[found.payloads["code"]])
     assert isinstance(payload, Files)
@@ -59,6 +59,19 @@ def test_keys_and_journals_stay_out_unless_asked_for(tmp_path: Path) -> None:
     assert all(path in left_out or any(path.startswith(one) for one in left_out if one.endswith("/")) for path in HELD)
     files, left_out = taken(tmp_path, folder, everything=True)
     assert files == {*FREE, *HELD} and left_out == (), "`.git` is nobody's"
+
+
+@pytest.mark.parametrize("everything", [False, True])
+def test_what_exclude_names_stays_out_whatever_else_is_asked_for(tmp_path: Path, everything: bool) -> None:
+    names = "a.log b.txt build/x src/build/y src/a.log src/c.py".split()
+    folder = lay(tmp_path / "repository" / "code", dict.fromkeys(names, "x"))
+    lay(folder, {".git/config": "", "src/.gitignore": "!a.log\n!build/\n"})
+    sop = SOP.replace("code: folder", 'code: {type: folder, exclude: ["*.log", /build/, "src/.gitignore"]}')
+    files, left_out = taken(tmp_path, folder, everything=everything, sop=sop)
+    assert files == {"b.txt", "src/build/y", "src/c.py"}
+    assert left_out == ("a.log", "build/", "src/.gitignore", "src/a.log")
+    one = SOP.replace("code: folder", 'code: {type: folder, exclude: "*.py"}')
+    assert taken(tmp_path, folder, everything=everything, sop=one)[1] == ("src/c.py",)
 
 
 def test_what_gitignore_names(tmp_path: Path) -> None:

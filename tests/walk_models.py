@@ -75,7 +75,7 @@ class StandIn:
                              parameters={**own, **spec.parameters},
                              native_tools=spec.tools == "native", tariff=None if spec.price is None else Flat.of(spec.price))
         self._said = f"{spec.name} at {base_url}, silent for {spec.timeout} s, {'with' if key else 'without'} a key, " \
-                     f"tools {spec.tools}"
+                     f"tools {spec.tools}, takes {' and '.join(spec.accepts)}"
 
     async def ask(self, request: ModelRequest) -> Reply:
         return Reply(text=self._said, tokens_in=1000, tokens_out=100, tokens_cached=10)

@@ -349,6 +349,9 @@ MODEL_KEYS = [
     Pair("models.default.price.cached", 0, AT_AN_ENDPOINT, model=None, also={"models.default.price.in": 1,
                                                                              "models.default.price.out": 2}),
     Pair("models.default.parameters", {"seed": 7}, AT_AN_ENDPOINT, model=None),
+    Pair("models.default.accepts", ["text", "image"], AT_AN_ENDPOINT, model=None),
+    Pair("roles.writer.accepts", ["text", "image"], LETTER, "check", also={"models.default": "openai:x"}),
+    Pair("inputs.topic.exclude", ["*.md"], LETTER, "check"),
 ]
 
 ACTING_KEYS = [Pair(at, value, base, "journal", LEFT_OUT if instead is None else instead, also, form="in a run",

@@ -12,7 +12,8 @@ from metaflow_agents.doers.acceptance import Acceptance
 from metaflow_agents.engine.work import Activation, Work
 from metaflow_agents.journal.values import Values
 from metaflow_agents.models.port import Reply
-from metaflow_agents.schema.payload import Patch
+from metaflow_agents.schema.binary import Content, content, data_of
+from metaflow_agents.schema.payload import Data, Patch
 from metaflow_agents.schema.sop import SOP
 
 _FENCED = re.compile(r"\s*```[a-zA-Z]*\n(.*)\n```\s*", re.DOTALL)
@@ -37,7 +38,7 @@ class Answers:
             return self._acceptance.accept(activation, reply.value)
         if self._sop.artifacts[artifact].files:
             written, deleted = self._files_made(activation, reply.text, acting)
-            by_tools = {path for path, data in acting.tree.written.items() if path in written and written[path].encode() == data}
+            by_tools = {path for path, data in acting.tree.written.items() if path in written and data_of(written[path]) == data}
             return self._acceptance.files(activation, written, deleted, ruled=not self._dry, judged=by_tools)
         if self.plain(activation, acting):
             return self._acceptance.accept(activation, reply.text)
@@ -51,15 +52,16 @@ class Answers:
         return self._acceptance.schema(artifact) in (None, {"type": "string"})
 
     def value(self, work: Work) -> Any:
-        """What a template sees of it: a value, or of files path → text, those that it deletes left out."""
+        """What a template sees of it: a value, or of files path → what they hold, those that it deletes left out."""
         payload = work.payload
         if isinstance(payload, Patch):
-            return {path: work.blobs[blob].decode() for path, blob in payload.written.items()}
-        return payload.value
+            return {path: content(work.blobs[blob], path) if blob in work.blobs else self._values.content(blob, path)
+                    for path, blob in payload.written.items()}
+        return payload.value if isinstance(payload, Data) else payload.value(self._values.data)
 
-    def _files_made(self, activation: Activation, answer: str, acting: Acting) -> tuple[dict[str, str], tuple[str, ...]]:
+    def _files_made(self, activation: Activation, answer: str, acting: Acting) -> tuple[dict[str, Content], tuple[str, ...]]:
         """What the tools wrote and, over it, what the blocks of the answer say."""
-        by_tools = {path: data.decode() for path, data in acting.tree.written.items()}
+        by_tools = {path: content(data, path) for path, data in acting.tree.written.items()}
         gone = acting.tree.deleted
         if (by_tools or gone) and not holds_block(answer):
             return by_tools, tuple(sorted(gone))
@@ -68,9 +70,9 @@ class Answers:
         left = {path: text for path, text in by_tools.items() if path not in deleted}
         return {**left, **written}, tuple(sorted({*deleted, *gone} - set(written)))
 
-    def _files_before(self, activation: Activation) -> Mapping[str, str]:
+    def _files_before(self, activation: Activation) -> Mapping[str, Content]:
         """The files that edits apply to: the latest version, and on it what the items made that this one comes after."""
-        latest: Mapping[str, str] = {} if activation.base is None else self._values.view(activation.base)
+        latest: Mapping[str, Content] = {} if activation.base is None else self._values.view(activation.base)
         patches = activation.patches()
         if not patches:
             return latest
@@ -78,5 +80,5 @@ class Answers:
         for patch in patches:
             for path in patch.deleted:
                 found.pop(path, None)
-            found.update((path, self._values.text(blob)) for path, blob in patch.written.items())
+            found.update((path, self._values.content(blob, path)) for path, blob in patch.written.items())
         return found

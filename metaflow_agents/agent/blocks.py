@@ -25,6 +25,7 @@ from typing import Literal, get_args
 from metaflow_agents.agent.edits import Edit, Hints, edited
 from metaflow_agents.errors import AnswerInvalid, did_you_mean
 from metaflow_agents.schema import paths
+from metaflow_agents.schema.binary import Content
 
 Kind = Literal["file", "edit", "rename", "delete"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -251,15 +252,15 @@ def _unfenced(body: list[str], path: str) -> tuple[list[str], int]:
 
 
 def apply_blocks(
-    blocks: Sequence[Block], current: Mapping[str, str], patterns: Sequence[str]
-) -> tuple[dict[str, str], tuple[str, ...]]:
-    """What the blocks make of `current` (path → text): (written path → text, deleted paths), within `patterns`.
+    blocks: Sequence[Block], current: Mapping[str, Content], patterns: Sequence[str]
+) -> tuple[dict[str, Content], tuple[str, ...]]:
+    """What the blocks make of `current` (path → content): (written path → content, deleted paths), within `patterns`.
 
     Raises AnswerInvalid with all faults: refused paths and those outside of the patterns, what an edit does not find
     or finds more than once, what to rename or delete is missing, a rename onto a file that is there.
     """
     faults = _said_twice(blocks)
-    written: dict[str, str] = {}
+    written: dict[str, Content] = {}
     deleted: list[str] = []
     hints = Hints()
     for block in blocks:
@@ -287,7 +288,8 @@ def _refused(block: Block, patterns: Sequence[str]) -> list[str]:
     return faults
 
 
-def _apply(block: Block, current: Mapping[str, str], written: dict[str, str], deleted: list[str], hints: Hints) -> list[str]:
+def _apply(block: Block, current: Mapping[str, Content], written: dict[str, Content], deleted: list[str],
+           hints: Hints) -> list[str]:
     """Carry out one block; its faults."""
     where = f"line {block.line}: "
     if block.kind != "file" and block.path not in current:
@@ -303,7 +305,10 @@ def _apply(block: Block, current: Mapping[str, str], written: dict[str, str], de
         written[block.target] = current[block.path]
         deleted.append(block.path)
     else:
-        text, faults = edited(block.path, block.edits, current[block.path], hints)
+        before = current[block.path]
+        if not isinstance(before, str):
+            return [f"{where}`{block.path}` can't be edited: it is {before}"]
+        text, faults = edited(block.path, block.edits, before, hints)
         written[block.path] = text
         return faults
     return []

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from metaflow_agents.agent.acting import Acting
 from metaflow_agents.agent.conversation import Conversations
@@ -30,7 +31,9 @@ class Briefing:
         self.remembered = [*recalled, *memory.turns(mind, role, activation.key.firing), *letters]
         self._output_format = conversations.output_format(step, activation)
         self._material = conversations.material(step, activation)
+        self._step = step
         self.hint = ""
+        self._pictures: Sequence[Mapping[str, Any]] | None = None
 
     def sum_up(self, summaries: Sequence[Turn]) -> None:
         """What fell out of the window stands in its stead, after what was recalled."""
@@ -44,11 +47,19 @@ class Briefing:
         system = self._conversations.system(role, other, self._activation)
         remembered = self._memory.turns(role, other, self._activation.key.firing)
         return lambda ending: self._conversations.opening(
-            system, remembered, f"{self._material}{self._asked}{ending.strip()}\n")
+            system, remembered, f"{self._material}{self._asked}{ending.strip()}\n", self._images(role))
 
     def _own(self, ending: str) -> Messages:
         return self._conversations.opening(
-            self.system, self.remembered, f"{self._material}{self._asked}{self.hint}{ending.strip()}\n")
+            self.system, self.remembered, f"{self._material}{self._asked}{self.hint}{ending.strip()}\n", self._images(self._name))
+
+    def _images(self, role: str) -> Sequence[Mapping[str, Any]]:
+        """The pictures that a role's prompts carry."""
+        if "image" not in self._sop.roles[role].accepts:
+            return ()
+        if self._pictures is None:
+            self._pictures = self._conversations.images(self._step, self._activation)
+        return self._pictures
 
     def alone(self, told: str) -> Messages:
         """The messages of a question beside the task: the role, and nothing that it remembers or works from."""

@@ -14,7 +14,9 @@ from metaflow_agents.memory.window import Turn
 from metaflow_agents.prompts import MISSING, analyse_template, evaluate, package_template, render
 from metaflow_agents.prompts.names import named_paths
 from metaflow_agents.schema import paths
+from metaflow_agents.schema.binary import BinaryFile, files_in
 from metaflow_agents.schema.payload import Data, Files
+from metaflow_agents.schema.pictures import sendable
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.role import Role
 from metaflow_agents.schema.step import Step
@@ -127,14 +129,19 @@ class Conversations:
             "revises": activation.base is not None, "key": activation.item.key if activation.item and not spec.files else None,
         })
 
-    def opening(self, system: str, remembered: Sequence[Turn], user: str) -> Messages:
-        """System prompt, memory, and the activation's own message."""
+    def images(self, step: Step, activation: Activation) -> tuple[Mapping[str, Any], ...]:
+        """The pictures for a role that takes some: those of its item, or else all that its step reads and that is a file."""
+        own = None if activation.item is None else sendable(files_in(activation.item.value))
+        return own or sendable(file for name in reads(step) for file in files_in(activation.scope[name]))
+
+    def opening(self, system: str, remembered: Sequence[Turn], user: str, images: Sequence[Mapping[str, Any]] = ()) -> Messages:
+        """System prompt, memory, and the activation's own message with its pictures."""
         messages: list[Mapping[str, Any]] = [{"role": "system", "content": system}]
         for turn in remembered:
             messages.append({"role": "user", "content": turn.asked})
             if turn.answered is not None:
                 messages.append({"role": "assistant", "content": turn.answered})
-        return (*messages, {"role": "user", "content": user})
+        return (*messages, {"role": "user", "content": user, **({"images": list(images)} if images else {})})
 
     def _read(self, name: str, activation: Activation) -> dict[str, Any]:
         value = activation.scope[name]
@@ -146,6 +153,8 @@ class Conversations:
         return list(payload.assumed) if isinstance(payload, Data | Files) else []
 
     def _kind(self, name: str, value: Any) -> str:
+        if isinstance(value, BinaryFile):
+            return "file"
         spec = self._sop.artifacts.get(name)
         if spec is None:
             return "files" if self._sop.inputs[name].type == "folder" else "text" if isinstance(value, str) else "data"

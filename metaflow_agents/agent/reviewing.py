@@ -13,7 +13,7 @@ from metaflow_agents.engine.work import Activation
 from metaflow_agents.errors import AnswerInvalid
 from metaflow_agents.prompts import package_template, render
 from metaflow_agents.schema.model import canonical
-from metaflow_agents.schema.payload import Data, Patch
+from metaflow_agents.schema.payload import Binary, Data, Patch
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.results import VERDICT
 from metaflow_agents.schema.step import Step
@@ -34,7 +34,7 @@ class Reviewing:
         """How often the author may mend."""
         return 0 if self._review is None else self._review.repairs
 
-    async def told(self, answer: Any, payload: Data | Patch, number: int) -> str | None:
+    async def told(self, answer: Any, payload: Data | Binary | Patch, number: int) -> str | None:
         """What the judge says against an answer; None where it is taken. `number`: how many reviews came before.
 
         Raises AnswerInvalid where the judge gives no verdict, AttemptFailed where `accept` fails on it.

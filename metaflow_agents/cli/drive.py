@@ -18,6 +18,7 @@ from metaflow_agents.cli.faces import Face, PlainFace, SilentFace, live_face, sh
 from metaflow_agents.cli.output import page, say, say_json
 from metaflow_agents.cli.told import telling
 from metaflow_agents.sandbox.process import end_all
+from metaflow_agents.schema.binary import announced
 from metaflow_agents.sop.graph import SOPGraph
 from metaflow_agents.terminal import standard_input
 from metaflow_agents.tools.mcp_process import end_all_servers
@@ -41,7 +42,7 @@ def drive(run: Run, home: Path, *, json: bool) -> int:
     with telling(home, run.name) as told:
         if json:
             say_json({**told.as_json(), "outcome": result.outcome, "exit_status": result.exit_status,
-                      "outputs": dict(result.outputs)})
+                      "outputs": announced(dict(result.outputs))})
         else:
             say(ending_lines(told, page()))
     return result.exit_status

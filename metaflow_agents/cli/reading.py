@@ -13,6 +13,7 @@ from metaflow_agents.cli.output import page, say, say_json, say_value
 from metaflow_agents.cli.told import hide_secrets, telling
 from metaflow_agents.errors import JournalError, UsageError, did_you_mean
 from metaflow_agents.printing import as_json
+from metaflow_agents.schema.binary import jsonable
 
 if TYPE_CHECKING:
     from metaflow_agents.views.story import Told
@@ -189,7 +190,7 @@ def _value(told: Told, written: str, json: bool) -> int:
                          + (f" to {artifact}@{latest}" if latest > 1 else ""))
     payload = told.outline.payload(artifact, int(number) if sign else latest) or ""
     if json:
-        say_json(told.values.plain(payload))
+        say_json(jsonable(told.values.plain(payload)))
         return 0
     spec = told.program.sop.artifacts.get(artifact)
     text = as_text(artifact, payload, told.values, Tree(told.program, told.values, told.outline, told.name),

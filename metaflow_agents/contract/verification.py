@@ -21,17 +21,23 @@ _LONGEST = 100_000                                # characters of a file: Python
 _DEEPEST = 120                                    # levels of a tree; no program that a person wrote has half of them
 
 
-def verify(source: dict[str, str], packaging: dict[str, str] | None, design: dict[str, Any]) -> dict[str, Any]:
+def verify(source: dict[str, str | bytes], packaging: dict[str, str | bytes] | None, design: dict[str, Any]) -> dict[str, Any]:
     """Whether the files keep what their design promises: `{ok, faults: [{path, why}], unchecked: [path]}`.
 
-    `source` and `packaging` are path → text, `design` is as `design.schema.yaml` has it. Each fault names the file that has to
-    change: one of `source`, `pyproject.toml`, or `design` where no file can mend it and the architect has to. `why` says the
+    `source` and `packaging` are path → text (or bytes where that is none), `design` is as `design.schema.yaml` has it. Each fault
+    names the file that has to change: one of `source`, `pyproject.toml`, or `design` where no file can mend it and the architect
+    has to. `why` says the
     line, the name, what the design says, what stands there, and the mend. `unchecked` are files that are not Python, and those
     nested too deep or too long to be followed: they are there, and that is all that is known of them. Without `packaging` (None)
     nothing is said
     of it. Faults come in the order of paths and lines.
     """
-    return verified(source, packaging, design, Environment())
+    return verified(_texts(source), None if packaging is None else _texts(packaging), design, Environment())
+
+
+def _texts(files: Mapping[str, str | bytes]) -> dict[str, str]:
+    """What is no text stands for a file that is there; Python in it is told as what can't be parsed."""
+    return {path: held if isinstance(held, str) else held.decode("utf-8", "replace") for path, held in files.items()}
 
 
 def verified(source: Mapping[str, str], packaging: Mapping[str, str] | None, design: Mapping[str, Any],

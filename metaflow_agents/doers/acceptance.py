@@ -14,8 +14,8 @@ from metaflow_agents.journal.values import Values
 from metaflow_agents.prompts import FilesView, evaluate, render_pattern, truthy
 from metaflow_agents.prompts.names import free_names
 from metaflow_agents.schema import acting_files, paths
-from metaflow_agents.schema.model import digest
-from metaflow_agents.schema.payload import Data, Files, Patch
+from metaflow_agents.schema.binary import BinaryFile, Content, files_in, packed
+from metaflow_agents.schema.payload import Binary, Data, Files, Patch, held
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.step import Foreach, Step
 from metaflow_agents.schema.validation import Validator, validator
@@ -44,24 +44,41 @@ class Acceptance:
         return self._validators[artifact]
 
     def accept(self, activation: Activation, given: Any) -> Work:
-        """The payload of a value that a function, an expression or a model gave: path → text for files."""
+        """The payload of a value that a function, an expression or a model gave: path → what a file holds, for files."""
         artifact = self._step(activation).makes.artifact
         if not self._sop.artifacts[artifact].files:
-            return Work(self.data(activation, given))
-        if not isinstance(given, Mapping) or not all(isinstance(k, str) and isinstance(v, str) for k, v in given.items()):
-            raise AnswerInvalid([f"`{artifact}` is a set of files: a mapping of path to text was expected"])
+            return self._binary(activation, given) if isinstance(given, BinaryFile) else Work(self.data(activation, given))
+        if not isinstance(given, Mapping) or not all(isinstance(k, str) and isinstance(v, Content) for k, v in given.items()):
+            raise AnswerInvalid([f"`{artifact}` is a set of files: a mapping of path to text or bytes was expected"])
         return self.files(activation, dict(given), ())
+
+    def _binary(self, activation: Activation, given: BinaryFile) -> Work:
+        """A file that is no text, as the whole of an artifact (or of an item) without a schema."""
+        artifact = self._step(activation).makes.artifact
+        if artifact in self._program.schemas:
+            raise AnswerInvalid([f"`{artifact}` has a schema, and {given} is no data: make an artifact without `schema`, or one "
+                                 "with `files`"])
+        faults = list(self._broken_rules(artifact, given, activation))
+        if faults:
+            raise AnswerInvalid(faults)
+        payload, blobs = held(given)
+        assert isinstance(payload, Binary)
+        return Work(payload, blobs)
 
     def data(self, activation: Activation, value: Any) -> Data:
         """A value that fits its schema, its rules, and what later steps walk over."""
         artifact = self._step(activation).makes.artifact
+        inside = next(files_in(value), None)
+        if inside is not None:
+            raise AnswerInvalid([f"`{artifact}` is data, and holds the file {inside}: take its fields (`.name`, `.media_type`, "
+                                 "`.size`, `.sha256`), or make an artifact with `files`"])
         checked = self.validator(artifact).validate(value)
         faults = [*self._broken_rules(artifact, checked, activation), *self._unwalkable(artifact, checked, activation)]
         if faults:
             raise AnswerInvalid(faults)
         return Data(value=checked)
 
-    def files(self, activation: Activation, written: Mapping[str, str], deleted: tuple[str, ...], *, ruled: bool = True,
+    def files(self, activation: Activation, written: Mapping[str, Content], deleted: tuple[str, ...], *, ruled: bool = True,
               judged: Collection[str] = ()) -> Work:
         """A patch whose every path is confined to the activation's patterns and belongs to no other artifact.
 
@@ -80,10 +97,10 @@ class Acceptance:
         faults += _clash(written)
         if faults:
             raise AnswerInvalid(faults)
-        names = {path: digest(text.encode()) for path, text in sorted(written.items())}
-        return Work(Patch(written=names, deleted=tuple(sorted(deleted))), {names[path]: written[path].encode() for path in names})
+        names, blobs = packed(written)
+        return Work(Patch(written=names, deleted=tuple(sorted(deleted))), blobs)
 
-    def _would_be(self, activation: Activation, written: Mapping[str, str], deleted: tuple[str, ...]) -> FilesView:
+    def _would_be(self, activation: Activation, written: Mapping[str, Content], deleted: tuple[str, ...]) -> FilesView:
         """What a rule sees of a set of files: the version that this would become, or of an item the files that it wrote."""
         if activation.item is not None:
             return FilesView.of(written)
@@ -91,8 +108,8 @@ class Acceptance:
         files = dict(before.files) if isinstance(before, Files) else {}
         kept = [path for path in files if path not in deleted and path not in written]
 
-        def load(path: str) -> str:
-            return written[path] if path in written else self._values.text(files[path])
+        def load(path: str) -> Content:
+            return written[path] if path in written else self._values.content(files[path], path)
 
         return FilesView(sorted((*kept, *written)), load, before.missing if isinstance(before, Files) else ())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from metaflow_agents.doers.acceptance import Acceptance
@@ -93,11 +94,16 @@ class Commands:
         if isinstance(answer, Patch):
             for path in answer.deleted:
                 tree.pop(path, None)
-            tree.update((path, work.blobs[blob]) for path, blob in answer.written.items())
+            tree.update((path, self._blob(work, blob)) for path, blob in answer.written.items())
         else:
             artifact = self._sop.steps[activation.key.step].makes.artifact
-            tree |= self._tree.rendered(artifact, self._candidate(artifact, activation, answer.value))
+            value = answer.value if isinstance(answer, Data) else answer.value(partial(self._blob, work))
+            tree |= self._tree.rendered(artifact, self._candidate(artifact, activation, value))
         return tree
+
+    def _blob(self, work: Work, name: str) -> bytes:
+        """What an answer names: it brings it along, or the journal has it."""
+        return work.blobs[name] if name in work.blobs else self._values.data(name)
 
     def _candidate(self, artifact: str, activation: Activation, value: Any) -> Any:
         """The artifact as far as this activation knows it: of a collection what it reads of it, what it comes after, its item."""

@@ -19,10 +19,14 @@ from metaflow_agents.engine.work import Activation, Work
 from metaflow_agents.errors import AttemptFailed, raised
 from metaflow_agents.models.python import THREADS
 from metaflow_agents.prompts import MISSING, CollectionView, FilesView, render_args
+from metaflow_agents.schema.binary import Content, data_of, loaded, unloaded
 from metaflow_agents.schema.model import canonical
+from metaflow_agents.schema.payload import Data, held
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.schema.trust import joined
 from metaflow_agents.threads import Threads, called
+
+_NO_TEXT = "it is a file that is no text; annotate the parameter `bytes`, `dict[str, bytes]` or `dict[str, str | bytes]`"
 
 
 class Functions:
@@ -105,15 +109,23 @@ def _function(found: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _arguments(function: Callable[..., Any], scope: Mapping[str, Any]) -> dict[str, Any]:
-    """The scope as plain data, as far as the function has parameters for it; files as bytes where it asks for bytes."""
+    """The scope as plain data, as far as the function has parameters for it; files as bytes where it asks for bytes, or where
+    they are no text.
+    """
     parameters = inspect.signature(function, eval_str=True).parameters
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     found = {}
     for name, value in scope.items():
         if name != "history" and (takes_any or name in parameters):
             wanted = parameters[name].annotation if name in parameters else None
-            found[name] = value.as_bytes() if isinstance(value, FilesView) and _bytes_wanted(wanted) else plain(value)
+            found[name] = _argument(value, wanted)
     return found
+
+
+def _argument(value: Any, wanted: Any) -> Any:
+    if isinstance(value, FilesView) and _bytes_wanted(wanted):
+        return value.as_bytes()
+    return data_of(value) if isinstance(value, Content) and wanted is bytes else loaded(plain(value))
 
 
 def _bytes_wanted(annotation: Any) -> bool:
@@ -134,14 +146,17 @@ def _inside(function: Callable[..., Any], error: BaseException) -> bool:
 
 def _told(error: ValidationError) -> str:
     faults = error.errors(include_url=False, include_context=False, include_input=False)
-    return "; ".join(f"`{'.'.join(map(str, fault['loc']))}`: {fault['msg']}" for fault in faults)
+    return "; ".join(f"`{'.'.join(map(str, fault['loc']))}`: {_NO_TEXT if fault['type'] == 'string_unicode' else fault['msg']}"
+                     for fault in faults)
 
 
 def _json(spec: str, given: Any) -> Any:
-    """What a function gave, as a JSON value. Raises AttemptFailed where it is none."""
+    """What a function gave: JSON, what a file holds, or path → what files hold. Raises AttemptFailed for all else."""
     try:
-        value = to_jsonable_python(given)
-        canonical(value)
+        value = unloaded(given)
+        if isinstance(held(value)[0], Data):
+            value = to_jsonable_python(value)
+            canonical(value)
     except (ValueError, TypeError, RecursionError) as error:
         raise AttemptFailed(f"{spec} gave what is not JSON: {' '.join(str(error).split())}") from error
     return value

@@ -12,7 +12,7 @@ from metaflow_agents.journal.values import Values
 from metaflow_agents.schema.event import Observed
 from metaflow_agents.schema.keys import parse_activation
 from metaflow_agents.schema.model import digest
-from metaflow_agents.schema.payload import Data, pack
+from metaflow_agents.schema.payload import held, pack
 
 
 class Observations:
@@ -22,7 +22,7 @@ class Observations:
         self._bus, self._state, self._values = bus, state, values
 
     async def once(self, key: str, look: Callable[[], Awaitable[Any]]) -> Any:
-        """The JSON value that `look` gave under this key, now or before a crash."""
+        """The value that `look` gave under this key, now or before a crash: what `schema.payload.held` stores."""
         activation = parse_activation(key)
         recorded = self._state.active[activation.firing].slot(activation.item).observed.get(key)
         if recorded is not None:
@@ -31,7 +31,8 @@ class Observations:
         loop = asyncio.get_running_loop()
         started = loop.time()
         value = await look()
-        packed = pack(Data(value=value))
+        payload, blobs = held(value)
+        packed = pack(payload)
         name = digest(packed)
-        await self._bus.publish(Observed(key=key, payload=name, seconds=loop.time() - started), blobs={name: packed})
+        await self._bus.publish(Observed(key=key, payload=name, seconds=loop.time() - started), blobs={**blobs, name: packed})
         return value

@@ -151,7 +151,10 @@ class Parts:
         found = {}
         for name, role in self._sop.roles.items():
             texts = {} if role.prompt is None else with_includes(self._program, role.prompt)
-            found[name] = fingerprint([role.model_dump(mode="json", exclude={"budget", "model"}), texts, PACKAGE_PROMPTS])
+            told = role.model_dump(mode="json", exclude={"budget", "model"})
+            if told["accepts"] == ["text"]:
+                del told["accepts"]             # as roles were told before there was such a thing: their results are taken over
+            found[name] = fingerprint([told, texts, PACKAGE_PROMPTS])
         return found
 
 

@@ -26,13 +26,13 @@ from metaflow_agents.prompts.names import free_names
 from metaflow_agents.schema.event import Finished
 from metaflow_agents.schema.keys import ActivationKey
 from metaflow_agents.schema.model import digest, fingerprint
-from metaflow_agents.schema.payload import Collection, Data, Files, Patch, pack, unpack
+from metaflow_agents.schema.payload import Held, Patch, pack, unpack
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.schema.step import Step
 from metaflow_agents.schema.trust import joined
 from metaflow_agents.sop.graph import artifact_of, reads
 
-Outcome = tuple[Finished, dict[str, bytes], Data | Files | Patch | Collection]
+Outcome = tuple[Finished, dict[str, bytes], Held]
 """An activation that worked: its event (not yet journalled), the blobs that it names, and its payload."""
 
 

@@ -9,7 +9,7 @@ from metaflow_agents.journal.journal import Journal
 from metaflow_agents.schema.event import Done, Finished
 from metaflow_agents.schema.keys import CODE, ActivationKey, parse_activation
 from metaflow_agents.schema.model import fingerprint
-from metaflow_agents.schema.payload import Collection, Files, Patch, unpack
+from metaflow_agents.schema.payload import blobs_of, unpack
 
 
 class EarlierRun:
@@ -55,14 +55,7 @@ class EarlierRun:
         return differ
 
     def _taken(self, event: Finished) -> Taken:
-        names = [event.payload]
-        payload = unpack(self._journal.blob(event.payload))
-        if isinstance(payload, Patch):
-            names += payload.written.values()
-        elif isinstance(payload, Files):
-            names += payload.files.values()
-        elif isinstance(payload, Collection):
-            names += [digest for _, digest in payload.items]
+        names = [event.payload, *blobs_of(unpack(self._journal.blob(event.payload)))]
         if event.memory is not None:
             names += [name for entry in (event.memory, *event.besides) for name in (entry.asked, entry.answered)]
         blobs = {name: self._journal.blob(name) for name in names}

@@ -25,7 +25,7 @@ from metaflow_agents.journal.state import Firing, RunState
 from metaflow_agents.journal.values import Values
 from metaflow_agents.schema.event import Committed, Finished, Version
 from metaflow_agents.schema.model import digest
-from metaflow_agents.schema.payload import Collection, Data, Files, Patch, pack
+from metaflow_agents.schema.payload import Collection, Data, Files, Held, Patch, pack
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.step import Foreach, Step
 from metaflow_agents.schema.strategies import STRATEGIES, Specs
@@ -99,7 +99,7 @@ class _Job:
                     await parking.closed(self._firing.key, waiting.keys)
                 await asyncio.sleep(0)                         # the others get their turn, whatever the doer says next
 
-    def _commit_whole(self, finished: Finished | None, payload: Data | Files | Patch | Collection | None,
+    def _commit_whole(self, finished: Finished | None, payload: Held | None,
                             blobs: dict[str, bytes]) -> None:
         versions: list[Version] = []
         if isinstance(payload, Patch):

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from metaflow_agents.schema.event import Entry
 from metaflow_agents.schema.keys import ActivationKey
-from metaflow_agents.schema.payload import Data, Patch
+from metaflow_agents.schema.payload import Binary, Data, Patch
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Work:
     or nothing of it (a person's own words: the empty text). None: the activation's.
     """
 
-    payload: Data | Patch
+    payload: Data | Binary | Patch
     blobs: Mapping[str, bytes] = field(default_factory=dict)
     memory: Entry | None = None
     assumed: tuple[str, ...] = ()

@@ -11,8 +11,9 @@ from typing import Any
 from metaflow_agents.errors import ExpressionError
 from metaflow_agents.journal.values import Values, Versions
 from metaflow_agents.prompts import CollectionView, render
+from metaflow_agents.schema.binary import BinaryFile, jsonable
 from metaflow_agents.schema.model import digest
-from metaflow_agents.schema.payload import Data, Files
+from metaflow_agents.schema.payload import Binary, Data, Files
 from metaflow_agents.schema.program import Program
 
 
@@ -53,6 +54,8 @@ class Tree:
         spec = self._program.sop.artifacts.get(artifact)
         if spec is None or spec.file is None:
             return {}
+        if isinstance(payload, Binary) and spec.render is None:
+            return {spec.file: Leaf(payload.sha256, partial(self._values.data, payload.sha256))}
         data = self.rendered(artifact, self._values.view(digest_))[spec.file]
         if isinstance(payload, Data) and payload.assumed and spec.render is None and isinstance(payload.value, str):
             listed = "".join(f"- {assumption}\n" for assumption in payload.assumed)
@@ -75,6 +78,8 @@ class Tree:
         Raises ExpressionError where its `render` fails.
         """
         spec = self._program.sop.artifacts[artifact]
+        if spec.file is not None and spec.render is None and isinstance(value, BinaryFile):
+            return {spec.file: value.load()}
         return {} if spec.file is None else {spec.file: self._text(artifact, spec.file, spec.render, value).encode()}
 
     def _text(self, artifact: str, file: str, template: str | None, value: Any) -> str:
@@ -88,4 +93,4 @@ class Tree:
         if isinstance(value, str):
             return value if value.endswith("\n") else f"{value}\n"
         plain = dict(value) if isinstance(value, CollectionView) else value
-        return json.dumps(plain, ensure_ascii=False, indent=2) + "\n"
+        return json.dumps(jsonable(plain), ensure_ascii=False, indent=2) + "\n"

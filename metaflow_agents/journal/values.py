@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from metaflow_agents.prompts import MISSING, CollectionView, FilesView
-from metaflow_agents.schema.payload import Collection, Data, Files, Patch, unpack
+from metaflow_agents.schema.binary import Content, content
+from metaflow_agents.schema.payload import Binary, Collection, Data, Files, Held, Patch, unpack
 
 _KEPT = 64
 
@@ -29,9 +30,9 @@ class Values:
 
     def __init__(self, blob: Callable[[str], bytes], state: Versions) -> None:
         self._blob, self._state = blob, state
-        self._recent: OrderedDict[str, Data | Files | Patch | Collection] = OrderedDict()
+        self._recent: OrderedDict[str, Held] = OrderedDict()
 
-    def payload(self, digest: str) -> Data | Files | Patch | Collection:
+    def payload(self, digest: str) -> Held:
         """The payload stored under a digest."""
         found = self._recent.get(digest)
         if found is None:
@@ -42,14 +43,18 @@ class Values:
             self._recent.move_to_end(digest)
         return found
 
-    def payload_at(self, artifact: str, version: int) -> Data | Files | Patch | Collection | None:
+    def payload_at(self, artifact: str, version: int) -> Held | None:
         """The payload of one version of an artifact; None for version 0."""
         found = self._state.payload(artifact, version) if version else None
         return None if found is None else self.payload(found)
 
     def text(self, digest: str) -> str:
-        """A file's text; bytes that are no UTF-8 show as replacement characters."""
-        return self._blob(digest).decode("utf-8", "replace")
+        """What was said to a model or by it: a request, a prompt, an answer."""
+        return self._blob(digest).decode()
+
+    def content(self, digest: str, name: str) -> Content:
+        """What a file of that name holds: its text, or the file that is none."""
+        return content(self._blob(digest), name, lambda: self._blob(digest))
 
     def data(self, digest: str) -> bytes:
         """A file's bytes."""
@@ -63,11 +68,12 @@ class Values:
         match payload:
             case Data():
                 return payload.value
+            case Binary():
+                return payload.value(self._blob)
             case Files():
-                return FilesView(payload.files, load=lambda path: self.text(payload.files[path]), missing=payload.missing,
-                                 data=lambda path: self.data(payload.files[path]))
+                return FilesView(payload.files, lambda path: self.content(payload.files[path], path), payload.missing)
             case Patch():
-                return FilesView(payload.written, load=lambda path: self.text(payload.written[path]), missing=())
+                return FilesView(payload.written, lambda path: self.content(payload.written[path], path))
             case Collection():
                 return CollectionView({key: self.view(item) for key, item in payload.items}, missing=payload.missing)
 
@@ -80,6 +86,8 @@ class Values:
         return self.view(self._state.payload(artifact))
 
     def plain(self, digest: str) -> Any:
-        """JSON data: the value, for files path → text, for a collection key → value."""
+        """The value, for files path → what the file holds, for a collection key → value: JSON data, but for files that are no
+        text (`schema/binary.py`).
+        """
         view = self.view(digest)
         return dict(view) if isinstance(view, FilesView | CollectionView) else view

@@ -10,6 +10,7 @@ from typing import Any
 
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.values import Values
+from metaflow_agents.schema.binary import Content, jsonable
 from metaflow_agents.schema.event import Entry
 from metaflow_agents.schema.keys import parse_firing
 from metaflow_agents.schema.model import canonical, fingerprint
@@ -232,7 +233,7 @@ class RoleMemory:
             return Turn(self._values.text(asked), self._values.text(answered))
         artifact, _, payload = asked.partition(":")
         value = self._values.plain(payload)
-        shown = value if isinstance(value, str) else canonical(value).decode()
+        shown = str(value) if isinstance(value, Content) else canonical(jsonable(value)).decode()
         return Turn(f"Message on `{artifact}`, which you watch:\n\n{shown}", None)
 
 

@@ -19,7 +19,7 @@ from metaflow_agents.models.limits import Admission, Limiters
 from metaflow_agents.models.patience import Patience
 from metaflow_agents.models.port import Model, ModelRequest, Reply, ToolCall, answering, traits, worst_tokens
 from metaflow_agents.models.tariff import Tariff
-from metaflow_agents.models.text_form import called, forms, in_text
+from metaflow_agents.models.text_form import called, forms, in_text, without_images
 from metaflow_agents.models.vectors import fault_of
 from metaflow_agents.schema.event import Reserved, Settled
 from metaflow_agents.schema.keys import parse_activation
@@ -84,7 +84,9 @@ class Caller:
     async def _tried(self, model: Model, request: ModelRequest, number: int, *, last: bool) -> Reply | CallFailed:
         """One try over the wire: a reply, or the fault after which another try may help."""
         its = traits(model)
-        sent = request if its.native_tools else in_text(request)
+        sent = request if its.images else without_images(request)
+        sent = sent if its.native_tools else in_text(sent)
+        sent = replace(sent, blob=self._journal.blob) if sent.images else sent
         tokens_in, tokens_out = worst_tokens(model, sent)
         worst = tokens_in + tokens_out
         tariff = its.costs(embeds=request.embeds)

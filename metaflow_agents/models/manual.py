@@ -23,6 +23,7 @@ from metaflow_agents.journal.private import make_folder
 from metaflow_agents.journal.whole import write_whole
 from metaflow_agents.models.faults import CallFailed
 from metaflow_agents.models.port import Model, ModelRequest, Reply, Traits, estimated
+from metaflow_agents.schema import pictures
 from metaflow_agents.terminal import Terminal, standard_input
 
 END = "."                                # on a line of its own: the answer is over, as in mail(1)
@@ -50,7 +51,7 @@ class TerminalModel:
 
     name = "manual"
     at_terminal = True
-    traits = Traits(native_tools=False)     # a person calls a tool in the text form
+    traits = Traits(native_tools=False, images=False)     # a person calls a tool in the text form
 
     def __init__(self, read: int | None = None, write: Callable[[str], object] | None = None) -> None:
         self._terminal = standard_input(sys.stdin.fileno()) if read is None else Terminal(read)
@@ -111,7 +112,7 @@ class FolderModel:
     process has it open for writing. One that lies there already, to exactly this prompt, is taken.
     """
 
-    traits = Traits(native_tools=False)
+    traits = Traits(native_tools=False, images=False)
 
     def __init__(self, name: str, folder: Path, poll: float = POLL) -> None:
         self._name, self._folder, self._poll = name, folder, poll
@@ -235,9 +236,9 @@ def conversation(request: ModelRequest) -> str:
 
 
 def _told(message: Mapping[str, Any]) -> str:
-    """A message with the calls in it."""
+    """A message with the calls and the pictures in it."""
     calls = [json.dumps(call, ensure_ascii=False) for call in message.get("calls", ())]
-    return "\n".join(part for part in (message["content"], *calls) if part)
+    return "\n".join(part for part in (message["content"], *calls, *pictures.told(message)) if part)
 
 
 def _written(path: Path, text: str) -> None:

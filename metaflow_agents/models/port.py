@@ -10,6 +10,8 @@ from typing import Any, Protocol, runtime_checkable
 from metaflow_agents.models.tariff import Tariff
 from metaflow_agents.schema.model import canonical
 from metaflow_agents.schema.model import digest as digest_of
+from metaflow_agents.schema.pictures import usual_tokens
+from metaflow_agents.schema.pictures import worst_tokens as picture_tokens
 
 MAX_TOKENS = 8192                   # of an answer, unless the SOP says otherwise
 _BYTES_PER_TOKEN = 4                # a usual estimate for English and code
@@ -22,7 +24,8 @@ class Traits:
     `endpoint`: the base URL that its limits hold for; None where it needs none. `max_tokens` bounds an answer.
     `parameters` go with every request (`temperature`). `tariff`: what it costs; None where nobody knows; `embedding`: what it
     costs to embed, where that alone is known. `native_tools`: it takes tools and gives tool calls itself; who does not is
-    asked in the text form (`models/text_form.py`). `code`: the files that it is made of, each with a digest, where these decide
+    asked in the text form (`models/text_form.py`). `images`: it takes pictures; who does not is shown what the text says of them.
+    `code`: the files that it is made of, each with a digest, where these decide
     what it answers: `--from` asks again where one of them is another.
     """
 
@@ -32,6 +35,7 @@ class Traits:
     tariff: Tariff | None = None
     embedding: Tariff | None = None
     native_tools: bool = True
+    images: bool = True
     code: Mapping[str, str] = field(default_factory=dict)
 
     def costs(self, *, embeds: bool = False) -> Tariff | None:
@@ -75,6 +79,7 @@ class ModelRequest:
     `key` is the call's identity in the journal (`write@1~0/turn.0`), `role` and `step` who asks for what.
     `messages`: chat messages, each `{"role": "system" | "user" | "assistant", "content": text}`; one of the assistant that
     calls tools has `"calls": [{"id", "name", "arguments"}]` too, and each result is `{"role": "tool", "id", "name", "content"}`.
+    One of the user may have `images` (`schema/pictures.py`), whose bytes `blob` gives by their digest.
     `tools` that it may call, each `{"name", "description", "parameters": JSON Schema of the arguments}`.
     `schema`: the JSON Schema that the answer must fit, or None for text and files. `patterns`: the path patterns to which
     the files asked for are confined; empty where no files are asked for. `max_tokens` bounds the answer, `parameters` are
@@ -96,6 +101,7 @@ class ModelRequest:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     embeds: bool = False
     watch: Callable[[str], None] | None = field(default=None, compare=False, repr=False)
+    blob: Callable[[str], bytes] | None = field(default=None, compare=False, repr=False)
     payer: str = field(default="", compare=False)
 
     @cached_property
@@ -126,9 +132,14 @@ class ModelRequest:
         return digest_of(self._sent)[:32]
 
     @property
+    def images(self) -> tuple[Mapping[str, Any], ...]:
+        """The pictures in all messages."""
+        return tuple(image for message in self.messages for image in message.get("images", ()))
+
+    @property
     def worst_tokens(self) -> int:
-        """No call costs more: a token is at least one byte, and the answer is bounded."""
-        return len(self._sent) + self.max_tokens
+        """No call costs more: a token is at least one byte, a picture has so many patches, and the answer is bounded."""
+        return len(self._sent) + sum(map(picture_tokens, self.images)) + self.max_tokens
 
     def stored(self) -> bytes:
         """Canonical JSON, as the journal keeps it."""
@@ -213,10 +224,11 @@ def identity(model: Model) -> str:
 
 
 def estimated(request: ModelRequest, reply: Reply) -> Reply:
-    """A reply with its tokens estimated as bytes / 4, of a model that counts none."""
-    sent, said = request.worst_tokens - request.max_tokens, 0 if request.embeds else len(reply.said.encode())
+    """A reply with its tokens estimated as bytes / 4, and pictures by their pixels, of a model that counts none."""
+    sent, said = len(request._sent), 0 if request.embeds else len(reply.said.encode())
     said += len(canonical(reply.message["calls"])) if reply.calls else 0
-    return replace(reply, tokens_in=-(-sent // _BYTES_PER_TOKEN), tokens_out=-(-said // _BYTES_PER_TOKEN))
+    pictured = sum(map(usual_tokens, request.images))
+    return replace(reply, tokens_in=-(-sent // _BYTES_PER_TOKEN) + pictured, tokens_out=-(-said // _BYTES_PER_TOKEN))
 
 
 def traits(model: Model) -> Traits:

@@ -23,6 +23,7 @@ from metaflow_agents.journal.glance import RawJournal
 from metaflow_agents.journal.places import never_began
 from metaflow_agents.journal.whole import write_whole
 from metaflow_agents.models.port import MAX_TOKENS, Reply
+from metaflow_agents.schema.binary import FIELDS
 from metaflow_agents.schema.keys import parse_activation
 from metaflow_agents.schema.model import canonical, digest
 
@@ -182,15 +183,24 @@ def save(journal: RawJournal, file: Path, answered_by: str, *others: RawJournal)
 
 
 def _inputs(journal: RawJournal, declared: Mapping[str, Any]) -> dict[str, Any]:
-    """What the run was given: values, and of folders the names of their files."""
+    """What the run was given: values, of folders the names of their files, of a file that is no text what is known of it."""
     found: dict[str, Any] = {}
     for _, event in journal.events("committed"):
         if event.get("firing") is None:
             for version in event.get("versions", ()):
                 if version["artifact"] in declared:
-                    held = json.loads(journal.blob(version["payload"]))
-                    found[version["artifact"]] = held["value"] if held.get("kind") == "data" else list(held.get("files", ()))
+                    found[version["artifact"]] = _given(json.loads(journal.blob(version["payload"])))
     return found
+
+
+def _given(held: Mapping[str, Any]) -> Any:
+    match held.get("kind"):
+        case "data":
+            return held["value"]
+        case "binary":
+            return {name: held[name] for name in FIELDS}
+        case _:
+            return list(held.get("files", ()))
 
 
 def _asked(request: Mapping[str, Any]) -> dict[str, Any]:

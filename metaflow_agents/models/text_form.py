@@ -35,10 +35,19 @@ _KEPT = "_in_text"                  # a request's text form, made once and kept 
 
 
 def forms(request: ModelRequest) -> Iterator[ModelRequest]:
-    """The request as it may have been sent: as it is, and in the text form where that is another."""
-    yield request
-    if in_text(request) is not request:
-        yield in_text(request)
+    """The request as it may have been sent: as it is, and in the text form where that is another; both without its pictures."""
+    for shown in (request, without_images(request)) if request.images else (request,):
+        yield shown
+        if in_text(shown) is not shown:
+            yield in_text(shown)
+
+
+def without_images(request: ModelRequest) -> ModelRequest:
+    """The request for a model that takes no pictures: its text says name, type and size of each."""
+    if not request.images:
+        return request
+    return replace(request, messages=tuple({name: value for name, value in message.items() if name != "images"}
+                                           for message in request.messages))
 
 
 def in_text(request: ModelRequest) -> ModelRequest:
@@ -71,8 +80,9 @@ def _spoken(request: ModelRequest) -> Iterator[dict[str, Any]]:
             continue
         yield from _quoted(results)
         results = []
+        images = {"images": message["images"]} if "images" in message else {}
         yield {"role": message["role"], "content": "\n\n".join(
-            [part for part in [message["content"], *map(_block, message.get("calls", ()))] if part])}
+            [part for part in [message["content"], *map(_block, message.get("calls", ()))] if part]), **images}
     yield from _quoted(results)
 
 

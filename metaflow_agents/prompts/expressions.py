@@ -9,8 +9,9 @@ from typing import Any
 from metaflow_agents.prompts.operations import plain
 from metaflow_agents.prompts.running import RESULT, compiled_expression, told
 from metaflow_agents.prompts.values import MISSING, CollectionView, FilesView
+from metaflow_agents.schema.binary import BinaryFile
 
-_DONE = (bool, str, type(None), type(MISSING), FilesView, CollectionView)
+_DONE = (bool, str, type(None), type(MISSING), BinaryFile, FilesView, CollectionView)
 
 
 def evaluate(expression: str, scope: Mapping[str, Any]) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 from metaflow_agents.errors import ExpressionError
 from metaflow_agents.prompts.limits import MAX_TEXT, spend_text
 from metaflow_agents.prompts.operations import as_text
+from metaflow_agents.schema.binary import BinaryFile
 
 Filter = Callable[..., Any]
 
@@ -23,7 +24,10 @@ def registering(table: dict[str, Filter]) -> Callable[..., Callable[[Filter], Fi
 
 
 def spent_text(value: Any) -> str:
-    """The value as text, which counts as work."""
+    """The value as text, which counts as work. Raises ExpressionError for a file that is no text."""
+    if isinstance(value, BinaryFile):
+        raise ExpressionError(f"{value} can't be taken for text; mend: ask `is string` first, or take its `.name`, `.media_type` "
+                              "or `.size`")
     text = as_text(value)
     spend_text(len(text))
     return text

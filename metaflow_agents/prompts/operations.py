@@ -17,6 +17,7 @@ from pydantic_core import PydanticSerializationError, to_json
 from metaflow_agents.errors import ExpressionError, nearest
 from metaflow_agents.prompts.limits import MAX_BITS, MAX_NESTING, MAX_TEXT, spend, spend_text
 from metaflow_agents.prompts.values import MISSING, CollectionView, FilesView
+from metaflow_agents.schema.binary import FIELDS, BinaryFile
 
 _SIMPLE = frozenset({dict, list, bool, type(None)})
 _WORD = 2**63
@@ -30,7 +31,7 @@ def kind(value: object) -> str:
     """How messages call a value: `a list`, `text`, `a number` …"""
     names: tuple[tuple[type | tuple[type, ...], str], ...] = (
         (bool, "true or false"), (str, "text"), ((int, float), "a number"), ((list, tuple, range), "a list"),
-        (FilesView, "a set of files"), (CollectionView, "a collection"),
+        (BinaryFile, "a file that is no text"), (FilesView, "a set of files"), (CollectionView, "a collection"),
         (Mapping, "a mapping"), (type(None), "null"), (type(MISSING), "missing"),
         (Namespace, "a namespace"), (LoopContext, "the loop"), (TemplateModule, "an imported template"))
     return next((name for types, name in names if isinstance(value, types)), "a function")
@@ -46,6 +47,8 @@ def field(value: Any, name: str) -> Any:
         if name == "missing" and isinstance(value, FilesView | CollectionView):
             return value.missing
         return value[name] if name in value else MISSING
+    if isinstance(value, BinaryFile):
+        return getattr(value, name) if name in FIELDS else MISSING
     if isinstance(value, LoopContext) and name in LOOP_FIELDS:
         return getattr(value, name)
     if isinstance(value, Namespace):
@@ -275,13 +278,15 @@ def made(value: Any) -> Any:
 
 
 def plain(value: Any, depth: int = 0) -> Any:
-    """The value as JSON data: tuples and ranges become lists, views mappings. Raises ExpressionError on what is no data.
+    """The value as JSON data: tuples and ranges become lists, views mappings; files that are no text stay what they are.
+
+    Raises ExpressionError on what is no data.
 
     `depth` counts the lists and mappings around it: the bound is the same on every Python, whose own bounds differ.
     """
     if depth > MAX_NESTING:
         raise ExpressionError(f"the value is nested more than {MAX_NESTING} deep")
-    if value is None or isinstance(value, bool | str):
+    if value is None or isinstance(value, bool | str | BinaryFile):
         return value
     if isinstance(value, int | float):
         return bounded(value)
@@ -316,7 +321,7 @@ def as_json(value: Any, indent: int | None = None) -> str:
         return text
     data = plain(value)
     pieces, size = [], 0
-    for piece in json.JSONEncoder(ensure_ascii=False, indent=indent, allow_nan=False).iterencode(data):
+    for piece in json.JSONEncoder(ensure_ascii=False, indent=indent, allow_nan=False, default=BinaryFile.told).iterencode(data):
         size += len(piece)
         if size > MAX_TEXT:
             break
@@ -332,9 +337,13 @@ def fence(text: str) -> str:
 
 
 def files_as_text(files: FilesView) -> str:
-    """Files as blocks: a line with the path, then the text between fences."""
+    """Files as blocks: a line with the path, then the text between fences; of one that is no text its name, type and size."""
     blocks = []
     for name, text in files.items():
+        if isinstance(text, BinaryFile):
+            blocks.append(f"{text}\n")
+            spend_text(len(blocks[-1]))
+            continue
         marks = fence(text)
         blocks.append(f"{name}\n{marks}\n{text}{'' if text.endswith(chr(10)) or not text else chr(10)}{marks}\n")
         spend_text(len(blocks[-1]))
@@ -349,6 +358,8 @@ def as_text(value: Any) -> str:
         raise ExpressionError("what is missing can't be printed; mend: guard it with `{% if … %}`, or give it `| default(…)`")
     if isinstance(value, FilesView):
         return files_as_text(value)
+    if isinstance(value, BinaryFile):
+        return str(value)
     if value is None or isinstance(value, bool | int | float):
         return json.dumps(plain(value))
     return as_json(value)

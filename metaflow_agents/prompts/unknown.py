@@ -70,6 +70,8 @@ def field_fault(base: Shape, name: str, owner: str) -> tuple[str, str, str]:
         return "unknown-attribute", f"{value} is a list and has no `.{name}`", mend
     if kinds & {"object", "files", "collection"}:
         return "unknown-attribute", f"{value} has no field `{name}`", did_you_mean(name, base.fields())
+    if nearest(name, base.fields()) is not None:        # of a text that may be a file
+        return "unknown-attribute", f"{value} has no field `{name}`", did_you_mean(name, base.fields())
     return ("unknown-attribute", f"{value} is {base.describe()} and has no fields", f"write `{owner}` alone" if owner else "")
 
 

@@ -9,6 +9,7 @@ from jinja2.runtime import Undefined
 from jinja2.utils import missing as _not_given
 
 from metaflow_agents.errors import ExpressionError
+from metaflow_agents.schema.binary import Content, data_of
 
 
 class UnknownName(Exception):
@@ -76,47 +77,45 @@ class Missing(Undefined):
 MISSING: Final[Missing] = object.__new__(Missing)
 
 
-class FilesView(Mapping[str, str]):
-    """A set of files, path → text. Texts are loaded when they are first read.
+class FilesView(Mapping[str, Content]):
+    """A set of files, path → text, or what is known of a file that is none. They are loaded when they are first read.
 
-    `paths` fix the order. `load(path)` gives a file's text, `data(path)` its bytes (by default those of its text).
-    `missing` are the keys of items that failed. Expressions and templates see texts only.
+    `paths` fix the order. `load(path)` gives what a file holds. `missing` are the keys of items that failed.
     """
 
-    __slots__ = ("_data", "_load", "_texts", "missing")
+    __slots__ = ("_held", "_load", "missing")
 
-    def __init__(self, paths: Iterable[str], load: Callable[[str], str], missing: Iterable[str] = (),
-                 data: Callable[[str], bytes] | None = None) -> None:
-        self._load, self._data = load, data
-        self._texts: dict[str, str | None] = dict.fromkeys(paths)
+    def __init__(self, paths: Iterable[str], load: Callable[[str], Content], missing: Iterable[str] = ()) -> None:
+        self._load = load
+        self._held: dict[str, Content | None] = dict.fromkeys(paths)
         self.missing: list[str] = list(missing)
 
     @classmethod
-    def of(cls, texts: Mapping[str, str], missing: Iterable[str] = ()) -> FilesView:
-        """A view of texts that are at hand."""
-        return cls(texts, texts.__getitem__, missing)
+    def of(cls, held: Mapping[str, Content], missing: Iterable[str] = ()) -> FilesView:
+        """A view of files that are at hand."""
+        return cls(held, held.__getitem__, missing)
 
-    def __getitem__(self, path: str) -> str:
-        text = self._texts[path]
-        if text is None:
-            text = self._texts[path] = self._load(path)
-        return text
+    def __getitem__(self, path: str) -> Content:
+        held = self._held[path]
+        if held is None:
+            held = self._held[path] = self._load(path)
+        return held
 
     def as_bytes(self) -> dict[str, bytes]:
         """Path → the file's bytes as they are: of a PDF, say, whose text means nothing."""
-        return {path: self[path].encode() if self._data is None else self._data(path) for path in self._texts}
+        return {path: data_of(self[path]) for path in self._held}
 
     def __contains__(self, path: object) -> bool:
-        return path in self._texts
+        return path in self._held
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._texts)
+        return iter(self._held)
 
     def __len__(self) -> int:
-        return len(self._texts)
+        return len(self._held)
 
     def __repr__(self) -> str:
-        return f"FilesView({list(self._texts)!r})"
+        return f"FilesView({list(self._held)!r})"
 
 
 class CollectionView(Mapping[str, Any]):

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import Discriminator, Field, Tag
 
 from metaflow_agents.schema.model import Value
-from metaflow_agents.schema.scalars import Count, Seconds
+from metaflow_agents.schema.scalars import Accepts, Count, Seconds
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _REFERENCE = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?")
@@ -58,6 +58,7 @@ class EndpointModel(Value):
     price: Price | None = Field(None, description="US dollars for a million tokens; by default as published")
     tools: Literal["native", "text"] = Field(
         "native", description="how it is told of tools and calls them: by the protocol, or in the text of prompts and answers")
+    accepts: Accepts = Field(("text",), description="what it takes: `[text]`, or `[text, image]`")
     parameters: dict[str, Any] = Field(default_factory=dict, description="sent with every request as they stand: `seed`, `top_p`")
 
 

@@ -13,8 +13,8 @@ class Message(Value):
     """One version of one artifact, or a word between roles.
 
     `made_from` are the versions that its firing read (artifact → number); `payload` is plain data: a JSON value,
-    for files path → text, for a collection key → value. `untrusted` says what of it came from outside the user, in words;
-    empty: nothing.
+    for files path → text (or bytes where they are no text), for a collection key → value. `untrusted` says what of it came from
+    outside the user, in words; empty: nothing.
     """
 
     kind: Literal["artifact", "direct", "broadcast"]

@@ -1,4 +1,5 @@
-"""What a version of an artifact holds, as the journal stores it: data, files, or a collection; large parts by digest.
+"""What a version of an artifact holds, as the journal stores it: data, a file that is no text, files, or a collection; large
+parts by digest.
 
 A payload's own digest is the digest of its canonical JSON, so equal contents have equal digests, and two versions
 with the same content are stored once.
@@ -6,10 +7,12 @@ with the same content are stored once.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter
 
+from metaflow_agents.schema.binary import BinaryFile, packed
 from metaflow_agents.schema.model import Value, canonical
 
 
@@ -21,6 +24,21 @@ class Data(Value):
     kind: Literal["data"] = "data"
     value: Any = None
     assumed: tuple[str, ...] = ()
+
+
+class Binary(Value):
+    """A file that is no text, where its content alone is the value: the digest of its bytes, and what is told of it."""
+
+    kind: Literal["binary"] = "binary"
+    sha256: str
+    size: int
+    media_type: str
+    name: str = ""
+    assumed: tuple[str, ...] = ()
+
+    def value(self, load: Callable[[str], bytes]) -> BinaryFile:
+        """The file as expressions see it; `load` gives the bytes of a digest."""
+        return BinaryFile(self.name, self.media_type, self.size, self.sha256, lambda: load(self.sha256), stored=True)
 
 
 class Files(Value):
@@ -50,11 +68,12 @@ class Collection(Value):
     missing: tuple[str, ...] = ()
 
 
-Payload = Annotated[Data | Files | Patch | Collection, Field(discriminator="kind")]
-_PAYLOAD: TypeAdapter[Data | Files | Patch | Collection] = TypeAdapter(Payload, config=ConfigDict(defer_build=True))
+Held = Data | Binary | Files | Patch | Collection
+Payload = Annotated[Held, Field(discriminator="kind")]
+_PAYLOAD: TypeAdapter[Held] = TypeAdapter(Payload, config=ConfigDict(defer_build=True))
 
 
-def pack(payload: Data | Files | Patch | Collection) -> bytes:
+def pack(payload: Held) -> bytes:
     """The canonical bytes that are stored and digested."""
     plain = payload.model_dump(mode="json")
     if not plain.get("assumed"):
@@ -62,6 +81,37 @@ def pack(payload: Data | Files | Patch | Collection) -> bytes:
     return canonical(plain)
 
 
-def unpack(data: bytes) -> Data | Files | Patch | Collection:
+def unpack(data: bytes) -> Held:
     """The payload of its stored bytes. Raises pydantic's ValidationError on what is none."""
     return _PAYLOAD.validate_json(data)
+
+
+def blobs_of(payload: Held) -> tuple[str, ...]:
+    """The digests that a payload names: of bytes, or of a collection of its items' payloads."""
+    match payload:
+        case Binary():
+            return (payload.sha256,)
+        case Files():
+            return tuple(payload.files.values())
+        case Patch():
+            return tuple(payload.written.values())
+        case Collection():
+            return tuple(name for _, name in payload.items)
+        case Data():
+            return ()
+
+
+def held(value: Any) -> tuple[Data | Binary | Files, dict[str, bytes]]:
+    """What stores a value, with the blobs that it names and that are not stored yet: a file that is no text, a mapping of path to
+    what files hold (where one of them is no text), or JSON data.
+
+    Raises TypeError, when it is packed, for data that holds such a file elsewhere.
+    """
+    if isinstance(value, BinaryFile):
+        return (Binary(sha256=value.sha256, size=value.size, media_type=value.media_type, name=value.name),
+                {} if value.stored else {value.sha256: value.load()})
+    if isinstance(value, Mapping) and any(isinstance(one, BinaryFile) for one in value.values()) \
+            and all(isinstance(one, str | BinaryFile) for one in value.values()):
+        names, blobs = packed(dict(value))
+        return Files(files=names), blobs
+    return Data(value=value), {}

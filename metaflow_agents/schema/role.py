@@ -8,7 +8,7 @@ from pydantic import Field
 
 from metaflow_agents.schema.caps import Budget
 from metaflow_agents.schema.model import Value
-from metaflow_agents.schema.scalars import Name, Texts, Window
+from metaflow_agents.schema.scalars import Accepts, Name, Texts, Window
 from metaflow_agents.schema.tools import PolicySpec
 
 Weight = Annotated[float, Field(ge=0, le=1000)]
@@ -72,6 +72,8 @@ class Role(Value):
     constraints: Texts = Field((), description="what the role keeps to")
     prompt: str | None = Field(None, description="file name of the Jinja2 template that opens every prompt of the role")
     model: str | None = Field(None, description="a name under `models`, or a model itself")
+    accepts: Accepts = Field(
+        ("text",), description="what its prompts carry: `[text]`, or `[text, image]` with pictures among the files that it reads")
     memory: Memory = Field(Memory(), description="what the role remembers")
     watches: tuple[Name, ...] = Field((), description="artifacts whose messages reach the role's inbox and memory")
     budget: Budget | None = Field(None, description="caps for all the role's work in a run")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from metaflow_agents.schema import quantity
@@ -25,6 +25,12 @@ def _listed(written: object) -> object:
     return [written] if isinstance(written, str) else written
 
 
+def _with_text(accepts: tuple[str, ...]) -> tuple[str, ...]:
+    if "text" not in accepts:
+        raise PydanticCustomError("accepts", "every model takes text: write [text, image]")
+    return accepts
+
+
 def _expression(written: object) -> object:
     """An expression may be written as the YAML scalar that it is: `when: true`, `priority: 3`."""
     if isinstance(written, bool):
@@ -41,3 +47,4 @@ Window = Annotated[tuple[int, str], BeforeValidator(_told(quantity.window))]
 Expression = Annotated[str, BeforeValidator(_expression), Field(min_length=1)]
 Template = Annotated[str, Field(min_length=1)]
 Texts = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+Accepts = Annotated[tuple[Literal["text", "image"], ...], BeforeValidator(_listed), AfterValidator(_with_text)]

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from metaflow_agents.schema.binary import FIELDS
 from metaflow_agents.schema.wording import describe, resolved
 
 Kind = Literal["any", "object", "list", "string", "number", "integer", "boolean", "null", "union", "files", "collection"]
@@ -20,7 +21,8 @@ _OPEN: dict[str, Any] = {}
 class Shape:
     """What is known of a value. Made by `Shape.of` and the other class methods, not by hand.
 
-    `optional`: the value may be missing (an optional field, or a field of only some branches of a union).
+    `optional`: the value may be missing (an optional field, or a field of only some branches of a union). `file`: a text may be
+    a file that is none, and have its fields (`schema/binary.py`).
     """
 
     kind: Kind
@@ -29,6 +31,7 @@ class Shape:
     root: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     element: Shape | None = None
     branches: tuple[Shape, ...] = ()
+    file: bool = False
 
     @classmethod
     def of(cls, schema: Mapping[str, Any], root: Mapping[str, Any] | None = None) -> Shape:
@@ -55,9 +58,14 @@ class Shape:
         return cls("string", schema={"type": "string"})
 
     @classmethod
+    def content(cls) -> Shape:
+        """What a file holds: a string, or what is known of a file that is no text."""
+        return cls("string", schema={"type": "string"}, file=True)
+
+    @classmethod
     def files(cls) -> Shape:
-        """A set of files: path → text, with `missing`."""
-        return cls("files", element=cls.text())
+        """A set of files: path → what they hold, with `missing`."""
+        return cls("files", element=cls.content())
 
     @classmethod
     def collection(cls, item: Shape) -> Shape:
@@ -105,6 +113,8 @@ class Shape:
             return Shape.any()
         if self.kind in ("files", "collection"):
             return _MISSING_KEYS if name == "missing" else (self.element or Shape.any()).as_optional()
+        if self.file and name in FIELDS:
+            return Shape.of({"type": "integer" if name == "size" else "string"})
         return self._property(name) if self.kind == "object" else None
 
     def _property(self, name: str) -> Shape | None:
@@ -125,6 +135,8 @@ class Shape:
             return tuple(dict.fromkeys(name for branch in self.branches for name in branch.fields()))
         if self.kind in ("files", "collection"):
             return ("missing",)
+        if self.file:
+            return FIELDS
         return tuple(self.schema.get("properties", ())) if self.kind == "object" else ()
 
     def item(self) -> Shape:

@@ -17,7 +17,7 @@ from metaflow_agents.schema.caps import Budget
 from metaflow_agents.schema.endpoint import Limits, ModelSpec
 from metaflow_agents.schema.model import Value
 from metaflow_agents.schema.role import Role
-from metaflow_agents.schema.scalars import Calls, Expression, Name
+from metaflow_agents.schema.scalars import Calls, Expression, Name, Texts
 from metaflow_agents.schema.step import Step, ToolChoice
 from metaflow_agents.schema.tools import ApiSpec, PolicySpec, ServerSpec, ToolSpec
 
@@ -34,7 +34,7 @@ NOT_BUILT: dict[str, dict[str, str]] = {
     "recall": {},
 }
 
-INPUT_KEYS = ("type", "description", "default", "trusted")
+INPUT_KEYS = ("type", "description", "default", "trusted", "exclude")
 """A mapping of these is an input; any other one is the schema of an input."""
 
 
@@ -46,6 +46,7 @@ class Input(Value):
     default: Any = Field(None, description="the value where none is given")
     trusted: bool | None = Field(
         None, strict=True, description="whether it may decide about actions; by default files and folders may not")
+    exclude: Texts = Field((), description="of a folder: what is left out, as patterns of `.gitignore`")
 
     @property
     def required(self) -> bool:

@@ -185,6 +185,8 @@ GROUPS: dict[str, dict[str, Code]] = {
         "model-key": Code("`key` is no name of an environment variable, or looks like a key itself.",
                           "Put the key into the environment, and name the variable."),
         "model-parameter": Code("A parameter of the protocol that the engine sets itself.", "Remove it."),
+        "image-model": Code("A role sends pictures, and nothing says that its model takes them.",
+                            "Write `accepts: [text, image]` at the model, or name another one."),
         "model-in-test": Code("A test names a model that has an endpoint.", "Use `dry`, `python:…` or `replay:…`."),
         "no-price": Code("Money is capped, and the price of a model that is asked is not known: no run begins.",
                          "Write its `price`, or cap `tokens`.", "warning"),
@@ -263,6 +265,7 @@ GROUPS: dict[str, dict[str, Code]] = {
                               "Leave it out, give it `initial`, or let it trigger the step.", "warning"),
     },
     "Written values and tests": {
+        "exclude-input": Code("An input has `exclude` and is no folder.", "Write `type: folder`, or remove it."),
         "default-value": Code("An input's default does not fit its type.", "Write a value of its schema."),
         "initial-value": Code("An artifact's first value does not fit its schema.", "Write a value of its schema."),
         "test-value": Code("What a test gives does not fit its schema.", "Write a value of its schema."),

@@ -103,21 +103,10 @@ def _kept(changes: Changes | None, situation: Situation) -> tuple[dict[str, byte
     lost = dict(changes.refused)
     outside = "outside of what this step makes" if situation.patterns else "this step makes no files"
     written = {path: data for path, data in changes.written.items() if paths.matches(situation.patterns, path)}
-    binary = [path for path, data in written.items() if not _is_text(data)]
-    lost.update((path, "it is no text (UTF-8)") for path in binary)
-    written = {path: data for path, data in written.items() if path not in binary}
     deleted = [path for path in changes.deleted if paths.matches(situation.patterns, path)]
-    known = {*written, *deleted, *binary}
+    known = {*written, *deleted}
     lost.update((path, outside) for path in (*changes.written, *changes.deleted) if path not in known)
     return written, deleted, lost
-
-
-def _is_text(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 class _Coding(Arguments):

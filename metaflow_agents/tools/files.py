@@ -10,6 +10,8 @@ from pydantic import Field
 from metaflow_agents.errors import did_you_mean
 from metaflow_agents.policy.action import Action
 from metaflow_agents.schema import paths
+from metaflow_agents.schema.binary import described, text_in
+from metaflow_agents.schema.media import HEAD, media_type
 from metaflow_agents.threads import Threads
 from metaflow_agents.tools.builtin import Arguments, BuiltIn
 from metaflow_agents.tools.port import Result, Situation
@@ -18,6 +20,7 @@ from metaflow_agents.tools.searching import THREADS, Found, search
 LINES = 2000                        # that `read` gives at once, unless it is asked for fewer
 _HITS = 200
 _LISTED = 500
+_NAMED = 20                         # files that were not searched
 
 
 class _Reading(Arguments):
@@ -134,7 +137,13 @@ class List(BuiltIn[_Listing]):
         if not found:
             return Result(f"no file matches `{given.pattern}`; there are {len(situation.files)} files in all")
         more = f"… and {len(found) - _LISTED} more: give a narrower pattern\n" if len(found) > _LISTED else ""
-        return Result("".join(f"{path} ({len(situation.files[path]):,})\n" for path in found[:_LISTED]) + more)
+        return Result("".join(_listed(path, situation.files[path]) for path in found[:_LISTED]) + more)
+
+
+def _listed(path: str, data: bytes) -> str:
+    """A line of a list: path and size, and of what is no text its type."""
+    kind = "" if text_in(data) is not None else f", {media_type(data[:HEAD], path)}"
+    return f"{path} ({len(data):,}{kind})\n"
 
 
 class _Searching(Arguments):
@@ -170,10 +179,12 @@ class Search(BuiltIn[_Searching]):
 
 
 def _shown(found: Found, expression: str) -> str:
+    named = ", ".join(found.binary[:_NAMED]) + (f" and {len(found.binary) - _NAMED} more" if len(found.binary) > _NAMED else "")
+    passed = f"not searched, since they are no text: {named}\n" if found.binary else ""
     if not found.lines:
-        return f"`{expression}` stands in none of {found.files} files"
+        return f"`{expression}` stands in none of {found.files} files" + (f"\n{passed}" if passed else "")
     more = f"… and {found.total - len(found.lines)} more lines: search for less\n" if found.total > len(found.lines) else ""
-    return "".join(f"{path}:{number}: {text}\n" for path, number, text in found.lines) + more
+    return "".join(f"{path}:{number}: {text}\n" for path, number, text in found.lines) + more + passed
 
 
 def text_of(files: Mapping[str, bytes], path: str) -> str | Result:
@@ -181,10 +192,8 @@ def text_of(files: Mapping[str, bytes], path: str) -> str | Result:
     if path not in files:
         choices = did_you_mean(path, sorted(files)) if files else "you see none; inputs and other artifacts stand in your task"
         return Result(f"there is no file `{path}`: {choices}", error=True)
-    try:
-        return files[path].decode()
-    except UnicodeDecodeError:
-        return Result(f"`{path}` is no text (UTF-8): {len(files[path]):,} bytes", error=True)
+    text = text_in(files[path])
+    return Result(f"{described(f'`{path}`', files[path])}: no text, so it can't be shown", error=True) if text is None else text
 
 
 def not_writable(path: str, situation: Situation) -> str:

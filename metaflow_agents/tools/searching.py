@@ -10,6 +10,7 @@ from functools import partial
 from math import prod
 from typing import Any
 
+from metaflow_agents.schema.binary import described, text_in
 from metaflow_agents.threads import Threads
 
 _SECONDS = 10.0
@@ -21,11 +22,14 @@ THREADS = 4                         # searches at once; the rest waits
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Lines that match: (path, number, text), of `total` in all, in `files` files."""
+    """Lines that match: (path, number, text), of `total` in all, in `files` files; `binary`: name, type and size of those that
+    are no text, in which nothing was looked for.
+    """
 
     lines: list[tuple[str, int, str]]
     total: int
     files: int
+    binary: tuple[str, ...] = ()
 
 
 async def search(threads: Threads, expression: str, files: Mapping[str, bytes], *, ignore_case: bool, most: int) -> Found | str:
@@ -47,13 +51,14 @@ async def search(threads: Threads, expression: str, files: Mapping[str, bytes], 
 def _searched(wanted: Any, files: Mapping[str, bytes], most: int) -> Found | str:
     until, total, texts = time.monotonic() + _SECONDS, 0, 0
     found: list[tuple[str, int, str]] = []
+    binary: list[str] = []
     for path, data in files.items():
-        try:
-            lines = data.decode().splitlines()
-        except UnicodeDecodeError:
-            continue                                    # no text: nothing to search
+        text = text_in(data)
+        if text is None:
+            binary.append(described(path, data))
+            continue
         texts += 1
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(text.splitlines(), 1):
             try:
                 hit = wanted.search(line, concurrent=True, timeout=max(0.001, until - time.monotonic()))
             except TimeoutError:
@@ -62,4 +67,4 @@ def _searched(wanted: Any, files: Mapping[str, bytes], most: int) -> Found | str
                 total += 1
                 if len(found) < most:
                     found.append((path, number, line[:_LONGEST]))
-    return Found(found, total, texts)
+    return Found(found, total, texts, tuple(binary))

@@ -80,7 +80,7 @@ def _parts(run: Told, payload: str | None) -> dict[str, list[str]]:
         return {}
     held, value = run.values.payload(payload), run.values.plain(payload)
     if isinstance(held, Files):
-        return {path: run.values.text(digest).splitlines() for path, digest in held.files.items()}
+        return {path: text_of(run.values.content(digest, path)).splitlines() for path, digest in held.files.items()}
     return {"": text_of(value).splitlines()}
 
 

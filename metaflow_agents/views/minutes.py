@@ -10,6 +10,7 @@ from urllib.parse import unquote
 
 from metaflow_agents.journal.glance import unwrapped
 from metaflow_agents.models.tariff import dollars
+from metaflow_agents.schema import pictures
 from metaflow_agents.schema.keys import EMBED, split_inner, steps_in
 from metaflow_agents.views.page import Page, columns, cut, safe
 from metaflow_agents.views.wording import amount, clock, duration, listed, money
@@ -324,7 +325,7 @@ def _said(event: Raw, blob: Callable[[str], Any]) -> Iterator[tuple[str, str]]:
 def _messages(request: Raw) -> Iterator[tuple[str, str]]:
     for message in request["messages"]:
         calls = _json(message["calls"]) if message.get("calls") else ""
-        yield message["role"], "\n".join(part for part in (message["content"], calls) if part)
+        yield message["role"], "\n".join(part for part in (message["content"], calls, *pictures.told(message)) if part)
 
 
 def _reply(reply: Raw, *, embeds: bool) -> Iterator[tuple[str, str]]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from metaflow_agents.journal.tree import Tree
 from metaflow_agents.journal.values import Values
+from metaflow_agents.schema.binary import BinaryFile, content, jsonable
 from metaflow_agents.schema.payload import Collection, Files
 
 
@@ -14,14 +15,17 @@ def as_text(artifact: str, payload: str, values: Values, tree: Tree, *, rendered
     """One version as text: files with their paths, what has a template rendered by it, all else as text or JSON."""
     held = values.payload(payload)
     if isinstance(held, Files):
-        return "\n".join(f"=== {path} ===\n{values.text(digest)}" for path, digest in held.files.items()) or "no file"
+        shown = {path: text_of(values.content(name, path)) for path, name in held.files.items()}
+        return "\n".join(f"=== {path} ===\n{text}" for path, text in shown.items()) or "no file"
     if rendered:
-        return "\n".join(leaf.load().decode("utf-8", "replace") for leaf in tree.of(artifact, payload).values())
+        return "\n".join(str(content(leaf.load(), path)) for path, leaf in tree.of(artifact, payload).items())
     if isinstance(held, Collection):
         return "\n".join(f"=== {key} ===\n{text_of(values.plain(item))}" for key, item in held.items) or "no item"
     return text_of(values.plain(payload))
 
 
 def text_of(value: Any) -> str:
-    """Text as it is, everything else as JSON."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
+    """Text as it is, of a file that is no text what is known of it, everything else as JSON."""
+    if isinstance(value, BinaryFile):
+        return f"{value}\nsha256 {value.sha256}"
+    return value if isinstance(value, str) else json.dumps(jsonable(value), ensure_ascii=False, indent=2)

@@ -88,7 +88,8 @@ class Solver(Strategy[solver.Solver]):
             said = await thinking.ask(f"mend.{number}" if number else "translate", messages, structured=False)
             plan: list[str] = []
             try:
-                texts |= apply_blocks(parse_blocks(said.reply.said), texts, patterns)[0]
+                made = apply_blocks(parse_blocks(said.reply.said), texts, patterns)[0]
+                texts |= {name: text for name, text in made.items() if isinstance(text, str)}
                 written = _read(texts)
                 plan = await self._planned(thinking, number, written)
             except AnswerInvalid as error:

@@ -61,7 +61,7 @@ class Bodies:
         asked = structured(request.schema)
         form: Form | None = None
         names = wire_names(names_in(request))
-        parts = [f'{{"model":{self._name},"messages":{_encode(spoken(request.messages, names))}']
+        parts = [f'{{"model":{self._name},"messages":{_encode(spoken(request.messages, names, request.blob))}']
         parallel = bool(request.tools) and learned.parallel_calls and "parallel_tool_calls" not in request.parameters
         if request.tools:
             parts.append(f'"tools":{_encode(offered(request.tools, names))}')

@@ -25,6 +25,7 @@ from metaflow_agents.models.port import MAX_TOKENS, ModelRequest, Reply, Traits
 from metaflow_agents.models.prices import tariff_for
 from metaflow_agents.models.structured import as_asked
 from metaflow_agents.schema.endpoint import EndpointModel
+from metaflow_agents.schema.pictures import worst_tokens as picture_tokens
 
 OPENAI = "https://api.openai.com/v1"
 SILENCE = 600.0                         # seconds
@@ -82,7 +83,7 @@ class Endpoint:
         tariff = tariff_for(*priced)
         return Traits(endpoint=self.url, max_tokens=spec.max_tokens or MAX_TOKENS, parameters=parameters, tariff=tariff,
                       embedding=tariff_for(*priced, embeds=True) if tariff is None else None,
-                      native_tools=spec.tools == "native")
+                      native_tools=spec.tools == "native", images="image" in spec.accepts)
 
     @property
     def learned(self) -> knowledge.Learned:
@@ -97,11 +98,12 @@ class Endpoint:
         await left(self.url, self._key)
 
     def worst(self, request: ModelRequest) -> tuple[int, int]:
-        """The bytes that go out, for a token is at least one of them, and the longest answer."""
+        """The bytes that go out, for a token is at least one of them, and the longest answer; of pictures what they may cost."""
         prepared = self._prepared(request)
         # What is computed of a request is kept in it: what goes out is what was reserved, whatever is learned in between.
         vars(request)["_prepared"] = (self, prepared)
-        return len(prepared.body), request.max_tokens
+        coded = sum(4 * -(-image["size"] // 3) for image in request.images)         # in base64
+        return len(prepared.body) - coded + sum(map(picture_tokens, request.images)), request.max_tokens
 
     async def ask(self, request: ModelRequest) -> Reply:
         """See `Model.ask`."""

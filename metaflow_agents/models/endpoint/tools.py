@@ -6,10 +6,11 @@ names such as `github.search` travel under another one.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from metaflow_agents.models.calls import arguments_of, as_text, numbered
@@ -62,9 +63,21 @@ def offered(tools: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> lis
         "parameters": tool.get("parameters") or _NO_ARGUMENTS}} for tool in tools]
 
 
-def spoken(messages: Iterable[Mapping[str, Any]], names: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The messages of a request."""
-    return [_spoken(message, names) for message in messages]
+def spoken(messages: Iterable[Mapping[str, Any]], names: Mapping[str, str],
+           blob: Callable[[str], bytes] | None = None) -> list[dict[str, Any]]:
+    """The messages of a request. `blob` gives the bytes of their pictures."""
+    return [_spoken(message, names) if blob is None or not message.get("images") else _pictured(message, blob)
+            for message in messages]
+
+
+def _pictured(message: Mapping[str, Any], blob: Callable[[str], bytes]) -> dict[str, Any]:
+    """A message with pictures as its parts: its text, then each picture behind its name."""
+    parts: list[dict[str, Any]] = [{"type": "text", "text": message["content"]}]
+    for image in message["images"]:
+        data = base64.b64encode(blob(image["sha256"])).decode()
+        parts += [{"type": "text", "text": f"{image['name'] or 'picture'}:"},
+                  {"type": "image_url", "image_url": {"url": f"data:{image['media_type']};base64,{data}"}}]
+    return {"role": message["role"], "content": parts}
 
 
 def _spoken(message: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:

@@ -149,12 +149,12 @@ class Context:
     def _bare(self, name: str) -> Shape:
         """Without a schema an artifact is text, unless a schema was written that could not be read."""
         artifact = self.sop.artifacts[name]
-        return Shape.text() if artifact.schema_ is None and artifact.each in (None, {}) else Shape.any()
+        return Shape.content() if artifact.schema_ is None and artifact.each in (None, {}) else Shape.any()
 
     def _input_shape(self, name: str) -> Shape:
         kind = self.sop.inputs[name].type
         if kind in ("file", "folder"):
-            return Shape.text() if kind == "file" else Shape.files()
+            return Shape.content() if kind == "file" else Shape.files()
         schema = self.program.schemas.get(f"input:{name}")
         return Shape.of(schema) if schema is not None else Shape.any()
 

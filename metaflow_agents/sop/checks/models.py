@@ -5,6 +5,7 @@ from __future__ import annotations
 from metaflow_agents.models import ways
 from metaflow_agents.modules import locate_file
 from metaflow_agents.schema.endpoint import EndpointModel, faults
+from metaflow_agents.schema.step import Step
 from metaflow_agents.sop.checks.assignment import worked_out
 from metaflow_agents.sop.checks.calls import check_python_model
 from metaflow_agents.sop.checks.context import Context, Place
@@ -27,6 +28,7 @@ def check_models(c: Context) -> None:
         if recall is not None and recall.embeddings is not None:
             _text(c, ("roles", name, "memory", "recall", "embeddings"), recall.embeddings)
     for name, step in c.sop.steps.items():
+        _pictured(c, name, step)
         if step.model is not None and not worked_out(c, name, step):
             _text(c, ("steps", name, "model"), step.model)
     for name, case in c.sop.tests.items():
@@ -35,6 +37,25 @@ def check_models(c: Context) -> None:
             if _has_endpoint(c, case.model):
                 c.say("model-in-test", ("tests", name, "model"),
                       f"the test `{name}` would ask `{case.model}`, which has an endpoint", _IN_TESTS)
+
+
+def _pictured(c: Context, name: str, step: Step) -> None:
+    """A role whose prompts carry pictures has a model that takes them, as far as the SOP names one."""
+    role = step.role or ""
+    if role not in c.sop.roles or "image" not in c.sop.roles[role].accepts or worked_out(c, name, step):
+        return
+    written = step.model or c.sop.roles[role].model or ("default" if "default" in c.sop.models else None)
+    model = c.sop.models.get(written, c.models.get(written)) if written is not None else None
+    if model is None or (isinstance(model, str) and model in c.sop.models):
+        model = c.sop.models.get(model or "", written)
+    if isinstance(model, EndpointModel):
+        takes, mend = "image" in model.accepts, "add `accepts: [text, image]` to the model if it does, or name another one"
+    else:
+        takes = model is None or not model.startswith("openai:")
+        mend = f"say that it does: `models: {{NAME: {{name: {str(model).removeprefix('openai:')}, accepts: [text, image]}}}}`"
+    if not takes:
+        c.say("image-model", ("steps", name, "model") if step.model else ("roles", role, "accepts"),
+              f"role `{role}` sends pictures in step `{name}`, and nothing says that its model `{written}` takes them", mend)
 
 
 def _text(c: Context, where: Place, model: str, *, named: bool = True) -> None:

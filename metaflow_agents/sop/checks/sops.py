@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from metaflow_agents.errors import did_you_mean
 from metaflow_agents.schema.shape import Shape
 from metaflow_agents.schema.sop import SOP
@@ -9,6 +11,9 @@ from metaflow_agents.schema.step import Step
 from metaflow_agents.sop.checks.context import Context, Place
 from metaflow_agents.sop.checks.expressions import expression, step_scope
 from metaflow_agents.sop.graph import outputs_of
+
+_FILES = frozenset({"any", "files", "object"})
+_FILE = frozenset({"any", "string"})
 
 
 def check_sops(c: Context) -> None:
@@ -18,11 +23,11 @@ def check_sops(c: Context) -> None:
             continue
         item = c.walked[name].item() if name in c.walked else Shape.any()
         scope = step_scope(c, name, step, item if step.foreach else None)
-        for given, text in step.inputs.items():
-            expression(c, ("steps", name, "inputs", given), text, scope, name)
+        given = {one: expression(c, ("steps", name, "inputs", one), text, scope, name) for one, text in step.inputs.items()}
         if step.sop in c.program.sops:
             inner = c.program.sops[step.sop].sop
             _inputs(c, name, step, inner)
+            _files(c, name, inner, {one: analysis.shape for one, analysis in given.items() if analysis is not None})
             _output(c, name, step, inner)
 
 
@@ -33,13 +38,20 @@ def _inputs(c: Context, name: str, step: Step, inner: SOP) -> None:
             c.say("sop-input", (*where, given), f"the SOP `{inner.sop}` has no input `{given}`",
                   did_you_mean(given, inner.inputs) if inner.inputs else "it takes none", key=True)
     for wanted, spec in inner.inputs.items():
-        if spec.type in ("file", "folder") and (spec.required or wanted in step.inputs):
-            c.say("sop-input", (*where, wanted) if c.has(*where, wanted) else ("steps", name, "sop"),
-                  f"the input `{wanted}` of the SOP `{inner.sop}` is a {spec.type}, which a person gives at the start of a run",
-                  "let that SOP take it as a `string` or another schema")
-        elif spec.required and wanted not in step.inputs:
+        if spec.required and wanted not in step.inputs:
             c.say("sop-input", ("steps", name, "sop"), f"the SOP `{inner.sop}` wants the input `{wanted}`",
                   f"add `inputs: {{{wanted}: EXPRESSION}}`")
+
+
+def _files(c: Context, name: str, inner: SOP, given: Mapping[str, Shape]) -> None:
+    """A folder of the sub-SOP takes a set of files, a file what one file holds."""
+    for wanted, shape in given.items():
+        kind = inner.inputs[wanted].type if wanted in inner.inputs else None
+        takes, what = {"folder": (_FILES, "a set of files"), "file": (_FILE, "what a file holds")}.get(str(kind), (None, ""))
+        if takes is not None and not shape.kinds & takes:
+            c.say("sop-input", ("steps", name, "inputs", wanted),
+                  f"the input `{wanted}` of the SOP `{inner.sop}` is a {kind} and takes {what}, not {shape.describe()}",
+                  "give an artifact with `files`" if kind == "folder" else "give a text, or one file of a set of files")
 
 
 def _output(c: Context, name: str, step: Step, inner: SOP) -> None:

@@ -22,6 +22,9 @@ _FAULT_PATH = re.compile(r"`([A-Za-z_][\w.\[\]-]*)`")
 def check_values(c: Context) -> None:
     """Each written value fits its schema, and each test names what exists."""
     for name, given in c.sop.inputs.items():
+        if given.exclude and given.type != "folder":
+            c.say("exclude-input", ("inputs", name, "exclude"), f"`{name}` is no folder: there is nothing to leave out of it",
+                  "write `type: folder`, or remove `exclude`")
         if not given.required:
             _fits(c, "default-value", ("inputs", name, "default"), f"the default of `{name}`", _input_schema(c, name),
                   given.default)
