@@ -154,7 +154,7 @@ class Acting:
         """The result of a call that makes sense, as far as the policy lets it."""
         if isinstance(tool, BuiltIn) and tool.free:
             return await self._carried_out(key, tool, arguments, scene, act)
-        decision = self.decide(key, tool.name, action)
+        decision = self.decide(key, tool.name, action, lookup=tool.effect(arguments) == "none")
         if decision.verdict == "deny":
             told = f"`{action}` is not allowed ({decision.rule}), and nothing was done; go on without it"
             return await self.recorded.done(key, tool.name, arguments, "none", Result(told, error=True), act, refused=True)
@@ -175,12 +175,12 @@ class Acting:
             self._readable[path] = self.judged(Action("read", path)).verdict == "allow"
         return self._readable[path]
 
-    def judged(self, action: Action) -> Decision:
+    def judged(self, action: Action, *, lookup: bool = False) -> Decision:
         """What the policy says: that of the role, and of the roles that it works for, whichever is strictest."""
-        own = self._policy().decide(action, untrusted=self.untrusted)
+        own = self._policy().decide(action, untrusted=self.untrusted, lookup=lookup)
         if self.above is None:
             return own
-        theirs = self.above.judged(action)
+        theirs = self.above.judged(action, lookup=lookup)
         return theirs if _STRICT[theirs.verdict] > _STRICT[own.verdict] else own
 
     def denied_programs(self) -> tuple[str, ...]:
@@ -188,9 +188,9 @@ class Acting:
         above = () if self.above is None else self.above.denied_programs()
         return tuple(dict.fromkeys((*self._policy().denied_programs(), *above)))
 
-    def decide(self, key: str, tool: str, action: Action) -> Decision:
-        """What the policy says, in the journal; said once of one action."""
-        decision = self.judged(action)
+    def decide(self, key: str, tool: str, action: Action, *, lookup: bool = False) -> Decision:
+        """What the policy says, in the journal; said once of one action. `lookup`: see `Policy.decide`."""
+        decision = self.judged(action, lookup=lookup)
         record = Decided(at=time(), key=key, role=self.role, tool=tool, action=self._around.secrets.masked(str(action)),
                          verdict=decision.verdict, rule=decision.rule, untrusted=self.untrusted if action.acting else "")
         before = self._slot.decided.get((key, record.action))

@@ -108,11 +108,7 @@ class OpenApiService:
 
     def effect(self, operation: Operation) -> Effect:
         """As the SOP says of its id, or of a pattern that means it; else as its method says."""
-        effects = self._spec.effects
-        for each in (operation.id, operation.name, *(pattern for pattern in effects if operation.matches(pattern))):
-            if each in effects:
-                return effects[each]
-        return "idempotent" if operation.method in _SAFE else "once"
+        return operation.effect_in(self._spec.effects) or ("idempotent" if operation.method in _SAFE else "once")
 
     def request(self, operation: Operation, arguments: Mapping[str, Any]) -> FetchRequest:
         """The request of a call, without keys. Raises AnswerInvalid for arguments that would lead elsewhere."""
