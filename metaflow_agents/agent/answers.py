@@ -50,7 +50,8 @@ class Answers:
             return bool(acting.tree.written or acting.tree.deleted)
         return self._acceptance.schema(artifact) in (None, {"type": "string"})
 
-    def value(self, work: Work) -> Any:
+    @staticmethod
+    def value(work: Work) -> Any:
         """What a template sees of it: a value, or of files path → text, those that it deletes left out."""
         payload = work.payload
         if isinstance(payload, Patch):

@@ -48,7 +48,10 @@ class Read(BuiltIn[_Reading]):
         whole = len(shown) == len(lines)
         last = given.first + len(shown) - 1
         head = "" if whole else f"[lines {given.first} to {last} of {len(lines)}]\n"
-        return Result(head + "".join(shown) if lines else f"[`{given.path}` is empty]")
+        asked = {"first", "lines"} & given.model_fields_set
+        return Result(head + "".join(shown) if lines else f"[`{given.path}` is empty]", content="".join(shown),
+                      lacks="" if whole or asked else f"`{given.path}` has {len(lines)} lines, and {LINES} are read at once: "
+                      "give `first` and `lines`")
 
 
 class _Writing(Arguments):
@@ -132,9 +135,10 @@ class List(BuiltIn[_Listing]):
             return Result(f"`{given.pattern}` is no path pattern: {why}", error=True)
         found = sorted(path for path in situation.files if paths.matches((given.pattern,), path))
         if not found:
-            return Result(f"no file matches `{given.pattern}`; there are {len(situation.files)} files in all")
+            return Result(f"no file matches `{given.pattern}`; there are {len(situation.files)} files in all", content="")
         more = f"… and {len(found) - _LISTED} more: give a narrower pattern\n" if len(found) > _LISTED else ""
-        return Result("".join(f"{path} ({len(situation.files[path]):,})\n" for path in found[:_LISTED]) + more)
+        listed = "".join(f"{path} ({len(situation.files[path]):,})\n" for path in found[:_LISTED])
+        return Result(listed + more, content=listed, lacks=more.strip())
 
 
 class _Searching(Arguments):
@@ -166,14 +170,15 @@ class Search(BuiltIn[_Searching]):
         found = await search(self._threads, given.expression, chosen, ignore_case=given.ignore_case, most=_HITS)
         if isinstance(found, str):
             return Result(found, error=True)
-        return Result(_shown(found, given.expression))
+        return _shown(found, given.expression)
 
 
-def _shown(found: Found, expression: str) -> str:
+def _shown(found: Found, expression: str) -> Result:
     if not found.lines:
-        return f"`{expression}` stands in none of {found.files} files"
+        return Result(f"`{expression}` stands in none of {found.files} files", content="")
     more = f"… and {found.total - len(found.lines)} more lines: search for less\n" if found.total > len(found.lines) else ""
-    return "".join(f"{path}:{number}: {text}\n" for path, number, text in found.lines) + more
+    lines = "".join(f"{path}:{number}: {text}\n" for path, number, text in found.lines)
+    return Result(lines + more, content=lines, lacks=more.strip())
 
 
 def text_of(files: Mapping[str, bytes], path: str) -> str | Result:

@@ -84,14 +84,18 @@ class McpServer:
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> Result:
         """What a tool of it gives, as the server calls the tool. What goes wrong is a result that names the server."""
-        from metaflow_agents.tools.mcp_result import text_of
+        from metaflow_agents.tools.mcp_connection import Gone, TooSlow
+        from metaflow_agents.tools.mcp_result import content_of, text_of
 
         outside = f"from the MCP server {self._name}"
         try:
             answer = await self._connected().call(tool, arguments, self._seconds)
         except _failures() as failed:
-            return Result(self._failed(failed), error=True, untrusted=outside)
-        return Result(text_of(answer, self._setting.masked), error=answer.is_error, untrusted=outside)
+            unknown = isinstance(failed, TooSlow) or (isinstance(failed, Gone) and failed.under_way)
+            return Result(self._failed(failed), error=True, untrusted=outside, unknown=unknown)
+        content, lacks = content_of(answer, self._setting.masked)
+        return Result(text_of(answer, self._setting.masked), error=answer.is_error, untrusted=outside, content=content,
+                      lacks=lacks)
 
     def _connected(self) -> Connection:
         """The connection, begun where there is none; one that ended is begun again once somebody was told that it did."""

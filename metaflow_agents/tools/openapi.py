@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
@@ -186,7 +187,9 @@ class _ApiTool:
             outside = f"from the API {self._service.name}" if error.untrusted else ""
             return Result(self._service.masked(str(error)), error=True, untrusted=outside)
         except FetchFailed as error:
-            unknown = "" if self.effect(arguments) != "once" else "; whether it took effect is not known"
-            return Result(self._service.masked(f"{error}{unknown}"), error=True, untrusted=f"from the API {self._service.name}")
+            unknown = self.effect(arguments) == "once"
+            told = f"{error}{'; whether it took effect is not known' if unknown else ''}"
+            return Result(self._service.masked(told), error=True, untrusted=f"from the API {self._service.name}", unknown=unknown)
         found = self._answers.result(fetched)
-        return Result(self._service.masked(found.text), error=found.error, untrusted=found.untrusted)
+        return replace(found, text=self._service.masked(found.text), content=self._service.masked(found.content or ""),
+                       lacks=self._service.masked(found.lacks))
