@@ -107,7 +107,7 @@ def _arguments(c: Context, name: str, step: Step, takes: Takes, analyses: Mappin
         place: Place = ("steps", name, "inputs", first[1]) if first else ()
         there = bool(place) and c.has(*place)
         c.say("tool-argument", place if there else ("steps", name, "tool"), f"`{step.tool}`: {fault}",
-              "mend it there" if there else "give it under `inputs`, as an expression", key=there and "no argument" in fault)
+              "write what is named here, as an expression" if there else "give it under `inputs`, as an expression", key=there and "no argument" in fault)
 
 
 def _constant(text: str, analysis: Analysis | None) -> tuple[Any] | None:
