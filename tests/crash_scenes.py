@@ -236,7 +236,8 @@ TOOLED = """
     inputs: {bills: [{id: string, numbers: [integer]}]}
     roles: {clerk: {profile: You tell.}}
     tools: {add: {python: "adding:add", effect: none}, pay: {python: "till:pay", effect: once}}
-    artifacts: {sums: {each: integer}, paid: {each: string}, tip: {schema: integer}, lost: {}, receipt: {files: "out/**"}, told: {}}
+    artifacts: {sums: {each: integer}, paid: {each: string}, tip: {schema: integer}, lost: {}, told: {},
+                receipt: {files: "out/**"}}
     steps:
       count:
         tool: add
@@ -252,7 +253,8 @@ TOOLED = """
         foreach: {in: bills, as: one, key: one.id}
         makes: paid
       thank: {tool: pay, inputs: {id: "'tip'"}, needs: [paid], makes: tip, parse: json, retries: 1, on_fail: {makes: lost}}
-      note: {tool: write, inputs: {path: "'out/receipt.txt'", text: "sums ~ paid ~ lost.error"}, needs: [sums, paid, lost], makes: receipt}
+      note: {tool: write, inputs: {path: "'out/receipt.txt'", text: "sums ~ paid ~ lost.error"},
+             needs: [sums, paid, lost], makes: receipt}
       tell: {role: clerk, needs: [receipt, lost], makes: told}
     outputs: [told, receipt]
 """

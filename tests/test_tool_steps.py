@@ -29,8 +29,8 @@ async def shop() -> AsyncIterator[Depot]:
         yield service
 
 
-def desk(folder: Path, service: Depot, steps: str, artifacts: str, *, inputs: str = "{}", policy: str = "{preset: danger-full-access}",
-         more: str = "", **files: str) -> Path:
+def desk(folder: Path, service: Depot, steps: str, artifacts: str, *, inputs: str = "{}",
+         policy: str = "{preset: danger-full-access}", more: str = "", **files: str) -> Path:
     return write(folder, f"""
 sop: desk
 inputs: {inputs}
@@ -63,9 +63,11 @@ artifacts:
   report: {{files: "out/**"}}
 steps:
   read_page: {{tool: fetch, inputs: {{url: "place ~ '/page'"}}, needs: [place], makes: page}}
-  read_stock: {{tool: fetch, inputs: {{url: "place ~ '/stock'", headers: "{{'X-Key': 'k' ~ 1}}"}}, needs: [place], makes: stock, parse: json}}
+  read_stock: {{tool: fetch, inputs: {{url: "place ~ '/stock'", headers: "{{'X-Key': 'k' ~ 1}}"}}, needs: [place], makes: stock,
+               parse: json}}
   pick: {{value: "stock.items | selectattr('count', 'lt', 3) | map(attribute='name') | list", needs: [stock], makes: short}}
-  write_it: {{tool: write, inputs: {{path: "'out/order.txt'", text: "short | join(', ') ~ '; ' ~ page"}}, needs: [short, page], makes: report}}
+  write_it: {{tool: write, inputs: {{path: "'out/order.txt'", text: "short | join(', ') ~ '; ' ~ page"}},
+             needs: [short, page], makes: report}}
 outputs: [report]
 """
 
@@ -219,8 +221,8 @@ async def test_for_each_item_when_and_seen(tmp_path: Path) -> None:
     ("tool: boom, inputs: {words: \"['tea']\"}", "{}", "ValueError: no tea", False),
     ("tool: pages, inputs: {words: \"['tea']\"}, parse: json", "{schema: {n: integer}}", "`n` is missing", False),
     ("tool: refuse, inputs: {it: 1}, parse: json", "{schema: {n: integer}}", "what `refuse` gave is not JSON", False),
-    ("tool: count, inputs: {words: words}, needs: [words], parse: json", "{schema: {n: integer}}", "`words` is 7; expected a list",
-     False),
+    ("tool: count, inputs: {words: words}, needs: [words], parse: json", "{schema: {n: integer}}",
+     "`words` is 7; expected a list", False),
     ("tool: refuse, inputs: {it: lost.error}, sees: [lost]", "{}", "`inputs: {it: lost.error}` gives nothing", False),
 ])
 async def test_an_error_is_a_failed_attempt(tmp_path: Path, shop: Depot, step: str, artifact: str, told: str,
@@ -238,11 +240,13 @@ async def test_an_error_is_a_failed_attempt(tmp_path: Path, shop: Depot, step: s
 
 
 @pytest.mark.parametrize(("policy", "answer", "outcome", "asked"), [
-    ('{allow: ["api(depot.addParcel)"]}', None, "success", 0), ("{}", None, "waiting", 1), ("{}", Answer(verdict="yes"), "success", 1),
+    ('{allow: ["api(depot.addParcel)"]}', None, "success", 0), ("{}", None, "waiting", 1),
+    ("{}", Answer(verdict="yes"), "success", 1),
     ("{}", Answer(verdict="no", text="too dear"), "stopped", 1),
     ("{}", Answer(verdict="yes", arguments={"body": {"to": "Eve", "secret": "t"}}), "success", 1),
 ])
-async def test_under_the_policy(tmp_path: Path, shop: Depot, policy: str, answer: Answer | None, outcome: str, asked: int) -> None:
+async def test_under_the_policy(tmp_path: Path, shop: Depot, policy: str, answer: Answer | None, outcome: str,
+                                asked: int) -> None:
     path = desk(tmp_path, shop, f"  add: {{tool: depot.addParcel, {ADD}, makes: it}}", "{it: {}}", policy=policy)
 
     async def person(question: Question, _: int) -> Answer | None:
@@ -273,8 +277,9 @@ async def test_what_a_sop_around_it_denies_is_not_done(tmp_path: Path, shop: Dep
 ])
 async def test_untrusted_arguments_are_asked_about(tmp_path: Path, shop: Depot, trusts: str, effects: str, policy: str,
                                                    outcome: str) -> None:
-    path = desk(tmp_path, shop, f"  look: {{tool: depot.getParcel, inputs: {{path_id: letter}}, needs: [letter], makes: it{trusts}}}",
-                "{it: {}}", inputs="{letter: {type: string, trusted: false, default: '7'}}", policy=f'{{allow: ["{policy}"]}}')
+    step = f"{{tool: depot.getParcel, inputs: {{path_id: letter}}, needs: [letter], makes: it{trusts}}}"
+    path = desk(tmp_path, shop, f"  look: {step}", "{it: {}}", inputs="{letter: {type: string, trusted: false, default: '7'}}",
+                policy=f'{{allow: ["{policy}"]}}')
     if effects:
         path.write_text(path.read_text().replace("server:", "effects: {getParcel: none}, server:"))
     result, journal = await ran(path, tmp_path)
@@ -300,7 +305,8 @@ async def test_what_happened_once_is_not_done_again_by_a_retry(tmp_path: Path, s
     (Answer(verdict="yes"), "stopped", 1)])
 async def test_what_may_have_happened_is_asked_about_before_a_retry(tmp_path: Path, shop: Depot, cut: str, answer: Answer | None,
                                                                    outcome: str, posts: int) -> None:
-    path = desk(tmp_path, shop, f"  order: {{tool: depot.oddPost, inputs: {{what: \"'{cut}'\"}}, makes: it, retries: 1}}", "{it: {}}")
+    step = f"{{tool: depot.oddPost, inputs: {{what: \"'{cut}'\"}}, makes: it, retries: 1}}"
+    path = desk(tmp_path, shop, f"  order: {step}", "{it: {}}")
 
     async def person(question: Question, _: int) -> Answer | None:
         assert question.kind == "effect" and question.key.startswith("order@1~0/tool.0/happened")
@@ -336,7 +342,8 @@ async def test_a_result_is_taken_over_until_the_tool_or_the_policy_changes(tmp_p
 
 
 def test_a_test_gives_what_a_tool_would(tmp_path: Path) -> None:
-    desk(tmp_path, Depot("http://127.0.0.1:8123/v1"), f"  look: {{tool: depot.getParcel, {GET}, makes: it, parse: json}}", "{it: {schema: {id: string, to: string}}}",
+    desk(tmp_path, Depot("http://127.0.0.1:8123/v1"), f"  look: {{tool: depot.getParcel, {GET}, makes: it, parse: json}}",
+         "{it: {schema: {id: string, to: string}}}",
          more="tests: {one: {given: {it: {to: Eve}}, expect: it.to == 'Eve' and success}, two: {expect: it.to == 'to'}}")
     assert command(["test", str(tmp_path / "desk.yaml"), "--json"]) == 0
 

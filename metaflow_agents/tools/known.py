@@ -49,6 +49,6 @@ def known_tools(program: Program) -> dict[str, KnownTool]:
             continue
         schemas = ForeignSchemas(program.documents[name], hidden="readOnly")
         for each in operations:             # those that nobody calls stand here by their names alone
-            tool = f"{name}.{each.name}"
-            found[tool] = KnownTool(schemas.widened(each.arguments) if tool in called else {})
+            operation = f"{name}.{each.name}"
+            found[operation] = KnownTool(schemas.widened(each.arguments) if operation in called else {})
     return found

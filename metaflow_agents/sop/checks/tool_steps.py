@@ -106,8 +106,9 @@ def _arguments(c: Context, name: str, step: Step, takes: Takes, analyses: Mappin
         first = _FIRST.match(fault)
         place: Place = ("steps", name, "inputs", first[1]) if first else ()
         there = bool(place) and c.has(*place)
-        c.say("tool-argument", place if there else ("steps", name, "tool"), f"`{step.tool}`: {fault}",
-              "write what is named here, as an expression" if there else "give it under `inputs`, as an expression", key=there and "no argument" in fault)
+        mend = "write what is named here, as an expression" if there else "give it under `inputs`, as an expression"
+        c.say("tool-argument", place if there else ("steps", name, "tool"), f"`{step.tool}`: {fault}", mend,
+              key=there and first is not None and first[1] not in properties)
 
 
 def _constant(text: str, analysis: Analysis | None) -> tuple[Any] | None:
