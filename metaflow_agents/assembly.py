@@ -14,6 +14,7 @@ from metaflow_agents.agent.conversation import Conversations
 from metaflow_agents.agent.equipment import Equipment
 from metaflow_agents.agent.progressing import RunJudge
 from metaflow_agents.agent.surroundings import Surroundings
+from metaflow_agents.agent.tool_step import ToolSteps
 from metaflow_agents.bus import Bus
 from metaflow_agents.doers.acceptance import Acceptance
 from metaflow_agents.doers.code import Code
@@ -190,9 +191,10 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
 
     sops = SubSOPs(program, journal, acceptance, loading, join,
                    {name: models.identities for name, models in options.inner.items()})
-    doers = Doers(sop, agent, commands, functions, Expressions(sop, acceptance), Humans(program, acceptance, desk), acceptance,
-                  Parts(program, state, memory, known), Code(program, reading, options.inner), sops, dry=options.models.dry,
-                  given=options.given)
+    tool_steps = ToolSteps(sop, state, equipment, acceptance, commands, functions)
+    doers = Doers(sop, agent, commands, functions, Expressions(sop, acceptance), Humans(program, acceptance, desk), tool_steps,
+                  acceptance, Parts(program, state, memory, known), Code(program, reading, options.inner), sops,
+                  dry=options.models.dry, given=options.given)
     parking = Parking(desk)
     desk.idle = parking.seconds_idle
     fanout = Fanout(program, bus, state, values, scopes, doers, earlier=options.earlier, caps=time_caps(program, state),

@@ -48,6 +48,7 @@ from metaflow_agents.sop.library import python_folders, shipped_recording
 from metaflow_agents.sop.load import LoadedSOP, Reading, read_sop
 from metaflow_agents.sop.naming import runs_commands
 from metaflow_agents.tooling import CONFINED, used
+from metaflow_agents.tools.known import known_tools
 
 SHOWN = 20                          # names that were left out of a folder
 
@@ -60,7 +61,7 @@ def check(source: str | Path | Reading, *, start: Path | None = None, settings: 
     Raises SOPNotFound where there is no such SOP; whatever stands in its files is told in `problems`.
     """
     models = read_configuration((settings or Settings.read()).configuration).configuration.models
-    return check_sop(source, start=start, strategies=strategies.known(), models=models, missing=missing)
+    return check_sop(source, start=start, strategies=strategies.known(), models=models, missing=missing, tools=known_tools)
 
 
 def checked(sop: str | Path, settings: Settings | None = None) -> LoadedSOP:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from metaflow_agents.agent.agent import RoleAgent
+from metaflow_agents.agent.tool_step import ToolSteps
 from metaflow_agents.doers.acceptance import Acceptance
 from metaflow_agents.doers.code import Code
 from metaflow_agents.doers.command import Commands
@@ -30,10 +31,11 @@ class Doers:
     """Fits the engine's `StepRunner`. `dry`: nothing is executed, nobody asked. `given`: stands in for work."""
 
     def __init__(self, sop: SOP, agent: RoleAgent, commands: Commands, functions: Functions, expressions: Expressions,
-                 humans: Humans, acceptance: Acceptance, parts: Parts, code: Code, sops: SubSOPs, *, dry: bool = False,
-                 given: Mapping[str, Any] | None = None) -> None:
+                 humans: Humans, tools: ToolSteps, acceptance: Acceptance, parts: Parts, code: Code, sops: SubSOPs, *,
+                 dry: bool = False, given: Mapping[str, Any] | None = None) -> None:
         self._sop, self._agent, self._commands, self._functions = sop, agent, commands, functions
-        self._expressions, self._humans, self._acceptance, self._parts = expressions, humans, acceptance, parts
+        self._expressions, self._humans, self._tools = expressions, humans, tools
+        self._acceptance, self._parts = acceptance, parts
         self._code, self._sops, self._dry, self._given = code, sops, dry, dict(given or {})
 
     async def work(self, activation: Activation) -> Work:
@@ -54,6 +56,8 @@ class Doers:
                 return await self._commands.work(activation)
             case "call":
                 return await self._functions.work(activation)
+            case "tool":
+                return await self._tools.work(activation, self._walked)
             case "human":
                 return await self._humans.work(activation)
 
@@ -80,12 +84,12 @@ class Doers:
             parts |= self._sops.parts(step)
         if step.makes.artifact in self._given:
             parts["given"] = fingerprint(self._given[step.makes.artifact])
-        elif self._dry and step.doer in ("run", "call", "human"):
+        elif self._dry and step.doer in ("run", "call", "tool", "human"):
             parts["dry"] = "not executed"
         return parts
 
     def _walked(self, step: Step, activation: Activation) -> Work:
-        """What a dry run takes a command, a function or a person to have made."""
+        """What a dry run takes a command, a function, a tool or a person to have made."""
         if self._sop.artifacts[step.makes.artifact].files:
             made = {example_path(pattern): "made by the dry model\n" for pattern in activation.patterns}
             return self._acceptance.files(activation, made, (), ruled=False)

@@ -246,6 +246,40 @@ def adding(request: ModelRequest) -> Any:
     return react.act("add", a=sums[-1] if sums else numbers[0], b=numbers[len(sums) + 1])
 
 
+TOOLED = """
+    sop: tooled
+    inputs: {bills: [{id: string, numbers: [integer]}]}
+    roles: {clerk: {profile: You tell.}}
+    tools: {add: {python: "adding:add", effect: none}, pay: {python: "till:pay", effect: once}}
+    artifacts: {sums: {each: integer}, paid: {each: string}, tip: {schema: integer}, lost: {}, told: {},
+                receipt: {files: "out/**"}}
+    steps:
+      count:
+        tool: add
+        inputs: {a: "one.numbers[0]", b: "one.numbers[1]"}
+        needs: [bills]
+        foreach: {in: bills, as: one, key: one.id}
+        makes: sums
+        parse: json
+      settle:
+        tool: pay
+        inputs: {id: one.id}
+        needs: [bills, sums]
+        foreach: {in: bills, as: one, key: one.id}
+        makes: paid
+      thank: {tool: pay, inputs: {id: "'tip'"}, needs: [paid], makes: tip, parse: json, retries: 1, on_fail: {makes: lost}}
+      note: {tool: write, inputs: {path: "'out/receipt.txt'", text: "sums ~ paid ~ lost.error"},
+             needs: [sums, paid, lost], makes: receipt}
+      tell: {role: clerk, needs: [receipt, lost], makes: told}
+    outputs: [told, receipt]
+"""
+
+
+def telling(request: ModelRequest) -> str:
+    """Says what was paid, as the receipt has it."""
+    return ", ".join(sorted(set(re.findall(r"paid \w+", str(request.messages[-1]["content"])))))
+
+
 def learning(request: ModelRequest) -> str:
     """Goes on from the last episode by the beginning of the first."""
     found = re.findall(r'<episode number="\d+">\n(.*?)\n</episode>', str(request.messages[-1]["content"]), re.DOTALL)
@@ -319,6 +353,9 @@ SCENES: dict[str, Scene] = {
     "react_in_foreach": Scene(
         ADDED_UP, lambda: adding, {"sums": [{"name": "low", "numbers": [1, 2, 4]}, {"name": "high", "numbers": [30, 50, 80]}]},
         pays=("high", "low"), at_work=("done work@1[low]~0/step.2/tool.0", "done work@1[high]~0/step.2/tool.0")),
+    "tool_steps": Scene(
+        TOOLED, lambda: telling, {"bills": [{"id": "low", "numbers": [1, 2]}, {"id": "high", "numbers": [30, 50]}]},
+        pays=("high", "low", "tip"), at_work=("done settle@1[high]~0/tool.0", "failed thank@1~1")),
     "hindsight_of_episodes": Scene(
         hindsight.LOOP.replace("PARAMETERS", hindsight.quoted("episodes: history('draft')")), lambda: learning,
         at_work=("write@5~0: hindsight 4",)),

@@ -177,10 +177,12 @@ def _answering(make: Callable[[], Model], home: Path) -> Any:
 
 
 async def _look_outside(home: Path, question: Question, number: int) -> Answer | None:
-    """Whether a payment has happened that a kill cut off."""
+    """Whether a payment has happened that a kill cut off; a step that paid itself goes on with what is said."""
     if question.kind != "effect":
         return None
-    return Answer(verdict="yes" if question.arguments["id"] in _lines(home / "outside") else "no")
+    paid = question.arguments["id"] in _lines(home / "outside")
+    gave = "" if question.role or not paid else f"paid {question.arguments['id']}"
+    return Answer(text=gave, verdict="yes" if paid else "no")
 
 
 def found_in(home: Path, facts: Facts) -> Known:

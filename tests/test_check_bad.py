@@ -15,6 +15,7 @@ import pytest
 from metaflow_agents.sop import library
 from metaflow_agents.sop.check import CheckReport, check
 from metaflow_agents.sop.codes import CODES, page
+from metaflow_agents.tools.known import known_tools
 
 BAD = Path(__file__).parent / "sops" / "bad"
 DOCS = Path(__file__).parent.parent / "docs" / "errors.md"
@@ -28,7 +29,7 @@ PLAIN = ("sop: it\nroles: {writer: {profile: You write.}}\n"
 
 
 def report(file: Path) -> CheckReport:
-    return check(str(file.relative_to(BAD)), start=BAD)
+    return check(str(file.relative_to(BAD)), start=BAD, tools=known_tools)
 
 
 def told(found: CheckReport) -> str:

@@ -18,6 +18,7 @@ from metaflow_agents.sop.check import check
 from metaflow_agents.sop.load import load_sop, read_sop
 from metaflow_agents.sop.reading import read_yaml
 from metaflow_agents.sop.shape_errors import MODELS, keys_of
+from metaflow_agents.tools.known import known_tools
 
 ROOT = Path(__file__).parent.parent
 GOOD = Path(__file__).parent / "sops" / "good"
@@ -27,7 +28,7 @@ SHIPPED = sorted(file for file in (ROOT / "sops").glob("*.yaml") if not file.nam
 
 @pytest.mark.parametrize("file", [*FILES, *SHIPPED], ids=lambda file: file.stem)
 def test_a_good_file_passes_without_a_word(file: Path) -> None:
-    found = check(file.name, start=file.parent)
+    found = check(file.name, start=file.parent, tools=known_tools)
     assert [str(problem) for problem in found.problems] == []
     assert found.ok and found.program is not None and found.bounds is not None
     assert list(found.bounds.steps) == list(found.program.sop.steps)

@@ -32,6 +32,39 @@ steps:
 """
 
 
+LOOKUPS = """
+sop: desk
+openapi:
+  shop: {spec: shop.json, effects: {stock: none, "GET /price": none, order: once}}
+mcpServers: {box: {command: box, effects: {"read_*": none}}}
+tools: {count: {python: "desk:count", effect: none}, pay: {python: "desk:count"}}
+policy: {allow: ["api(shop.stock)", "api(shop.get_price)", "api(shop.order)", "mcp(box.read_mail)", "mcp(box.*)", "call(count)",
+                 "call(pay)"]}
+roles: {clerk: {profile: You answer., tools: [shop.stock, shop.get_price, shop.order, "box.*", count, pay]}}
+artifacts: {note: {}}
+steps: {answer: {role: clerk, makes: note}}
+"""
+SHOP = {"openapi": "3.1.0", "info": {"title": "shop", "version": "1"}, "servers": [{"url": "http://localhost:1"}], "paths": {
+    "/stock": {"get": {"operationId": "stock", "responses": {}}}, "/price": {"get": {"responses": {}}},
+    "/order": {"post": {"operationId": "order", "responses": {}}}}}
+
+
+@pytest.mark.parametrize(("action", "verdict"), [
+    ("api(shop.stock)", "allow"), ("api(shop.get_price)", "allow"), ("api(shop.order)", "ask"), ("api(shop.gone)", "ask"),
+    ("mcp(box.read_mail)", "allow"), ("mcp(box.read_other)", "ask"), ("mcp(box.send)", "ask"), ("call(count)", "allow"),
+    ("call(pay)", "ask"),
+])
+def test_look_ups_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str], action: str, verdict: str) -> None:
+    (tmp_path / "town.yaml").write_text(LOOKUPS)
+    (tmp_path / "shop.json").write_text(json.dumps(SHOP))
+    status, out, err = asked(capsys, "clerk", action, "--untrusted", "--json")
+    assert (status, json.loads(out)["verdict"], err) == (0, verdict, "")
+    held = {tool["tool"]: tool["verdict"] for tool in json.loads(asked(capsys, "clerk", "--untrusted", "--json")[1])["tools"]}
+    assert held == {
+        "shop.stock": "allow", "shop.get_price": "allow", "shop.order": "ask", "box.*": None, "count": "allow",
+        "pay": "ask"}
+
+
 @pytest.fixture(autouse=True)
 def town(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "town.yaml").write_text(TOWN)

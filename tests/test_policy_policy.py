@@ -16,7 +16,8 @@ STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 RULES = ("read(**)", "read(docs/**)", "read(docs/law.md)", "write", "write(src/**)", "write(src/a.py)", "run", "run(git *)",
          "run(git push *)", "run(env *)", "run(bash *)", "run(python -m pytest *)", "python", "fetch", "fetch(https://a.example)",
          "fetch(https://a.example/x/*)", "fetch(https://*.a.example)", "connect", "connect(a.example)", "mcp", "mcp(github)",
-         "mcp(github.search_*)", "api(shop.get*)", "call", "call(convert)", "ask_person", "start_role(critic)")
+         "mcp(github.search_*)", "mcp(github.drop)", "api(shop.get*)", "api(shop.getA)", "call", "call(convert)",
+         "ask_person", "start_role(critic)")
 ACTIONS = tuple(Action(verb, target) for verb, targets in {
     "read": ("docs/a.md", "docs/law.md", "Docs/LAW.md", "src/a.py", ".git/config", ""),
     "write": ("src/a.py", "src/../docs/a.md", "/etc/passwd", "docs/a.md"),
@@ -93,6 +94,30 @@ def test_what_was_read_from_outside_only_ever_turns_allow_into_ask(sop: PolicySp
                                                                    action: Action) -> None:
     before, after = strict(sop, role, action), strict(sop, role, action, "fetched from https://a.example")
     assert after == (1 if before == 0 and action.verb in ACTING else before)
+
+
+@given(specs, st.none() | specs, st.lists(specs, max_size=2), known)
+@settings(max_examples=examples(500))
+def test_only_a_look_up_that_every_sop_allows_by_its_name_is_not_asked_about(
+        sop: PolicySpec, role: PolicySpec | None, above: list[PolicySpec], action: Action) -> None:
+    policy = Policy(sop, role, role_name="it", above=above)
+    trusted = policy.decide(action).verdict
+    asked = policy.decide(action, untrusted="a page").verdict
+    looked = policy.decide(action, untrusted="a page", lookup=True).verdict
+    assert policy.decide(action, lookup=True).verdict == trusted
+    if looked != asked:
+        assert (trusted, asked, looked) == ("allow", "ask", "allow") and action.verb in ("mcp", "api", "call")
+    named = all(str(action) in spec.allow for spec in (sop, *above))
+    assert looked == (trusted if named else asked)
+
+
+def test_a_sop_that_is_a_step_of_others_looks_up_what_each_of_them_names() -> None:
+    named, wide = PolicySpec(allow=("api(shop.getA)",)), PolicySpec(allow=("api(shop.get*)",))
+    for sop, above, verdict in ((named, [named, named], "allow"), (named, [named, wide], "ask"), (named, [wide, named], "ask"),
+                                (wide, [named], "ask"), (wide, [wide], "ask")):
+        policy = Policy(sop, None, above=above)
+        assert policy.decide(Action("api", "shop.getA"), untrusted="a page", lookup=True).verdict == verdict
+        assert policy.decide(Action("api", "shop.getA"), lookup=True).verdict == "allow"
 
 
 @given(specs, st.none() | specs, known)

@@ -102,6 +102,14 @@ artifacts: {size: {schema: integer}}
 steps: {measure: {call: "counting:count", needs: [words], makes: size}}
 """
 
+TOOLED = """
+sop: walk
+inputs: {words: {type: [string], default: [a, bc]}}
+tools: {count: {python: "counting:count"}, letters: {python: "counting:letters"}}
+artifacts: {size: {schema: any}}
+steps: {measure: {tool: count, inputs: {words: words}, needs: [words], makes: size}}
+"""
+
 
 class Acted(NamedTuple):
     """A pair whose two sides are runs that act: see `Pair`."""
@@ -129,6 +137,9 @@ ACTING = [
     Acted("tools.count.description", "Counts what it is given.", COUNTER),
     Acted("tools.count.effect", "none", COUNTER),
     Acted("steps.measure.effect", "once", CALLED_ONCE),
+    Acted("steps.measure.tool", "count", TOOLED, instead="letters"),
+    Acted("steps.measure.inputs", {"words": "words"}, TOOLED, instead={"words": "words + words"}),
+    Acted("steps.measure.parse", "json", TOOLED),
     Acted("mcpServers.ear.effects", {"hear": "none"}, HEARER),
     Acted("mcpServers.ear.timeout", 0.1, HEARER, {"roles.writer.tools": ["ear.sleep"]}, instead=0.2),
     Acted("openapi.shop.operations", ["order"], SHOPPER),

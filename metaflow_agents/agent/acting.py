@@ -1,4 +1,4 @@
-"""How a role acts: each call that a model asks for is checked, decided by the policy, journalled, carried out, and told.
+"""How a role acts, and a `tool:` step: each call is checked, decided by the policy, journalled, carried out, and told.
 
 A call's events are `Decided`, `Intended` (before it may have any effect) and `Done`. On a resume a call that is done is
 not made again; one that was cut off is made again where that does no harm, and else a person is asked what became of it.
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from metaflow_agents.agent.offered import Offered
 from metaflow_agents.agent.recorded import Recorded, short
 from metaflow_agents.agent.surroundings import Surroundings, Tree
+from metaflow_agents.agent.unframed import told_by_a_person, unframed
 from metaflow_agents.errors import AnswerInvalid, MetaflowError, raise_first, raised
 from metaflow_agents.journal.audit import chained
 from metaflow_agents.journal.facts import Act
@@ -53,6 +54,7 @@ class Acting:
     `untrusted`: what the activation has read from outside the user so far; `heard`: what of it its tools said. `assumed`: what
     was assumed since nobody answered. Results of tools that `trusted` covers (`schema/trusting.py`) do not count in `untrusted`.
     `above`: of a role that another one started, the acting of that one: it may do nothing that the other one may not.
+    `role` is empty for a step that calls a tool itself: nobody is told then, and what the tool gave is taken as it is.
     """
 
     def __init__(self, around: Surroundings, step: Step, role: str, slot: Slot, policy: Callable[[], Policy], offered: Offered,
@@ -81,13 +83,21 @@ class Acting:
         await self._open.__aexit__(*raised_)
 
     async def answered(self, prefix: str, calls: Sequence[ToolCall]) -> list[Mapping[str, Any]]:
-        """The messages with the results of one turn's calls, in their order. `prefix` is the turn's key.
+        """The messages with the results of one turn's calls, in their order. `prefix` is the turn's key."""
+        results = await self.results(prefix, calls[:MOST_CALLS])
+        texts = [shown(result.text, f"{short(prefix)}/tool.{index}") for index, result in enumerate(results)]
+        texts += [f"`{call.name}` was not called: a turn has {MOST_CALLS} calls at most, and had {len(calls):,}; "
+                  "call it in the next one" for call in calls[MOST_CALLS:]]
+        return [{"role": "tool", "id": call.id, "name": call.name, "content": text}
+                for call, text in zip(calls, texts, strict=True)]
+
+    async def results(self, prefix: str, calls: Sequence[ToolCall]) -> list[Result]:
+        """What calls give, in their order; their keys are `PREFIX/tool.0` and so on.
 
         Calls run side by side; those that touch the activation alone, one after the other. What they wrote counts from the
         next turn on, in the order of the calls. Raises Waiting, once the others have ended, where a person has to answer.
         """
         results: dict[int, Result] = {}
-        given, calls = calls, calls[:MOST_CALLS]
         group = [index for index, call in enumerate(calls) if self.offered.verb(call.name) in _IN_MEMORY]
         turn = _Turn(self, results, group)
 
@@ -108,11 +118,7 @@ class Acting:
             self.heard = joined(self.heard, results[index].untrusted)
             if not self.trusts(calls[index].name):
                 self.untrusted = joined(self.untrusted, results[index].untrusted)
-        texts = [shown(result.text, f"{short(prefix)}/tool.{index}") for index, result in sorted(results.items())]
-        texts += [f"`{call.name}` was not called: a turn has {MOST_CALLS} calls at most, and had {len(given):,}; "
-                  "call it in the next one" for call in given[MOST_CALLS:]]
-        return [{"role": "tool", "id": call.id, "name": call.name, "content": text}
-                for call, text in zip(given, texts, strict=True)]
+        return [results[index] for index in range(len(calls))]
 
     async def _one(self, key: str, call: ToolCall, scene: Scene) -> Result:
         result = await self._made(key, call, scene)
@@ -154,9 +160,9 @@ class Acting:
         """The result of a call that makes sense, as far as the policy lets it."""
         if isinstance(tool, BuiltIn) and tool.free:
             return await self._carried_out(key, tool, arguments, scene, act)
-        decision = self.decide(key, tool.name, action)
+        decision = self.decide(key, tool.name, action, lookup=tool.effect(arguments) == "none")
         if decision.verdict == "deny":
-            told = f"`{action}` is not allowed ({decision.rule}), and nothing was done; go on without it"
+            told = f"`{action}` is not allowed ({decision.rule}), and nothing was done" + "; go on without it" * bool(self.role)
             return await self.recorded.done(key, tool.name, arguments, "none", Result(told, error=True), act, refused=True)
         if self._around.staged and action.acting:
             return await self._staged(key, tool, action, arguments, decision, act)
@@ -175,12 +181,12 @@ class Acting:
             self._readable[path] = self.judged(Action("read", path)).verdict == "allow"
         return self._readable[path]
 
-    def judged(self, action: Action) -> Decision:
+    def judged(self, action: Action, *, lookup: bool = False) -> Decision:
         """What the policy says: that of the role, and of the roles that it works for, whichever is strictest."""
-        own = self._policy().decide(action, untrusted=self.untrusted)
+        own = self._policy().decide(action, untrusted=self.untrusted, lookup=lookup)
         if self.above is None:
             return own
-        theirs = self.above.judged(action)
+        theirs = self.above.judged(action, lookup=lookup)
         return theirs if _STRICT[theirs.verdict] > _STRICT[own.verdict] else own
 
     def denied_programs(self) -> tuple[str, ...]:
@@ -188,9 +194,9 @@ class Acting:
         above = () if self.above is None else self.above.denied_programs()
         return tuple(dict.fromkeys((*self._policy().denied_programs(), *above)))
 
-    def decide(self, key: str, tool: str, action: Action) -> Decision:
-        """What the policy says, in the journal; said once of one action."""
-        decision = self.judged(action)
+    def decide(self, key: str, tool: str, action: Action, *, lookup: bool = False) -> Decision:
+        """What the policy says, in the journal; said once of one action. `lookup`: see `Policy.decide`."""
+        decision = self.judged(action, lookup=lookup)
         record = Decided(at=time(), key=key, role=self.role, tool=tool, action=self._around.secrets.masked(str(action)),
                          verdict=decision.verdict, rule=decision.rule, untrusted=self.untrusted if action.acting else "")
         before = self._slot.decided.get((key, record.action))
@@ -203,8 +209,9 @@ class Acting:
                           decision: Decision) -> Mapping[str, Any] | Result:
         """The arguments with which a person lets it be called; or what the role is told. Raises Waiting."""
         masked = self._around.secrets.masked
+        who = f"`{self.role}`" if self.role else f"the step `{_step_of(key)}`"
         answer = await self._around.desk.ask(Question(
-            key=f"{key}/may", kind="action", text=f"May `{self.role}` do `{masked(str(action))}`?", role=self.role,
+            key=f"{key}/may", kind="action", text=f"May {who} do `{masked(str(action))}`?", role=self.role,
             step=_step_of(key), tool=tool.name, action=masked(str(action)), arguments=self.recorded.masked(dict(arguments)),
             rule=decision.rule, effect=tool.effect(arguments), untrusted=self.untrusted, on_no_answer=self._step.on_no_answer))
         if answer.verdict != "yes":
@@ -234,9 +241,8 @@ class Acting:
         if act is not None and act.intended.effect == "once":
             answer = await self._happened(key, tool, act)
             if answer.verdict == "yes":
-                told = "the run was cut off while this was done; a person says that it happened. What it gave back is lost"
-                told += f". They say: {answer.text}" if answer.text else ""
-                return await self.recorded.done(key, tool.name, arguments, effect, Result(told), act)
+                given = told_by_a_person(answer.text, tool.name, framed=bool(self.role))
+                return await self.recorded.done(key, tool.name, arguments, effect, given, act)
             act = None              # it is intended anew: should it be cut off again, that is another question
         if effect != "none":
             if act is None:
@@ -253,16 +259,20 @@ class Acting:
         except Exception as error:      # a tool is somebody else's code: whatever it raises is told to the role
             source = f"from {tool.name}" if tool.action(arguments).verb in _BRINGING else ""
             result = Result(f"`{tool.name}` failed: {raised(error)}", error=True, untrusted=source)
+        if not self.role:
+            result = unframed(tool.name, result, effect, self._around.secrets.masked)
         return await self.recorded.done(key, tool.name, arguments, effect, result, act, seconds=time() - started)
 
     async def _happened(self, key: str, tool: Tool, act: Act) -> Answer:
         """Whether an effect that a crash cut off has happened: a person has to say. Raises Waiting."""
         arguments = self._around.values.plain(act.intended.arguments)
+        more = "" if self.role else "with what it gave, for a reason; "
         return await self._around.desk.ask(Question(
             key=act.doubt, kind="effect", role=self.role, step=_step_of(key), tool=tool.name,
             action=self._around.secrets.masked(str(tool.action(arguments))), arguments=self.recorded.masked(arguments),
             effect=act.intended.effect,
-            text="The run was cut off while this was done. Has it happened? (yes: it is not done again; no: it is done now)"))
+            text=f"The run was cut off while this was done. Has it happened? (yes: {more}it is not done again; no: it is done "
+                 "now)"))
 
     async def may_act(self, action: Action) -> None:
         """Before an action in the middle of a call that is allowed. Raises AnswerInvalid in a staged run, JournalError."""

@@ -11,6 +11,7 @@ from metaflow_agents.agent.acting import Acting, Scene
 from metaflow_agents.agent.answering import Consulting
 from metaflow_agents.agent.answers import Answers
 from metaflow_agents.agent.briefing import Briefing
+from metaflow_agents.agent.checking import checked
 from metaflow_agents.agent.consulting import Consult
 from metaflow_agents.agent.conversation import Conversations
 from metaflow_agents.agent.embedding import Embedding
@@ -219,13 +220,10 @@ class RoleAgent:
             answered = await thinks.mended(thinking, f"{branch}/repair.{repairs}", messages, form=True)
 
     async def _checked(self, step: Step, activation: Activation, work: Work, number: int) -> str | None:
-        check = step.check
-        if check is None or self._models.dry:
+        if self._models.dry:
             return None
-        key = f"{activation.key}/checked.{number}"
-        if check.run is not None:
-            return await self._commands.check(check.run, activation, work, key)
-        return await self._functions.check(check.call or "", activation, self._means.answers.value(work), key)
+        return await checked(step, activation, work, f"{activation.key}/checked.{number}", self._commands, self._functions,
+                             self._acceptance)
 
     async def _inbox(self, role: str, activation: Activation) -> list[Turn]:
         """Messages that were sent to the role: which ones it has seen is not determined, and so it is journalled."""

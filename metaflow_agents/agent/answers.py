@@ -13,7 +13,6 @@ from metaflow_agents.engine.work import Activation, Work
 from metaflow_agents.journal.values import Values
 from metaflow_agents.models.port import Reply
 from metaflow_agents.schema.binary import Content, content, data_of
-from metaflow_agents.schema.payload import Data, Patch
 from metaflow_agents.schema.sop import SOP
 
 _FENCED = re.compile(r"\s*```[a-zA-Z]*\n(.*)\n```\s*", re.DOTALL)
@@ -52,12 +51,8 @@ class Answers:
         return self._acceptance.schema(artifact) in (None, {"type": "string"})
 
     def value(self, work: Work) -> Any:
-        """What a template sees of it: a value, or of files path → what they hold, those that it deletes left out."""
-        payload = work.payload
-        if isinstance(payload, Patch):
-            return {path: content(work.blobs[blob], path) if blob in work.blobs else self._values.content(blob, path)
-                    for path, blob in payload.written.items()}
-        return payload.value if isinstance(payload, Data) else payload.value(self._values.data)
+        """What a template sees of it."""
+        return self._acceptance.value(work)
 
     def _files_made(self, activation: Activation, answer: str, acting: Acting) -> tuple[dict[str, Content], tuple[str, ...]]:
         """What the tools wrote and, over it, what the blocks of the answer say."""

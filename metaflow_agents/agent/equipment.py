@@ -14,7 +14,8 @@ from metaflow_agents.agent.talking import AskPerson, Delegate, StartRole
 from metaflow_agents.doers.assignment import tools_for
 from metaflow_agents.doers.observed import Observations
 from metaflow_agents.engine.work import Activation
-from metaflow_agents.policy.action import Verb
+from metaflow_agents.errors import AttemptFailed, RunError
+from metaflow_agents.policy.action import Action, Verb
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.schema.tools import PolicySpec
 from metaflow_agents.schema.trust import joined
@@ -46,6 +47,27 @@ class Equipment:
         tree = Tree(self._files(activation) if names else {}, activation.patterns if self._makes_files(activation) else ())
         return self._acting(activation, role, offered, tree, untrusted, None)
 
+    async def alone(self, activation: Activation) -> Acting:
+        """That of a step that calls a tool itself: the policy of the SOP holds, and no role's. Raises AttemptFailed where the
+        tool's server can't be asked for its tools, or every call of it is denied: the server is not started then.
+        """
+        step = self._sop.steps[activation.key.step]
+        name, key = step.tool or "", str(activation.key)
+        tree = Tree(self._files(activation), activation.patterns if self._makes_files(activation) else ())
+        if self._toolbox.elsewhere(name):
+            acting = self._acting(activation, "", Offered(self._toolbox, [], []), tree, activation.untrusted, None)
+            action = Action(self._verb(name), name)
+            if acting.judged(action).verdict == "deny":
+                raise AttemptFailed(f"`{action}` is not allowed ({acting.decide(f'{key}/tool.0', name, action).rule}), and "
+                                    "nothing was done")
+        try:
+            offered = Offered(self._toolbox, self._toolbox.own((name,)), await self._listed((name,), key))
+        except RunError as error:
+            if type(error) is RunError:                 # the server's own fault; any other kind says itself what it stops
+                raise AttemptFailed(str(error)) from error
+            raise
+        return self._acting(activation, "", offered, tree, activation.untrusted, None)
+
     async def below(self, activation: Activation, role: str, delegate: Delegate, scene: Scene) -> Acting:
         """That of a role which another one started in a call: its own tools, on the files of the other one."""
         offered = await self._offered(activation, role, self._sop.roles[role].tools, delegate, scene.key)
@@ -67,11 +89,12 @@ class Equipment:
         return tools_for(self._sop, self._sop.steps[activation.key.step], role, activation.scope)
 
     def _policy(self, role: str) -> Policy:
-        """The policy of a role; it is read, and what reads it is loaded, when it is first asked."""
+        """The policy of a role, or of a step without one (""); it is read, and what reads it loaded, when it is first asked."""
         if role not in self._policies:
             from metaflow_agents.policy.policy import Policy
 
-            self._policies[role] = Policy(self._sop.policy, self._sop.roles[role].policy, role_name=role, above=self._above)
+            own = self._sop.roles[role].policy if role else None
+            self._policies[role] = Policy(self._sop.policy, own, role_name=role, above=self._above)
         return self._policies[role]
 
     def _acting(self, activation: Activation, role: str, offered: Offered, tree: Tree, untrusted: str,

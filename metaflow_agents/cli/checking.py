@@ -18,6 +18,7 @@ def check(files: Files, json: Json = False) -> int:
     from metaflow_agents.settings import Settings
     from metaflow_agents.sop.check import check as look
     from metaflow_agents.sop.configuration import read_configuration
+    from metaflow_agents.tools.known import known_tools
     from metaflow_agents.views.checked import report_lines
 
     models = read_configuration(Settings.read().configuration).configuration.models
@@ -25,7 +26,7 @@ def check(files: Files, json: Json = False) -> int:
     reports = []
     for place, file in enumerate(files):
         try:
-            report = look(file, models=models)
+            report = look(file, models=models, tools=known_tools)
         except SOPNotFound as error:
             status = complain(str(error), error.exit_status)
             continue

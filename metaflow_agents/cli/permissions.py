@@ -12,6 +12,7 @@ from metaflow_agents.errors import SOPInvalid, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from metaflow_agents.policy.action import Action
+    from metaflow_agents.schema.program import Program
     from metaflow_agents.schema.sop import SOP
 
 policy = typer.Typer(no_args_is_help=True, help="What roles may do.")
@@ -35,18 +36,19 @@ def explain(file: SOPFile,
     from metaflow_agents.policy.policy import Policy
     from metaflow_agents.views.permissions import explained, explained_lines, held, held_lines
 
-    sop = _sop(file)
+    program = _program(file)
+    sop = program.sop
     if role not in sop.roles:
         raise UsageError(f"`{role}` is no role of this SOP: {did_you_mean(role, sop.roles)}")
     rules = Policy(sop.policy, sop.roles[role].policy, role_name=role)
     if action is None:
-        tools = held(sop, role, rules, untrusted=untrusted)
+        tools = held(program, role, rules, untrusted=untrusted)
         if json:
             say_json({"role": role, "untrusted": untrusted, "tools": tools})
         else:
             say(held_lines(role, tools, page()))
         return 0
-    told = explained(sop, role, rules, _action(action, sop), untrusted=untrusted)
+    told = explained(program, role, rules, _action(action, sop), untrusted=untrusted)
     if json:
         say_json(told)
     else:
@@ -54,7 +56,7 @@ def explain(file: SOPFile,
     return 0
 
 
-def _sop(file: str) -> SOP:
+def _program(file: str) -> Program:
     """The SOP, whatever else is wrong with it than its rules. Raises SOPNotFound, SOPInvalid."""
     from metaflow_agents.sop.check import check
     from metaflow_agents.sop.load import read_sop
@@ -65,7 +67,7 @@ def _sop(file: str) -> SOP:
     unread = [problem for problem in check(reading).problems if problem.code in ("bad-rule", "unknown-verb")]
     if unread:
         raise SOPInvalid(unread)
-    return reading.loaded.program.sop
+    return reading.loaded.program
 
 
 def _action(written: str, sop: SOP) -> Action:

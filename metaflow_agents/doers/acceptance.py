@@ -14,7 +14,7 @@ from metaflow_agents.journal.values import Values
 from metaflow_agents.prompts import FilesView, evaluate, render_pattern, truthy
 from metaflow_agents.prompts.names import free_names
 from metaflow_agents.schema import acting_files, paths
-from metaflow_agents.schema.binary import BinaryFile, Content, files_in, packed
+from metaflow_agents.schema.binary import BinaryFile, Content, content, files_in, packed
 from metaflow_agents.schema.payload import Binary, Data, Files, Patch, held
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.step import Foreach, Step
@@ -64,6 +64,14 @@ class Acceptance:
         payload, blobs = held(given)
         assert isinstance(payload, Binary)
         return Work(payload, blobs)
+
+    def value(self, work: Work) -> Any:
+        """What a template sees of what was made: a value, or of files path → what they hold, those that it deletes left out."""
+        payload = work.payload
+        if isinstance(payload, Patch):
+            return {path: content(work.blobs[blob], path) if blob in work.blobs else self._values.content(blob, path)
+                    for path, blob in payload.written.items()}
+        return payload.value if isinstance(payload, Data) else payload.value(self._values.data)
 
     def data(self, activation: Activation, value: Any) -> Data:
         """A value that fits its schema, its rules, and what later steps walk over."""

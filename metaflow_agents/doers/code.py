@@ -33,7 +33,7 @@ class Code:
         """
         step = self._sop.steps[activation.key.step]
         written = [step.call, step.check and step.check.call, self._program.schemas.get(step.makes.artifact, {}).get("$python")]
-        tools = [] if role is None else [*tools_for(self._sop, step, role, activation.scope),
+        tools = [*self._sop.tools_of(step)] if role is None else [*tools_for(self._sop, step, role, activation.scope),
                                          *(tool for name in beside for tool in self._sop.roles[name].tools)]
         if "start_role" in tools:                       # who is started has its own
             tools += [tool for one in self._sop.roles.values() for tool in one.tools]

@@ -57,7 +57,7 @@ class Parts:
         They are the same for all items of a firing that have the same role, memory, model and tools, and made once for them.
         """
         step = self._sop.steps[activation.key.step]
-        tools = () if role is None else tools_for(self._sop, step, role, activation.scope)
+        tools = self._sop.tools_of(step) if role is None else tools_for(self._sop, step, role, activation.scope)
         mind = None if role is None else mind_for(step, role, activation.scope)
         key = (activation.key.firing, mind, model, tools)
         if key not in self._firings:
@@ -82,6 +82,8 @@ class Parts:
                 parts[f"tools{whose}"] = tools
             remembers = role if place or mind is None else mind
             parts[f"memory{whose}"] = self._memory.fingerprint(remembers, self._sop.roles[role], activation.key.firing)
+        if not roles and own_tools:
+            parts["tools"] = self._tools("", own_tools)
         if "round" in names:
             parts["round"] = str(activation.key.round)
         if "run" in names:
@@ -92,7 +94,7 @@ class Parts:
         return parts
 
     def _tools(self, role: str, names: tuple[str, ...]) -> str:
-        """What a role may use and do by tools of these names; empty where it has none."""
+        """What a role, or a step without one (""), may use and do by tools of these names; empty where it has none."""
         if not names:
             return ""
         started = self._roles if "start_role" in names else {}         # what they are counts as well, and what tools they have
@@ -101,7 +103,7 @@ class Parts:
         specs = [{name: spec.model_dump(mode="json") for name, spec in kind.items() if name in declared}
                  for kind in (self._sop.tools, self._sop.mcp_servers, self._sop.openapi)]
         policies = [None if one is None else one.model_dump(mode="json")
-                    for one in (self._sop.policy, self._sop.roles[role].policy)]
+                    for one in (self._sop.policy, self._sop.roles[role].policy if role else None)]
         return fingerprint([list(names), specs, policies, *([started] if started else []),
                             {name: self._program.documents[name] for name in sorted(declared & set(self._program.documents))}])
 

@@ -43,6 +43,12 @@ class Act:
     times: int = 1
 
     @property
+    def stands(self) -> bool:
+        """Whether its effect may not happen again and has happened, or may have."""
+        done = self.done
+        return self.intended.effect == "once" and (done is None or not (done.error or done.refused or done.staged))
+
+    @property
     def doubt(self) -> str:
         """The key of the question whether what was cut off this time has happened: another one each time."""
         return f"{self.intended.key}/happened" + (f".{self.times}" if self.times > 1 else "")

@@ -72,7 +72,9 @@ class Firing:
 
 @dataclass(slots=True)
 class Slot:
-    """The attempts at one item. Calls and observations are those of the attempt under way."""
+    """The attempts at one item. Calls and observations are those of the attempt under way; of earlier ones `acts` holds the
+    effects that happen once and have happened, or may have: no further attempt makes them again.
+    """
 
     attempts: int = 0                                             # that failed, ever: the number of the next one
     series: int = 0                                               # that failed since the run last stopped because of it
@@ -87,7 +89,7 @@ class Slot:
         """Drops the replies of an attempt that is over: a resume will not ask for them again."""
         self.calls.clear()
         self.observed.clear()
-        self.acts.clear()
+        self.acts = {key: act for key, act in self.acts.items() if act.stands}
         self.decided.clear()
         self.inner = None
         self.said.clear()

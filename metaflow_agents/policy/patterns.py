@@ -17,6 +17,8 @@ from metaflow_agents.policy.subjects import NameSubject, PathSubject, Subject
 from metaflow_agents.schema import paths
 from metaflow_agents.schema.unicode_form import normalized
 
+_WILD = re.compile(r"[*?\[]")
+
 
 class RuleWritten(ValueError):
     """A rule that can't be read. `message` says what is wrong, `mend` what to write."""
@@ -126,6 +128,11 @@ class NamePattern:
         """As it is written."""
         return isinstance(subject, NameSubject) and self._match(self.parts, self._split(subject.name))
 
+    @property
+    def literal(self) -> str | None:
+        """The one name that it means; None where it holds a wildcard."""
+        return None if any(_WILD.search(part) for part in self.parts) else ".".join(self.parts)
+
     def _split(self, name: str) -> list[str]:
         return name.split(".", 1) if self.dotted else [name]
 
@@ -141,7 +148,7 @@ class NamePattern:
 
 def glob_within(mine: str, wide: str) -> bool:
     """Whether one glob of a word surely lies in another."""
-    return mine == wide or wide == "*" or (not re.search(r"[*?\[]", mine) and fnmatchcase(mine, wide))
+    return mine == wide or wide == "*" or (not _WILD.search(mine) and fnmatchcase(mine, wide))
 
 
 def _folded(path: str) -> str:

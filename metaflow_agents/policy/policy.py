@@ -7,7 +7,8 @@ names is denied. A role has a preset only if it writes one. Without one it says 
 of, and of the others allows just what its rules name.
 
 An action that reaches beyond the run's repository, by a role that has read what came from outside the user, is asked about
-where it would be allowed.
+where it would be allowed. One exception: a look-up, which changes nothing (`effect: none`), and which the SOP allows by its
+exact name.
 """
 
 from __future__ import annotations
@@ -48,23 +49,23 @@ class Policy:
         if role is not None:
             self._levels.append(_Level(role, f"the role {role_name}".strip(), bounds=False))
 
-    def decide(self, action: Action, *, untrusted: str = "") -> Decision:
+    def decide(self, action: Action, *, untrusted: str = "", lookup: bool = False) -> Decision:
         """The verdict about an action and its rule in words. `untrusted`: what whoever acts has read from outside the user
-        and the step does not trust; empty: nothing.
+        and the step does not trust; empty: nothing. `lookup`: the SOP says that the action changes nothing (`effect: none`).
         """
         try:
-            return self._decision(action, read(action), untrusted)
+            return self._decision(action, read(action), untrusted, lookup)
         except Refused as error:
             return Decision("deny", f"deny always: {error}")
 
-    def explain(self, action: Action, *, untrusted: str = "") -> Explanation:
-        """The decision about an action, and every rule that has a say in it."""
+    def explain(self, action: Action, *, untrusted: str = "", lookup: bool = False) -> Explanation:
+        """The decision about an action (see `decide`), and every rule that has a say in it."""
         try:
             asked = read(action)
         except Refused as error:
             return Explanation(Decision("deny", f"deny always: {error}"))
         matching = (words for level in self._levels for words in level.matching(action.verb, asked))
-        return Explanation(self._decision(action, asked, untrusted), tuple(dict.fromkeys(matching)))
+        return Explanation(self._decision(action, asked, untrusted, lookup), tuple(dict.fromkeys(matching)))
 
     def may_write(self, path: str) -> str:
         """Why a role may not write a path without a person, with the fix: the file would act later. Empty where it may."""
@@ -88,7 +89,7 @@ class Policy:
         patterns = (rule.pattern for level in self._levels for rule in _covering(level.allow, "write", subject))
         return any(found.named_by(pattern.pattern) for pattern in patterns if isinstance(pattern, PathPattern))
 
-    def _decision(self, action: Action, asked: Asked, untrusted: str) -> Decision:
+    def _decision(self, action: Action, asked: Asked, untrusted: str, lookup: bool) -> Decision:
         spoken = [one for level in self._levels if (one := level.decide(action.verb, asked)) is not None]
         decision = max(spoken, key=lambda one: _STRICTNESS[one.verdict])        # of equals the first, the SOP's
         if action.verb == "write" and decision.verdict != "deny" and isinstance(asked.subject, PathSubject):
@@ -100,8 +101,17 @@ class Policy:
         if decision.verdict == "allow":
             decision = spoken[-1]                                               # the narrower one says more
             if untrusted and action.acting:
-                decision = Decision("ask", f"ask: what it has read is not trusted here ({untrusted}); else {decision.rule}")
+                named = self._named(action) if lookup else ""
+                decision = Decision("allow", f"{named}: a look-up, by its name") if named else Decision(
+                    "ask", f"ask: what it has read is not trusted here ({untrusted}); else {decision.rule}")
         return decision
+
+    def _named(self, action: Action) -> str:
+        """The rule of the SOP that allows the very action by its name, if each SOP around this one has such a rule as well; else
+        empty. A role can't add one: who takes a role from a library does not thereby stop being asked.
+        """
+        found = [level.naming(action) for level in self._levels if level.bounds]
+        return found[-1] if all(found) else ""
 
     def rules_of(self, verb: Verb) -> tuple[str, ...]:
         """All that is said about a verb, by level, in the order in which it wins; what holds where none matches stands last."""
@@ -127,7 +137,7 @@ class _Level:
     """What is written in one place. `bounds`: what it does not name it denies."""
 
     def __init__(self, spec: PolicySpec, owner: str, *, bounds: bool) -> None:
-        self.owner = owner
+        self.owner, self.bounds = owner, bounds
         self.deny, self.ask, self.allow = (_rules(written) for written in (spec.deny, spec.ask, spec.allow))
         named = bounds or "preset" in spec.model_fields_set
         self.preset_name = spec.preset if named else ""
@@ -152,6 +162,11 @@ class _Level:
         for rule in _covering(self.preset.allow, verb, asked):
             return Decision("allow", self._preset_words("allow", rule))
         return Decision("deny", f"deny: no rule of {self.owner} names it, nor does its preset {self.preset_name}")
+
+    def naming(self, action: Action) -> str:
+        """The words of a rule under `allow` that is the action's own name, without wildcards; empty where there is none."""
+        return next((self._words("allow", rule) for rule in self.allow if rule.verb == action.verb
+                     and isinstance(rule.pattern, NamePattern) and rule.pattern.literal == action.target), "")
 
     def matching(self, verb: Verb, asked: Asked) -> Iterator[str]:
         """The words of all rules that match."""

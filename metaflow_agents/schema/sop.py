@@ -118,10 +118,10 @@ class SOP(Value):
 
     def tools_of(self, step: Step, role: str | None = None) -> tuple[str, ...]:
         """The tools that a role may use in a step, as they are written. By default that of the step itself; where it is worked
-        out at run time which one works there, all that any of them has.
+        out at run time which one works there, all that any of them has. Of a step that calls a tool itself: that tool.
         """
         if step.role is None:
-            return ()
+            return () if step.tool is None else (step.tool,)
         if step.tools is not None and not isinstance(step.tools, ToolChoice):
             return step.tools               # else a choice among those of the role
         if role is not None or step.role in self.roles:

@@ -15,7 +15,7 @@ from metaflow_agents.schema.caps import Budget
 from metaflow_agents.schema.model import Value
 from metaflow_agents.schema.scalars import Expression, Name, Seconds, Template, Texts
 
-DOERS = ("role", "run", "call", "value", "human", "sop")
+DOERS = ("role", "run", "call", "tool", "value", "human", "sop")
 READS = ("needs", "wants", "sees")
 
 
@@ -153,6 +153,8 @@ class Step(Value):
     run: str | tuple[str, ...] | None = Field(
         None, description="a command: text split into arguments, or a list of them; no shell")
     call: str | None = Field(None, description="a Python function, `package.module:function`, async or not")
+    tool: str | None = Field(
+        None, min_length=1, description="a tool that is called without a model: `fetch`, `SERVICE.OPERATION`, `SERVER.TOOL`")
     value: Expression | None = Field(None, description="an expression; free, no model")
     human: Annotated[Human, BeforeValidator(_human)] | None = Field(
         None, description="a question to a person: `text`, `approve`, or `{choice: [...]}`; `task` is the question")
@@ -178,10 +180,10 @@ class Step(Value):
     review: Review | None = Field(None, description="a role that judges the answer, once it fits and its check is content")
     stuck: Stuck | None = Field(None, description="what is done where the same comes again and again; by default nothing")
     talks_to: Texts = Field((), description="roles that its role may put questions to, with the tool `ask_role`")
-    parse: str | None = Field(None, description="of a command: `json FILE`, `junit` or `junit FILE`")
+    parse: str | None = Field(None, description="of a command: `json FILE`, `junit` or `junit FILE`; of a tool: `json`")
     args: dict[str, Any] | None = Field(None, description="arguments of a function; texts are templates")
-    inputs: dict[Name, Expression] = Field(
-        default_factory=dict, description="of a SOP: what it is given, an expression for each of its inputs")
+    inputs: dict[str, Expression] = Field(
+        default_factory=dict, description="of a SOP or a tool: what it is given, an expression for each input or argument")
     output: Name | None = Field(None, description="of a SOP: which of its artifacts this step makes; by default its only output")
     model: str | None = Field(
         None, description="a name under `models`, a model itself, or an expression that names one of the declared models")
@@ -206,6 +208,6 @@ class Step(Value):
         return None if self.model is None or _MODEL_WRITTEN.fullmatch(self.model) else self.model
 
     @property
-    def doer(self) -> Literal["role", "run", "call", "value", "human", "sop"]:
+    def doer(self) -> Literal["role", "run", "call", "tool", "value", "human", "sop"]:
         """Which of the keys names the worker; `sop check` holds that there is exactly one."""
-        return next(key for key in ("role", "run", "call", "value", "human", "sop") if getattr(self, key) is not None)
+        return next(key for key in ("role", "run", "call", "tool", "value", "human", "sop") if getattr(self, key) is not None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from typing import Literal
 
 from pydantic import Field
@@ -48,6 +49,11 @@ class ServerSpec(Value):
     headers: dict[str, str] = Field(default_factory=dict, description="sent with every request; `${NAME}` is a secret")
     timeout: Seconds | None = Field(None, description="longest time of one call; by default 1m")
     effects: dict[str, Effect] = Field(default_factory=dict, description="tool (or pattern) → `none`, `idempotent`, `once`")
+
+    def effect_of(self, tool: str) -> Effect:
+        """What `effects` say of a tool: under its name, else under the first pattern that means it, else `once`."""
+        meaning = (tool, *(pattern for pattern in self.effects if fnmatchcase(tool, pattern)))
+        return next((self.effects[each] for each in meaning if each in self.effects), "once")
 
 
 class ApiSpec(Value):

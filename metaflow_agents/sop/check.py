@@ -15,7 +15,7 @@ from metaflow_agents.schema.strategies import STRATEGIES, StrategySpec
 from metaflow_agents.sop.bounds import Bounds, bounds_of
 from metaflow_agents.sop.checks.acting import acts
 from metaflow_agents.sop.checks.calls import check_calls
-from metaflow_agents.sop.checks.context import Context
+from metaflow_agents.sop.checks.context import Context, Takes
 from metaflow_agents.sop.checks.doers import check_doers
 from metaflow_agents.sop.checks.files import check_failures, check_files
 from metaflow_agents.sop.checks.flow import check_flow
@@ -82,11 +82,13 @@ class CheckReport:
 def check(source: str | Path | Reading, *, start: Path | None = None,
           strategies: Mapping[str, type[StrategySpec]] = STRATEGIES,
           models: Mapping[str, str | EndpointModel] | None = None,
-          missing: Callable[[IndexName], str] = lambda _: "") -> CheckReport:
+          missing: Callable[[IndexName], str] = lambda _: "",
+          tools: Callable[[Program], Mapping[str, Takes]] = lambda _: {}) -> CheckReport:
     """Checks a SOP by file or name, or one that was read already.
 
     `start` is the folder from which names are looked for (default: the current one), `strategies` are those that a step
-    may name, `models` those of the user's configuration, `missing` tells what an index over embeddings lacks here.
+    may name, `models` those of the user's configuration, `missing` tells what an index over embeddings lacks here,
+    `tools` what tools take, as far as that is known.
     Raises SOPNotFound where there is no such SOP; whatever stands in its files is told in `problems`.
     """
     reading = source if isinstance(source, Reading) else read_sop(source, start=start)
@@ -95,7 +97,7 @@ def check(source: str | Path | Reading, *, start: Path | None = None,
         file = reading.problems[0].file if reading.problems else str(source)
         return CheckReport(file, _sorted(reading.problems, file), None, None)
     context = Context(loaded, strategies, tuple(python_folders(loaded.folder)), reading=reading.problems,
-                      models=models or {}, missing=missing)
+                      models=models or {}, missing=missing, tools=tools)
     bounds = _checked(context)
     problems = _sorted((*reading.problems, *dict.fromkeys(_all_problems(context))), loaded.entry)
     sound = not any(problem.severity == "error" for problem in problems)
@@ -114,7 +116,7 @@ def _checked(c: Context) -> Bounds | None:
     bounds = {}
     for name, loaded in c.loaded.inner.items():
         c.inner[name] = Context(loaded, c.strategies, tuple(python_folders(loaded.folder)), reading=c.reading, models=c.models,
-                                missing=c.missing)
+                                missing=c.missing, tools=c.tools)
         bounds[name] = _checked(c.inner[name])
     check_names(c)
     check_makes(c)
@@ -128,6 +130,10 @@ def _checked(c: Context) -> Bounds | None:
         _check_acting(c)
     check_expressions(c)
     check_sops(c)
+    if any(step.tool is not None for step in c.sop.steps.values()):
+        from metaflow_agents.sop.checks.tool_steps import check_tool_steps
+
+        check_tool_steps(c)
     check_strategies(c)
     check_together(c)
     check_files(c)

@@ -30,7 +30,7 @@ from metaflow_agents.sop.shape_errors import keys_of, problems_of, unknown_key
 
 _ENOUGH = MAX_PROBLEMS + 1                # naming the nearest choices costs time: no more of it than is shown
 ROLE_ONLY = frozenset({"task", "self", "strategy", "model", "budget", "tools", "review", "talks_to", "stuck"})
-DOER_ONLY = {"parse": "run", "args": "call", "effect": "call", "inputs": "sop", "output": "sop"}
+DOER_ONLY = {"parse": ("run", "tool"), "args": ("call",), "effect": ("call",), "inputs": ("sop", "tool"), "output": ("sop",)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,5 +258,5 @@ def _step(value: Any, defaults: Any) -> Any:
     shared = {key: one for key, one in defaults.items()
               if not (own and key in DOERS)
               and not (key in ROLE_ONLY and doer != "role" and not (key == "task" and doer == "human"))
-              and not (key in DOER_ONLY and doer != DOER_ONLY[key])}
+              and not (key in DOER_ONLY and doer not in DOER_ONLY[key])}
     return {**shared, **value}

@@ -39,7 +39,7 @@ class BuiltIn(ABC, Generic[A]):
     @cached_property
     def parameters(self) -> Mapping[str, Any]:
         """The JSON Schema of its arguments."""
-        return _plain(self.takes.model_json_schema())
+        return parameters_of(self.takes)
 
     def effect(self, arguments: Mapping[str, Any]) -> Effect:
         """Nothing outside of the activation."""
@@ -60,6 +60,11 @@ class BuiltIn(ABC, Generic[A]):
     @abstractmethod
     async def do(self, given: A, situation: Situation) -> Result:
         """Do it."""
+
+
+def parameters_of(takes: type[Arguments]) -> dict[str, Any]:
+    """The JSON Schema of arguments as roles are told it."""
+    return _plain(takes.model_json_schema())
 
 
 def _plain(schema: dict[str, Any]) -> dict[str, Any]:

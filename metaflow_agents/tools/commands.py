@@ -143,7 +143,8 @@ class Python(BuiltIn[_Coding]):
                  f"--- value\n{done.value}\n" if done.value is not None else "",
                  "[it ran too long and was ended: what was defined is gone]\n" if done.timed_out else ""]
         text = "".join(part if part.endswith("\n") or not part else f"{part}\n" for part in parts)
-        return Result(text or "[no output]", error=done.error or done.timed_out)
+        content = done.stdout if done.value is None else done.value
+        return Result(text or "[no output]", error=done.error or done.timed_out, content=content)
 
 
 class _Session:

@@ -51,7 +51,10 @@ class Read(BuiltIn[_Reading]):
         whole = len(shown) == len(lines)
         last = given.first + len(shown) - 1
         head = "" if whole else f"[lines {given.first} to {last} of {len(lines)}]\n"
-        return Result(head + "".join(shown) if lines else f"[`{given.path}` is empty]")
+        asked = {"first", "lines"} & given.model_fields_set
+        return Result(head + "".join(shown) if lines else f"[`{given.path}` is empty]", content="".join(shown),
+                      lacks="" if whole or asked else f"`{given.path}` has {len(lines)} lines, and {LINES} are read at once: "
+                      "give `first` and `lines`")
 
 
 class _Writing(Arguments):
@@ -135,9 +138,10 @@ class List(BuiltIn[_Listing]):
             return Result(f"`{given.pattern}` is no path pattern: {why}", error=True)
         found = sorted(path for path in situation.files if paths.matches((given.pattern,), path))
         if not found:
-            return Result(f"no file matches `{given.pattern}`; there are {len(situation.files)} files in all")
+            return Result(f"no file matches `{given.pattern}`; there are {len(situation.files)} files in all", content="")
         more = f"… and {len(found) - _LISTED} more: give a narrower pattern\n" if len(found) > _LISTED else ""
-        return Result("".join(_listed(path, situation.files[path]) for path in found[:_LISTED]) + more)
+        listed = "".join(_listed(path, situation.files[path]) for path in found[:_LISTED])
+        return Result(listed + more, content=listed, lacks=more.strip())
 
 
 def _listed(path: str, data: bytes) -> str:
@@ -175,16 +179,18 @@ class Search(BuiltIn[_Searching]):
         found = await search(self._threads, given.expression, chosen, ignore_case=given.ignore_case, most=_HITS)
         if isinstance(found, str):
             return Result(found, error=True)
-        return Result(_shown(found, given.expression))
+        return _shown(found, given.expression)
 
 
-def _shown(found: Found, expression: str) -> str:
+def _shown(found: Found, expression: str) -> Result:
     named = ", ".join(found.binary[:_NAMED]) + (f" and {len(found.binary) - _NAMED} more" if len(found.binary) > _NAMED else "")
     passed = f"not searched, since they are no text: {named}\n" if found.binary else ""
     if not found.lines:
-        return f"`{expression}` stands in none of {found.files} files" + (f"\n{passed}" if passed else "")
+        told = f"`{expression}` stands in none of {found.files} files" + (f"\n{passed}" if passed else "")
+        return Result(told, content="")
     more = f"… and {found.total - len(found.lines)} more lines: search for less\n" if found.total > len(found.lines) else ""
-    return "".join(f"{path}:{number}: {text}\n" for path, number, text in found.lines) + more + passed
+    lines = "".join(f"{path}:{number}: {text}\n" for path, number, text in found.lines)
+    return Result(lines + more + passed, content=lines, lacks=more.strip())
 
 
 def text_of(files: Mapping[str, bytes], path: str) -> str | Result:

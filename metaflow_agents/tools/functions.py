@@ -98,7 +98,8 @@ class FunctionTool:
         except Exception as error:          # somebody else's code: whatever it raises is told to the role
             return self._failed(raised(error))
         try:
-            return Result(_cut(self._setting.masked(_text(value))))
+            text = self._setting.masked(_text(value))
+            return Result(_cut(text), lacks=f"it is longer than {LONGEST:,} characters" if len(text) > LONGEST else "")
         except (ValueError, TypeError, RecursionError) as error:
             why = self._setting.masked(" ".join(str(error).split()))
             return self._failed(f"`{self._name}` gave what is not JSON: {why[:500]}")

@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from metaflow_agents.errors import RunError, UsageError
@@ -79,23 +78,24 @@ class McpServer:
                     await self._connected().list_tools(self._listing.settle)
                 except _failures() as failed:
                     raise RunError(self._failed(failed, listing=True)) from None
-                self._tools = [McpTool(self, offered, self._effect(offered.name)) for offered in self._listing.kept.values()]
+                self._tools = [McpTool(self, offered, self._spec.effect_of(offered.name))
+                               for offered in self._listing.kept.values()]
             return list(self._tools)
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> Result:
         """What a tool of it gives, as the server calls the tool. What goes wrong is a result that names the server."""
-        from metaflow_agents.tools.mcp_result import text_of
+        from metaflow_agents.tools.mcp_connection import Gone, TooSlow
+        from metaflow_agents.tools.mcp_result import content_of, text_of
 
         outside = f"from the MCP server {self._name}"
         try:
             answer = await self._connected().call(tool, arguments, self._seconds)
         except _failures() as failed:
-            return Result(self._failed(failed), error=True, untrusted=outside)
-        return Result(text_of(answer, self._setting.masked), error=answer.is_error, untrusted=outside)
-
-    def _effect(self, tool: str) -> Effect:
-        found = [effect for pattern, effect in self._spec.effects.items() if fnmatchcase(tool, pattern)]
-        return self._spec.effects.get(tool) or (found[0] if found else "once")
+            unknown = isinstance(failed, TooSlow) or (isinstance(failed, Gone) and failed.under_way)
+            return Result(self._failed(failed), error=True, untrusted=outside, unknown=unknown)
+        content, lacks = content_of(answer, self._setting.masked)
+        return Result(text_of(answer, self._setting.masked), error=answer.is_error, untrusted=outside, content=content,
+                      lacks=lacks)
 
     def _connected(self) -> Connection:
         """The connection, begun where there is none; one that ended is begun again once somebody was told that it did."""

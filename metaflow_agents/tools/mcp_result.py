@@ -26,6 +26,22 @@ def text_of(answer: CallToolResult, masked: Callable[[str], str] = str) -> str:
     return cut(masked("\n\n".join(part for part in parts if part)) or "(nothing)", LONGEST_RESULT)
 
 
+def content_of(answer: CallToolResult, masked: Callable[[str], str] = str) -> tuple[str, str]:
+    """The same without any words about it: the texts, or the structured content, unless a text says the same. And why that is
+    not all that the server gave; empty where it is.
+    """
+    texts = [str(block.text) for block in answer.content if block.type == "text"]
+    other = [_block(block) for block in answer.content if block.type != "text"]
+    structured = answer.structured_content
+    found = "\n\n".join(texts)
+    if structured is not None and not any(_says(text, structured) for text in texts):
+        found = _structured(structured)
+    found = masked(found)
+    if other:
+        return "", f"it holds what is no text: {masked(', '.join(other))[:500]}"
+    return found, f"it is longer than {LONGEST_RESULT:,} characters" if len(found) > LONGEST_RESULT else ""
+
+
 def _structured(content: Any) -> str:
     try:
         check(content)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
@@ -108,11 +109,7 @@ class OpenApiService:
 
     def effect(self, operation: Operation) -> Effect:
         """As the SOP says of its id, or of a pattern that means it; else as its method says."""
-        effects = self._spec.effects
-        for each in (operation.id, operation.name, *(pattern for pattern in effects if operation.matches(pattern))):
-            if each in effects:
-                return effects[each]
-        return "idempotent" if operation.method in _SAFE else "once"
+        return operation.effect_in(self._spec.effects) or ("idempotent" if operation.method in _SAFE else "once")
 
     def request(self, operation: Operation, arguments: Mapping[str, Any]) -> FetchRequest:
         """The request of a call, without keys. Raises AnswerInvalid for arguments that would lead elsewhere."""
@@ -190,7 +187,9 @@ class _ApiTool:
             outside = f"from the API {self._service.name}" if error.untrusted else ""
             return Result(self._service.masked(str(error)), error=True, untrusted=outside)
         except FetchFailed as error:
-            unknown = "" if self.effect(arguments) != "once" else "; whether it took effect is not known"
-            return Result(self._service.masked(f"{error}{unknown}"), error=True, untrusted=f"from the API {self._service.name}")
+            unknown = self.effect(arguments) == "once"
+            told = f"{error}{'; whether it took effect is not known' if unknown else ''}"
+            return Result(self._service.masked(told), error=True, untrusted=f"from the API {self._service.name}", unknown=unknown)
         found = self._answers.result(fetched)
-        return Result(self._service.masked(found.text), error=found.error, untrusted=found.untrusted)
+        return replace(found, text=self._service.masked(found.text), content=self._service.masked(found.content or ""),
+                       lacks=self._service.masked(found.lacks))

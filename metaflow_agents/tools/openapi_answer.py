@@ -29,19 +29,21 @@ class Answers:
     def result(self, fetched: Fetched) -> Result:
         """The body, where the status says success; else the status as well. What comes back is never trusted."""
         success = 200 <= fetched.status < 300
-        body = _body(fetched)
+        body, binary = _body(fetched)
         asked = "" if success else f"{self._operation.method} {self._operation.path}: "
-        head = "" if fetched.status == 200 and body else f"{asked}{fetched.status} {_phrase(fetched.status)}"
+        shown = f"[{binary}]" if binary else body
+        head = "" if fetched.status == 200 and shown else f"{asked}{fetched.status} {_phrase(fetched.status)}"
         told = [f"{name.title()}: {value}" for name, value in fetched.headers if name in _TOLD_HEADERS]
-        cut = f"[cut: only the first {len(fetched.body):,} bytes were taken, and they were not checked]" if fetched.cut else ""
+        cut = f"cut: only the first {len(fetched.body):,} bytes were taken, and they were not checked" if fetched.cut else ""
         unfit = "" if fetched.cut else self._unfit(fetched)
-        text = "\n\n".join(part for part in ("\n".join(part for part in (head, *told) if part), body, cut, unfit) if part)
-        return Result(text, error=not success, untrusted=self._untrusted)
+        marks = (f"[{mark}]" if mark else "" for mark in (cut, unfit))
+        text = "\n\n".join(part for part in ("\n".join(part for part in (head, *told) if part), shown, *marks) if part)
+        return Result(text, error=not success, untrusted=self._untrusted, content=body, lacks=binary or cut or unfit)
 
     def _unfit(self, fetched: Fetched) -> str:
         faults = self._faults(fetched)
         more = [f"… and {len(faults) - _FAULTS} more"] if len(faults) > _FAULTS else []
-        return f"[This does not fit the service's own description: {'; '.join([*faults[:_FAULTS], *more])}.]" if faults else ""
+        return f"This does not fit the service's own description: {'; '.join([*faults[:_FAULTS], *more])}." if faults else ""
 
     def _faults(self, fetched: Fetched) -> list[str]:
         answers = self._operation.answers
@@ -83,15 +85,16 @@ def _described_as(media: str, content: Mapping[str, Any]) -> str | None:
     return both_json[0] if both_json else None
 
 
-def _body(fetched: Fetched) -> str:
+def _body(fetched: Fetched) -> tuple[str, str]:
+    """The body as text; and what it is where it is none."""
     media = fetched.content_type
     if not fetched.body:
-        return ""
+        return "", ""
     if (media and is_json(media)) or media.startswith(_TEXTS) or media.endswith("+xml"):
-        return fetched.body.decode("utf-8", "replace")
+        return fetched.body.decode("utf-8", "replace"), ""
     if not media and b"\0" not in fetched.body:
-        return fetched.body.decode("utf-8", "replace")
-    return f"[{len(fetched.body):,} bytes of {media or 'no said type'}: no text]"
+        return fetched.body.decode("utf-8", "replace"), ""
+    return "", f"{len(fetched.body):,} bytes of {media or 'no said type'}: no text"
 
 
 def _phrase(status: int) -> str:

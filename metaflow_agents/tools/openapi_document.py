@@ -15,6 +15,7 @@ from urllib.parse import urljoin
 
 from metaflow_agents.errors import UsageError, did_you_mean
 from metaflow_agents.schema.foreign import pointed
+from metaflow_agents.schema.tools import Effect
 
 Where = Literal["path", "query", "header", "cookie"]
 WHERE: tuple[Where, ...] = ("path", "query", "header", "cookie")
@@ -65,6 +66,11 @@ class Operation:
     def matches(self, pattern: str) -> bool:
         """Whether a pattern of the SOP means it: by its id, its name, or `METHOD /path`."""
         return any(fnmatchcase(each, pattern) for each in (self.id, self.name, f"{self.method} {self.path}"))
+
+    def effect_in(self, effects: Mapping[str, Effect]) -> Effect | None:
+        """What the SOP's `effects` say of it: under its id or its name, else under the first pattern that means it."""
+        meaning = (self.id, self.name, *(pattern for pattern in effects if self.matches(pattern)))
+        return next((effects[each] for each in meaning if each in effects), None)
 
 
 class _Unfit(Exception):

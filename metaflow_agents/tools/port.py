@@ -20,6 +20,10 @@ class Result:
 
     `untrusted`: where the text came from, if from outside the user (`fetched from https://…`); empty: it did not.
     `written` (path → bytes) and `deleted`: what it did to the files of its activation.
+
+    For steps that call it without a role: `content` is what it gave without the words that frame it for a role (None: `text`),
+    `lacks` why that is not the whole (it was cut, is no text, breaks the tool's own description), empty where it is. `unknown`:
+    of an error, whether it had its effect is not known.
     """
 
     text: str
@@ -27,6 +31,9 @@ class Result:
     untrusted: str = ""
     written: Mapping[str, bytes] = field(default_factory=dict)
     deleted: tuple[str, ...] = ()
+    content: str | None = field(default=None, compare=False)       # two results are equal where a role sees no difference
+    lacks: str = field(default="", compare=False)
+    unknown: bool = field(default=False, compare=False)
 
 
 class Situation(Protocol):

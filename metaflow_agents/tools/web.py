@@ -111,20 +111,24 @@ class Fetch(BuiltIn[_Fetching]):
         try:
             found = await self._web.fetched(FetchRequest(given.url, given.method, given.headers, body), situation)
         except FetchFailed as error:
-            return Result(str(error), error=True, untrusted=error.untrusted)
-        cut = f"\n[cut: only the first {len(found.body):,} bytes]" if found.cut else ""
+            sent = not isinstance(error, FetchRefused) and given.method not in _SAFE
+            return Result(str(error), error=True, untrusted=error.untrusted, unknown=sent)
+        text, lacks = await _text(found)
+        cut = f"only the first {len(found.body):,} bytes" if found.cut else ""
         head = f"{found.status} {found.content_type}\n" + ("" if found.url == given.url else f"from {found.url}\n")
-        return Result(f"{head}\n{await _text(found)}{cut}", error=found.status >= 400,
-                      untrusted=f"fetched from {parse(found.url).origin}")
+        told = (f"[{lacks}]" if lacks else text) + (f"\n[cut: {cut}]" if cut else "")
+        return Result(f"{head}\n{told}", error=found.status >= 400, untrusted=f"fetched from {parse(found.url).origin}",
+                      content=text, lacks=lacks or (f"it was cut: {cut} were taken" if cut else ""))
 
 
-async def _text(found: Fetched) -> str:
+async def _text(found: Fetched) -> tuple[str, str]:
+    """The body as text; and why it has none."""
     if found.content_type in ("text/html", "application/xhtml+xml"):
         try:
             title, text = await html_text(found.body)
         except Unreadable as error:
-            return f"[the page can't be read: {error}]"
-        return f"{title}\n\n{text}" if title else text
+            return "", f"the page can't be read: {error}"
+        return (f"{title}\n\n{text}" if title else text), ""
     if found.content_type.startswith(_TEXTS) or found.content_type.endswith(("+json", "+xml")) or not found.content_type:
-        return found.body.decode("utf-8", "replace")
-    return f"[{len(found.body):,} bytes of {found.content_type}: no text]"
+        return found.body.decode("utf-8", "replace"), ""
+    return "", f"{len(found.body):,} bytes of {found.content_type}: no text"

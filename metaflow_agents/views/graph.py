@@ -97,6 +97,8 @@ def _who(step: Step) -> str:
         return f"role {step.role}"
     if step.doer == "sop":
         return f"SOP {step.sop}"
+    if step.doer == "tool":
+        return f"tool {step.tool}"
     return {"run": "command", "call": f"call {step.call}", "value": "expression", "human": "a person"}[step.doer]
 
 

@@ -8,7 +8,9 @@ from typing import Any
 from metaflow_agents.policy.action import PLAIN, Action
 from metaflow_agents.policy.judged import Judged, judged
 from metaflow_agents.policy.policy import Policy
+from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import SOP
+from metaflow_agents.tools.lookups import is_lookup
 from metaflow_agents.views.page import Page, safe, table
 
 WORDS = {"allow": "allowed", "ask": "a person is asked", "deny": "denied"}
@@ -16,9 +18,10 @@ _STYLES = {"allow": "green", "ask": "yellow", "deny": "red"}
 _OUTSIDE = "what came from outside"
 
 
-def explained(sop: SOP, role: str, policy: Policy, action: Action, *, untrusted: bool) -> dict[str, Any]:
+def explained(program: Program, role: str, policy: Policy, action: Action, *, untrusted: bool) -> dict[str, Any]:
     """What would happen, as `--json` prints it: verdict, rule, all rules that match, and the role's tools that could do it."""
-    found = policy.explain(action, untrusted=_OUTSIDE if untrusted else "")
+    sop = program.sop
+    found = policy.explain(action, untrusted=_OUTSIDE if untrusted else "", lookup=is_lookup(program, action))
     able = [tool for tool in _tools(sop, role) if (one := judged(tool, sop)) is not None and _does(one, action)]
     return {"role": role, "action": str(action), "untrusted": untrusted, "verdict": found.decision.verdict,
             "rule": found.decision.rule, "matching": list(found.matching), "tools": able}
@@ -39,15 +42,17 @@ def explained_lines(told: Mapping[str, Any], page: Page) -> list[str]:
     return lines
 
 
-def held(sop: SOP, role: str, policy: Policy, *, untrusted: bool) -> list[dict[str, Any]]:
+def held(program: Program, role: str, policy: Policy, *, untrusted: bool) -> list[dict[str, Any]]:
     """What holds for each tool of a role: its verdict where that does not depend on the call's arguments, and its rules."""
-    found = []
+    sop, found = program.sop, []
     for tool in _tools(sop, role):
         one = judged(tool, sop)
         if one is None:
             continue                                      # `sop check` tells of it
         exact = one.verb in PLAIN or (one.name and "*" not in one.name)
-        decision = policy.decide(Action(one.verb, one.name), untrusted=_OUTSIDE if untrusted else "") if exact else None
+        action = Action(one.verb, one.name)
+        decision = policy.decide(action, untrusted=_OUTSIDE if untrusted else "",
+                                 lookup=is_lookup(program, action)) if exact else None
         found.append({"tool": tool, "verb": one.verb, "verdict": decision.verdict if decision else None,
                       "rules": [decision.rule] if decision else list(policy.rules_of(one.verb))})
     return found

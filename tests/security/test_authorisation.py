@@ -15,7 +15,8 @@ from metaflow_agents.schema.tools import PolicySpec
 
 TABLE = yaml.safe_load(Path(__file__).with_name("authorisation.yaml").read_text(encoding="utf-8"))
 CASES: list[dict[str, Any]] = TABLE["cases"]
-KEYS = {"id", "owasp", "what", "sop", "role", "action", "argv", "untrusted", "answers_yes", "repeat", "expected", "rule"}
+KEYS = {"id", "owasp", "what", "sop", "role", "action", "argv", "untrusted", "lookup", "answers_yes", "repeat", "expected",
+        "rule"}
 
 
 def spec(name: str | None) -> PolicySpec | None:
@@ -33,7 +34,7 @@ def action(case: dict[str, Any]) -> Action:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
 def test_an_action_gets_its_verdict(case: dict[str, Any]) -> None:
     policy = Policy(spec(case.get("sop")), spec(case.get("role")), role_name="writer")
-    said = policy.decide(action(case), untrusted=case.get("untrusted", ""))
+    said = policy.decide(action(case), untrusted=case.get("untrusted", ""), lookup=case.get("lookup", False))
     assert (said.verdict, case["rule"] in said.rule) == (case["expected"], True), said
     assert said.rule.startswith(said.verdict)
     if case.get("answers_yes"):

@@ -6,7 +6,7 @@ from metaflow_agents.schema.sop import SOP
 
 _OF_SOP = {"policy", "secrets", "tools", "mcp_servers", "openapi"}
 _OF_ROLE = {"tools", "policy"}
-_OF_STEP = {"human", "tools", "trusts", "effect", "on_no_answer"}
+_OF_STEP = {"human", "tool", "tools", "trusts", "effect", "on_no_answer"}
 
 
 def acts(sop: SOP) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from metaflow_agents.errors import Problem
 from metaflow_agents.prompts import Analysis
@@ -23,6 +23,20 @@ from metaflow_agents.schema.strategies import StrategySpec
 from metaflow_agents.sop.codes import CODES
 from metaflow_agents.sop.graph import artifact_of, makes, reads
 from metaflow_agents.sop.load import LoadedSOP
+
+
+class Takes(Protocol):
+    """What a tool takes. `parameters` is the JSON Schema of its arguments."""
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """An object's schema."""
+        ...
+
+    def faults(self, parameters: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
+        """What is wrong with arguments, by this schema or a wider one: each fault begins with the argument's name."""
+        ...
+
 
 Place = tuple[str | int, ...]
 """A path in the file: `("steps", "write", "needs", 0)`."""
@@ -42,6 +56,8 @@ class Context:
     """Models of the user's configuration."""
     missing: Callable[[IndexName], str] = lambda _: ""
     """What an index over embeddings needs and is not installed, with the mend; empty where nothing is missing."""
+    tools: Callable[[Program], Mapping[str, Takes]] = lambda _: {}
+    """What the tools of a SOP take, as far as it is known without starting or importing anything."""
     problems: list[Problem] = field(default_factory=list)
     inner: dict[str, Context] = field(default_factory=dict)
     """What a step writes as `sop:` → the check of that SOP."""

@@ -13,12 +13,12 @@ from metaflow_agents.schema.step import DOERS, Step
 from metaflow_agents.sop.checks.context import Context, Place
 from metaflow_agents.sop.checks.expressions import step_scope, template
 
-FITS = {"task": ("role", "human"), "self": ("role",), "strategy": ("role",), "check": ("role",), "review": ("role",),
-        "talks_to": ("role",), "stuck": ("role",), "model": ("role",), "parse": ("run",),
-        "args": ("call",), "inputs": ("sop",), "output": ("sop",), "tools": ("role",),
-        "trusts": ("role", "call", "run", "value", "sop"),
+FITS = {"task": ("role", "human"), "self": ("role",), "strategy": ("role",), "check": ("role", "tool"), "review": ("role",),
+        "talks_to": ("role",), "stuck": ("role",), "model": ("role",), "parse": ("run", "tool"),
+        "args": ("call",), "inputs": ("sop", "tool"), "output": ("sop",), "tools": ("role",),
+        "trusts": ("role", "call", "run", "tool", "value", "sop"),
         "effect": ("call",),
-        "on_no_answer": ("role", "human")}
+        "on_no_answer": ("role", "human", "tool")}
 
 
 def check_doers(c: Context) -> None:
@@ -40,8 +40,8 @@ def _doer(c: Context, name: str, step: Step) -> None:
     found = [key for key in DOERS if getattr(step, key) is not None]
     if not found:
         c.say("no-doer", ("steps", name), f"`{name}` says nobody who works",
-              "add one of `role: NAME`, `run: COMMAND`, `call: MODULE:FUNCTION`, `value: EXPRESSION`, "
-              "`human: text`, `sop: NAME`", key=True)
+              "add one of `role: NAME`, `run: COMMAND`, `call: MODULE:FUNCTION`, `tool: NAME`, "
+              "`value: EXPRESSION`, `human: text`, `sop: NAME`", key=True)
     elif len(found) > 1:
         listed = " and ".join(f"`{key}`" for key in found)
         c.say("two-doers", ("steps", name, found[1]), f"`{name}` has {listed}: one step has one doer",
@@ -58,7 +58,7 @@ def _fitting(c: Context, name: str, step: Step) -> None:
         mend = {"task": f"remove it; a `{doer}` step is told nothing",
                 "check": "remove it, or let a step check what this one makes",
                 "review": "remove it, or let a role judge it in a step of its own",
-                "tools": "remove it; only a role uses tools",
+                "tools": "remove it; " + ("`tool` names the one that is called" if doer == "tool" else "only a role uses tools"),
                 "talks_to": "remove it; only a role asks others",
                 "self": "remove it; only a role remembers",
                 "trusts": "remove it; what a person says is trusted",
@@ -130,6 +130,10 @@ def _check(c: Context, name: str, step: Step) -> None:
     if check is None:
         return
     where: Place = ("steps", name, "check")
+    if c.doers.get(name) == "tool" and "repairs" in check.model_fields_set:
+        c.say("key-misplaced", (*where, "repairs"),
+              f"`repairs` is how often a role may mend its answer, and `{name}` is a `tool` step",
+              "remove it; `retries` lets the tool be called anew", key=True)
     if (check.run is None) == (check.call is None):
         c.say("check-doer", where, "`check` has " + ("neither `run` nor `call`" if check.run is None else "`run` and `call`"),
               "write one: `run: COMMAND`, or `call: MODULE:FUNCTION`")
@@ -142,7 +146,7 @@ def blind(c: Context, name: str, step: Step, where: Place, instead: str) -> None
     """That a command that judges an answer sees it. `instead`: what judges without files."""
     made = step.makes.artifact
     artifact = c.sop.artifacts.get(made)
-    if artifact is not None and not artifact.files and artifact.file is None and c.doers.get(name) == "role":
+    if artifact is not None and not artifact.files and artifact.file is None and c.doers.get(name) in ("role", "tool"):
         file = f"{made}.txt" if c.shape(made).kinds & {"any", "string"} else f"{made}.json"
         c.say("check-blind", where,
               f"a command sees files, and `{made}` lies in none: this one can't see the answer that it is to check",

@@ -119,7 +119,7 @@ def _tools(c: Context) -> None:
         one = judged(tool, c.sop)
         if one is None:
             continue                                      # told as unknown
-        policy = c.sop.roles[role].policy
+        policy = c.sop.roles[role].policy if role in c.sop.roles else None
         if not Policy(c.sop.policy, policy, role_name=role).ever(one.verb, one.name):
             blocked = not Policy(c.sop.policy).ever(one.verb, one.name)
             whose = "the SOP's `policy`" if blocked else f"the `policy` of the role `{role}`"
@@ -135,10 +135,12 @@ def _denying(whole: Rule, spec: PolicySpec | None) -> str:
 
 
 def _uses(c: Context) -> Iterator[tuple[Place, str, str]]:
-    """Where a tool is given to a role: place, tool, role."""
+    """Where a tool is given to a role, or called by a step: place, tool, role or step."""
     for name, role in c.sop.roles.items():
         for index, tool in enumerate(role.tools):
             yield c.entry("roles", name, "tools", index), tool, name
     for name, step in c.sop.steps.items():
         for index, tool in enumerate(step.named_tools if step.role in c.sop.roles else ()):
             yield c.entry("steps", name, "tools", index), tool, step.role or ""
+        if step.tool is not None:
+            yield ("steps", name, "tool"), step.tool, name

@@ -41,15 +41,20 @@ def _named(c: Context, where: Place, tools: tuple[str, ...], others: list[str]) 
     for index, tool in enumerate(tools):
         place = c.entry(*where, index)
         if judged(tool, c.sop) is None:
-            server = nearest(tool.partition(".")[0], (*c.sop.mcp_servers, *c.sop.openapi)) if "." in tool else None
-            mend = f"did you mean `{server}.{tool.partition('.')[2]}`? there is: {', '.join(tool_names(c.sop))}" if server else (
-                did_you_mean(tool, tool_names(c.sop), limit=20))
-            habit = _HABITS.get(tool.casefold())
-            mend = "write `talks_to: [ROLE]` at the step" if tool == "ask_role" else mend
-            c.say("unknown-tool", place, f"`{tool}` is no tool of this SOP", f"here it is called `{habit}`" if habit else mend)
+            unknown(c, place, tool)
         elif tool == "start_role" and not others:
             c.say("start-role-alone", place, "`start_role` hands work to another role, and the SOP has no other",
                   "declare one under `roles`, or remove the tool")
+
+
+def unknown(c: Context, place: Place, tool: str) -> None:
+    """Tells that a name is no tool of the SOP, and which was meant."""
+    server = nearest(tool.partition(".")[0], (*c.sop.mcp_servers, *c.sop.openapi)) if "." in tool else None
+    mend = f"did you mean `{server}.{tool.partition('.')[2]}`? there is: {', '.join(tool_names(c.sop))}" if server else (
+        did_you_mean(tool, tool_names(c.sop), limit=20))
+    habit = _HABITS.get(tool.casefold())
+    mend = "write `talks_to: [ROLE]` at the step" if tool == "ask_role" else mend
+    c.say("unknown-tool", place, f"`{tool}` is no tool of this SOP", f"here it is called `{habit}`" if habit else mend)
 
 
 def _tool(c: Context, name: str, tool: ToolSpec) -> None:
@@ -133,7 +138,7 @@ def _twice(c: Context) -> None:
 
 def _unused(c: Context) -> None:
     used = {tool for role in c.sop.roles.values() for tool in role.tools}
-    used |= {tool for step in c.sop.steps.values() for tool in step.named_tools}
+    used |= {tool for step in c.sop.steps.values() for tool in (*step.named_tools, *([step.tool] if step.tool else ()))}
     servers = {tool.partition(".")[0] for tool in used}
     used |= servers | {nearest(name, (*c.sop.tools, *c.sop.mcp_servers, *c.sop.openapi)) or name for name in servers}
     for attribute, key in _DECLARED:
