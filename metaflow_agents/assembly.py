@@ -247,5 +247,6 @@ def budgets(program: Program, state: RunState, name: str, whole: str = "run") ->
     found = Budgets(run_budget(program, state.budget), {name: role.budget for name, role in sop.roles.items()},
                     {name: step.budget for name, step in sop.steps.items()}, name=name, whole=whole)
     for (role, step), spending in state.spent.items():
-        found.charge(role, step, spending.tokens, spending.calls, spending.cost)
+        calls, tokens, cost = spending.charged
+        found.charge(role, step, tokens, calls, cost)
     return found

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from metaflow_agents.agent import strategies
+from metaflow_agents.doers.given import given_name
 from metaflow_agents.errors import SOPInvalid, SOPNotFound, UsageError, did_you_mean
 from metaflow_agents.journal.consent import Consents
 from metaflow_agents.journal.journal import Journal
@@ -305,12 +306,19 @@ def caps(budget: Mapping[str, Any] | None) -> dict[str, float]:
 
 
 def given_payloads(sop: SOP, given: Mapping[str, Any] | None, blobs: dict[str, bytes]) -> dict[str, str]:
-    """Artifact → digest of the value that stands in for its steps' work; the payloads go to `blobs`. Raises UsageError."""
+    """Artifact or step (`NAME@2` in one round) → digest of the value that stands in for the work; the payloads go to `blobs`.
+
+    Raises UsageError.
+    """
     found = {}
-    made = [step.makes.artifact for step in sop.steps.values()]
+    made = dict.fromkeys(name for step, written in sop.steps.items() for name in (written.makes.artifact, step))
     for artifact, value in (given or {}).items():
-        if artifact not in made:
-            raise UsageError(f"a value is given for `{artifact}`, which no step makes: {did_you_mean(artifact, made)}")
+        try:
+            name = given_name(artifact).step
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+        if name not in made:
+            raise UsageError(f"a value is given for `{name}`, which no step makes: {did_you_mean(name, made)}")
         try:
             payload, loaded = held(unloaded(value))
             packed = pack(payload)

@@ -13,6 +13,7 @@ from metaflow_agents.doers.code import Code
 from metaflow_agents.doers.command import Commands
 from metaflow_agents.doers.expression import Expressions
 from metaflow_agents.doers.function import Functions
+from metaflow_agents.doers.given import NOT_GIVEN, StandIns
 from metaflow_agents.doers.human import Humans
 from metaflow_agents.doers.parts import Parts
 from metaflow_agents.engine.work import Activation, Work
@@ -36,13 +37,14 @@ class Doers:
         self._sop, self._agent, self._commands, self._functions = sop, agent, commands, functions
         self._expressions, self._humans, self._tools = expressions, humans, tools
         self._acceptance, self._parts = acceptance, parts
-        self._code, self._sops, self._dry, self._given = code, sops, dry, dict(given or {})
+        self._code, self._sops, self._dry, self._given = code, sops, dry, StandIns(sop, given or {})
 
     async def work(self, activation: Activation) -> Work:
         """Does the work. Raises what its doer raises."""
         step = self._sop.steps[activation.key.step]
-        if step.makes.artifact in self._given:
-            return replace(self._stand_in(step, activation), untrusted="")      # the user's own words
+        given = self._given.find(activation)
+        if given is not NOT_GIVEN:
+            return replace(self._stand_in(step, activation, given), untrusted="")       # the user's own words
         match step.doer:
             case "role":
                 return await self._agent.work(activation)
@@ -64,7 +66,7 @@ class Doers:
     def recalled(self, activation: Activation) -> str:
         """The label of what the role remembers that does the work; empty for other doers."""
         step = self._sop.steps[activation.key.step]
-        if step.doer != "role" or step.makes.artifact in self._given:
+        if step.doer != "role" or self._given.find(activation) is not NOT_GIVEN:
             return ""
         return self._agent.recalled(activation)
 
@@ -82,8 +84,9 @@ class Doers:
             parts["stuck"] = fingerprint(signs)
         if step.doer == "sop":
             parts |= self._sops.parts(step)
-        if step.makes.artifact in self._given:
-            parts["given"] = fingerprint(self._given[step.makes.artifact])
+        given = self._given.find(activation)
+        if given is not NOT_GIVEN:
+            parts["given"] = fingerprint(given)
         elif self._dry and step.doer in ("run", "call", "tool", "human"):
             parts["dry"] = "not executed"
         return parts
@@ -95,8 +98,7 @@ class Doers:
             return self._acceptance.files(activation, made, (), ruled=False)
         return Work(Data(value=self._smallest(step)))
 
-    def _stand_in(self, step: Step, activation: Activation) -> Work:
-        given = self._given[step.makes.artifact]
+    def _stand_in(self, step: Step, activation: Activation, given: Any) -> Work:
         if self._sop.artifacts[step.makes.artifact].files:
             return self._acceptance.accept(activation, given)
         if isinstance(given, dict):

@@ -45,13 +45,23 @@ EXIT_STATUS: dict[Outcome, int] = {
 
 
 @dataclass(frozen=True, slots=True)
+class Unanswered:
+    """Calls that were sent and never answered: they may have cost so much at most, in tokens and US dollars."""
+
+    calls: int = 0
+    tokens: int = 0
+    cost: Decimal = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True)
 class RunResult:
     """How a run ended and what it made. `outputs`: name → plain value; files are path → text, or bytes where
     they are no text.
 
     `tokens_cached` of the tokens were in an endpoint's cache. `cost` is in US dollars, exact; where it is `estimated`, it
-    cost no more than that. It leaves out the `unpriced` calls: they cost money, and nobody knows how much. `untrusted` says
-    of the outputs that hold words from outside the user where these came from.
+    cost no more than that. It leaves out the `unpriced` calls: they cost money, and nobody knows how much. Calls that were sent
+    and never answered, since a process died meanwhile, stand in `unanswered` alone, at their worst case. `untrusted` says of the
+    outputs that hold words from outside the user where these came from.
     """
 
     name: str
@@ -68,6 +78,7 @@ class RunResult:
     cost: Decimal = Decimal(0)
     estimated: bool = False
     unpriced: int = 0
+    unanswered: Unanswered = Unanswered()
     untrusted: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -173,7 +184,8 @@ class Run:
                    for name, value in found.items() if value is not MISSING}
         return RunResult(self.name, ended.outcome, ended.reason, outputs, self.folder, spent.calls, spent.tokens,
                          state.elapsed, state.activations, ended.never, spent.cached, Decimal(spent.cost) / PICO,
-                         spent.held + spent.estimated > 0, spent.unpriced,
+                         spent.estimated > 0, spent.unpriced,
+                         Unanswered(spent.open_calls, spent.open_tokens, Decimal(spent.open_cost) / PICO),
                          {name: label for name in outputs if (label := state.untrusted(name))})
 
     async def __aenter__(self) -> Self:

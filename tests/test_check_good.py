@@ -51,6 +51,9 @@ def _keys(kind: str, written: Any) -> Iterator[tuple[str, str]]:
         elif kind == "artifact" and key == "rules":
             for rule in value:
                 yield from _keys("rule", rule)
+        elif kind == "case" and key == "prompts":
+            for one in value.values():
+                yield from _keys("prompted", one)
         elif kind == "defaults":
             yield from _keys(key.removesuffix("s"), value)
 

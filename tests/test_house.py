@@ -110,6 +110,7 @@ JSON_READ_IN = {                             # module → why what it reads ther
     "models/caller.py": "replies in this program's own journal",
     "models/recording.py": "blobs of journals; the file of a recording goes through the strict reader",
     "rehearsal.py": "a request in a journal in memory",
+    "trial/lived.py": "requests in a journal in memory",
     "workers/process.py": "what a worker gives, bounded in length; what is no JSON is a refusal of what it parsed",
 }
 

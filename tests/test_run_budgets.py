@@ -130,7 +130,7 @@ async def test_a_cap_on_time(tmp_path: Path, where: dict[str, str], told: str) -
     else:
         spend(tmp_path, **{key: "time: 20s" for key in where})
         again = await resume("spend-1", workspace=tmp_path, model=Scripted(), accept_changes=True)
-    assert again.ok and again.calls == 7                # one of them was cut
+    assert again.ok and again.calls == 6 and again.unanswered.calls >= 1        # "c" was cut, on a slow machine others too
 
 
 async def test_time_that_was_used_stays_used(tmp_path: Path) -> None:

@@ -22,8 +22,10 @@ from scripted import events, write
 from metaflow_agents import check, resume, run
 from metaflow_agents.cli import command
 from metaflow_agents.errors import UsageError
+from metaflow_agents.journal.facts import Spending
 from metaflow_agents.journal.glance import RawJournal
 from metaflow_agents.journal.journal import Journal
+from metaflow_agents.journal.ledger import KINDS, ledger
 from metaflow_agents.journal.places import journal_path
 from metaflow_agents.models.patience import Patience
 from metaflow_agents.models.port import ModelRequest, Reply, Traits
@@ -31,6 +33,7 @@ from metaflow_agents.models.tariff import PICO, Flat, at_least, dollars, picodol
 from metaflow_agents.runs import start
 from metaflow_agents.schema.event import Reserved, Settled
 from metaflow_agents.settings import Settings
+from metaflow_agents.underway import Unanswered
 from metaflow_agents.views.board import Board
 
 TEXT = """
@@ -264,11 +267,13 @@ async def test_a_call_that_was_under_way_when_the_run_was_stopped_may_have_cost_
             if isinstance(event, Reserved):
                 going.stop()
         stopped = await going.result()
-    assert stopped.estimated and stopped.cost == Decimal(WORST) / PICO
+    unanswered = Unanswered(1, 2000, Decimal(WORST) / PICO)
+    assert (stopped.calls, stopped.tokens, stopped.cost, stopped.unanswered) == (0, 0, 0, unanswered)
     result = await resume("spend-1", workspace=tmp_path, model=Paid())
-    assert result.ok and result.estimated and result.cost == Decimal(WORST + 2 * ONE) / PICO
+    assert result.ok and not result.estimated and result.cost == Decimal(2 * ONE) / PICO
+    assert (result.calls, result.tokens, result.unanswered) == (2, 1000, unanswered), "nobody settles it any more"
     with Journal.read(journal_path(tmp_path, "spend-1")) as journal:
-        assert (journal.state.total().held, journal.state.total().estimated) == (0, WORST)       # nobody settles it any more
+        assert journal.state.total().charged == (3, 3000, WORST + 2 * ONE), "it stays charged against the caps"
 
 
 async def test_the_board_tells_cost_against_the_cap_and_who_waits(tmp_path: Path) -> None:
@@ -301,7 +306,7 @@ async def test_cached_tokens_are_counted_and_told(tmp_path: Path, capsys: pytest
 
 
 async def test_both_folds_of_a_journal_agree_on_cost_wherever_it_ends(tmp_path: Path) -> None:
-    """Killed at any event: what was under way is charged at its worst by the state and by the glance."""
+    """Killed at any event: what was under way stands apart, at its worst; all sums of the ledger are the total."""
     async with OpenAIServer(plan=Chances(3, {"429": 0.2, "cut": 0.2})) as server:
         where = f"name: m, endpoint: '{server.url}', max_tokens: 200"
         models = f"models: {{default: {{{where}, price: {{in: 1, out: 4}}}}, local: {{{where}}}}}"
@@ -316,9 +321,13 @@ async def test_both_folds_of_a_journal_agree_on_cost_wherever_it_ends(tmp_path: 
         for until in range(2, last + 1, 3):
             Journal.copy(journal_path(tmp_path, name), journal_path(tmp_path, f"{name}-{until}"), until).__exit__()
             with Journal.read(journal_path(tmp_path, f"{name}-{until}")) as journal, RawJournal(journal.path) as raw:
-                spent, glance = journal.state.total(), raw.glance()
+                spent, glance, found = journal.state.total(), raw.glance(), ledger(raw.events(*KINDS))
             assert (glance.calls, glance.tokens, glance.tokens_cached, glance.cost, glance.estimated, glance.unpriced) == (
-                spent.calls, spent.tokens, spent.cached, spent.cost, spent.held + spent.estimated, spent.unpriced)
+                spent.calls, spent.tokens, spent.cached, spent.cost, spent.estimated, spent.unpriced)
+            assert (glance.open_calls, glance.open_tokens, glance.open_cost) == (
+                spent.open_calls, spent.open_tokens, spent.open_cost)
+            assert all(sum(sums.values(), Spending()) == spent for sums in (found.lines, *found.by.values()))
+            assert found.total == spent
 
 
 # --- limits of endpoints

@@ -184,7 +184,26 @@ def test_the_head_tells_calls_and_tokens_against_the_caps(program: Program) -> N
               Reserved(key="plan_it@1~0/turn.0", role="writer", digest="d", request="r", model="dry", tokens=12_345))
     desk.now += 61
     head = desk.board.lines(Page(), desk.now)[:2]
-    assert head == ["desk-1   calls 1 of 300   tokens 12.3k of 1.5M   time 1 min 01 s", "desk.yaml with dry"]
+    assert head == ["desk-1   calls 0 of 300   tokens 0 of 1.5M   time 1 min 01 s",
+                    "desk.yaml with dry   1 call unanswered, at most 12.3k tokens"]
+    desk.tell(Settled(key="plan_it@1~0/turn.0", reply="p", tokens_in=12_000, tokens_out=345))
+    assert desk.board.lines(Page(), desk.now)[0] == "desk-1   calls 1 of 300   tokens 12.3k of 1.5M   time 1 min 01 s"
+
+
+def test_the_board_tells_what_steps_items_roles_and_models_cost(program: Program) -> None:
+    desk = Desk(program)
+    desk.made("plan_it", "plan", read={"topic": 1})
+    desk.tell(Fired(step="write_it", round=1, read={"plan": 1}, items=("a", "b")))
+    for item, role, model, cost in (("a", "writer", "one", 2 * 10**10), ("b", "judge", "two", 0)):
+        key = f"write_it@1[{item}]~0/turn.0"
+        desk.tell(Reserved(key=key, role=role, digest="d", request="r", model=model, tokens=20_000, cost=10**12),
+                  Settled(key=key, reply="p", tokens_in=12_000, tokens_out=345, cost=cost))
+    lines = desk.board.lines(Page(), desk.now)
+    assert lines[2:4] == ["writer 1 call, 12.3k tokens, $0.020   judge 1 call, 12.3k tokens",
+                          "one 1 call, 12.3k tokens, $0.020   two 1 call, 12.3k tokens"]
+    assert any("write_it" in line and line.endswith("2 calls, 24.7k tokens, $0.020") for line in lines)
+    assert any(line.strip().startswith("● a ") and line.endswith("1 call, 12.3k tokens, $0.020") for line in lines)
+    assert desk.board.lines(Page(), desk.now, 12)[2] == "", "a low window has no room for them"
 
 
 @pytest.mark.parametrize("size", [(40, 10), (80, 12), (80, 24), (120, 60)])

@@ -187,6 +187,7 @@ PAIRS = [
     Pair("show ARTIFACT", "show one", "show one letter", [RUN]),
     Pair("show --workspace", "show one", "show one --workspace elsewhere", [RUN + ELSEWHERE]),
     Pair("show --json", "show one", "show one --json", [RUN]),
+    Pair("show --costs", "show one", "show one --costs", [RUN]),
     Pair("log RUN", "log", "log one", [RUN]),
     Pair("log --step", "log one", "log one --step judge", [RUN]),
     Pair("log --kind", "log one", "log one --kind fired", [RUN]),

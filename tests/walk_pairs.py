@@ -323,13 +323,27 @@ FOREACH_KEYS = [
     Pair("steps.write.foreach.parallel", 1, NOTES, model=unhurried),
 ]
 
+ANSWERED = {"tests.walks.model": "python:desk.py:answer"}
+
 TEST_KEYS = [
     Pair("tests.walks.inputs", {"topic": "snow"}, TESTED, "tests", also={"tests.walks.expect": "topic == 'snow'"}),
     Pair("tests.walks.given", {"letter": "Dear you"}, TESTED, "tests", also={"tests.walks.expect": "shout == 'DEAR YOU'"}),
     Pair("tests.walks.until", "write", TESTED, "tests", also={"tests.walks.expect": "not shout"}),
     Pair("tests.walks.model", "python:desk.py:answer", TESTED, "tests", also={"tests.walks.expect": "'desk' in letter"},
          files=ITS_FILES),
+    Pair("tests.walks.model", {"writer": "python:desk.py:answer"}, TESTED, "tests", files=ITS_FILES,
+         also={"tests.walks.expect": "'desk' in letter"}),
     Pair("tests.walks.expect", "letter == ''", TESTED, "tests"),
+    Pair("tests.walks.prompts", {"write": {"contains": "snow"}}, TESTED, "tests"),
+    Pair("tests.walks.prompts.write", {"not_contains": "rain"}, TESTED, "tests"),
+    Pair("tests.walks.prompts.write.contains", ["rain", "snow"], TESTED, "tests"),
+    Pair("tests.walks.prompts.write.not_contains", "rain", TESTED, "tests"),
+    Pair("tests.walks.order", ["raise_it", "write"], TESTED, "tests"),
+    Pair("tests.walks.at_most", {"calls": 0}, TESTED, "tests"),
+    Pair("tests.walks.at_most.calls", 0, TESTED, "tests"),
+    Pair("tests.walks.at_most.tokens", 1, TESTED, "tests", also=ANSWERED, files=ITS_FILES),
+    Pair("tests.walks.at_most.usd", 0.0001, TESTED, "tests", files=ITS_FILES, also={
+        "models.paid": {"name": "python:desk.py:answer", "price": {"in": 10, "out": 40}}, "tests.walks.model": "paid"}),
 ]
 
 MODEL_KEYS = [

@@ -70,10 +70,10 @@ class RunJudge:
         """What was spent and done up to now. It is not determined, and so it is journalled; time and money are told in tenths of
         their caps, so that a recording can be played again.
         """
-        spent, caps = self._state.total(), self._caps
-        used = {"time": (self._state.elapsed, caps.time), "money": (spent.cost / PICO, caps.usd)}
+        (calls, tokens, cost), caps = self._state.total().charged, self._caps
+        used = {"time": (self._state.elapsed, caps.time), "money": (cost / PICO, caps.usd)}
         return {
-            "calls": spent.calls, "tokens": spent.tokens, "caps": {"calls": caps.calls, "tokens": caps.tokens},
+            "calls": calls, "tokens": tokens, "caps": {"calls": caps.calls, "tokens": caps.tokens},
             "tenths": {what: min(int(10 * now / cap), 10) for what, (now, cap) in used.items() if cap},
             "steps": [{"name": name, "fired": self._state.fired.get(name, 0), "rounds": step.rounds,
                        "running": any(one.step == name for one in self._state.active.values())}

@@ -38,13 +38,18 @@ def runs(workspace: Workspace = WORKSPACE, json: Json = False) -> int:
 def show(name: RunName,
          artifact: Annotated[str | None, typer.Argument(
              metavar="ARTIFACT[@VERSION]", help="Its value; by default of the latest version.")] = None,
+         costs: Annotated[bool, typer.Option("--costs", help="What it cost: by step, role, model and item.")] = False,
          workspace: Workspace = WORKSPACE,
          json: Json = False) -> int:
     """How a run ended, what it made and where all is; or one artifact's value."""
     from metaflow_agents.history.standing import standing
     from metaflow_agents.views.story import show_lines
 
+    if costs and artifact is not None:
+        raise UsageError(f"`--costs` are those of the whole run: leave out `{artifact}`")
     with telling(workspace, name) as told:
+        if costs:
+            return _costs(told, json)
         if artifact is not None:
             return _value(told, artifact, json)
         history = standing(told.journal, told.folder)
@@ -52,6 +57,16 @@ def show(name: RunName,
             say_json({**told.as_json(), "history": history.as_json()})
         else:
             say(show_lines(told, history, page()))
+    return 0
+
+
+def _costs(told: Told, json: bool) -> int:
+    from metaflow_agents.views.costs import costs_lines
+
+    if json:
+        say_json({"run": told.name, **told.costs().as_json()})
+    else:
+        say(costs_lines(told.name, told.costs(), page()))
     return 0
 
 
@@ -161,7 +176,7 @@ def diff(one: Annotated[str, typer.Argument(metavar="RUN1", help="A run.")],
          two: Annotated[str, typer.Argument(metavar="RUN2", help="Another one.")],
          workspace: Workspace = WORKSPACE,
          json: Json = False) -> int:
-    """How two runs differ: SOPs, artifacts, firings, costs."""
+    """How two runs differ: SOPs, artifacts, models, prompts, firings, costs."""
     from metaflow_agents.views.difference import as_json as differences
     from metaflow_agents.views.difference import diff_lines
 

@@ -40,4 +40,4 @@ def telling(workspace: Path, name: str) -> Iterator[Told]:
         program = Program.model_validate_json(journal.blob(run.compiled))
         for one in program.all():
             hide_secrets(one.sop.secrets)
-        yield Told(name, program, run, Values(journal.blob, run), workspace)
+        yield Told(name, program, run, Values(journal.blob, run), workspace, journal.events)

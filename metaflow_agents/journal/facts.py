@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from metaflow_agents.schema.event import Done, Intended
+from metaflow_agents.schema.event import Done, Intended, Reserved, Settled
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +71,46 @@ class Call:
 
 @dataclass(slots=True)
 class Spending:
-    """Calls, tokens and money. Reserved and not settled counts at its worst case."""
+    """Calls, tokens and money: what was answered, and beside it what was reserved and is not answered, at its worst case.
+
+    Not answered is what is under way, and for ever what was when a process died: it stays charged against the caps.
+    """
 
     calls: int = 0
     tokens: int = 0
-    cached: int = 0                                                # of these tokens, what endpoints had cached
+    out: int = 0                                                   # of these tokens, those of answers
+    cached: int = 0                                                # of those in, what endpoints had cached
     cost: int = 0                                                  # picodollars (10⁻¹² US dollars)
-    held: int = 0                                                  # of these, reserved and not settled
     estimated: int = 0                                             # of these, settled at no more than an upper bound
     unpriced: int = 0                                              # calls that cost money, nobody knows how much
+    open_calls: int = 0                                            # reserved and not answered
+    open_tokens: int = 0
+    open_cost: int = 0                                             # picodollars
+
+    @property
+    def charged(self) -> tuple[int, int, int]:
+        """Calls, tokens and picodollars that stand against the caps."""
+        return self.calls + self.open_calls, self.tokens + self.open_tokens, self.cost + self.open_cost
+
+    def reserve(self, event: Reserved) -> None:
+        """A call is about to be sent."""
+        self.open_calls += 1
+        self.open_tokens += event.tokens
+        self.open_cost += event.cost
+        self.unpriced += event.unpriced
+
+    def settle(self, event: Settled, tokens: int, cost: int, *, unpriced: bool) -> None:
+        """A call that was reserved at so many tokens and picodollars came back, or failed."""
+        self.open_calls -= 1
+        self.open_tokens -= tokens
+        self.open_cost -= cost
+        self.calls += event.calls
+        self.tokens += event.tokens_in + event.tokens_out
+        self.out += event.tokens_out
+        self.cached += event.tokens_cached
+        self.cost += event.cost
+        self.estimated += event.cost * event.estimated
+        self.unpriced -= unpriced and not event.calls
 
     def __add__(self, other: Spending) -> Spending:
         return Spending(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))

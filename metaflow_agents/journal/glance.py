@@ -28,12 +28,13 @@ answered(key, try, calls, tokens, cached, cost, estimated) AS MATERIALIZED (
          coalesce(json_extract(data, '$.tokens_cached'), 0), coalesce(json_extract(data, '$.cost'), 0),
          coalesce(json_extract(data, '$.estimated'), 0)
   FROM events WHERE kind = 'settled')
-SELECT coalesce(sum(coalesce(answered.calls, 1)), 0), coalesce(sum(coalesce(answered.tokens, asked.tokens)), 0),
-       coalesce(sum(answered.cached), 0), coalesce(sum(coalesce(answered.cost, asked.cost)), 0),
-       coalesce(sum(CASE WHEN answered.key IS NULL THEN asked.cost ELSE answered.cost * answered.estimated END), 0),
-       coalesce(sum(asked.unpriced * coalesce(answered.calls, 1)), 0)
+SELECT coalesce(sum(answered.calls), 0), coalesce(sum(answered.tokens), 0), coalesce(sum(answered.cached), 0),
+       coalesce(sum(answered.cost), 0), coalesce(sum(answered.cost * answered.estimated), 0),
+       coalesce(sum(asked.unpriced * coalesce(answered.calls, 1)), 0),
+       coalesce(sum(answered.key IS NULL), 0), coalesce(sum((answered.key IS NULL) * asked.tokens), 0),
+       coalesce(sum((answered.key IS NULL) * asked.cost), 0)
 FROM asked LEFT JOIN answered USING (key, try)
-"""                         # reserved and not settled is charged at its worst case, as everywhere
+"""                         # reserved and not settled is no spending, and stands beside it
 
 _SECONDS = """
 WITH times(kind, at, before, rested) AS (
@@ -48,7 +49,8 @@ class Glance:
     """One run in figures. `state` is an outcome, `running`, `killed`, or `damaged` (then `reason` says how).
 
     `began` is Unix time, `seconds` how long the run was under way, pauses left out. `cost` is in picodollars; `estimated`
-    are those of them that are an upper bound, `unpriced` calls that cost money, nobody knows how much.
+    are those of them that are an upper bound, `unpriced` calls that cost money, nobody knows how much. Calls that were sent and
+    not answered are none of these: they are `open_calls`, at most so many tokens and picodollars.
     """
 
     run: str
@@ -64,6 +66,9 @@ class Glance:
     cost: int = 0
     estimated: int = 0
     unpriced: int = 0
+    open_calls: int = 0
+    open_tokens: int = 0
+    open_cost: int = 0
 
     @property
     def usd(self) -> float:
@@ -72,7 +77,13 @@ class Glance:
 
     def as_json(self) -> dict[str, Any]:
         """What `sop runs --json` prints of it: `cost` in US dollars, and whether it is only known to be no more than that."""
-        return {**asdict(self), "cost": self.usd, "estimated": self.estimated > 0}
+        told = {name: value for name, value in asdict(self).items() if not name.startswith("open_")}
+        return {**told, "cost": self.usd, "estimated": self.estimated > 0, "unanswered": self.unanswered}
+
+    @property
+    def unanswered(self) -> dict[str, Any]:
+        """What was sent and not answered, at its worst case; `cost` in US dollars."""
+        return {"calls": self.open_calls, "tokens": self.open_tokens, "cost": self.open_cost / 10**12}
 
 
 def unwrapped(event: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
@@ -129,7 +140,8 @@ class RawJournal:
         return Glance(
             run=self.path.stem, sop=opened.get("entry", ""), state=state, reason=reason, began=opened.get("at", 0.0),
             seconds=round(seconds, 3), activations=counts.get("finished", 0),
-            calls=spent[0], tokens=spent[1], tokens_cached=spent[2], cost=spent[3], estimated=spent[4], unpriced=spent[5])
+            calls=spent[0], tokens=spent[1], tokens_cached=spent[2], cost=spent[3], estimated=spent[4], unpriced=spent[5],
+            open_calls=spent[6], open_tokens=spent[7], open_cost=spent[8])
 
     def standing(self) -> tuple[str, str]:
         """How the run stands (an outcome, `running` or `killed`), and why."""

@@ -248,8 +248,6 @@ class RunState:
         if event.models:                                           # a fork begins with an event that names none
             self.models, self.chosen, self.base_url = dict(event.models), dict(event.chosen), event.base_url
         self.budget.update(event.budget)
-        for spending in self.spent.values():                       # what was in flight when the run died is settled by nobody
-            spending.estimated, spending.held = spending.estimated + spending.held, 0
         for firing in self.active.values():
             for slot in firing.slots.values():
                 slot.series = max(slot.series, 0)
@@ -295,26 +293,14 @@ class RunState:
         activation = parse_activation(event.key)
         self._slot(event.key).calls[event.key] = Call(event.digest, event.role, event.try_, event.tokens, event.cost,
                                                       event.unpriced, request=event.request)
-        spending = self.spent.setdefault((event.role, activation.step), Spending())
-        spending.calls += 1
-        spending.tokens += event.tokens
-        spending.cost += event.cost
-        spending.held += event.cost
-        spending.unpriced += event.unpriced
+        self.spent.setdefault((event.role, activation.step), Spending()).reserve(event)
 
     def _settled(self, event: Settled) -> None:
         activation = parse_activation(event.key)
         call = self._slot(event.key).calls[event.key]
         call.reply, call.failure = event.reply, None if event.stops or event.again else event.error
         self.replies += event.reply is not None and activation.step != LOOK
-        spending = self.spent[call.role, activation.step]
-        spending.calls += event.calls - 1
-        spending.tokens += event.tokens_in + event.tokens_out - call.worst
-        spending.cached += event.tokens_cached
-        spending.cost += event.cost - call.worst_cost
-        spending.held -= call.worst_cost
-        spending.estimated += event.cost * event.estimated
-        spending.unpriced -= call.unpriced and not event.calls
+        self.spent[call.role, activation.step].settle(event, call.worst, call.worst_cost, unpriced=call.unpriced)
 
     def _finished(self, event: Finished) -> None:
         activation = parse_activation(event.activation)

@@ -13,6 +13,7 @@ from metaflow_agents.encodable import words_of
 from metaflow_agents.errors import AttemptFailed
 from metaflow_agents.models.calls import arguments_of, numbered
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall, Traits, estimated
+from metaflow_agents.models.tariff import Tariff
 from metaflow_agents.models.vectors import embedded
 from metaflow_agents.schema.model import canonical
 from metaflow_agents.threads import Threads, called
@@ -27,12 +28,13 @@ class PythonModel:
     pydantic model), tool calls, or a `Reply`. Tool calls are a `ToolCall`, a list of them and of texts, or, where the request
     has tools, `{"calls": [{"name": …, "arguments": {…}}], "text": …}`; an id that is left empty is made. Where the request
     `embeds` it returns a list of numbers for each of its `texts`. A function that is not async runs in a thread, 64 at once; when
-    its call is cancelled the await ends after the thread has. Tokens are estimated as bytes / 4 unless a `Reply` tells them.
+    its call is cancelled the await ends after the thread has. Tokens are estimated as bytes / 4 unless a `Reply` tells them; by
+    them its calls have their price, where there is a `tariff`.
     """
 
     def __init__(self, name: str, function: Callable[[ModelRequest], Any],
-                 code: Callable[[], Mapping[str, str]] = dict) -> None:
-        self._name, self._function, self._code = name, function, code
+                 code: Callable[[], Mapping[str, str]] = dict, tariff: Tariff | None = None) -> None:
+        self._name, self._function, self._code, self._tariff = name, function, code, tariff
         self._threads = Threads(THREADS, "python-model")
 
     @property
@@ -43,7 +45,7 @@ class PythonModel:
     @cached_property
     def traits(self) -> Traits:
         """Its code, as it was when it was first asked for; nothing of a function that a program hands in."""
-        return Traits(code=self._code())
+        return Traits(code=self._code(), tariff=self._tariff)
 
     async def ask(self, request: ModelRequest) -> Reply:
         """The function's answer. What the function raises goes on; AttemptFailed for an answer of another type."""

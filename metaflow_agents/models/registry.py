@@ -13,8 +13,9 @@ from metaflow_agents.models import ways
 from metaflow_agents.models.dry import DryModel
 from metaflow_agents.models.port import Model, ModelRequest, identity, traits
 from metaflow_agents.models.python import PythonModel
+from metaflow_agents.models.tariff import Flat
 from metaflow_agents.modules import load_function, sources_of
-from metaflow_agents.schema.endpoint import EndpointModel, faults, url_fault
+from metaflow_agents.schema.endpoint import PYTHON, EndpointModel, Price, faults, url_fault
 from metaflow_agents.schema.model import fingerprint
 from metaflow_agents.settings import Settings
 
@@ -158,7 +159,9 @@ def _wanted(used: Iterable[str | None], sources: Sources, making: _Making) -> tu
 
 def _answers_in_words(given: Given) -> bool:
     """Whether it is a model behind an endpoint, or a person: neither embeds what others ask for."""
-    return isinstance(given, EndpointModel) or (isinstance(given, str) and given.startswith("openai:")) or _is_manual(given)
+    if isinstance(given, EndpointModel):
+        return given.python is None
+    return (isinstance(given, str) and given.startswith("openai:")) or _is_manual(given)
 
 
 def _is_manual(given: Given | None) -> bool:
@@ -205,16 +208,17 @@ class _Making:
         """The model; functions and recordings lie in `folders`. Raises UsageError, ModelMissing."""
         if not isinstance(given, str | EndpointModel):
             return _own(given)
-        key = f"{given} in {folders}" if isinstance(given, str) else fingerprint(given.model_dump(mode="json"))
+        key = f"{given} in {folders}"
         if key not in self._made:
-            self._made[key] = self._endpoint(given) if isinstance(given, EndpointModel) else self._of_text(given, folders)
+            self._made[key] = self._of_text(given, folders) if isinstance(given, str) else \
+                self._endpoint(given) if given.python is None else self._function(given.python, folders, given.price)
         return self._made[key]
 
     def told(self, given: Given, model: Model) -> str:
         """A model in words: `openai:qwen3 at http://localhost:8000/v1`."""
         if isinstance(given, str) and given.startswith("openai:"):
             given = EndpointModel(name=given.removeprefix("openai:"))
-        if not isinstance(given, EndpointModel):
+        if not isinstance(given, EndpointModel) or given.python is not None:
             return model.name
         url = given.endpoint or self._base_url
         return f"openai:{given.name}" + (f" at {url}" if url and url.rstrip("/") != OPENAI else "")
@@ -228,7 +232,7 @@ class _Making:
                 raise UsageError(f"the model was `{text}`, a function inside of a program, which only that program can give "
                                  "again: `resume(…, model=function)`")
             case "python":
-                return PythonModel(text, load_function(rest, folders), lambda: sources_of(rest, folders).files)
+                return self._function(rest, folders)
             case "openai":
                 return self._endpoint(EndpointModel(name=rest))
             case "manual":
@@ -236,6 +240,11 @@ class _Making:
 
                 return manual_model(rest)
         return self._replay(rest, folders)
+
+    @staticmethod
+    def _function(target: str, folders: Sequence[Path], price: Price | None = None) -> Model:
+        return PythonModel(f"{PYTHON}{target}", load_function(target, folders), lambda: sources_of(target, folders).files,
+                           None if price is None else Flat.of(price))
 
     def _replay(self, rest: str, folders: Sequence[Path]) -> Model:
         from metaflow_agents.models.replay import replay_model

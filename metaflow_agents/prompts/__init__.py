@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from metaflow_agents.prompts.analysis import Analysis, Finding, analyse_expression, analyse_template, includes
 from metaflow_agents.prompts.certainty import never_holds
+from metaflow_agents.prompts.claims import Claim, claims
 from metaflow_agents.prompts.expressions import evaluate
 from metaflow_agents.prompts.package import package_template
 from metaflow_agents.prompts.rendering import render, render_args, render_pattern
@@ -22,11 +23,13 @@ from metaflow_agents.prompts.values import MISSING, CollectionView, FilesView, t
 __all__ = [
     "MISSING",
     "Analysis",
+    "Claim",
     "CollectionView",
     "FilesView",
     "Finding",
     "analyse_expression",
     "analyse_template",
+    "claims",
     "evaluate",
     "includes",
     "never_holds",

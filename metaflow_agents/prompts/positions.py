@@ -47,6 +47,16 @@ class _Placing(Sandbox):
 _PLACING = _Placing({})
 
 
+def tokens(expression: str) -> Iterator[tuple[int, str, str]]:
+    """The words and signs of an expression that can be read: place from 0, kind, text."""
+    cursor = 0
+    for _, kind, text in _PLACING.lexer.tokeniter(_NEWLINE.sub("\n", expression), None, None, "variable"):
+        if kind != "whitespace":
+            start = max(expression.find(text, cursor), cursor)      # only white space is ever skipped
+            cursor = start + len(text)
+            yield start, kind, text
+
+
 def place(number: int | None) -> tuple[int, int]:
     """Line and column of a node's line number."""
     number = number or 1

@@ -35,6 +35,10 @@ OWN: dict[str, str] = {
 """Parameters of the protocol that this package sets itself, and what to do instead."""
 
 
+PYTHON = "python:"
+"""What the name of a model begins with that is a function."""
+
+
 class Price(Value):
     """What an endpoint asks for, in US dollars for a million tokens."""
 
@@ -45,9 +49,9 @@ class Price(Value):
 
 
 class EndpointModel(Value):
-    """A model behind an endpoint that speaks the OpenAI chat-completions protocol."""
+    """A model behind an endpoint that speaks the OpenAI chat-completions protocol; or a Python function with a price."""
 
-    name: str = Field(min_length=1, description="what the endpoint calls it")
+    name: str = Field(min_length=1, description="what the endpoint calls it; or `python:FILE.py:function`, with its `price`")
     endpoint: str | None = Field(
         None, description="its base URL, `http://localhost:8000/v1`; by default OPENAI_BASE_URL, or OpenAI's own")
     key: str | None = Field(
@@ -60,6 +64,11 @@ class EndpointModel(Value):
         "native", description="how it is told of tools and calls them: by the protocol, or in the text of prompts and answers")
     accepts: Accepts = Field(("text",), description="what it takes: `[text]`, or `[text, image]`")
     parameters: dict[str, Any] = Field(default_factory=dict, description="sent with every request as they stand: `seed`, `top_p`")
+
+    @property
+    def python(self) -> str | None:
+        """The function that answers, `FILE.py:function`; None where an endpoint does."""
+        return self.name.removeprefix(PYTHON) if self.name.startswith(PYTHON) and self.endpoint is None else None
 
 
 def _spelling(written: object) -> str:
@@ -89,7 +98,12 @@ class Fault(NamedTuple):
 
 
 def faults(model: EndpointModel) -> Iterator[Fault]:
-    """All that is wrong with a model's endpoint, key and parameters."""
+    """All that is wrong with a model's endpoint, key and parameters; of a function, every key that only an endpoint has."""
+    if model.python is not None:
+        for key in sorted(model.model_fields_set - {"name", "price"}):
+            yield Fault("model-parameter", (key,), f"`{key}` is for a model behind an endpoint, and `{model.name}` is a function",
+                        "remove it; a function has a `name` and a `price`")
+        return
     if model.endpoint is not None:
         yield from _endpoint(model.endpoint)
     if model.key is not None:

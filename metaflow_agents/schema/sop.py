@@ -14,6 +14,7 @@ from pydantic_core import PydanticCustomError
 
 from metaflow_agents.schema.artifact import Artifact
 from metaflow_agents.schema.caps import Budget
+from metaflow_agents.schema.case import Case
 from metaflow_agents.schema.endpoint import Limits, ModelSpec
 from metaflow_agents.schema.model import Value
 from metaflow_agents.schema.role import Role
@@ -78,17 +79,6 @@ class Defaults(Value):
 
     steps: dict[str, Any] = Field(default_factory=dict, description="any keys of a step")
     roles: dict[str, Any] = Field(default_factory=dict, description="any keys of a role")
-
-
-class Case(Value):
-    """A test of the SOP that `sop test` runs offline."""
-
-    inputs: dict[str, Any] = Field(default_factory=dict, description="the inputs")
-    given: dict[Name, Any] = Field(
-        default_factory=dict, description="artifact values that stand in for what their steps would make")
-    until: str | None = Field(None, description="the step after which the case ends")
-    model: str = Field("dry", description="a model that needs no endpoint: `dry`, `python:…`, `replay:…`")
-    expect: Expression = Field("success", description="`success`, or an expression over the artifacts")
 
 
 class SOP(Value):

@@ -28,6 +28,7 @@ from metaflow_agents.sop.checks.recall import check_recall
 from metaflow_agents.sop.checks.sops import check_sops
 from metaflow_agents.sop.checks.steps import check_expressions
 from metaflow_agents.sop.checks.strategies import check_strategies
+from metaflow_agents.sop.checks.tests import check_tests
 from metaflow_agents.sop.checks.together import check_together
 from metaflow_agents.sop.checks.values import check_values
 from metaflow_agents.sop.functions import located, unfollowed
@@ -139,6 +140,7 @@ def _checked(c: Context) -> Bounds | None:
     check_files(c)
     check_calls(c)
     check_values(c)
+    check_tests(c)
     graph = check_flow(c)
     check_use(c)
     return None if graph.unbounded_cycles() else bounds_of(c.program, graph, c.walked, c.strategies, bounds)

@@ -273,6 +273,8 @@ GROUPS: dict[str, dict[str, Code]] = {
         "initial-value": Code("An artifact's first value does not fit its schema.", "Write a value of its schema."),
         "test-value": Code("What a test gives does not fit its schema.", "Write a value of its schema."),
         "test-input": Code("A test does not give an input that has no default.", "Add it."),
+        "test-address": Code("A test names a firing, a prompt or a value that can't come.",
+                             "Write `STEP`, `STEP@2` or `STEP[ITEM]` of a step that has such."),
     },
 }
 

@@ -44,7 +44,8 @@ def functions_of(sop: SOP) -> Iterator[str]:
 def _named(sop: SOP) -> Iterator[str]:
     """All that a run of the SOP itself may import, as it is written."""
     yield from functions_of(sop)
-    models: list[Any] = [*sop.models.values(), *(role.model for role in sop.roles.values())]
+    models: list[Any] = [*(model if isinstance(model, str) else model.name for model in sop.models.values()
+                           if isinstance(model, str) or model.python), *(role.model for role in sop.roles.values())]
     models += [step.model for step in sop.steps.values()]
     models += [role.memory.recall.embeddings for role in sop.roles.values() if role.memory.recall is not None]
     yield from (model.removeprefix("python:") for model in models if isinstance(model, str) and model.startswith("python:"))

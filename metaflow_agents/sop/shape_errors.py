@@ -12,9 +12,10 @@ from pydantic import BaseModel
 from metaflow_agents.errors import Problem, did_you_mean, nearest
 from metaflow_agents.schema.artifact import Artifact, Graph, Rule
 from metaflow_agents.schema.caps import Budget
+from metaflow_agents.schema.case import AtMost, Case, Prompted
 from metaflow_agents.schema.endpoint import EndpointModel, Limits, Price
 from metaflow_agents.schema.role import Memory, Recall, Reflect, Role
-from metaflow_agents.schema.sop import NOT_BUILT, SOP, Case, Configuration, Defaults, Input, Progress
+from metaflow_agents.schema.sop import NOT_BUILT, SOP, Configuration, Defaults, Input, Progress
 from metaflow_agents.schema.step import Check, Foreach, Review, Step, Stuck, ToolChoice
 from metaflow_agents.schema.tools import ApiSpec, PolicySpec, ServerSpec, ToolSpec
 from metaflow_agents.sop.habits import FOREIGN
@@ -25,13 +26,14 @@ MODELS: dict[str, type[BaseModel]] = {
     "budget": Budget,
     "step": Step, "foreach": Foreach, "check": Check, "review": Review,
     "stuck": Stuck, "progress": Progress,
-    "artifact": Artifact, "rule": Rule, "input": Input, "case": Case,
+    "artifact": Artifact, "rule": Rule, "input": Input, "case": Case, "prompted": Prompted, "at_most": AtMost,
     "defaults": Defaults, "model": EndpointModel,
     "policy": PolicySpec, "tool": ToolSpec, "server": ServerSpec, "api": ApiSpec,
     "price": Price, "limits": Limits, "configuration": Configuration,
     "graph": Graph, "choice": ToolChoice,
 }
-_CALLED = {"sop": "a SOP", "case": "a test", "rule": "a rule", "memory": "`memory`", "recall": "`recall`", "reflect": "`reflect`",
+_CALLED = {"sop": "a SOP", "case": "a test", "prompted": "`prompts`", "at_most": "`at_most`",
+           "rule": "a rule", "memory": "`memory`", "recall": "`recall`", "reflect": "`reflect`",
            "budget": "`budget`", "foreach": "`foreach`",
            "check": "`check`", "review": "`review`", "stuck": "`stuck`", "progress": "`progress`",
            "defaults": "`defaults`", "artifact": "an artifact", "input": "an input",
@@ -41,7 +43,8 @@ _CALLED = {"sop": "a SOP", "case": "a test", "rule": "a rule", "memory": "`memor
 _NESTED = {"memory", "budget", "foreach", "check", "review", "stuck", "limits", "policy", "progress"}
 _TOP = {"roles": "role", "steps": "step", "artifacts": "artifact", "inputs": "input", "tests": "case", "models": "model",
         "tools": "tool", "mcpServers": "server", "openapi": "api"}
-_INNER = {("artifacts", "graph"): "graph", ("steps", "tools"): "choice", ("models", "price"): "price"}
+_INNER = {("artifacts", "graph"): "graph", ("steps", "tools"): "choice", ("models", "price"): "price",
+          ("tests", "at_most"): "at_most"}
 _WANTED = {
     "string_type": "a text", "int_type": "a whole number", "int_from_float": "a whole number", "int_parsing": "a whole number",
     "float_type": "a number", "bool_type": "true or false", "dict_type": "a mapping", "mapping_type": "a mapping",
@@ -55,7 +58,7 @@ _CUSTOM = {
     "stuck": ("bad-stuck", "write `then: [hint, reflect, ask, stop]`, or some of them"),
     "language": ("bad-language", "write `language: 1`, or leave it out"),
 }
-_TEXTS = {"needs", "wants", "sees", "files", "constraints"}
+_TEXTS = {"needs", "wants", "sees", "files", "constraints", "contains", "not_contains"}
 
 
 def keys_of(kind: str) -> list[str]:
@@ -80,6 +83,8 @@ def kind_of(path: Path, top: str = "sop") -> str | None:
         return str(last)
     if len(path) == 4 and path[0] == "artifacts" and path[2] == "rules":
         return "rule"
+    if len(path) == 4 and path[0] == "tests" and path[2] == "prompts":
+        return "prompted"
     return None
 
 

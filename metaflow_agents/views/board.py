@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from metaflow_agents.journal.facts import Spending
+from metaflow_agents.journal.ledger import Ledger
 from metaflow_agents.journal.state import Firing, RunState, Slot
 from metaflow_agents.schema.caps import Budget
-from metaflow_agents.schema.event import Committed, Event, Failed, Finished, Fired, Inner, Observed, Reserved, RunEnded
+from metaflow_agents.schema.event import Committed, Event, Failed, Finished, Fired, Inner, Observed, Reserved, RunEnded, Settled
 from metaflow_agents.schema.keys import ActivationKey, parse_activation
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.step import Step
 from metaflow_agents.sop.graph import SOPGraph, needed, triggers
+from metaflow_agents.views.costs import spent_told, sums_told
 from metaflow_agents.views.minutes import Minute, minute, models_told, readers, sandbox_told
 from metaflow_agents.views.page import Page, columns, cut, safe
 from metaflow_agents.views.wording import amount, duration, listed, money, short, whole_dollars
@@ -24,6 +27,7 @@ _MARKS: dict[Mark, tuple[str, str]] = {
     "done": ("✓", "green"), "running": ("●", "cyan"), "waiting": ("○", "dim"), "failed": ("✗", "red"), "never": ("–", "dim")}
 _MESSAGES = 4
 _WORDS = 60                 # columns at most for the last words of an answer that is coming in
+_TALL = 20                  # lines from which there is room for what roles and models cost
 _FEW = 12                   # fewer than that say nothing
 
 
@@ -36,6 +40,7 @@ class Row:
     what: str
     item: bool = False
     slot: str = ""              # of the activation whose answer may be coming in
+    cost: str = ""
 
     def line(self, page: Page, width: int, writing: Writing) -> str:
         """The line; the name takes `width` columns. What is written at the moment shows with as many words as have room."""
@@ -44,7 +49,7 @@ class Row:
         name = cut(safe(self.name), width)
         gap = " " * (width - columns(name) + 2)
         room = None if page.width is None else max(page.width - len(lead) - width - 4, 8)
-        what = ", ".join(filter(None, (safe(self.what), writing.length(self.slot))))
+        what = ", ".join(filter(None, (safe(self.what), writing.length(self.slot), self.cost)))
         what = what if room is None else cut(what, room)
         shown = what if self.mark in ("running", "failed") else page.paint(what, "dim")
         left = _WORDS if room is None else min(room - columns(what) - 2, _WORDS)
@@ -67,6 +72,7 @@ class Board:
         self._read_by = readers(program.plain())
         self._began: dict[str, float] = {}                    # firing or item → when it was first heard of
         self._messages: deque[Minute] = deque(maxlen=_MESSAGES)
+        self._ledger = Ledger()
         self._lost: dict[str, int] = {}                       # step → items that failed for good in its last firing
 
     def apply(self, event: Event) -> None:
@@ -78,6 +84,8 @@ class Board:
             self._began.setdefault(parse_activation(event.key).slot, event.at)
         elif isinstance(event, Failed) and event.final and not event.stops:
             self._lost[parse_activation(event.activation).step] += 1
+        if isinstance(event, Reserved | Settled):
+            self._ledger.apply(event)
         if isinstance(event, Finished | Failed):
             self._writing.forget(parse_activation(event.activation).slot)
         told = event
@@ -90,13 +98,18 @@ class Board:
 
     def lines(self, page: Page, now: float, height: int | None = None) -> list[str]:
         """The board. `now` is Unix time in seconds; `height` how many lines there is room for."""
-        head = [*self._head(page, now), ""]
+        head = [*self._head(page, now), *(self._sums(page) if height is None or height >= _TALL else ()), ""]
         tail = [message.line(page) for message in self._messages]
         rows = self.rows(now, None if height is None else max(height - len(head) - len(tail) - 2, 5))
         widths = [max((columns(row.name) for row in rows if row.item is item), default=0) for item in (False, True)]
         if page.width is not None:
             widths = [min(widths[0], max(page.width // 3, 14)), min(widths[1], max(page.width - 34, 14))]
         return [*head, *(row.line(page, widths[row.item], self._writing) for row in rows), *([""] if tail else []), *tail]
+
+    def _sums(self, page: Page) -> list[str]:
+        """What each role and each model cost, where there are several."""
+        return [page.paint(sums_told({safe(name) or "(none)": one for name, one in sums.items()}, page), "dim")
+                for sums in (self._ledger.by["role"], self._ledger.by["model"]) if len(sums) > 1]
 
     def rows(self, now: float, most: int | None = None) -> list[Row]:
         """Steps in the order of the file, with their items under way.
@@ -109,7 +122,7 @@ class Board:
         each = None if room is None or not running else room // len(running)
         rows: list[Row] = []
         for name, row in steps.items():
-            rows.append(row)
+            rows.append(replace(row, cost=self._cost(name)))
             if name in running and each != 0:
                 rows += self._items(running[name], now, each)
         if most is None or len(rows) <= most:
@@ -121,11 +134,10 @@ class Board:
     def _head(self, page: Page, now: float) -> list[str]:
         spent, budget = self._state.total(), self._budget
         elapsed = self._state.elapsed + (0.0 if self._state.ended else max(now - self._state.latest, 0.0))
-        settled = spent.cost - spent.held
-        paid = [_against("cost", money(settled, spent.estimated), None if budget.usd is None else whole_dollars(budget.usd))]
+        paid = [_against("cost", money(spent.cost, spent.estimated), None if budget.usd is None else whole_dollars(budget.usd))]
         parts = [_against("calls", str(spent.calls), None if budget.calls is None else short(budget.calls)),
                  _against("tokens", short(spent.tokens), None if budget.tokens is None else short(budget.tokens)),
-                 *(paid if spent.cost or budget.usd is not None else []),
+                 *(paid if spent.cost or spent.open_cost or budget.usd is not None else []),
                  _against("time", duration(elapsed), None if budget.time is None else duration(budget.time))]
         opened = self._state.opened
         if opened is None:
@@ -134,11 +146,13 @@ class Board:
         name = opened.run if room is None else cut(opened.run, max(room, 8))
         asked = f"{opened.entry} with {models_told(self._state.models)}" if self._state.models else opened.entry
         waiting = self._waiting()
+        held = f"   {amount(spent.open_calls, 'call')} unanswered, at most {short(spent.open_tokens)} tokens"
+        held = held if spent.open_calls else ""
         waits = f"   {amount(waiting, 'call waits', 'calls wait')} for the rate limit" if waiting else ""
         if self._state.sandbox:
             asked += f", {sandbox_told(self._state.sandbox)}"
         style = "yellow" if self._state.sandbox == "none" else "dim"
-        return [f"{page.paint(name, 'bold')}   {'   '.join(parts)}", page.paint(page.fitted(safe(asked + waits)), style)]
+        return [f"{page.paint(name, 'bold')}   {'   '.join(parts)}", page.paint(page.fitted(safe(asked + held + waits)), style)]
 
     def _step(self, name: str, now: float) -> Row:
         step = self._graph.steps[name]
@@ -181,13 +195,19 @@ class Board:
                 key = ActivationKey(firing.step, firing.round, item, 0).slot
                 again = f", attempt {slot.attempts + 1}" if slot.attempts else ""
                 told = f"{duration(max(now - self._began.get(key, now), 0.0))}{again}{_inside(slot)}"
-                rows.append(Row("running", item, told, item=True, slot=key))
+                cost = self._ledger.by["item"].get(f"{firing.step}[{item}]", Spending())
+                rows.append(Row("running", item, told, item=True, slot=key, cost=spent_told(cost)))
             else:
                 waiting += 1
         shown = rows if most is None or len(rows) < most else rows[:max(most - 1, 0)]
         more = [f"{len(rows) - len(shown)} more under way or failed"] if len(rows) > len(shown) else []
         more += [f"{amount(waiting, 'item')} waiting"] if waiting else []
         return [*shown, *([Row("waiting", "…", ", ".join(more), item=True)] if more else [])]
+
+    def _cost(self, name: str) -> str:
+        """What a step cost, with all steps of a sub-SOP that it is."""
+        steps = self._ledger.by["step"]
+        return spent_told(sum((one for step, one in steps.items() if step.partition("/")[0] == name), Spending()))
 
     def _triggered(self, name: str) -> bool:
         """Rule 4, and whether rounds remain."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from metaflow_agents.history.standing import Standing
+from metaflow_agents.journal.ledger import KINDS, Ledger, ledger
 from metaflow_agents.journal.outline import Outline
 from metaflow_agents.journal.values import Values
+from metaflow_agents.models.tariff import dollars
 from metaflow_agents.people.question import Answer, Question
 from metaflow_agents.schema import acting_files
 from metaflow_agents.schema.payload import Collection, Files
@@ -28,13 +30,18 @@ _STYLES = {"success": "green", "until": "green", "running": "cyan"}
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A run as its journal tells it; `home` is the workspace, as it was given."""
+    """A run as its journal tells it; `home` is the workspace, as it was given; `events` reads its rows by kind."""
 
     name: str
     program: Program
     outline: Outline
     values: Values
     home: Path
+    events: Callable[..., Iterator[tuple[int, Mapping[str, Any]]]] = lambda *_: iter(())
+
+    def costs(self) -> Ledger:
+        """What it cost, by step, role, model and item."""
+        return ledger(self.events(*KINDS))
 
     @property
     def standing(self) -> str:
@@ -71,6 +78,7 @@ class Told:
             "cost": glance.usd,
             "estimated": glance.estimated > 0,
             "unpriced": glance.unpriced,
+            "unanswered": glance.unanswered,
             "models": dict(run.models),
             "sandbox": run.sandbox,
             "roles": cast(self.program.sop, run.models),
@@ -200,7 +208,18 @@ def _cost(told: Told) -> str:
         paid[0] += f" and {amount(glance.unpriced, 'call')} whose price is not known"
     cached = f" ({glance.tokens_cached:,} of them cached)" if glance.tokens_cached else ""
     return ", ".join([*paid, amount(glance.calls, "call"), f"{amount(glance.tokens, 'token')}{cached}",
-                      amount(glance.activations, "activation")])
+                      amount(glance.activations, "activation")]) + _unanswered(told)
+
+
+def _unanswered(told: Told) -> str:
+    """Calls that were sent and not answered: they may have cost something, and stand against the caps."""
+    glance = told.outline.glance
+    if not glance.open_calls:
+        return ""
+    most = f"at most {amount(glance.open_tokens, 'token')}{f' and {dollars(glance.open_cost)}' if glance.open_cost else ''}"
+    if told.standing == "running":
+        return f"; {amount(glance.open_calls, 'call')} under way, {most}"
+    return f"; {amount(glance.open_calls, 'call')} never answered, {most}, not counted here"
 
 
 def _standing(told: Told) -> str:

@@ -16,11 +16,7 @@ _IN_TESTS = "write `dry`, `python:FILE.py:function` or `replay:FILE.jsonl`: `sop
 def check_models(c: Context) -> None:
     """Every model of the SOP, its roles, its steps and its tests."""
     for name, model in c.sop.models.items():
-        if isinstance(model, EndpointModel):
-            for fault in faults(model):
-                c.say(fault.code, ("models", name, *fault.at), fault.message, fault.mend, key=fault.code == "model-parameter")
-        else:
-            _text(c, ("models", name), model, named=False)
+        _declared(c, name, model)
     for name, role in c.sop.roles.items():
         if role.model is not None:
             _text(c, ("roles", name, "model"), role.model)
@@ -32,11 +28,23 @@ def check_models(c: Context) -> None:
         if step.model is not None and not worked_out(c, name, step):
             _text(c, ("steps", name, "model"), step.model)
     for name, case in c.sop.tests.items():
-        if "model" in case.model_fields_set:
-            _text(c, ("tests", name, "model"), case.model)
-            if _has_endpoint(c, case.model):
-                c.say("model-in-test", ("tests", name, "model"),
-                      f"the test `{name}` would ask `{case.model}`, which has an endpoint", _IN_TESTS)
+        own: Place = ("tests", name, "model")
+        models = {own: case.model} if isinstance(case.model, str) else {(*own, role): text for role, text in case.model.items()}
+        for where, model in models.items() if "model" in case.model_fields_set else ():
+            _text(c, where, model)
+            if _has_endpoint(c, model):
+                c.say("model-in-test", where, f"the test `{name}` would ask `{model}`, which has an endpoint", _IN_TESTS)
+
+
+def _declared(c: Context, name: str, model: str | EndpointModel) -> None:
+    """A model under `models`."""
+    if isinstance(model, str):
+        _text(c, ("models", name), model, named=False)
+        return
+    for fault in faults(model):
+        c.say(fault.code, ("models", name, *fault.at), fault.message, fault.mend, key=fault.code == "model-parameter")
+    if model.python is not None:
+        check_python_model(c, ("models", name, "name"), model.name)
 
 
 def _pictured(c: Context, name: str, step: Step) -> None:
@@ -82,7 +90,7 @@ def _recording(c: Context, where: Place, written: str) -> None:
 
 def _has_endpoint(c: Context, model: str | EndpointModel) -> bool:
     if isinstance(model, EndpointModel):
-        return True
+        return model.python is None
     found = c.sop.models.get(model, c.models.get(model))
     if found is not None:
         return _has_endpoint(c, found) if found != model else False

@@ -53,6 +53,8 @@ def _look(c: Context, where: Place, model: str, scope: str, *, embeds: bool = Fa
         spec = EndpointModel(name=other.removeprefix("openai:"))
         name = "NAME" if found is None else model
         mend = f"name it with its price: `models: {{{name}: {{name: {spec.name}, price: {{in: …, out: …}}}}}}`"
+    if spec.python is not None:
+        return                              # without a price it is free
     from metaflow_agents.models.prices import tariff_for
 
     if tariff_for(spec.name, spec.endpoint, spec.price, spec.parameters) is None and not (

@@ -1,4 +1,4 @@
-"""Values that the SOP writes down: defaults of inputs, first values of artifacts, what its tests give."""
+"""Values that the SOP writes down: defaults of inputs, first values of artifacts; and whether a value fits its schema."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from metaflow_agents.errors import AnswerInvalid, did_you_mean
+from metaflow_agents.errors import AnswerInvalid
 from metaflow_agents.schema import paths
 from metaflow_agents.schema.checks import may_be_slow
 from metaflow_agents.schema.smallest import SmallestUnknown, smallest
-from metaflow_agents.schema.sop import Case
 from metaflow_agents.schema.validation import validator
 from metaflow_agents.sop.checks.context import Context, Place
 from metaflow_agents.sop.plans import node_faults
@@ -20,13 +19,13 @@ _FAULT_PATH = re.compile(r"`([A-Za-z_][\w.\[\]-]*)`")
 
 
 def check_values(c: Context) -> None:
-    """Each written value fits its schema, and each test names what exists."""
+    """Each written value fits its schema."""
     for name, given in c.sop.inputs.items():
         if given.exclude and given.type != "folder":
             c.say("exclude-input", ("inputs", name, "exclude"), f"`{name}` is no folder: there is nothing to leave out of it",
                   "write `type: folder`, or remove `exclude`")
         if not given.required:
-            _fits(c, "default-value", ("inputs", name, "default"), f"the default of `{name}`", _input_schema(c, name),
+            fits(c, "default-value", ("inputs", name, "default"), f"the default of `{name}`", input_schema(c, name),
                   given.default)
     for name, artifact in c.sop.artifacts.items():
         if artifact.has_initial:
@@ -35,30 +34,6 @@ def check_values(c: Context) -> None:
             for fault in node_faults(artifact, artifact.initial):
                 c.say("initial-value", ("artifacts", name, "initial"), f"the initial value of `{name}` is no graph: {fault}",
                       "mend it there")
-    for name, case in c.sop.tests.items():
-        _case(c, name, case)
-
-
-def _case(c: Context, name: str, case: Case) -> None:
-    where: Place = ("tests", name)
-    for key, value in case.inputs.items():
-        if key not in c.sop.inputs:
-            c.say("unknown-input", (*where, "inputs", key), f"the SOP has no input `{key}`", did_you_mean(key, c.sop.inputs),
-                  key=True)
-        else:
-            _fits(c, "test-value", (*where, "inputs", key), f"the input `{key}`", _input_schema(c, key), value)
-    missing = [key for key, given in c.sop.inputs.items() if given.required and key not in case.inputs]
-    if missing and not set(case.inputs) - set(c.sop.inputs):
-        c.say("test-input", where, f"the test `{name}` does not give the input `{missing[0]}`, which has no default",
-              f"add `inputs: {{{', '.join(f'{key}: …' for key in missing)}}}`", key=True)
-    for key, value in case.given.items():
-        if key not in c.sop.artifacts:
-            what = "is an input: give it under `inputs`" if key in c.sop.inputs else "is no artifact"
-            c.say("unknown-given", (*where, "given", key), f"`{key}` {what}", did_you_mean(key, c.sop.artifacts), key=True)
-        else:
-            _given(c, (*where, "given", key), key, value)
-    if case.until is not None and case.until not in c.sop.steps:
-        c.say("unknown-step", (*where, "until"), f"`{case.until}` is no step of this SOP", did_you_mean(case.until, c.sop.steps))
 
 
 def _schema(c: Context, name: str) -> dict[str, Any] | None:
@@ -69,7 +44,8 @@ def _schema(c: Context, name: str) -> dict[str, Any] | None:
     return _TEXT if c.shape(name).kind == "string" else None
 
 
-def _input_schema(c: Context, name: str) -> dict[str, Any] | None:
+def input_schema(c: Context, name: str) -> dict[str, Any] | None:
+    """The schema of an input's value, a text for a path; None where nothing can be said."""
     if c.sop.inputs[name].type in ("file", "folder"):
         return _TEXT
     schema = c.program.schemas.get(f"input:{name}")
@@ -82,17 +58,17 @@ def _artifact_fits(c: Context, code: str, where: Place, what: str, name: str, va
         _files_fit(c, code, where, what, name, value)
     elif "each" in artifact.model_fields_set:
         if not isinstance(value, dict):
-            c.say(code, where, f"{what} has to be a mapping, key to item, and is {_called(value)}", "write `{KEY: ITEM}`")
+            c.say(code, where, f"{what} has to be a mapping, key to item, and is {called(value)}", "write `{KEY: ITEM}`")
             return
         for key, item in value.items():
-            _fits(c, code, (*where, key), f"the item `{key}`", _schema(c, name), item)
+            fits(c, code, (*where, key), f"the item `{key}`", _schema(c, name), item)
     else:
-        _fits(c, code, where, what, _schema(c, name), value)
+        fits(c, code, where, what, _schema(c, name), value)
 
 
 def _files_fit(c: Context, code: str, where: Place, what: str, name: str, value: Any) -> None:
     if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
-        c.say(code, where, f"{what} has to be a mapping, path to text, and is {_called(value)}", "write `{PATH: TEXT}`")
+        c.say(code, where, f"{what} has to be a mapping, path to text, and is {called(value)}", "write `{PATH: TEXT}`")
         return
     patterns = c.sop.artifacts[name].files
     for path in value:
@@ -102,7 +78,7 @@ def _files_fit(c: Context, code: str, where: Place, what: str, name: str, value:
                   f"its files are: {', '.join(patterns)}", key=True)
 
 
-def _given(c: Context, where: Place, name: str, value: Any) -> None:
+def given_fits(c: Context, where: Place, name: str, value: Any) -> None:
     """A given value stands over the smallest valid one, so that a test says only what matters to it."""
     artifact, schema = c.sop.artifacts[name], _schema(c, name)
     if artifact.files or schema is None:
@@ -113,7 +89,7 @@ def _given(c: Context, where: Place, name: str, value: Any) -> None:
         _artifact_fits(c, "test-value", where, f"what the test gives as `{name}`", name,
                        {key: _over(schema, item) for key, item in value.items()} if isinstance(value, dict) else value)
     else:
-        _fits(c, "test-value", where, f"what the test gives as `{name}`", schema, _over(schema, value))
+        fits(c, "test-value", where, f"what the test gives as `{name}`", schema, _over(schema, value))
 
 
 def _over(schema: Mapping[str, Any], value: Any) -> Any:
@@ -131,7 +107,8 @@ def _merged(base: Any, value: Any) -> Any:
     return {**base, **{key: _merged(base.get(key), inner) for key, inner in value.items()}}
 
 
-def _fits(c: Context, code: str, where: Place, what: str, schema: Mapping[str, Any] | None, value: Any) -> None:
+def fits(c: Context, code: str, where: Place, what: str, schema: Mapping[str, Any] | None, value: Any) -> None:
+    """Tells every fault of a value against its schema; None: nothing is known of it."""
     if schema is None:
         return
     try:
@@ -160,7 +137,8 @@ def _deep(c: Context, where: Place, fault: str) -> Place:
     return where
 
 
-def _called(value: Any) -> str:
+def called(value: Any) -> str:
+    """What kind of value it is, in words."""
     if value is None:
         return "empty"
     return {dict: "a mapping", list: "a list", str: "a text", bool: "true or false"}.get(type(value), "a number")

@@ -1,0 +1,158 @@
+"""One case after the other: what it gives, its run, and the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from metaflow_agents.engine.scheduler import everything, succeeded
+from metaflow_agents.errors import ExpressionError, MetaflowError, UsageError, did_you_mean
+from metaflow_agents.journal.journal import Journal
+from metaflow_agents.journal.values import Values
+from metaflow_agents.models.by_role import ByRole
+from metaflow_agents.models.port import Model
+from metaflow_agents.models.registry import resolve
+from metaflow_agents.opening import checked, sources
+from metaflow_agents.prompts import MISSING, analyse_expression
+from metaflow_agents.runs import start
+from metaflow_agents.schema.binary import jsonable
+from metaflow_agents.schema.case import Case
+from metaflow_agents.schema.shape import Shape
+from metaflow_agents.schema.sop import SOP
+from metaflow_agents.settings import Settings
+from metaflow_agents.sop.library import python_folders
+from metaflow_agents.sop.load import LoadedSOP
+from metaflow_agents.trial.expecting import Unmet, unmet
+from metaflow_agents.trial.lived import lived
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How one case went.
+
+    `unmet`: what does not hold; `error`: why there was no run; `met`: the values that its expression named; `stopped`: why the
+    run did not come to its end.
+    """
+
+    case: str
+    ok: bool
+    error: str = ""
+    unmet: tuple[Unmet, ...] = ()
+    met: Mapping[str, Any] | None = None
+    stopped: str = ""
+    activations: int = 0
+    calls: int = 0
+    seconds: float = 0.0
+
+    @property
+    def why(self) -> str:
+        """What did not hold, in a line; empty where all held."""
+        parts = [self.error] if self.error else [f"{one.place}: expected {one.expected}; {one.was}" for one in self.unmet]
+        return "; ".join([*parts, *([f"the run was stopped: {self.stopped}"] if self.stopped else [])])
+
+    def as_json(self) -> dict[str, Any]:
+        """What `sop test --json` prints of a case."""
+        return {"case": self.case, "ok": self.ok, "why": self.why, "unmet": [one.as_json() for one in self.unmet],
+                "met": dict(self.met or {}), "stopped": self.stopped, "error": self.error,
+                "activations": self.activations, "calls": self.calls, "seconds": round(self.seconds, 3)}
+
+
+async def try_out(sop: str | Path, cases: Sequence[str] = (), *, sandbox: str | None = None) -> AsyncIterator[Verdict]:
+    """Runs the named cases of a SOP (all of them where none is named), one after the other.
+
+    `sandbox` is where commands run in cases whose model is not `dry`, as for `start`. Raises SOPNotFound, SOPInvalid, and
+    UsageError where the SOP has no tests, or none of such a name.
+    """
+    loaded = checked(sop)
+    declared = loaded.program.sop.tests
+    if not declared:
+        raise UsageError(f"{loaded.entry} has no tests: write one, like `tests: {{walks_through: {{model: dry}}}}`")
+    for name in cases:
+        if name not in declared:
+            raise UsageError(f"{loaded.entry} has no test `{name}`: {did_you_mean(name, declared)}")
+    for name in cases or declared:
+        yield await _try(loaded, name, declared[name], sandbox)
+
+
+async def _try(loaded: LoadedSOP, name: str, case: Case, sandbox: str | None) -> Verdict:
+    sop = loaded.program.sop
+    try:
+        with TemporaryDirectory(prefix="sop-test-") as inline:
+            run = start(loaded.folder / Path(loaded.entry).name, model=_model(loaded, case),
+                        inputs=_inputs(sop, case, loaded.folder, Path(inline)), given=case.given, until=case.until,
+                        workspace=None, sandbox=sandbox)
+        async with run as going:
+            result = await going.result()
+            found, met = _held(sop, case, going.journal)
+    except MetaflowError as error:
+        return Verdict(name, False, str(error))
+    stopped = result.reason if found and result.outcome in ("stopped", "budget", "waiting") else ""
+    return Verdict(name, not found, "", tuple(_placed(loaded, name, one) for one in found), met, stopped, result.activations,
+                   result.calls, result.seconds)
+
+
+def _model(loaded: LoadedSOP, case: Case) -> str | Model:
+    """Who answers: one model, or one that stands before those of roles."""
+    if isinstance(case.model, str):
+        return case.model
+    if set(case.model.values()) <= {"dry"}:
+        return "dry"                    # a dry walk: commands and functions are not carried out either
+    settings, folders = Settings.read(), python_folders(loaded.folder)
+
+    def made(text: str) -> Model:
+        return resolve([None], sources(loaded.program.sop, {"*": text}, settings, folders, None)).models.of(None)
+
+    roles = {role: made(text) for role, text in case.model.items()}
+    others = roles.pop("default", None)
+    return ByRole(roles, made("dry") if others is None else others)
+
+
+def _inputs(sop: SOP, case: Case, folder: Path, inline: Path) -> dict[str, Any]:
+    """A case's inputs. Paths of files and folders are read from the SOP's folder; what is written out is laid into `inline`."""
+    found: dict[str, Any] = {}
+    for name, value in case.inputs.items():
+        kind = sop.inputs[name].type if name in sop.inputs else None
+        if kind not in ("file", "folder"):
+            found[name] = value
+        elif isinstance(value, Mapping):
+            for path, text in value.items():
+                place = inline / name / path
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_bytes(text.encode())
+            (inline / name).mkdir(exist_ok=True)            # of an empty folder
+            found[name] = str(inline / name / next(iter(value)) if kind == "file" else inline / name)
+        else:
+            found[name] = str(folder / value)
+    return found
+
+
+def _held(sop: SOP, case: Case, journal: Journal) -> tuple[list[Unmet], dict[str, Any]]:
+    """What does not hold over everything that a case's run left, and the values of the names in its expression."""
+    state = journal.state
+    values = Values(journal.blob, state)
+    name = "" if state.opened is None else state.opened.run
+    facts = {"name": name, "inputs": {one: values.latest(one) for one in sop.inputs}}
+    reason = ""
+    try:
+        success, reason = succeeded(sop, values, facts)
+    except ExpressionError as error:
+        success, reason = False, f"`success`: {error}"
+    scope = {**everything(sop, values), "run": facts, "success": success}
+    named = analyse_expression(case.expect, dict.fromkeys(scope, Shape.any())).names
+    met = {one: _plain(values, journal, one) if one != "success" else success for one in scope if one in named and one != "run"}
+    return list(unmet(sop, case, scope, reason, lived(journal), state.spent)), met
+
+
+def _plain(values: Values, journal: Journal, name: str) -> Any:
+    payload = journal.state.payload(name)
+    return None if payload is None or values.latest(name) is MISSING else jsonable(values.plain(payload))
+
+
+def _placed(loaded: LoadedSOP, case: str, one: Unmet) -> Unmet:
+    """With the place in the file: of a key that is not written, that of what it would stand in."""
+    path = ("tests", case, *one.at)
+    spot = loaded.places.at(path, key=True) if one.at[0] == "given" else loaded.places.inside(path, one.line, one.column)
+    return replace(one, place=f"{spot.file}:{spot.line}:{spot.column}")
