@@ -95,6 +95,8 @@ class Doers:
         given = self._given[step.makes.artifact]
         if self._sop.artifacts[step.makes.artifact].files:
             return self._acceptance.accept(activation, given)
+        if activation.item is not None and isinstance(given, dict):             # a collection: key → item
+            given = given.get(activation.item.key, self._smallest(step))
         if isinstance(given, dict):
             given = merged(self._smallest(step), given)
         fixed = step.doer == "run" or (step.doer == "human" and self._acceptance.schema(step.makes.artifact) is None)

@@ -16,7 +16,7 @@ from metaflow_agents.prompts import MISSING, analyse_expression, evaluate, truth
 from metaflow_agents.runs import start
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.shape import Shape
-from metaflow_agents.schema.sop import SOP, Case
+from metaflow_agents.schema.sop import PATHS, SOP, Case
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ async def _try(path: Path, program: Program, name: str, case: Case, folder: Path
 def _inputs(sop: SOP, case: Case, folder: Path) -> dict[str, Any]:
     """A case's inputs; the paths of files and folders are read from the SOP's folder."""
     return {name: str(folder / value) if isinstance(value, str) and name in sop.inputs
-            and sop.inputs[name].type in ("file", "folder") else value for name, value in case.inputs.items()}
+            and sop.inputs[name].type in PATHS else value for name, value in case.inputs.items()}
 
 
 def _expected(sop: SOP, case: Case, values: Values, state: RunState) -> tuple[bool, str, dict[str, Any]]:

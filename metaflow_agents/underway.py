@@ -45,11 +45,12 @@ EXIT_STATUS: dict[Outcome, int] = {
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """How a run ended and what it made. `outputs`: name → plain value; files are path → text.
+    """How a run ended and what it made. `outputs`: name → plain value; files are path → text. `artifacts` are the same of all
+    that was made, what only steps read included.
 
     `tokens_cached` of the tokens were in an endpoint's cache. `cost` is in US dollars, exact; where it is `estimated`, it
     cost no more than that. It leaves out the `unpriced` calls: they cost money, and nobody knows how much. `untrusted` says
-    of the outputs that hold words from outside the user where these came from.
+    of the artifacts that hold words from outside the user where these came from.
     """
 
     name: str
@@ -67,6 +68,7 @@ class RunResult:
     estimated: bool = False
     unpriced: int = 0
     untrusted: Mapping[str, str] = field(default_factory=dict)
+    artifacts: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -166,12 +168,13 @@ class Run:
         ended = await asyncio.shield(self._task)
         state = self.journal.state
         spent, values = state.total(), self._assembly.values
-        found = {name: values.latest(name) for name in outputs_of(self.program.sop)}
-        outputs = {name: values.plain(state.payload(name) or "") for name, value in found.items() if value is not MISSING}
+        made = {name: values.plain(state.payload(name) or "") for name in self.program.sop.artifacts
+                if values.latest(name) is not MISSING}
+        outputs = {name: made[name] for name in outputs_of(self.program.sop) if name in made}
         return RunResult(self.name, ended.outcome, ended.reason, outputs, self.folder, spent.calls, spent.tokens,
                          state.elapsed, state.activations, ended.never, spent.cached, Decimal(spent.cost) / PICO,
                          spent.held + spent.estimated > 0, spent.unpriced,
-                         {name: label for name in outputs if (label := state.untrusted(name))})
+                         {name: label for name in made if (label := state.untrusted(name))}, made)
 
     async def __aenter__(self) -> Self:
         journal = self._open()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from metaflow_agents.errors import did_you_mean
 from metaflow_agents.schema.shape import Shape
-from metaflow_agents.schema.sop import SOP
+from metaflow_agents.schema.sop import PATHS, SOP
 from metaflow_agents.schema.step import Step
 from metaflow_agents.sop.checks.context import Context, Place
 from metaflow_agents.sop.checks.expressions import expression, step_scope
@@ -33,7 +33,7 @@ def _inputs(c: Context, name: str, step: Step, inner: SOP) -> None:
             c.say("sop-input", (*where, given), f"the SOP `{inner.sop}` has no input `{given}`",
                   did_you_mean(given, inner.inputs) if inner.inputs else "it takes none", key=True)
     for wanted, spec in inner.inputs.items():
-        if spec.type in ("file", "folder") and (spec.required or wanted in step.inputs):
+        if spec.type in PATHS and (spec.required or wanted in step.inputs):
             c.say("sop-input", (*where, wanted) if c.has(*where, wanted) else ("steps", name, "sop"),
                   f"the input `{wanted}` of the SOP `{inner.sop}` is a {spec.type}, which a person gives at the start of a run",
                   "let that SOP take it as a `string` or another schema")

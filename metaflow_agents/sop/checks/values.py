@@ -10,7 +10,7 @@ from metaflow_agents.errors import AnswerInvalid, did_you_mean
 from metaflow_agents.schema import paths
 from metaflow_agents.schema.checks import may_be_slow
 from metaflow_agents.schema.smallest import SmallestUnknown, smallest
-from metaflow_agents.schema.sop import Case
+from metaflow_agents.schema.sop import PATHS, Case
 from metaflow_agents.schema.validation import validator
 from metaflow_agents.sop.checks.context import Context, Place
 from metaflow_agents.sop.plans import node_faults
@@ -22,7 +22,7 @@ _FAULT_PATH = re.compile(r"`([A-Za-z_][\w.\[\]-]*)`")
 def check_values(c: Context) -> None:
     """Each written value fits its schema, and each test names what exists."""
     for name, given in c.sop.inputs.items():
-        if not given.required:
+        if "default" in given.model_fields_set:
             _fits(c, "default-value", ("inputs", name, "default"), f"the default of `{name}`", _input_schema(c, name),
                   given.default)
     for name, artifact in c.sop.artifacts.items():
@@ -67,7 +67,7 @@ def _schema(c: Context, name: str) -> dict[str, Any] | None:
 
 
 def _input_schema(c: Context, name: str) -> dict[str, Any] | None:
-    if c.sop.inputs[name].type in ("file", "folder"):
+    if c.sop.inputs[name].type in PATHS:
         return _TEXT
     schema = c.program.schemas.get(f"input:{name}")
     return None if schema is None or "$python" in schema else schema
