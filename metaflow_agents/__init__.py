@@ -12,7 +12,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from metaflow_agents.errors import MetaflowError, Problem
+    from metaflow_agents.errors import (
+        AnswerInvalid,
+        AttemptFailed,
+        BudgetExceeded,
+        EndpointRefused,
+        ExpressionError,
+        JournalError,
+        MetaflowError,
+        ModelMissing,
+        Problem,
+        PromptChanged,
+        RunBusy,
+        RunError,
+        SOPError,
+        SOPInvalid,
+        SOPNotFound,
+        StepFailed,
+        UsageError,
+        Waiting,
+    )
     from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
     from metaflow_agents.opening import check
     from metaflow_agents.runs import fork, go_on, resume, run, run_sync, start
@@ -21,7 +40,9 @@ if TYPE_CHECKING:
     from metaflow_agents.underway import Run, RunResult
 
 _HOMES = {
-    "MetaflowError": "errors", "Problem": "errors",
+    **dict.fromkeys(("AnswerInvalid", "AttemptFailed", "BudgetExceeded", "EndpointRefused", "ExpressionError", "JournalError",
+                     "MetaflowError", "ModelMissing", "Problem", "PromptChanged", "RunBusy", "RunError", "SOPError", "SOPInvalid",
+                     "SOPNotFound", "StepFailed", "UsageError", "Waiting"), "errors"),
     "ModelRequest": "models.port", "Reply": "models.port", "ToolCall": "models.port",
     "Run": "underway", "RunResult": "underway", "fork": "runs", "go_on": "runs", "resume": "runs", "run": "runs",
     "run_sync": "runs", "start": "runs",
@@ -30,7 +51,9 @@ _HOMES = {
 }
 
 __all__ = [
-    "CheckReport", "LoadedSOP", "MetaflowError", "ModelRequest", "Problem", "Reply", "Run", "RunResult", "ToolCall",
+    "AnswerInvalid", "AttemptFailed", "BudgetExceeded", "CheckReport", "EndpointRefused", "ExpressionError", "JournalError",
+    "LoadedSOP", "MetaflowError", "ModelMissing", "ModelRequest", "Problem", "PromptChanged", "Reply", "Run", "RunBusy",
+    "RunError", "RunResult", "SOPError", "SOPInvalid", "SOPNotFound", "StepFailed", "ToolCall", "UsageError", "Waiting",
     "check", "fork", "go_on", "load_sop", "resume", "run", "run_sync", "start",
 ]
 

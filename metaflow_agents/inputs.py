@@ -19,7 +19,7 @@ from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.payload import Binary, Data, Files, held, pack
 from metaflow_agents.schema.payload import Collection as Items
 from metaflow_agents.schema.program import Program
-from metaflow_agents.schema.sop import Input
+from metaflow_agents.schema.sop import PATHS, Input
 from metaflow_agents.schema.trust import of_input
 from metaflow_agents.schema.validation import validator
 
@@ -116,13 +116,13 @@ def labels(program: Program, given: Collection[str], remote: Remote | None = Non
 
 def vouched_for(spec: Input) -> bool:
     """Whether an input's words may decide about actions."""
-    return spec.type not in ("file", "folder") if spec.trusted is None else spec.trusted
+    return spec.type not in PATHS if spec.trusted is None else spec.trusted
 
 
 def parse_option(program: Program, name: str, text: str) -> Any:
     """The value that a command-line option holds: text, `@FILE`, or JSON for what is no text. Raises UsageError."""
     spec = program.sop.inputs[name]
-    if spec.type in ("file", "folder"):
+    if spec.type in PATHS:
         return text
     if text.startswith("@"):
         text = _text(Path(text[1:]), name)
@@ -153,7 +153,7 @@ def _no_value(name: str, text: str, schema: Mapping[str, Any], error: ValueError
     plain = {"integer": "a whole number", "number": "a number", "boolean": "true or false"}.get(str(schema.get("type")))
     if plain is not None:
         return UsageError(f"input `{name}` wants {plain}, not `{text}`")
-    return UsageError(f"input `{name}` wants JSON ({error}); in a shell: --{name} '[\"a\", \"b\"]'")
+    return UsageError(f"input `{name}` wants JSON ({error}); in a shell: --input {name}='[\"a\", \"b\"]'")
 
 
 class _Reading:

@@ -24,6 +24,7 @@ from metaflow_agents.engine.earlier import EarlierRun
 from metaflow_agents.errors import RunBusy, UsageError, did_you_mean
 from metaflow_agents.inputs import Remote, initial_versions, labels, read_inputs
 from metaflow_agents.journal.consent import Consents
+from metaflow_agents.journal.glance import RawJournal
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.places import never_began
 from metaflow_agents.journal.values import Values
@@ -181,6 +182,12 @@ async def resume(name: str, **options: Any) -> RunResult:
     """Goes on with a run to its end. The options are those of `go_on`."""
     async with go_on(name, **options) as going:
         return await going.result()
+
+
+def has_succeeded(name: str, workspace: Path | str = WORKSPACE) -> bool:
+    """Whether a run ended with success, so that nothing is left to go on with. Raises UsageError where there is none."""
+    with RawJournal(journal_path(Path(workspace), name)) as journal:
+        return journal.standing()[0] == "success"
 
 
 def go_on(

@@ -22,6 +22,7 @@ from metaflow_agents.runs import start
 from metaflow_agents.schema import references
 from metaflow_agents.schema.binary import announced
 from metaflow_agents.schema.program import Program
+from metaflow_agents.schema.sop import PATHS
 from metaflow_agents.settings import Settings
 from metaflow_agents.threads import to_the_end
 from metaflow_agents.underway import Run, RunResult
@@ -146,7 +147,7 @@ def parameters(program: Program, root: Path | None = None) -> dict[str, Any]:
     for name, spec in program.sop.inputs.items():
         schema = dict(program.schemas.get(f"input:{name}", {"type": "string"}))
         told = [spec.description]
-        if spec.type in ("file", "folder"):
+        if spec.type in PATHS:
             where = "this server hands out none: it was started without --root" if root is None else f"below {root}"
             told.append(f"{_PATHS[spec.type]}, on the machine where the SOP runs ({where})")
         if "$python" in schema:                                 # nothing is imported before a run

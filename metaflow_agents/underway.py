@@ -56,12 +56,12 @@ class Unanswered:
 @dataclass(frozen=True, slots=True)
 class RunResult:
     """How a run ended and what it made. `outputs`: name → plain value; files are path → text, or bytes where
-    they are no text.
+    they are no text. `artifacts` are the same of all that was made, what only steps read included.
 
     `tokens_cached` of the tokens were in an endpoint's cache. `cost` is in US dollars, exact; where it is `estimated`, it
     cost no more than that. It leaves out the `unpriced` calls: they cost money, and nobody knows how much. Calls that were sent
     and never answered, since a process died meanwhile, stand in `unanswered` alone, at their worst case. `untrusted` says of the
-    outputs that hold words from outside the user where these came from.
+    artifacts that hold words from outside the user where these came from.
     """
 
     name: str
@@ -80,6 +80,7 @@ class RunResult:
     unpriced: int = 0
     unanswered: Unanswered = Unanswered()
     untrusted: Mapping[str, str] = field(default_factory=dict)
+    artifacts: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -179,14 +180,14 @@ class Run:
         ended = await asyncio.shield(self._task)
         state = self.journal.state
         spent, values = state.total(), self._assembly.values
-        found = {name: values.latest(name) for name in outputs_of(self.program.sop)}
-        outputs = {name: loaded(values.plain(state.payload(name) or ""))
-                   for name, value in found.items() if value is not MISSING}
+        made = {name: loaded(values.plain(state.payload(name) or "")) for name in self.program.sop.artifacts
+                if values.latest(name) is not MISSING}
+        outputs = {name: made[name] for name in outputs_of(self.program.sop) if name in made}
         return RunResult(self.name, ended.outcome, ended.reason, outputs, self.folder, spent.calls, spent.tokens,
                          state.elapsed, state.activations, ended.never, spent.cached, Decimal(spent.cost) / PICO,
                          spent.estimated > 0, spent.unpriced,
                          Unanswered(spent.open_calls, spent.open_tokens, Decimal(spent.open_cost) / PICO),
-                         {name: label for name in outputs if (label := state.untrusted(name))})
+                         {name: label for name in made if (label := state.untrusted(name))}, made)
 
     async def __aenter__(self) -> Self:
         journal = self._open()

@@ -123,6 +123,27 @@ def was_told(request: ModelRequest) -> list[str]:
     return [str(message.get("name")) for message in request.messages if message["role"] == "tool"]
 
 
+NEARLY = """
+    sop: nearly
+    inputs: {letter: string}
+    roles: {clerk: {profile: You file.}}
+    artifacts: {facts: {schema: {names: [string]}}, note: {files: note.py}}
+    steps:
+      read: {role: clerk, needs: [letter], makes: facts}
+      write: {role: clerk, needs: [facts], makes: note}
+"""
+
+
+def nearly(request: ModelRequest) -> str:
+    """Its JSON is broken, does not fit at first, and its only file has words around it. It goes on from what was made of that."""
+    said = [str(message["content"]) for message in request.messages]
+    if request.step == "write":
+        return f"Here it is:\n```python\nNAMES = {sorted(set(re.findall('Jo|Ann', said[-1])))}\n```"
+    if "repair" in request.key:
+        return f"```json\n{{'names': {re.findall('Jo|Ann', said[-2])},}}\n```"
+    return "Sure: {'names': 'Jo, Ann',}"
+
+
 SINGLE = f"""
     sop: single
     inputs: {{order: string}}
@@ -299,6 +320,8 @@ SAW = "live@{2}[{0}]~0: reflection of villager[{0}] on {3}: One cares about {1} 
 
 SCENES: dict[str, Scene] = {
     "single": Scene(SINGLE, lambda: buyer, {"order": "tea, jam and rum"}, pays=("tea", "jam", "rum")),
+    "repaired": Scene(untrusted(NEARLY, "letter"), lambda: nearly, {"letter": "x"},
+                      at_work=("observed read@1~0/turn.0/repaired", "observed write@1~0/turn.0/repaired")),
     "chain_of_thought": Scene(untrusted(THOUGHT, "riddle"), lambda: thinker, {"riddle": "x"}),
     "self_consistency": Scene(
         untrusted(consistency.VOTE, "puzzle").replace("PARAMETERS", "samples: 4, judge: judge"),

@@ -9,6 +9,7 @@ from pkgutil import iter_modules
 import pytest
 
 from benchmarks.papers import __main__ as papers
+from benchmarks.papers import arithmetic, calculator, debate, react, route, self_consistency, task_queue
 from benchmarks.papers.needs import NotMeasured
 from benchmarks.papers.row import PaperRow
 
@@ -77,3 +78,30 @@ def test_an_error_in_a_figure_is_raised_and_an_unknown_technique_named(tmp_path:
     with pytest.raises(SystemExit):
         papers.main(["brokn"])
     assert "there is: broken" in capsys.readouterr().err
+
+
+CAKE = {"question": "Three parts of four are left. How much?", "answer": "It is 3/4=<<3/4=3/4>>3/4.\n#### 3/4"}
+EGGS = {"question": "16 eggs without 3?", "answer": "That is 16-3=<<16-3=13>>13.\n#### 13"}
+HALF = {"question": "Half of 1,001?", "answer": "It is 1,001/2=<<1001/2=1001/2>>1001/2.\n#### 1,001/2"}
+
+
+@pytest.mark.parametrize("records", [[], [CAKE], [EGGS, CAKE, HALF]])
+def test_files_of_any_number_of_problems_whose_numbers_may_be_fractions(tmp_path: Path, records: list[dict[str, str]]) -> None:
+    (tmp_path / "gsm8k").mkdir()
+    (tmp_path / "gsm8k/test.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    answers = [{CAKE["question"]: 0.75, EGGS["question"]: 13.0, HALF["question"]: 500.5}[one["question"]] for one in records]
+    assert [one.answer for one in react.problems(tmp_path)] == answers
+    assert [float(one.answer) for one in arithmetic.problems(tmp_path).values()] == answers
+    assert [request.result for request in route._sums(tmp_path)] == answers
+    assert list(self_consistency.gold(tmp_path).values()) == [13 for one in records if one is EGGS], "whole numbers"
+    for technique in (debate, task_queue):
+        assert technique.rows(tmp_path)
+    assert react.rows(tmp_path)[0].here.startswith(f"{len(records)}; ")
+
+
+@pytest.mark.parametrize(("text", "value"), [("18", 18), (" $1,000.50", 1000.5), ("3/4", 0.75), ("-7", -7)])
+def test_numbers_as_gsm8k_writes_them(text: str, value: float) -> None:
+    assert calculator.as_number(text) == value
+    for wrong in ("", "1/0", "a", "3/4/5"):
+        with pytest.raises(ValueError):
+            calculator.as_number(wrong)

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from metaflow_agents.agent.blocks import apply_blocks, parse_blocks
+from metaflow_agents.agent.edits import Edit
 from metaflow_agents.errors import AnswerInvalid
 
 ANSWER = """Here is what I did.
@@ -159,3 +162,12 @@ def test_a_file_is_no_folder() -> None:
     assert "folder of `a/b`" in apply_faults("=== file: a/b ===\n=== end ===", {"a": ""}, ["**"])[0]
     written, deleted = apply_blocks(parse_blocks("=== file: a/b ===\n=== end ===\n=== delete: a ==="), {"a": ""}, ["**"])
     assert (written, deleted) == ({"a/b": ""}, ("a",))
+
+
+def test_the_page_on_files_from_a_model_shows_the_markers_that_are_read() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "language.md").read_text(encoding="utf-8")
+    shown = page.partition("## Files from a model")[2].partition("```text\n")[2].partition("\n```")[0]
+    edit = Edit(("lines as they are, found exactly once",), ("what stands there instead",), 5)
+    assert [(block.kind, block.path, block.edits, block.target) for block in parse_blocks(shown)] == [
+        ("file", "src/a.py", (), ""), ("edit", "src/b.py", (edit,), ""), ("rename", "src/old.py", (), "src/new.py"),
+        ("delete", "src/c.py", (), "")]

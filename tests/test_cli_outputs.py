@@ -372,7 +372,6 @@ MISTAKES: dict[str, tuple[int, str]] = {
     "test looped.yaml": (2, "has no tests"),
     "graph looped.yaml --mermaid --json": (2, "give one"),
     "resume oen": (2, "did you mean `one`?"),
-    "resume one": (2, "has succeeded"),
     "fork one --at judge": (2, "write like fix_code@2"),
     "fork one --at judge_it@7": (2, "no firing judge_it@7"),
     "fork one --name two": (2, "exists already"),

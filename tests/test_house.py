@@ -37,6 +37,7 @@ ONLY_IN = {                                  # external package → the rooms th
     "sandlock": ("sandbox/keeper.py",),
     "pypdf": ("documents",),
     "selectolax": ("documents",),
+    "json_repair": ("agent/repair_job.py",),
     "markdown_it": ("research",),
     "dulwich": ("history",),
     "mcp": ("tools", "serving.py"),
@@ -157,8 +158,8 @@ def test_no_room_stands_empty() -> None:
         assert any(path.name != "__init__.py" or "import" in path.read_text() for path in folder.glob("*.py")), folder
 
 
-HEAVY = ("openai", "aiohttp", "genai_prices", "pypdf", "selectolax", "markdown_it", "dulwich", "networkx", "rich", "jinja2",
-         "mcp", "anyio", "jsonschema", "unified_planning", "yaml", "pydantic", "asyncio", "sqlite3")
+HEAVY = ("openai", "aiohttp", "genai_prices", "pypdf", "selectolax", "json_repair", "markdown_it", "dulwich", "networkx", "rich",
+         "jinja2", "mcp", "anyio", "jsonschema", "unified_planning", "yaml", "pydantic", "asyncio", "sqlite3")
 
 
 def test_importing_the_package_is_light() -> None:

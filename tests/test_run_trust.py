@@ -252,7 +252,7 @@ async def test_resume_and_fork_have_the_same_labels(tmp_path: Path) -> None:
     branch = fork("one", at="answer@1", new_name="two", workspace=home)
     for name in ("one", branch):
         result = await resume(name, model=Scripted(), workspace=home)
-        assert result.ok and result.untrusted == {"act": LETTER}
+        assert result.ok and result.untrusted == {"reply": LETTER, "act": LETTER}
         assert labels(events(home, name)) == {"letter": LETTER, "reply": LETTER, "act": LETTER}
 
 

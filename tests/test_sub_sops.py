@@ -166,7 +166,7 @@ async def test_labels_go_in_and_come_out(tmp_path: Path) -> None:
     path = book(tmp_path)
     path.write_text(path.read_text().replace("{topic: string}", "{topic: {type: string, trusted: false}}"))
     result = await run(path, topic="rain", model=answer, workspace=tmp_path, name="it")
-    assert result.untrusted == {"chapters": "the input topic"}
+    assert result.untrusted == {"plan": "the input topic", "chapters": "the input topic"}
     inner = [event.event for event in events(tmp_path, "it", Inner) if event.event.kind == "committed"]
     assert all(version.untrusted for event in inner for version in event.versions if version.artifact in ("title", "text"))
     trusted = await run(book(tmp_path), topic="rain", model=answer, workspace=None)

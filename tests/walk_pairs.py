@@ -105,6 +105,7 @@ SOP_KEYS = [
          also={"inputs.topic.default": LEFT_OUT}, given={"topic": "rain"}),
     Pair("inputs.topic.description", "what the letter is about", LETTER),
     Pair("inputs.topic.default", "rain", FACT),
+    Pair("inputs.topic.optional", True, FACT, instead=False, also={"inputs.topic.default": LEFT_OUT}),
     Pair("inputs.topic.trusted", False, FACT),
     Pair("defaults", {"steps": {"retries": 1}}, NUMBER, model=wrong_at_first),
     Pair("defaults.steps", {"retries": 1}, NUMBER, model=wrong_at_first),

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
+from benchmarks.papers.calculator import as_number
+
 _MARK = re.compile(r"<<([^=<>]+)=([^<>]+)>>")
 _NUMBER = re.compile(r"\d*\.?\d+")
 _DOES = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
@@ -45,8 +47,8 @@ def problems(data: Path) -> dict[str, Problem]:
     for number, line in enumerate((data / "gsm8k/test.jsonl").read_text(encoding="utf-8").splitlines()):
         record = json.loads(line)
         marks = _MARK.findall(record["answer"])
-        answer = Fraction(record["answer"].rpartition("####")[2].strip().replace(",", ""))
         try:
+            answer = as_number(record["answer"].rpartition("####")[2])
             values = [Fraction(computed(value)) for _, value in marks]
             sums = tuple(_sum(text, values[:place]) for place, (text, _) in enumerate(marks))
             right = [abs(Fraction(computed(text)) - value) < Fraction(1, 100)

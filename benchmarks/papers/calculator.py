@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable
+from fractions import Fraction
 
 _OPERATIONS: dict[type[ast.AST], Callable[..., float]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
@@ -17,6 +18,14 @@ def calculate(expression: str) -> float:
     Raises ValueError for anything else.
     """
     return _value(ast.parse(expression.strip(), mode="eval").body)
+
+
+def as_number(text: str) -> Fraction:
+    """A number as GSM8K writes it: `1,000`, `$2.50`, `3/4`. Raises ValueError for anything else."""
+    try:
+        return Fraction(text.replace(",", "").replace("$", "").replace(" ", ""))
+    except ZeroDivisionError:
+        raise ValueError(f"{text} is no number") from None
 
 
 def _value(node: ast.AST) -> float:

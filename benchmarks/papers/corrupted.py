@@ -88,7 +88,7 @@ _FAULT = re.compile(r"^- (\S+?):(\d+):(\d+): (.*)$", re.M)
 def base_of(data: Path, kind: Kind) -> dict[str, str]:
     """The two texts that a kind breaks one of."""
     folder = data / "planbench" / kind.world
-    return {DOMAIN: (folder / "domain.pddl").read_text(), PROBLEM: (folder / "instance-1.pddl").read_text()}
+    return {DOMAIN: (folder / "domain.pddl").read_text(), PROBLEM: min(folder.glob("instance-*.pddl")).read_text()}
 
 
 def mended(texts: Mapping[str, str], told: str) -> dict[str, str]:

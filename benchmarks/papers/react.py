@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.papers.calculator import calculate
+from benchmarks.papers.calculator import as_number, calculate
 from benchmarks.papers.row import PaperRow
 from benchmarks.papers.running import ran, succeeded
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
@@ -55,16 +55,15 @@ def problems(data: Path) -> list[WordProblem]:
 
 def _problem(record: dict[str, str]) -> WordProblem | None:
     marks = _MARK.findall(record["answer"])
-    answer = _number(record["answer"].partition("####")[2])
-    if not marks or abs(_number(marks[-1][1]) - answer) > 1e-6:
+    answer = float(as_number(record["answer"].partition("####")[2]))
+    try:
+        results = [float(as_number(value)) for _, value in marks]
+    except ValueError:                                          # a mark whose result is no number
         return None
-    results = [_number(value) for _, value in marks]
-    return WordProblem(record["question"].strip(), tuple(_with_places(expression, results[:number])
-                                                         for number, (expression, _) in enumerate(marks)), answer)
-
-
-def _number(text: str) -> float:
-    return float(text.strip().replace(",", ""))
+    if not results or abs(results[-1] - answer) > 1e-6:
+        return None
+    return WordProblem(record["question"].strip(), tuple(_with_places(expression, results[:place])
+                                                         for place, (expression, _) in enumerate(marks)), answer)
 
 
 def _with_places(expression: str, before: Sequence[float]) -> str:

@@ -16,7 +16,7 @@ from math import fsum
 from pathlib import Path
 from typing import Any
 
-from benchmarks.papers.calculator import calculate
+from benchmarks.papers.calculator import as_number, calculate
 from benchmarks.papers.row import PaperRow
 from benchmarks.papers.running import ran, succeeded
 from metaflow_agents.models.port import ModelRequest
@@ -123,7 +123,7 @@ def _ideas(data: Path) -> Iterator[Request]:
 
 def _number(text: str) -> float | None:
     try:
-        return float(text.strip().replace(",", ""))
+        return float(as_number(text))
     except ValueError:
         return None
 

@@ -160,7 +160,8 @@ def rows(data: Path) -> list[PaperRow]:
                  "the same samples, of whose 100 puzzles these are the first half"),
         *(PaperRow("self_consistency", f"GSM8K: right with {samples} sample{'s' if samples > 1 else ''}; expected",
                    papers.get(samples, "rises with the samples (figure 2, LaMDA-137B)"),
-                   f"{100 * right / whole:.1f} % ({right} of {whole}, {'' if right == counted(data, samples) else 'not '}as "
-                   f"counted apart); {100 * float(probability(samples)):.1f} %, exact multinomial",
+                   f"{100 * right / max(whole, 1):.1f} % ({right} of {whole}, "
+                   f"{'' if right == counted(data, samples) else 'not '}as counted apart); "
+                   f"{100 * float(probability(samples)):.1f} %, exact multinomial",
                    differs.get(samples, "as above"))
           for samples, (right, whole) in found)]

@@ -8,10 +8,12 @@ from typing import Any
 
 from metaflow_agents.agent.acting import Acting
 from metaflow_agents.agent.blocks import apply_blocks, holds_block, parse_blocks
+from metaflow_agents.agent.conversation import WRITING
 from metaflow_agents.doers.acceptance import Acceptance
 from metaflow_agents.engine.work import Activation, Work
 from metaflow_agents.journal.values import Values
 from metaflow_agents.models.port import Reply
+from metaflow_agents.schema import paths
 from metaflow_agents.schema.binary import Content, content, data_of
 from metaflow_agents.schema.sop import SOP
 
@@ -49,6 +51,14 @@ class Answers:
         if self._sop.artifacts[artifact].files:
             return bool(acting.tree.written or acting.tree.deleted)
         return self._acceptance.schema(artifact) in (None, {"type": "string"})
+
+    def only_path(self, activation: Activation, acting: Acting) -> str | None:
+        """The one path that an activation may write; None where it may write others or by tools, or where that file exists, so
+        that only the answer can say what it means.
+        """
+        path = paths.literal(activation.patterns[0]) if len(activation.patterns) == 1 else None
+        writes = any(told["name"] in WRITING for told in acting.offered.told())
+        return None if path is None or writes or path in self._files_before(activation) else path
 
     def value(self, work: Work) -> Any:
         """What a template sees of it."""

@@ -30,6 +30,8 @@ from metaflow_agents.schema.binary import Content
 Kind = Literal["file", "edit", "rename", "delete"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
+MARKDOWN = (".md", ".markdown", ".mdx", ".rst")        # files that may hold fenced blocks of their own
+
 _KIND = re.compile(r"[A-Za-z_]+")
 _END = re.compile(r"(={3,}) ?end ?(={3,})\s*")
 _FENCE = re.compile(r"(`{3,}+|~{3,}+)([^`]*)")
@@ -136,7 +138,7 @@ class _Reader:
             inside = self._inside(signs, line, path)
             if inside is None:
                 return
-            body, offset = _unfenced(inside, path)
+            body, offset = unfenced_lines(inside, path)
             if kind == "edit":
                 edits = self._edits(body, start + offset, path, line)
                 self.blocks.append(Block("edit", path, line, edits=edits))
@@ -229,7 +231,7 @@ def _find(lines: Sequence[str], wanted: str, start: int) -> int | None:
     return next((at for at in range(start, len(lines)) if lines[at].rstrip() == wanted), None)
 
 
-def _unfenced(body: list[str], path: str) -> tuple[list[str], int]:
+def unfenced_lines(body: list[str], path: str) -> tuple[list[str], int]:
     """The lines inside of a Markdown fence that wraps the whole body, and how many stand before them.
 
     A Markdown file that happens to be one fenced block is its own text: only a fence that says `markdown` wraps it.
@@ -238,8 +240,7 @@ def _unfenced(body: list[str], path: str) -> tuple[list[str], int]:
     opening = _FENCE.fullmatch(body[filled[0]].rstrip()) if filled else None
     if opening is None:
         return body, 0
-    markdown = path.lower().endswith((".md", ".markdown", ".mdx", ".rst"))
-    if markdown and opening[2].strip().lower() not in ("markdown", "md", "mdx", "rst"):
+    if path.lower().endswith(MARKDOWN) and opening[2].strip().lower() not in ("markdown", "md", "mdx", "rst"):
         return body, 0
     depth = 0
     for at in filled:

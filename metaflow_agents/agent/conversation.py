@@ -22,6 +22,7 @@ from metaflow_agents.schema.role import Role
 from metaflow_agents.schema.step import Step
 from metaflow_agents.sop.graph import reads
 
+WRITING = ("write", "edit", "run")  # tools that write files
 _KEPT = 64                          # firings whose material is at hand: about as many as run side by side
 
 
@@ -114,7 +115,7 @@ class Conversations:
 
     def writing(self, tools: Sequence[Mapping[str, Any]]) -> str:
         """What a role is told that makes files and has tools that write them; empty where it has none."""
-        names = [told["name"] for told in tools if told["name"] in ("write", "edit", "run")]
+        names = [told["name"] for told in tools if told["name"] in WRITING]
         return render(package_template("files_by_tools"), {"tools": names}) if names else ""
 
     def _format(self, name: str, activation: Activation) -> str:

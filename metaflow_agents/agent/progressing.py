@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from metaflow_agents.agent import repair
 from metaflow_agents.agent.conversation import Conversations
 from metaflow_agents.agent.strategies.port import Messages, Said
 from metaflow_agents.agent.typed import typed
@@ -47,9 +48,11 @@ class RunJudge:
             return self._standing(activation)
 
         async def send(at: str, messages: Messages, schema: Mapping[str, Any]) -> Said:
-            return Said(messages, await self._caller.ask(model, ModelRequest(
-                key=f"{activation.key}/{at}", role=name, step=LOOK, messages=messages, model=model.name, schema=schema,
-                max_tokens=its.max_tokens, parameters=its.parameters)))
+            key = f"{activation.key}/{at}"
+            reply = await self._caller.ask(model, ModelRequest(
+                key=key, role=name, step=LOOK, messages=messages, model=model.name, schema=schema, max_tokens=its.max_tokens,
+                parameters=its.parameters))
+            return Said(messages, await repair.data(self._observations, key, reply, schema))
 
         standing = await self._observations.once(f"{activation.key}/standing", look)
         actions = ["continue", *(["replan"] if replan else []), "stop"]

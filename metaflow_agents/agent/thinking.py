@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from metaflow_agents.agent import repair
 from metaflow_agents.agent.acting import Acting
 from metaflow_agents.agent.answers import Answers
 from metaflow_agents.agent.continuing import whole
@@ -121,7 +122,9 @@ class ActivationThinking:
             branch, messages, reply = await turns(turn, self.acting, self.key, branch, messages, self._noticed)
         else:
             reply = await turn(branch, messages, ())
-        return Said(messages, await self._whole(branch, messages, reply, schema, temperature))
+        reply = await self._whole(branch, messages, reply, schema, temperature)
+        only = self._means.answers.only_path(self._activation, self.acting) if patterns else None
+        return Said(messages, await repair.only_file(self._means.observations, f"{self.key}/{branch}", reply, only))
 
     async def typed(self, branch: str, messages: Messages, form: Mapping[str, Any],
                     faults: Callable[[Any], Sequence[str]] | None = None, *, tools: bool = False,
@@ -258,13 +261,11 @@ class ActivationThinking:
 
     async def _whole(self, branch: str, messages: Messages, reply: Reply, schema: Mapping[str, Any] | None,
                      temperature: float | None = None) -> Reply:
-        if not reply.cut:
-            return reply
-
         async def more(part: str, messages: Messages) -> Reply:
             return await self._send(f"{branch}/{part}", messages, None, (), (), temperature)
 
-        return await whole(reply, messages, more, self._its.max_tokens, None if schema == {"type": "string"} else schema)
+        reply = await whole(reply, messages, more, self._its.max_tokens, None if schema == {"type": "string"} else schema)
+        return await repair.data(self._means.observations, f"{self.key}/{branch}", reply, schema)
 
 
 async def turns(send: Callable[[str, Messages, tuple[Mapping[str, Any], ...]], Awaitable[Reply]], acting: Acting, key: str,

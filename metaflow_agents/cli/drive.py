@@ -19,7 +19,7 @@ from metaflow_agents.cli.output import page, say, say_json
 from metaflow_agents.cli.told import telling
 from metaflow_agents.sandbox.process import end_all
 from metaflow_agents.schema.binary import announced
-from metaflow_agents.sop.graph import SOPGraph
+from metaflow_agents.sop.graph import SOPGraph, outputs_of
 from metaflow_agents.terminal import standard_input
 from metaflow_agents.tools.mcp_process import end_all_servers
 from metaflow_agents.underway import Run, RunResult
@@ -46,6 +46,20 @@ def drive(run: Run, home: Path, *, json: bool) -> int:
         else:
             say(ending_lines(told, page()))
     return result.exit_status
+
+
+def rested(name: str, home: Path, *, json: bool) -> int:
+    """Tells of a run that has succeeded, of which nothing is left to do. Status 0: a loop that resumes until then may end."""
+    with telling(home, name) as told:
+        if json:
+            found = told.as_json()
+            outputs = {one: told.values.plain(told.outline.payload(one) or "") for one in outputs_of(told.program.sop)
+                       if told.outline.version(one)}
+            say_json({**found, "outcome": "success", "exit_status": 0, "outputs": outputs})
+        else:
+            say([f"{name}: has succeeded already; nothing is left to do (`sop fork {name}` branches from it)",
+                 *ending_lines(told, page())])
+    return 0
 
 
 async def _driven(run: Run, json: bool) -> RunResult:

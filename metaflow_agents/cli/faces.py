@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from metaflow_agents.cli.output import flush, page, say
 from metaflow_agents.printing import redacted, shown
-from metaflow_agents.schema.event import Decided, Event, Finished, Inner
-from metaflow_agents.schema.keys import parse_activation
+from metaflow_agents.schema.event import Decided, Event, Finished, Inner, Observed
+from metaflow_agents.schema.keys import REPAIRED, parse_activation
 from metaflow_agents.views.minutes import minute
 from metaflow_agents.views.page import Page
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from metaflow_agents.views.board import Board
 
 _SHOW_CURSOR = b"\x1b[?25h\r\n"
-_QUIET = ("reserved", "settled", "observed")                 # each call is told by what comes of it
+_QUIET = ("reserved", "settled")                             # each call is told by what comes of it
 
 
 def matters(event: Event) -> bool:
     """Whether an event gets a plain line: calls of models don't, nor that a step without items is done, which its commit says,
-    nor that a tool is allowed, which its call says.
+    nor that a tool is allowed, which its call says. A repair of an answer does.
     """
     while isinstance(event, Inner):
         event = event.event
@@ -34,6 +34,8 @@ def matters(event: Event) -> bool:
         return bool(parse_activation(event.activation).item is not None or event.reused_from or event.why)
     if isinstance(event, Decided):
         return event.verdict != "allow"
+    if isinstance(event, Observed):
+        return event.key.endswith(REPAIRED)
     return event.kind not in _QUIET
 
 

@@ -12,7 +12,7 @@ from metaflow_agents.errors import AnswerInvalid, UsageError, did_you_mean
 from metaflow_agents.foreign_json import read
 from metaflow_agents.inputs import parse_option
 from metaflow_agents.schema.program import Program
-from metaflow_agents.schema.sop import Input
+from metaflow_agents.schema.sop import PATHS, Input
 from metaflow_agents.schema.validation import validator
 from metaflow_agents.views.page import Page, safe, table
 
@@ -116,12 +116,15 @@ def ask(program: Program, given: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def refuse_missing(program: Program, given: Mapping[str, Any]) -> None:
-    """Raises UsageError, naming every input that is required and missing."""
-    missing = [f"`{option_of(name)}`{_described(spec)}" for name, spec in program.sop.inputs.items()
-               if spec.required and name not in given]
-    if missing:
-        raise UsageError(f"{program.sop.sop} needs {' and '.join(missing)}: there is nobody to ask here")
+def refuse_missing(program: Program, given: Mapping[str, Any], own: Sequence[str]) -> None:
+    """Raises UsageError, naming every input that is required and missing. `own` are the options of the command itself."""
+    missing = {name: spec for name, spec in program.sop.inputs.items() if spec.required and name not in given}
+    if not missing:
+        return
+    told = [f"`{_spelt(name, own)}{'…' if option_of(name) in own else ''}`{_described(spec)}" for name, spec in missing.items()]
+    taken = [f"`{option_of(name)}`" for name in missing if option_of(name) in own]
+    why = f" (the command has {' and '.join(taken)} itself)" if taken else ""
+    raise UsageError(f"{program.sop.sop} needs {' and '.join(told)}{why}: there is nobody to ask here")
 
 
 def help_lines(program: Program, own: Sequence[str], page: Page) -> list[str]:
@@ -131,10 +134,8 @@ def help_lines(program: Program, own: Sequence[str], page: Page) -> list[str]:
         return [*about, f"{program.sop.sop} has no inputs"]
     rows = []
     for name, spec in program.sop.inputs.items():
-        option = option_of(name)
-        spelt = option if option not in own else f"--input {name}="
-        default = "required" if spec.required else f"default: {spec.default!r}"
-        rows.append([spelt, _kind(program, name), f"{spec.description}{' ' if spec.description else ''}({default})"])
+        default = "required" if spec.required else "optional" if spec.default is None else f"default: {spec.default!r}"
+        rows.append([_spelt(name, own), _kind(program, name), f"{spec.description}{' ' if spec.description else ''}({default})"])
     return [*about, f"Inputs of {program.sop.sop}: text, @FILE, JSON for lists and mappings, a path for a file or folder",
             *table(rows, page, indent="  ")]
 
@@ -144,12 +145,17 @@ def option_of(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
+def _spelt(name: str, own: Sequence[str]) -> str:
+    """How an input is given: by its option, or by `--input` where the command has an option of that name itself."""
+    return option_of(name) if option_of(name) not in own else f"--input {name}="
+
+
 def _fitting(program: Program, name: str, text: str) -> Any:
     if not text.strip():
         raise UsageError("it is required: write something")
     value = parse_option(program, name, text)
     schema = program.schemas.get(f"input:{name}", {"type": "string"})
-    if program.sop.inputs[name].type not in ("file", "folder") and "$python" not in schema:      # such a model the run imports
+    if program.sop.inputs[name].type not in PATHS and "$python" not in schema:      # such a model the run imports
         validator(schema, name).validate(value)
     return value
 
@@ -164,7 +170,7 @@ def _is_switch(program: Program, name: str) -> bool:
 
 def _kind(program: Program, name: str) -> str:
     spec = program.sop.inputs[name]
-    if spec.type in ("file", "folder"):
+    if spec.type in PATHS:
         return str(spec.type).upper()
     schema = program.schemas.get(f"input:{name}", {"type": "string"})
     if "enum" in schema:

@@ -65,7 +65,7 @@ def run(context: typer.Context,
         inputs = {**recorded, **inputs}
     if sys.stdin.isatty() and sys.stderr.isatty():
         inputs |= given.ask(program, inputs)
-    given.refuse_missing(program, inputs)
+    given.refuse_missing(program, inputs, own)
 
     from metaflow_agents.cli.drive import drive
     from metaflow_agents.runs import start
@@ -89,9 +89,11 @@ def resume(name: RunName,
     """Goes on with a run: after a crash, a cap, a failure, a question, Ctrl-C."""
     everybody, named = options.models(model)
 
-    from metaflow_agents.cli.drive import drive
-    from metaflow_agents.runs import go_on
+    from metaflow_agents.cli.drive import drive, rested
+    from metaflow_agents.runs import go_on, has_succeeded
 
+    if has_succeeded(name, workspace):
+        return rested(name, workspace, json=json)
     return drive(go_on(name, workspace=workspace, model=everybody, models=named, sandbox=sandbox, budget=options.budget(budget),
                        until=until, accept_changes=accept_changes, reask=reask, yes=yes), workspace, json=json)
 
@@ -133,7 +135,7 @@ def prompt(context: typer.Context,
     found = given.split([file, *(words or ())])
     own = [option for param in context.command.params for option in param.opts if option.startswith("--")]
     inputs = {**given.read_options(program, found.options, own), **given.read_pairs(program, pairs or ())}
-    given.refuse_missing(program, inputs)
+    given.refuse_missing(program, inputs, own)
     sent = asyncio.run(rehearse(file, step, inputs=inputs, given=given.read_values(program, values or ())))
     if json:
         say_json([{"key": request.key, "role": request.role, "messages": list(request.messages), "schema": request.schema,

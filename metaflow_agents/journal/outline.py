@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from metaflow_agents.journal.glance import Glance, RawJournal, unwrapped
-from metaflow_agents.schema.keys import parse_activation, steps_in
+from metaflow_agents.schema.keys import REPAIRED, parse_activation, steps_in
 
 
 class Made(NamedTuple):
@@ -49,6 +49,7 @@ class Outline:
     `active`: by firing; `last`: the last firing of all; `assumed`: what nobody answered → digest of what was assumed;
     `left_out`: input → paths that were not read;
     `by_yes`: what `--yes` answered, by key → digest of the question; `asked`: the same of all that was asked;
+    `repaired`: call whose answer was not in its form → digest of what a repair made of it;
     `staged`: what acting tools would have done, None where they did it; `inside`: step of a sub-SOP (`write/draft`) → firings.
     """
 
@@ -66,6 +67,7 @@ class Outline:
     assumed: dict[str, str] = field(default_factory=dict)
     by_yes: dict[str, str] = field(default_factory=dict)
     asked: dict[str, str] = field(default_factory=dict)
+    repaired: dict[str, str] = field(default_factory=dict)
     staged: list[Staged] | None = None
     inside: dict[str, int] = field(default_factory=dict)
     last: str | None = None
@@ -159,10 +161,15 @@ def _answered(found: Outline, event: Mapping[str, Any]) -> None:
         found.by_yes[event["key"]] = found.asked[event["key"]]
 
 
+def _observed(found: Outline, event: Mapping[str, Any]) -> None:
+    if event["key"].endswith(REPAIRED):
+        found.repaired[event["key"].removesuffix(REPAIRED)] = event["payload"]
+
+
 def _ended(found: Outline, event: Mapping[str, Any]) -> None:
     found.never = dict(event.get("never", {}))
 
 
 _TAKES: dict[str, Callable[[Outline, Mapping[str, Any]], None]] = {
     "run_opened": _opened, "resumed": _resumed, "fired": _fired, "committed": _committed, "asked": _asked,
-    "answered": _answered, "inner": _inner, "run_ended": _ended}
+    "observed": _observed, "answered": _answered, "inner": _inner, "run_ended": _ended}

@@ -21,6 +21,10 @@ EMBED = "/embed."
 """What the keys of calls that embed texts have behind their activation: `write@1~0/embed.6f2a…`."""
 
 
+REPAIRED = "/repaired"
+"""What the key of a call has behind it where its answer was not in its form, and what a repair made of it (`agent/repair.py`)."""
+
+
 CODE = "code:"
 """What a part of an activation begins with that is a file of Python; behind it its path from the project, or the SOP's folder."""
 

@@ -35,8 +35,10 @@ NOT_BUILT: dict[str, dict[str, str]] = {
     "recall": {},
 }
 
-INPUT_KEYS = ("type", "description", "default", "trusted", "exclude")
+INPUT_KEYS = ("type", "description", "default", "optional", "trusted", "exclude")
 """A mapping of these is an input; any other one is the schema of an input."""
+PATHS = ("file", "folder")
+"""Types of an input that no schema has: a person gives a path."""
 
 
 class Input(Value):
@@ -45,14 +47,16 @@ class Input(Value):
     type: Any = Field("string", description="a schema, or `file` or `folder`")
     description: str = Field("", description="the help text of the option")
     default: Any = Field(None, description="the value where none is given")
+    optional: bool = Field(
+        False, strict=True, description="whether a run may begin without it; it is `null` then, or its `default`")
     trusted: bool | None = Field(
         None, strict=True, description="whether it may decide about actions; by default files and folders may not")
     exclude: Texts = Field((), description="of a folder: what is left out, as patterns of `.gitignore`")
 
     @property
     def required(self) -> bool:
-        """Whether a run must be given it: no `default` was written."""
-        return "default" not in self.model_fields_set
+        """Whether a run must be given it: it is not `optional`, and no `default` was written."""
+        return not self.optional and "default" not in self.model_fields_set
 
 
 class Progress(Value):
@@ -68,10 +72,17 @@ class Progress(Value):
 
 def _input(written: object) -> object:
     """`{type, description, default}`, or a schema alone."""
-    if isinstance(written, Input) or (isinstance(written, dict) and "type" in written
-                                      and set(written) <= set(INPUT_KEYS)):
-        return written
-    return {"type": written}
+    return written if isinstance(written, Input) or is_whole_input(written) else {"type": written}
+
+
+def is_whole_input(written: object) -> bool:
+    """Whether a mapping is an input with its keys, and not the schema of one: it has no other keys, or its type is that of no
+    schema.
+    """
+    if not isinstance(written, dict) or "type" not in written:
+        return False
+    field = isinstance(written.get("optional"), str | dict | list)          # `{type: string, optional: boolean}`: two fields
+    return written["type"] in PATHS or (set(written) <= set(INPUT_KEYS) and not field)
 
 
 class Defaults(Value):

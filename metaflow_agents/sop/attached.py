@@ -9,7 +9,7 @@ from metaflow_agents.errors import Problem, SOPNotFound, did_you_mean
 from metaflow_agents.prompts import includes
 from metaflow_agents.schema.faults import SchemaWritten
 from metaflow_agents.schema.shorthand import to_json_schema
-from metaflow_agents.schema.sop import INPUT_KEYS
+from metaflow_agents.schema.sop import PATHS, is_whole_input
 from metaflow_agents.sop import library
 from metaflow_agents.sop.description import DESCRIPTIONS, read_description
 from metaflow_agents.sop.document import Document
@@ -161,10 +161,9 @@ def schemas(merged: dict[str, Any], entry: Document, files: Files, overlays: lis
             if isinstance(artifact, dict) and artifact.get(key) is not None and (key, artifact[key]) != ("each", {}):
                 found[name] = reader.read(artifact[key], ("artifacts", name, key))
     for name, given in _items(merged.get("inputs")):
-        whole = isinstance(given, dict) and "type" in given and (
-            set(given) <= set(INPUT_KEYS) or bool(misspelt_input_keys(given)))
+        whole = is_whole_input(given) or (isinstance(given, dict) and "type" in given and bool(misspelt_input_keys(given)))
         written = given["type"] if whole else given
-        if written not in ("file", "folder"):
+        if written not in PATHS:
             found[f"input:{name}"] = reader.read(written, ("inputs", name, "type") if whole else ("inputs", name))
     for name, step in _items(merged.get("steps")):
         review = step.get("review") if isinstance(step, dict) else None

@@ -17,7 +17,7 @@ from metaflow_agents.schema.endpoint import EndpointModel, ModelSpec
 from metaflow_agents.schema.model import Value
 from metaflow_agents.schema.role import Role
 from metaflow_agents.schema.scalars import NAME_PATTERN, Calls, Count, Dollars, Expression, Seconds, Texts, Window
-from metaflow_agents.schema.sop import LANGUAGE_VERSIONS, SOP, Input
+from metaflow_agents.schema.sop import LANGUAGE_VERSIONS, PATHS, SOP, Input
 from metaflow_agents.schema.step import Review, Step, ToolChoice, ToolsSpec
 
 Node = dict[str, Any]
@@ -132,7 +132,8 @@ def _input(found: dict[str, Node]) -> Node:
     """`{type, description, default}`, or a schema alone."""
     if "Input" not in found:
         _define(Input, found)
-    return {"anyOf": [{"$ref": "#/definitions/Input"}, _SCHEMA]}
+    path: Node = {"type": "object", "required": ["type"], "properties": {"type": {"enum": list(PATHS)}}}
+    return {"anyOf": [{"$ref": "#/definitions/Input"}, {**_SCHEMA, "not": path}]}
 
 
 def _defaults(found: dict[str, Node]) -> Node:

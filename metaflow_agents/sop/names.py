@@ -9,7 +9,7 @@ from typing import Any
 
 from metaflow_agents.errors import Problem, did_you_mean, nearest
 from metaflow_agents.schema.scalars import NAME_PATTERN
-from metaflow_agents.schema.sop import INPUT_KEYS
+from metaflow_agents.schema.sop import INPUT_KEYS, is_whole_input
 from metaflow_agents.sop.habits import FOREACH, FOREIGN, dbt_references, strategy_matrix
 from metaflow_agents.sop.places import Path, Places
 from metaflow_agents.sop.shape_errors import unknown_key
@@ -86,9 +86,12 @@ def _inputs(inputs: Any, places: Places) -> Iterator[Problem]:
 
 def misspelt_input_keys(given: Any) -> list[str]:
     """Keys beside `type`, `description` or `default` that were meant as one of these, not as fields of a schema."""
-    if not isinstance(given, dict) or not set(INPUT_KEYS) & set(given):
+    if not isinstance(given, dict) or not set(INPUT_KEYS) & set(given) or is_whole_input(given):
         return []
-    return [key for key in islice(given, 50) if key not in INPUT_KEYS and (key in FOREIGN["input"] or nearest(key, INPUT_KEYS))]
+    about = given.get("description")
+    cut = isinstance(about, str) and "type" in given                # `{type: string, description: The first, and others}`
+    return [key for key in islice(given, 50) if key not in INPUT_KEYS and (
+        key in FOREIGN["input"] or nearest(key, INPUT_KEYS) or (cut and given[key] is None and " " in f"{about}{key}"))]
 
 
 def price_names(models: Any, places: Places) -> Iterator[Problem]:

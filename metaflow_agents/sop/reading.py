@@ -48,6 +48,8 @@ _BOOL = re.compile(r"true|True|TRUE|false|False|FALSE")
 _INT = re.compile(r"[-+]?[0-9]+")
 _BASED = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_EXPRESSIONS = frozenset({"when", "in", "key", "after", "where", "accept", "only", "value", "priority", "success", "expect",
+                          "assert"})
 _SPECIAL = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _BAD_CHARACTER = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\u2028\u2029\ufeff]")
 _HIDING = re.compile("[\u200b\u202a-\u202e\u2060-\u2064\u2066-\u2069\U000e0000-\U000e007f]")
@@ -120,6 +122,7 @@ class _Open:
     key_text: str = ""
     children: list[Node] = field(default_factory=list)
     lost: bool = False              # the value of a refused key: composed for its problems, then dropped
+    meant: str | None = None        # the text that was meant by `{{ … }}` without quotes
 
 
 class _Stop(Exception):
@@ -269,6 +272,8 @@ class _Composing:
         opened = self._stack.pop()
         self._flow -= opened.node.flow
         opened.node.end = event.end_mark.index
+        if opened.meant is not None:
+            opened.node.data = opened.meant
         self._add(opened.node, opened.anchor)
 
     def _add(self, node: Node, anchor: str | None) -> None:
@@ -297,8 +302,7 @@ class _Composing:
         if key.kind != "scalar":
             braces = key.kind == "mapping" and key.flow and self.text[max(0, key.start - 1):key.start + 1] == "{{"
             if braces:
-                self._told("yaml-braces", "`{{ }}` at the start of an unquoted value is a mapping to YAML",
-                           "put the whole value in quotes: \"{{ … }}\"; an expression key such as `when` takes no braces", mark)
+                self._braces(key, mark)
             else:
                 what = "an alias" if key.kind == "alias" else "a list or mapping"
                 self._told("yaml-key", f"{what} can't be a key; keys are text", "write the key as text", mark)
@@ -317,6 +321,16 @@ class _Composing:
                        f"column {first.column}", "remove one, or give it another name", mark)
             return "", True
         return key.value, False
+
+    def _braces(self, inner: Node, mark: Any) -> None:
+        """`when: {{ x }}`: told, and read on as what was meant."""
+        written = self.text[inner.start + 1:inner.end - 1].strip()
+        outer = self._stack[-2] if len(self._stack) > 1 else None
+        name = "" if outer is None or outer.key is None else outer.key_text
+        self._stack[-1].meant = written if name in _EXPRESSIONS else f"{{{{ {written} }}}}"
+        self._told("yaml-braces", "`{{ }}` at the start of an unquoted value is a mapping to YAML",
+                   f"write `{name}: {_short(written)}`: `{name}` is an expression, which takes no braces" if name in _EXPRESSIONS
+                   else f'put the whole value in quotes: "{{{{ {_short(written)} }}}}"', mark)
 
     def _resolved(self, event: yaml.ScalarEvent) -> Any:
         """The value of a scalar by the core schema of YAML 1.2."""

@@ -224,6 +224,8 @@ def _wrong_type(error: _Error, path: Path, name: str, wanted: list[str], places:
 
 
 def _type_mend(path: Path, name: str, expected: str, value: Any) -> str:
+    if name == "foreach" and isinstance(value, str):
+        return f"write `foreach: {{in: {_short(value)}}}`"
     if len(path) == 2 and path[0] == "models":
         return "write a text such as `openai:NAME`, or a mapping: `{endpoint: …, name: …}`"
     if name == "models" and isinstance(value, list):

@@ -21,7 +21,7 @@ from metaflow_agents.runs import start
 from metaflow_agents.schema.binary import jsonable
 from metaflow_agents.schema.case import Case
 from metaflow_agents.schema.shape import Shape
-from metaflow_agents.schema.sop import SOP
+from metaflow_agents.schema.sop import PATHS, SOP
 from metaflow_agents.settings import Settings
 from metaflow_agents.sop.library import python_folders
 from metaflow_agents.sop.load import LoadedSOP
@@ -115,7 +115,7 @@ def _inputs(sop: SOP, case: Case, folder: Path, inline: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in case.inputs.items():
         kind = sop.inputs[name].type if name in sop.inputs else None
-        if kind not in ("file", "folder"):
+        if kind not in PATHS:
             found[name] = value
         elif isinstance(value, Mapping):
             for path, text in value.items():

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from metaflow_agents.journal.glance import unwrapped
 from metaflow_agents.models.tariff import dollars
 from metaflow_agents.schema import pictures
-from metaflow_agents.schema.keys import EMBED, split_inner, steps_in
+from metaflow_agents.schema.keys import EMBED, REPAIRED, split_inner, steps_in
 from metaflow_agents.views.page import Page, columns, cut, safe
 from metaflow_agents.views.wording import amount, clock, duration, listed, money
 
@@ -69,6 +69,8 @@ def _first_words(event: Raw, blob: Callable[[str], Any]) -> str:
             return f" {_beginning(json.dumps(given, ensure_ascii=False))}" if given else ""
         case "done" if event.get("error"):
             return f": {_beginning(_payload(blob(event['payload'])))}"
+        case "observed" if event["key"].endswith(REPAIRED):
+            return f": {_beginning(repair_told(blob(event['payload'])['value']))}"
         case "asked":
             question = blob(event["question"])
             return f": {_beginning(question.get('text') or question.get('action', ''))}"
@@ -79,6 +81,11 @@ def _first_words(event: Raw, blob: Callable[[str], Any]) -> str:
             said = ", ".join(part for part in (answer.get("verdict", "") + scope, changed, answer.get("text", "")) if part)
             return f": {_beginning(said)}"
     return ""
+
+
+def repair_told(found: Raw) -> str:
+    """What a repair changed in an answer, or why there was none."""
+    return f"none: {found['refused']}" if "refused" in found else "; ".join(found["changes"])
 
 
 def _beginning(text: str) -> str:
@@ -167,6 +174,8 @@ def _settled(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
 
 def _observed(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
     seconds = f" in {duration(event['seconds'])}" if event.get("seconds") else ""
+    if event["key"].endswith(REPAIRED):
+        return spoken(event["key"].removesuffix(REPAIRED)), "repair of its answer"
     told = f"learns what tools it has{seconds}" if _lists_tools(event) else f"ran{seconds}"
     return spoken(event["key"].removesuffix("/tools")), told
 

@@ -19,7 +19,7 @@ from metaflow_agents.schema import acting_files
 from metaflow_agents.schema.payload import Collection, Files
 from metaflow_agents.schema.program import Program
 from metaflow_agents.views.cast import cast, cast_told
-from metaflow_agents.views.minutes import OUTCOMES
+from metaflow_agents.views.minutes import OUTCOMES, repair_told, spoken
 from metaflow_agents.views.page import Page, columns, safe, table
 from metaflow_agents.views.wording import amount, duration, moment, money
 
@@ -91,6 +91,7 @@ class Told:
             "staged": None if run.staged is None else [
                 {"key": one.key, "action": one.action, "verdict": one.verdict, "arguments": self.values.plain(one.arguments)}
                 for one in run.staged],
+            "repaired": self.repaired(),
             "assumed": {key: self.answer(digest).model_dump(mode="json", exclude_defaults=True)
                         for key, digest in run.assumed.items()},
             "answered_by_yes": [{"key": key, "kind": one.kind, "action": one.action or one.text, "rule": one.rule,
@@ -100,6 +101,11 @@ class Told:
     def by_yes(self) -> dict[str, Question]:
         """The questions that `--yes` answered, by key."""
         return {key: Question.model_validate_json(self.values.data(digest)) for key, digest in self.outline.by_yes.items()}
+
+    def repaired(self) -> dict[str, dict[str, Any]]:
+        """Call whose answer was not in its form → `changes`, in words, or `refused`: why it was not repaired."""
+        found = {key: self.values.plain(digest) for key, digest in self.outline.repaired.items()}
+        return {key: {word: part for word, part in one.items() if word != "text"} for key, one in found.items()}
 
     def answer(self, digest: str) -> Answer:
         """What somebody said, or what was assumed."""
@@ -121,8 +127,8 @@ def ending_lines(told: Told, page: Page) -> list[str]:
     word, colon, reason = _standing(told).partition(":")
     style = _STYLES.get(told.standing, "red")
     lines = [f"{page.paint(told.name, 'bold')}: {page.paint(word, style, 'bold')}{colon}{safe(reason, lines=True)}",
-             *_left_out(told, page), *_made(told, page), *_acting(told, page), *_assumed(told, page), *_by_yes(told, page),
-             *_staged(told, page)]
+             *_left_out(told, page), *_made(told, page), *_acting(told, page), *_repaired(told, page), *_assumed(told, page),
+             *_by_yes(told, page), *_staged(told, page)]
     never = told.outline.never
     if never:
         lines += ["never fired:", *table([[name, why] for name, why in never.items()], page, indent="  ")]
@@ -149,7 +155,7 @@ def show_lines(told: Told, history: Standing, page: Page) -> list[str]:
     lines = [page.paint(told.name, "bold")]
     lines += [line for word, fact in facts for line in page.wrapped(safe(fact, lines=True), f"  {word:<9}")]
     lines += ["", *_left_out(told, page), *(_made(told, page) or ["nothing was made"]), *_acting(told, page),
-              *_assumed(told, page), *_by_yes(told, page), *_staged(told, page)]
+              *_repaired(told, page), *_assumed(told, page), *_by_yes(told, page), *_staged(told, page)]
     rows = []
     for name in told.program.sop.steps:
         fired = name in run.fired
@@ -281,6 +287,14 @@ def _place(told: Told, artifact: str, payload: str) -> str:
     if isinstance(held, Collection):
         return amount(len(held.items), "item") + (f", {len(held.missing)} missing" if held.missing else "")
     return ""
+
+
+def _repaired(told: Told, page: Page) -> list[str]:
+    """Answers that were taken although they were not in their form, and what was changed in them."""
+    rows = [[spoken(key), repair_told(one)] for key, one in told.repaired().items() if "changes" in one]
+    shown = [[key, safe(words)] for key, words in rows[:_NAMED]]
+    more = [f"  and {len(rows) - _NAMED} more: `sop log {told.name}{_where(told)} --kind observed`"] if len(rows) > _NAMED else []
+    return [f"repaired, {amount(len(rows), 'answer')}:", *table(shown, page, indent="  "), *more] if rows else []
 
 
 def _assumed(told: Told, page: Page) -> list[str]:

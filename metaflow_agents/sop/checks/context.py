@@ -17,7 +17,7 @@ from metaflow_agents.schema.results import FAILURE, JUNIT_RESULT, RUN_RESULT, hu
 from metaflow_agents.schema.role import IndexName
 from metaflow_agents.schema.scalars import NAME_PATTERN
 from metaflow_agents.schema.shape import Shape
-from metaflow_agents.schema.sop import SOP
+from metaflow_agents.schema.sop import PATHS, SOP
 from metaflow_agents.schema.step import DOERS, Step
 from metaflow_agents.schema.strategies import StrategySpec
 from metaflow_agents.sop.codes import CODES
@@ -169,7 +169,7 @@ class Context:
 
     def _input_shape(self, name: str) -> Shape:
         kind = self.sop.inputs[name].type
-        if kind in ("file", "folder"):
+        if kind in PATHS:
             return Shape.content() if kind == "file" else Shape.files()
         schema = self.program.schemas.get(f"input:{name}")
         return Shape.of(schema) if schema is not None else Shape.any()

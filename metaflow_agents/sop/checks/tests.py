@@ -9,7 +9,7 @@ from metaflow_agents.errors import did_you_mean
 from metaflow_agents.schema import paths
 from metaflow_agents.schema.address import Address, parse_address
 from metaflow_agents.schema.case import Case
-from metaflow_agents.schema.sop import SOP
+from metaflow_agents.schema.sop import PATHS, SOP
 from metaflow_agents.sop.checks.context import Context, Place
 from metaflow_agents.sop.checks.values import called, fits, given_fits, input_schema
 
@@ -43,7 +43,7 @@ def _inputs(c: Context, name: str, case: Case) -> None:
         if key not in c.sop.inputs:
             c.say("unknown-input", (*where, "inputs", key), f"the SOP has no input `{key}`", did_you_mean(key, c.sop.inputs),
                   key=True)
-        elif c.sop.inputs[key].type in ("file", "folder") and not isinstance(value, str):
+        elif c.sop.inputs[key].type in PATHS and not isinstance(value, str):
             _written_out(c, (*where, "inputs", key), key, value)
         else:
             fits(c, "test-value", (*where, "inputs", key), f"the input `{key}`", input_schema(c, key), value)

@@ -10,6 +10,7 @@ from metaflow_agents.errors import AnswerInvalid
 from metaflow_agents.schema import paths
 from metaflow_agents.schema.checks import may_be_slow
 from metaflow_agents.schema.smallest import SmallestUnknown, smallest
+from metaflow_agents.schema.sop import PATHS
 from metaflow_agents.schema.validation import validator
 from metaflow_agents.sop.checks.context import Context, Place
 from metaflow_agents.sop.plans import node_faults
@@ -24,7 +25,7 @@ def check_values(c: Context) -> None:
         if given.exclude and given.type != "folder":
             c.say("exclude-input", ("inputs", name, "exclude"), f"`{name}` is no folder: there is nothing to leave out of it",
                   "write `type: folder`, or remove `exclude`")
-        if not given.required:
+        if "default" in given.model_fields_set:
             fits(c, "default-value", ("inputs", name, "default"), f"the default of `{name}`", input_schema(c, name),
                   given.default)
     for name, artifact in c.sop.artifacts.items():
@@ -46,7 +47,7 @@ def _schema(c: Context, name: str) -> dict[str, Any] | None:
 
 def input_schema(c: Context, name: str) -> dict[str, Any] | None:
     """The schema of an input's value, a text for a path; None where nothing can be said."""
-    if c.sop.inputs[name].type in ("file", "folder"):
+    if c.sop.inputs[name].type in PATHS:
         return _TEXT
     schema = c.program.schemas.get(f"input:{name}")
     return None if schema is None or "$python" in schema else schema
