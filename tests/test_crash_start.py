@@ -19,6 +19,7 @@ from security.path_scenes import cli
 from metaflow_agents.errors import JournalError, UsageError
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.making import make
+from metaflow_agents.journal.private import make_private
 from metaflow_agents.journal.store import TABLES, Batch
 from metaflow_agents.runs import fork, resume, run_sync
 
@@ -118,6 +119,20 @@ def test_an_empty_file_is_told_and_its_name_is_free(home: Path) -> None:
     assert [path.name for path in home.iterdir()] == ["one.db"]
 
 
+def test_the_log_of_a_journal_that_lost_its_file_is_not_replayed_onto_the_next(home: Path) -> None:
+    """SQLite takes what stands under the log's name for the log of the file beside it, and its sums are right."""
+    left = home / "one.db"
+    with sqlite3.connect(home / "other.db", isolation_level=None) as other:
+        other.execute("PRAGMA journal_mode=WAL")
+        other.execute("CREATE TABLE strange (what TEXT)")
+        left.with_name("one.db-wal").write_bytes((home / "other.db-wal").read_bytes())
+    left.touch()
+    assert run_sync("letters.yaml", topic="x", name="one")["note"] == "x!"
+    with sqlite3.connect(left) as db:
+        assert {name for name, in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")} >= {"events", "blobs"}
+        assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
 def test_a_journal_without_events_is_told_and_its_name_is_free(home: Path) -> None:
     """What older versions left, where they were killed before their first event."""
     make(home / "one.db", Batch([], {}))
@@ -138,10 +153,20 @@ def test_what_holds_but_its_beginning_is_resumed_or_begun_again_and_more_is_not(
     for name in ("one", "two"):
         with pytest.raises(UsageError, match="exists already"):
             run_sync("letters.yaml", topic="z", name=name)
-    branch = fork("one", at="one@1")                                # holds no more than a beginning, and that on purpose
+    branch = fork("two", at="one@1")                                # holds no more than a beginning, and that on purpose
     with pytest.raises(UsageError, match="exists already"):
         run_sync("letters.yaml", topic="z", name=branch)
-    assert asyncio.run(resume(branch))["note"] == "x!"
+    assert asyncio.run(resume(branch))["note"] == "y!"
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o277])
+def test_a_private_file_is_so_from_its_first_instant(tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        make_private(tmp_path / "one")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "one").stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o277])

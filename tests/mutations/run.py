@@ -221,6 +221,7 @@ def chosen(mutations: Iterable[Mutation], names: Sequence[str]) -> list[Mutation
 def run(mutations: Sequence[Mutation], root: Path, jobs: int, limit: float) -> list[Verdict]:
     """Carries all of them out, several at a time; tells each verdict as it comes."""
     with tempfile.TemporaryDirectory(prefix="mutations-") as folder:
+        os.chmod(folder, 0o755)                                   # an ordinary user's tests walk through it
         copies: queue.SimpleQueue[Copy] = queue.SimpleQueue()
         made = [Copy(root, Path(folder) / str(number)) for number in range(jobs)]
         tests = sorted({test for mutation in mutations for test in mutation.caught_by if is_fast(root, test)})
