@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         PromptChanged,
         RunBusy,
         RunError,
+        RunSucceeded,
         SOPError,
         SOPInvalid,
         SOPNotFound,
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     **dict.fromkeys(("AnswerInvalid", "AttemptFailed", "BudgetExceeded", "EndpointRefused", "ExpressionError", "JournalError",
-                     "MetaflowError", "ModelMissing", "Problem", "PromptChanged", "RunBusy", "RunError", "SOPError", "SOPInvalid",
-                     "SOPNotFound", "StepFailed", "UsageError", "Waiting"), "errors"),
+                     "MetaflowError", "ModelMissing", "Problem", "PromptChanged", "RunBusy", "RunError", "RunSucceeded",
+                     "SOPError", "SOPInvalid", "SOPNotFound", "StepFailed", "UsageError", "Waiting"), "errors"),
     "ModelRequest": "models.port", "Reply": "models.port", "ToolCall": "models.port",
     "Run": "underway", "RunResult": "underway", "fork": "runs", "go_on": "runs", "resume": "runs", "run": "runs",
     "run_sync": "runs", "start": "runs",
@@ -53,8 +54,8 @@ _HOMES = {
 __all__ = [
     "AnswerInvalid", "AttemptFailed", "BudgetExceeded", "CheckReport", "EndpointRefused", "ExpressionError", "JournalError",
     "LoadedSOP", "MetaflowError", "ModelMissing", "ModelRequest", "Problem", "PromptChanged", "Reply", "Run", "RunBusy",
-    "RunError", "RunResult", "SOPError", "SOPInvalid", "SOPNotFound", "StepFailed", "ToolCall", "UsageError", "Waiting",
-    "check", "fork", "go_on", "load_sop", "resume", "run", "run_sync", "start",
+    "RunError", "RunResult", "RunSucceeded", "SOPError", "SOPInvalid", "SOPNotFound", "StepFailed", "ToolCall", "UsageError",
+    "Waiting", "check", "fork", "go_on", "load_sop", "resume", "run", "run_sync", "start",
 ]
 
 

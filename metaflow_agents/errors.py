@@ -115,6 +115,10 @@ class UsageError(SOPError):
     """The command or the call can't be carried out as it was given."""
 
 
+class RunSucceeded(UsageError):
+    """The run has succeeded, and nothing is left to go on with."""
+
+
 class RunBusy(SOPError):
     """The run's journal is open in another process."""
 

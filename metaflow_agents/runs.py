@@ -21,10 +21,9 @@ from typing import Any
 
 from metaflow_agents.assembly import Options, run_budget
 from metaflow_agents.engine.earlier import EarlierRun
-from metaflow_agents.errors import RunBusy, UsageError, did_you_mean
+from metaflow_agents.errors import RunBusy, RunSucceeded, UsageError, did_you_mean
 from metaflow_agents.inputs import Remote, initial_versions, labels, read_inputs
 from metaflow_agents.journal.consent import Consents
-from metaflow_agents.journal.glance import RawJournal
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.places import never_began
 from metaflow_agents.journal.values import Values
@@ -184,12 +183,6 @@ async def resume(name: str, **options: Any) -> RunResult:
         return await going.result()
 
 
-def has_succeeded(name: str, workspace: Path | str = WORKSPACE) -> bool:
-    """Whether a run ended with success, so that nothing is left to go on with. Raises UsageError where there is none."""
-    with RawJournal(journal_path(Path(workspace), name)) as journal:
-        return journal.standing()[0] == "success"
-
-
 def go_on(
     name: str,
     *,
@@ -210,7 +203,7 @@ def go_on(
     Models and sandbox are those that it had unless others are given; `sandbox="none"` has to be given again where that was not
     done on this machine. Where the SOP's file means something else now, what changed is told, and only `accept_changes` goes on
     with it. `reask` pays again for calls whose prompt changed. `yes` and `asker` are as for `start`.
-    Raises UsageError, RunBusy, SOPInvalid, ModelMissing; nothing is changed then.
+    Raises UsageError (RunSucceeded, where nothing is left to do), RunBusy, SOPInvalid, ModelMissing; nothing is changed then.
     """
     settings = settings or Settings.read()
     home, consents = Path(workspace), Consents(settings.consents)
@@ -221,7 +214,7 @@ def go_on(
         if opened is None:
             raise never_began(name)
         if state.ended is not None and state.ended.outcome == "success":
-            raise UsageError(f"run `{name}` has succeeded: there is nothing to go on with; `sop fork` branches from it")
+            raise RunSucceeded(f"run `{name}` has succeeded: there is nothing to go on with; `sop fork` branches from it")
         recorded = Program.model_validate_json(journal.blob(state.compiled))
         loaded, told = as_it_is_now(opened, recorded, settings)
         if told and not accept_changes:

@@ -98,7 +98,7 @@ def test_a_recording_is_written_and_replayed(here: Path, capsys: pytest.CaptureF
     status, out, _ = sop("export one --recording kept.jsonl --answered-by me", capsys)
     assert (status, out) == (0, "wrote kept.jsonl: 4 calls; answered from it again: --model replay:kept.jsonl\n")
     assert sop("run desk.yaml --name two --model replay:kept.jsonl", capsys)[0] == 0
-    assert sop("diff one two", capsys)[1].count("strongly") == sop("diff two two", capsys)[1].count("strongly")
+    assert sop("diff one two", capsys)[1].startswith("both made the same\n")
     (here / "desk.yaml").write_text((here / "desk.yaml").read_text().replace("You judge.", "You judge well."))
     status, out, _ = sop("run desk.yaml --name three --model replay:kept.jsonl", capsys)
     assert status == 5 and "three: no model answers: stale: this prompt changed: second@1~0/turn.0" in out

@@ -208,7 +208,7 @@ def replanning(request: ModelRequest) -> Any:
         what = [message["content"] for message in request.messages if "# Your task" in message["content"]][-1]
         what = what.partition("# Your task")[2].split("#")[0].strip()
         if what == "impossible":
-            return "no block"
+            return "=== file: elsewhere.txt ===\nno\n=== end ==="
         return f"=== file: pages/{key} ===\n{what} in {request.key}\n=== end ==="
     if request.step == "make_plan":
         return plan(task("a"), task("b", "a"), task("c", "a", what="impossible"), task("d"), task("f", "b"), task("g", "a"))

@@ -13,7 +13,6 @@ from metaflow_agents.cli.output import page, say, say_json, say_value
 from metaflow_agents.cli.told import hide_secrets, telling
 from metaflow_agents.errors import JournalError, UsageError, did_you_mean
 from metaflow_agents.printing import as_json
-from metaflow_agents.schema.binary import jsonable
 
 if TYPE_CHECKING:
     from metaflow_agents.views.story import Told
@@ -190,6 +189,7 @@ def diff(one: Annotated[str, typer.Argument(metavar="RUN1", help="A run.")],
 
 def _value(told: Told, written: str, json: bool) -> int:
     from metaflow_agents.journal.tree import Tree
+    from metaflow_agents.schema.binary import jsonable
     from metaflow_agents.views.values import as_text
 
     artifact, sign, number = written.partition("@")

@@ -90,12 +90,15 @@ def resume(name: RunName,
     everybody, named = options.models(model)
 
     from metaflow_agents.cli.drive import drive, rested
-    from metaflow_agents.runs import go_on, has_succeeded
+    from metaflow_agents.errors import RunSucceeded
+    from metaflow_agents.runs import go_on
 
-    if has_succeeded(name, workspace):
+    try:
+        going = go_on(name, workspace=workspace, model=everybody, models=named, sandbox=sandbox, budget=options.budget(budget),
+                      until=until, accept_changes=accept_changes, reask=reask, yes=yes)
+    except RunSucceeded:
         return rested(name, workspace, json=json)
-    return drive(go_on(name, workspace=workspace, model=everybody, models=named, sandbox=sandbox, budget=options.budget(budget),
-                       until=until, accept_changes=accept_changes, reask=reask, yes=yes), workspace, json=json)
+    return drive(going, workspace, json=json)
 
 
 def fork(name: RunName,

@@ -35,8 +35,8 @@ def costs_lines(name: str, found: Ledger, page: Page) -> list[str]:
 
 
 def spent_told(one: Spending) -> str:
-    """A cost in a few words, for the board: `3 calls, 12.3k tokens, $0.02`; empty where nothing was asked."""
-    if not one.calls and not one.open_calls:
+    """A cost in a few words, for the board: `3 calls, 12.3k tokens, $0.02`; empty where nothing was answered."""
+    if not one.calls:
         return ""
     paid = [money(one.cost, one.estimated)] if one.cost else []
     return ", ".join([amount(one.calls, "call"), f"{short(one.tokens)} tokens", *paid])
