@@ -75,6 +75,7 @@ def numbers(home: Path) -> dict[str, int]:
     return {one["step"]: one["number"] for one in json.loads(sop(home, "inbox", "one", "--json").stdout)}
 
 
+@pytest.mark.one_in(3)
 def test_days_later_from_another_process(home: Path) -> None:
     waiting(home)
     told = sop(home, "show", "one").stdout

@@ -43,7 +43,7 @@ def test_the_repository_keeps_its_design() -> None:
     assert verify(SOURCE, None, extract(SOURCE, "expenses")) == {"ok": True, "faults": [], "unchecked": []}
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(10)
 def test_every_mutant_is_caught_by_name(tmp_path: Path) -> None:
     """At least 200, of each kind; a circle counts where Python itself fails on it."""
     kinds, survivors = judged(all_mutants(), verified, tmp_path)

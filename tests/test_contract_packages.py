@@ -68,7 +68,7 @@ def caught(name: str, most: int, folder: Path) -> tuple[Counter[str], list[str]]
     return kinds, survivors
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(10)
 def test_mutants_of_small_packages_are_caught_by_name(tmp_path: Path) -> None:
     found = {name: caught(name, most, tmp_path / name) for name, most in SMALL.items() if name in HERE}
     made = sum((kinds for kinds, _ in found.values()), Counter[str]())

@@ -36,8 +36,8 @@ def home() -> Iterator[Path]:
 
 
 def tried(recording: Recording) -> list[Moment]:
-    """All moments in the full tier; else every third of 24 or more, others with each seed."""
-    return recording.moments if len(recording.moments) < 24 else tiers.some(recording.moments, 3)
+    """All moments in the full tier; else every fourth of 32 or more, others with each seed."""
+    return recording.moments if len(recording.moments) < 32 else tiers.some(recording.moments, 4)
 
 
 def must_go_on_alike(replayed: list[Replayed], *, same_calls: bool = True) -> None:

@@ -16,7 +16,7 @@ def numbers(text: str) -> list[int]:
     return [int(one.replace(",", "")) for one in re.findall(r"\d+(?:,\d{3})*", text)]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(10)
 def test_plans_of_others_are_carried_out_as_the_graphs_that_they_are() -> None:
     from benchmarks.papers import plan_and_execute
 
@@ -32,7 +32,7 @@ def test_plans_of_others_are_carried_out_as_the_graphs_that_they_are() -> None:
     assert broken > 200 and accepted > 0.98 * broken
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(10)
 def test_a_queue_is_ordered_grows_and_loses_nothing() -> None:
     from benchmarks.papers import task_queue
 

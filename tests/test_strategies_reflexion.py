@@ -231,7 +231,7 @@ async def test_what_its_expression_names_of_the_run_counts_too(tmp_path: Path) -
     assert again["guess"] == {"number": 2}
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(10)
 @needs_bubblewrap
 @pytest.mark.skipif(DATA is None, reason="SOP_TEST_DATA does not name a folder with public data")
 def test_human_eval() -> None:
