@@ -370,14 +370,19 @@ def gone(home: Path, within: float = 10.0) -> bool:
 
 
 def left_running(home: Path, before: Sequence[threading.Thread] = ()) -> list[str]:
-    """Threads and processes that this process has not ended, but for threads that were there `before`."""
+    """Threads and processes that this process has not ended, but for threads that were there `before`, and those that talk with
+    warm workers: they are the process's own, for all its runs.
+    """
     gc.collect()                        # pools of threads end with their owners
     deadline = time.monotonic() + 5
     known = {threading.current_thread(), *before}
-    while not known.issuperset(threading.enumerate()) and time.monotonic() < deadline:
+
+    def threads() -> list[str]:
+        return [thread.name for thread in threading.enumerate() if thread not in known and not thread.name.startswith("worker_")]
+
+    while threads() and time.monotonic() < deadline:
         time.sleep(0.002)
-    threads = [thread.name for thread in threading.enumerate() if thread not in known]
-    return [*(f"thread {name}" for name in threads), *(f"command {pid}" for pid in marked(home))]
+    return [*(f"thread {name}" for name in threads()), *(f"command {pid}" for pid in marked(home))]
 
 
 # One death, or several, and the way on.
