@@ -150,11 +150,13 @@ def by_an_ordinary_user(arguments: Sequence[str], home: Path, *, user: int = OUT
     """
     closing = Path(__file__).with_name("no_namespaces.py")
     program = [sys.executable] if namespaces else [sys.executable, str(closing), sys.executable]
-    places = [os.path.realpath(place) for place in (*interpreter_places(), Path(__file__).parent.parent)]
+    repository = Path(__file__).parent.parent               # not the package that this Python finds by itself: a copy may be tested
+    places = [os.path.realpath(place) for place in (*interpreter_places(), repository)]
     closed = {next((str(folder) for folder in reversed(Path(place).parents) if not folder.stat().st_mode & 1), "")
               for place in places}
     os.chown(home, user, user)
     return subprocess.run(
         ["unshare", "--mount", "--propagation", "slave", "sh", "-c", _ORDINARY, "sh", *program, *arguments],
-        env={"PATH": os.defpath, "TMPDIR": str(home), "HOME": str(home), "PYTHONDONTWRITEBYTECODE": "1", "ID": str(user),
+        env={"PATH": os.defpath, "TMPDIR": str(home), "HOME": str(home), "PYTHONDONTWRITEBYTECODE": "1",
+             "PYTHONPATH": str(repository), "ID": str(user),
              "CLOSED": shlex.join(closed - {""}), "PLACES": shlex.join(places)}, capture_output=True, text=True, check=False)
