@@ -57,13 +57,32 @@ class Verdict:
 
 
 class Copy:
-    """A copy of the tree for one worker, with temporary files of its own."""
+    """A copy of the tree for one worker, with temporary files of its own, and a copy of this environment in which it is installed:
+    processes that leave PYTHONPATH aside (`python -I`, `sop`) are mutated, too.
+    """
 
     def __init__(self, root: Path, place: Path) -> None:
         self.place, self.tree, self._round = place, place / "tree", 0
         shutil.copytree(root, self.tree, ignore=shutil.ignore_patterns(*LEFT_OUT), symlinks=True)
         (place / "t").mkdir()
+        self.python = self._environment_of_its_own()
         self.imported(_PACKAGE)
+
+    def _environment_of_its_own(self) -> str:
+        """The Python of a copy of this virtual environment, its files linked, where this is one; else this Python."""
+        if sys.prefix == sys.base_prefix:
+            return sys.executable
+        mine, own = str(Path(sys.prefix)), self.place / "environment"
+        shutil.copytree(mine, own, symlinks=True, copy_function=os.link)
+        for entry in own.glob(f"lib/*/site-packages/*{_PACKAGE}*.pth"):
+            entry.unlink()
+            entry.write_text(f"{self.tree}\n", encoding="utf-8")
+        command = own / "bin" / "sop"
+        text = command.read_text(encoding="utf-8")
+        command.unlink()
+        command.write_text(text.replace(mine, str(own), 1), encoding="utf-8")
+        command.chmod(0o755)
+        return str(own / "bin" / Path(sys.executable).name)
 
     def _environment(self, *, mutated: bool) -> dict[str, str]:
         known = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_") and name != "SOP_TESTS_HOME"}
@@ -76,7 +95,7 @@ class Copy:
     def imported(self, module: str, *, mutated: bool = False) -> None:
         """Raises ValueError unless the module can be imported, and the package is that of this copy."""
         code = f"import importlib, {_PACKAGE}; importlib.import_module({module!r}); print({_PACKAGE}.__file__)"
-        ran = subprocess.run([sys.executable, "-c", code], cwd=self.place, env=self._environment(mutated=mutated),
+        ran = subprocess.run([self.python, "-I", "-c", code], cwd=self.place, env=self._environment(mutated=mutated),
                              capture_output=True, text=True, timeout=120, check=False)
         if ran.returncode:
             raise ValueError(f"can't import {module}: {(ran.stderr.strip().splitlines() or ['no message'])[-1]}")
@@ -108,7 +127,7 @@ class Copy:
         report = self.place / "report.xml"
         report.unlink(missing_ok=True)
         side_by_side = ("-n", str(workers), "--dist", "loadfile") if workers else ("-p", "no:xdist")
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--tb=short", f"--junitxml={report}", "-o",
+        command = [self.python, "-m", "pytest", "-p", "no:cacheprovider", "--tb=short", f"--junitxml={report}", "-o",
                    "junit_family=xunit1", *side_by_side, *tests]
         began = time.monotonic()
         with open(self.place / "output.txt", "w+b") as output:
