@@ -73,6 +73,7 @@ def test_optional_is_a_field_where_it_is_no_yes_or_no(tmp_path: Path) -> None:
     ("{type: string, description: The first, and others}", "yaml-cut", "comma before `and others`"),
     ("{type: folder, desription: x}", "unknown-key", "an input has no key `desription`"),
     ("{type: file, optionl: true}", "unknown-key", "did you mean `optional`?"),
+    ("{type: folder, banana: string}", "unknown-key", "an input has no key `banana`"),
     ("{type: folder, optional: 3}", "wrong-type", "`optional` has to be true or false"),
 ])
 def test_a_file_or_folder_with_a_wrong_key_is_no_schema(tmp_path: Path, inputs: str, code: str, told: str) -> None:
