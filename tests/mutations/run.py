@@ -21,6 +21,7 @@ import time
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -57,8 +58,8 @@ class Verdict:
 
 
 class Copy:
-    """A copy of the tree for one worker, with temporary files of its own, and a copy of this environment in which it is installed:
-    processes that leave PYTHONPATH aside (`python -I`, `sop`) are mutated, too.
+    """A copy of the tree for one worker, with temporary files of its own, and a copy of this environment in which it is
+    installed: processes that leave PYTHONPATH aside (`python -I`, `sop`) are mutated, too.
     """
 
     def __init__(self, root: Path, place: Path) -> None:
@@ -138,7 +139,7 @@ class Copy:
             except subprocess.TimeoutExpired:
                 status = None
             finally:
-                _end(process)
+                _end(process, self.place)
             output.seek(0)
             told = output.read().decode(errors="replace")
         ran = Ran(status, time.monotonic() - began, output=told)
@@ -149,13 +150,17 @@ class Copy:
         return ran
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """The tests and whatever they started in their session."""
-    try:
+def _end(process: subprocess.Popen[bytes], place: Path) -> None:
+    """The tests and whatever they started: in their session, and of the copy in sessions of their own, which nothing ends where
+    just that was taken out.
+    """
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     process.wait()
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if f"{place}/".encode() in (entry / "cmdline").read_bytes():
+                os.kill(int(entry.name), signal.SIGKILL)
 
 
 def _read_report(report: Path, ran: Ran) -> None:
