@@ -150,7 +150,7 @@ def by_an_ordinary_user(arguments: Sequence[str], home: Path, *, user: int = OUT
     """
     closing = Path(__file__).with_name("no_namespaces.py")
     program = [sys.executable] if namespaces else [sys.executable, str(closing), sys.executable]
-    repository = Path(__file__).parent.parent               # not the package that this Python finds by itself: a copy may be tested
+    repository = Path(__file__).parent.parent               # its package, and not the one that this Python finds by itself
     places = [os.path.realpath(place) for place in (*interpreter_places(), repository)]
     closed = {next((str(folder) for folder in reversed(Path(place).parents) if not folder.stat().st_mode & 1), "")
               for place in places}
