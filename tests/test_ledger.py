@@ -241,6 +241,7 @@ def test_diff_tells_models_prompts_and_costs(say: Any, tmp_path: Path) -> None:
     assert told["models"]["clerk"] == ["python:desk.py:clerk", "python:desk.py:judge"]
     assert told["prompts"]["write_the_letters"]["differ"] == [
         "write_the_letters@1[ann]~0/turn.0", "write_the_letters@1[ben]~0/turn.0"]
+    assert "inside/draft_it" not in told["prompts"], "the same was asked of another model"
     assert [one["tokens"] for one in told["costs"]["steps"]["write_the_letters"]] == [2020, 14_000]
     assert "judge_it" not in told["costs"]["steps"], "what is equal is not told"
     same = json.loads(say("diff", "one", "one", "--json")[1])
