@@ -313,9 +313,9 @@ async def test_where_none_holds_nothing_is_made(sop: Path, tmp_path: Path, monke
         assert str(caught.value).splitlines() == [
             f"steps run commands (look), and {'the sandbox `bubblewrap` does not hold' if asked else 'no sandbox holds'} here:",
             "  bubblewrap: bubblewrap is not installed",
-            "    to have it:   apt install bubblewrap",
-            *([] if asked else ["  landlock: Landlock is too old", "    to have it:   a new kernel", "  container: no docker",
-                                "    to have it:   install docker"]),
+            "    fix:          apt install bubblewrap",
+            *([] if asked else ["  landlock: Landlock is too old", "    fix:          a new kernel", "  container: no docker",
+                                "    fix:          install docker"]),
             "  to do without:  --sandbox none    runs commands unconfined, on copies of the run's files"]
     monkeypatch.chdir(tmp_path)
     assert command(["run", str(sop)]) == 2

@@ -166,7 +166,7 @@ def _confining(name: str, found: Holding) -> list[Finding]:
     attempts = [Finding("refused", "ok", f"{name}: {what}") if refused else Finding("not refused", "note", f"{name}: {what}")
                 for what, refused in found.attempts]
     if found.program is None:
-        return [Finding(name, "note", f"does not hold: {found.why}; to have it: {found.mend}"), *attempts]
+        return [Finding(name, "note", f"does not hold: {found.why}; fix: {found.mend}"), *attempts]
     if name == "container":
         return [Finding(name, "ok", f"holds ({found.program}, image {found.image})"), *attempts]
     parent = group_parent()

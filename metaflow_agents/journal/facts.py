@@ -73,7 +73,7 @@ class Call:
 class Spending:
     """Calls, tokens and money: what was answered, and beside it what was reserved and is not answered, at its worst case.
 
-    Not answered is what is under way, and for ever what was when a process died: it stays charged against the caps.
+    A call is not answered while it is under way, or when its process died meanwhile: it stays charged against the caps.
     """
 
     calls: int = 0

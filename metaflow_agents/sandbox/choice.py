@@ -94,7 +94,7 @@ def choose(name: str | None, environment: Mapping[str, str], *, what_for: str, e
     told = f"the sandbox `{name}` does not hold here" if name else "no sandbox holds here"
     lines = [f"{what_for}, and {told}:"]
     for one, found in refused.items():
-        lines += [f"  {one}: {found.why}", f"    to have it:   {found.mend}"]
+        lines += [f"  {one}: {found.why}", f"    fix:          {found.mend}"]
     others = [one for one in CONFINING if name and one != name and looked_at(one, environment, engine).program is not None]
     lines += [f"  to use another: --sandbox {one}    holds here" for one in others]
     lines.append("  to do without:  --sandbox none    runs commands unconfined, on copies of the run's files")
