@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TextIO
 
 from metaflow_agents import printing
+from metaflow_agents.errors import UsageError
+from metaflow_agents.schema.binary import text_in
 
 if TYPE_CHECKING:
     from metaflow_agents.views.page import Page
@@ -46,6 +48,26 @@ def say_value(text: str) -> None:
         return
     try:
         printing.write_value(text.removesuffix("\n") + "\n", sys.stdout)
+    except BrokenPipeError:
+        _nowhere(sys.stdout)
+
+
+def say_bytes(data: bytes) -> None:
+    """Writes bytes as they are, for a file or another program; in text, secrets are redacted. A terminal gets text alone.
+
+    Raises UsageError where they are no text and stdout is a terminal.
+    """
+    text = text_in(data)
+    if sys.stdout.isatty():
+        if text is None:
+            raise UsageError(f"these {len(data):,} bytes are no text, and stdout is a terminal: write them to a file, "
+                             "`--raw > FILE`")
+        say([printing.shown(text, lines=True).removesuffix("\n")])
+        return
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data if text is None else printing.redacted(text).encode())
+        sys.stdout.buffer.flush()
     except BrokenPipeError:
         _nowhere(sys.stdout)
 

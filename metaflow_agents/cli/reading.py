@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from metaflow_agents.cli.options import WORKSPACE, Json, RunName, Workspace
-from metaflow_agents.cli.output import page, say, say_json, say_value
+from metaflow_agents.cli.output import page, say, say_bytes, say_json, say_value
 from metaflow_agents.cli.told import hide_secrets, telling
 from metaflow_agents.errors import JournalError, UsageError, did_you_mean
 from metaflow_agents.printing import as_json
@@ -38,6 +39,7 @@ def show(name: RunName,
          artifact: Annotated[str | None, typer.Argument(
              metavar="ARTIFACT[@VERSION]", help="Its value; by default of the latest version.")] = None,
          costs: Annotated[bool, typer.Option("--costs", help="What it cost: by step, role, model and item.")] = False,
+         raw: Annotated[bool, typer.Option("--raw", help="An artifact's bytes as they are, for `> FILE`.")] = False,
          workspace: Workspace = WORKSPACE,
          json: Json = False) -> int:
     """How a run ended, what it made and where all is; or one artifact's value."""
@@ -46,11 +48,14 @@ def show(name: RunName,
 
     if costs and artifact is not None:
         raise UsageError(f"`--costs` are those of the whole run: leave out `{artifact}`")
+    if raw and (artifact is None or json):
+        raise UsageError("`--raw` writes one artifact's bytes: " + (
+            "leave out `--json`" if artifact is not None else f"name the artifact, `sop show {name} ARTIFACT --raw`"))
     with telling(workspace, name) as told:
         if costs:
             return _costs(told, json)
         if artifact is not None:
-            return _value(told, artifact, json)
+            return _value(told, artifact, json, raw)
         history = standing(told.journal, told.folder)
         if json:
             say_json({**told.as_json(), "history": history.as_json()})
@@ -187,9 +192,11 @@ def diff(one: Annotated[str, typer.Argument(metavar="RUN1", help="A run.")],
     return 0
 
 
-def _value(told: Told, written: str, json: bool) -> int:
+def _value(told: Told, written: str, json: bool, raw: bool) -> int:
     from metaflow_agents.journal.tree import Tree
     from metaflow_agents.schema.binary import jsonable
+    from metaflow_agents.views.markdown import LONGEST, is_markdown, markdown_lines
+    from metaflow_agents.views.raw import raw as raw_bytes
     from metaflow_agents.views.values import as_text
 
     artifact, sign, number = written.partition("@")
@@ -207,10 +214,15 @@ def _value(told: Told, written: str, json: bool) -> int:
     if json:
         say_json(jsonable(told.values.plain(payload)))
         return 0
-    spec = told.program.sop.artifacts.get(artifact)
-    text = as_text(artifact, payload, told.values, Tree(told.program, told.values, told.outline, told.name),
-                   rendered=spec is not None and spec.render is not None)
-    say_value(text)
+    spec, tree = told.program.sop.artifacts.get(artifact), Tree(told.program, told.values, told.outline, told.name)
+    if raw:
+        say_bytes(raw_bytes(artifact, payload, told.values, tree, str(told.folder)))
+        return 0
+    text = as_text(artifact, payload, told.values, tree, rendered=spec is not None and spec.render is not None)
+    if sys.stdout.isatty() and spec is not None and is_markdown(spec.file) and len(text) <= LONGEST:
+        say(markdown_lines(text, page()))
+    else:
+        say_value(text)
     return 0
 
 

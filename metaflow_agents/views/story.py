@@ -20,6 +20,7 @@ from metaflow_agents.schema.payload import Collection, Files
 from metaflow_agents.schema.program import Program
 from metaflow_agents.views.cast import cast, cast_told
 from metaflow_agents.views.minutes import OUTCOMES, repair_told, spoken
+from metaflow_agents.views.outputs import outputs_lines
 from metaflow_agents.views.page import Page, columns, safe, table
 from metaflow_agents.views.wording import amount, duration, moment, money
 
@@ -127,8 +128,9 @@ def ending_lines(told: Told, page: Page) -> list[str]:
     word, colon, reason = _standing(told).partition(":")
     style = _STYLES.get(told.standing, "red")
     lines = [f"{page.paint(told.name, 'bold')}: {page.paint(word, style, 'bold')}{colon}{safe(reason, lines=True)}",
-             *_left_out(told, page), *_made(told, page), *_acting(told, page), *_repaired(told, page), *_assumed(told, page),
-             *_by_yes(told, page), *_staged(told, page)]
+             *_left_out(told, page), *_made(told, page),
+             *outputs_lines(told.program, told.outline, told.values, str(told.folder), page),
+             *_acting(told, page), *_repaired(told, page), *_assumed(told, page), *_by_yes(told, page), *_staged(told, page)]
     never = told.outline.never
     if never:
         lines += ["never fired:", *table([[name, why] for name, why in never.items()], page, indent="  ")]

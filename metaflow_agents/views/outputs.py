@@ -1,0 +1,110 @@
+"""A run's outputs where it ends: short ones whole, of all others the place and the first lines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from metaflow_agents.journal.outline import Outline
+from metaflow_agents.journal.values import Values
+from metaflow_agents.prompts import CollectionView, FilesView
+from metaflow_agents.schema.binary import BinaryFile, jsonable
+from metaflow_agents.schema.program import Program
+from metaflow_agents.sop.graph import outputs_of
+from metaflow_agents.views.page import Page, columns, safe, table
+from metaflow_agents.views.wording import amount
+
+SHORT_LINES = 12                    # what has no more lines, rows or files than this stands whole
+SHORT_CHARACTERS = 800
+FIRST_LINES = 3                     # of what is longer
+_COLUMN = 12                        # columns of the terminal that a column of a table needs at least
+
+
+def outputs_lines(program: Program, outline: Outline, values: Values, folder: str, page: Page) -> list[str]:
+    """Each output that was made: its value where that is short, else where it lies and how it begins. `folder`: the run's."""
+    lines: list[str] = []
+    for name in outputs_of(program.sop):
+        payload = outline.payload(name)
+        if payload is None or name in program.sop.inputs:
+            continue
+        spec = program.sop.artifacts.get(name)
+        at = f"{folder}/{spec.file}" if spec is not None and spec.file is not None else ""
+        lines += _output(name, values.view(payload), at, page)
+    return ["outputs:", *lines] if lines else []
+
+
+def _output(name: str, value: Any, at: str, page: Page) -> list[str]:
+    if isinstance(value, BinaryFile):
+        return _headed(name, at, f"{value.media_type}, {value.size:,} bytes", page)
+    if isinstance(value, FilesView):
+        return _list(name, at, list(value), "file", page)
+    if isinstance(value, CollectionView):
+        plain = {key: jsonable(item) for key, item in value.items()}
+        return _data(name, at, plain, page) if len(plain) <= SHORT_LINES else _list(name, at, list(plain), "item", page)
+    return _text(name, at, value, page) if isinstance(value, str) else _data(name, at, jsonable(value), page)
+
+
+def _data(name: str, at: str, value: Any, page: Page) -> list[str]:
+    """A number, a list or a mapping: a table where it is one and its columns have room, else JSON."""
+    rows = _rows(value)
+    if rows and len(rows) - 1 <= SHORT_LINES and (page.width is None or len(rows[0]) * _COLUMN <= page.width):
+        drawn = table(rows[1:], page, headings=rows[0] if any(rows[0]) else (), indent="    ")
+        whole = table(rows[1:], Page(colour=page.colour), headings=rows[0] if any(rows[0]) else (), indent="    ")
+        return [*_headed(name, at, "" if drawn == whole else "cut to the width", page), *drawn]
+    line = json.dumps(value, ensure_ascii=False)
+    short = (page.width is None and len(line) <= 80) or (page.width is not None and columns(f"  {name}: {line}") <= page.width)
+    return _text(name, at, line if short else json.dumps(value, ensure_ascii=False, indent=2), page)
+
+
+def _rows(value: Any) -> list[list[str]]:
+    """Headings, empty for a mapping of scalars, and rows; nothing where the value is no table."""
+    if isinstance(value, Mapping) and value and all(_scalar(item) for item in value.values()):
+        return [["", ""], *([str(key), _cell(item)] for key, item in value.items())]
+    if isinstance(value, Mapping) and value and all(isinstance(item, Mapping) for item in value.values()):
+        return _records([{"": key, **item} for key, item in value.items()])
+    if isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
+        return _records(value)
+    return []
+
+
+def _records(records: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    if not all(_scalar(cell) for record in records for cell in record.values()):
+        return []
+    heads = list(dict.fromkeys(key for record in records for key in record))
+    return [heads, *([_cell(record[head]) if head in record else "" for head in heads] for record in records)]
+
+
+def _scalar(value: Any) -> bool:
+    return value is None or isinstance(value, bool | int | float) or (isinstance(value, str) and "\n" not in value)
+
+
+def _cell(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _list(name: str, at: str, names: Sequence[str], what: str, page: Page) -> list[str]:
+    """Paths or keys, the first ones where there are many."""
+    shown = names if len(names) <= SHORT_LINES else names[:FIRST_LINES]
+    more = [f"    and {len(names) - len(shown):,} more"] if len(shown) < len(names) else []
+    return [*_headed(name, at, amount(len(names), what), page), *(page.fitted(f"    {safe(one)}") for one in shown), *more]
+
+
+def _text(name: str, at: str, text: str, page: Page) -> list[str]:
+    head = text[:SHORT_CHARACTERS + 1]                              # a long text is not looked at whole
+    lines = head.rstrip("\n").split("\n")
+    if len(head) <= SHORT_CHARACTERS and len(lines) <= SHORT_LINES:
+        if not head.strip():
+            return _headed(name, at, "(empty)", page)
+        if len(lines) == 1 and not at:
+            return page.wrapped(safe(lines[0]), f"  {page.paint(safe(name), 'bold')}: ", "    ")
+        return [*_headed(name, at, "", page), *(row for line in lines for row in page.wrapped(safe(line), "    "))]
+    first = [Page(page.width or 160).fitted(f"    {safe(line)}") for line in lines[:FIRST_LINES]]
+    told = f"{amount(text.count(chr(10), 0, len(text.rstrip())) + 1, 'line')}, it begins:"
+    return [*_headed(name, at, told, page), *first]
+
+
+def _headed(name: str, at: str, told: str, page: Page) -> list[str]:
+    rest = ", ".join(filter(None, (safe(at), safe(told))))
+    head = f"  {page.paint(safe(name), 'bold')}:"
+    return page.wrapped(rest, f"{head} ", "    ") if rest else [head]
