@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from json import loads
@@ -26,6 +27,7 @@ from metaflow_agents.underway import Run, RunResult
 from metaflow_agents.views.board import Board
 from metaflow_agents.views.cast import cast_lines
 from metaflow_agents.views.minutes import readers
+from metaflow_agents.views.pulse import Pulse
 from metaflow_agents.views.story import ending_lines
 from metaflow_agents.views.wording import amount
 from metaflow_agents.views.writing import Writing
@@ -76,7 +78,8 @@ async def _driven(run: Run, json: bool) -> RunResult:
                 say([f"{going.name}: goes on after {amount(going.earlier, 'event')}, which `sop log {going.name}` tells"])
             say(cast_lines(going.program.sop, state.models, state.latest, page()))
         read_by = readers(going.program.plain())
-        face: Face = SilentFace() if json else PlainFace(read_by, lambda digest: loads(going.journal.blob(digest)))
+        face: Face = SilentFace() if json else PlainFace(
+            read_by, lambda digest: loads(going.journal.blob(digest)), _pulse(going))
         if board:
             budget = run_budget(going.program, state.budget)
             face = live_face(Board(going.program, graph, state, budget, lambda: going.waiting, writing))
@@ -87,6 +90,14 @@ async def _driven(run: Run, json: bool) -> RunResult:
                 return await _shown(going, face)
         finally:
             face.close()
+
+
+def _pulse(going: Run) -> Pulse:
+    def elapsed() -> float:
+        state = going.journal.state                     # whose own time stands still between two events
+        return state.elapsed + max(time.time() - state.latest, 0.0)
+
+    return Pulse(lambda: going.journal.state.active, elapsed, time.monotonic, time.time)
 
 
 async def _shown(going: Run, face: Face) -> RunResult:

@@ -14,6 +14,7 @@ from metaflow_agents.schema.event import Decided, Event, Finished, Inner, Observ
 from metaflow_agents.schema.keys import REPAIRED, parse_activation
 from metaflow_agents.views.minutes import minute
 from metaflow_agents.views.page import Page
+from metaflow_agents.views.pulse import Pulse
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -98,21 +99,29 @@ class SilentFace:
 
 
 class PlainFace(SilentFace):
-    """A line for each event that matters, without colour."""
+    """A line for each event that matters, without colour, and one a minute where nothing happens."""
 
-    def __init__(self, read_by: dict[str, list[str]], blob: Callable[[str], Any]) -> None:
-        self._read_by, self._blob = read_by, blob
+    def __init__(self, read_by: dict[str, list[str]], blob: Callable[[str], Any], pulse: Pulse) -> None:
+        self._read_by, self._blob, self._pulse = read_by, blob, pulse
         self._held: list[str] | None = None
 
     def hear(self, event: Event) -> None:
         """Its line, at once; while it is paused, later."""
         if matters(event):
             line = minute(event.model_dump(mode="json", by_alias=True), self._read_by, self._blob).line(Page())
+            self._pulse.heard()
             if self._held is not None:
                 self._held.append(line)
             else:
                 say([line])
                 flush()
+
+    def draw(self) -> None:
+        """What is under way, where nothing was told for a minute; not while a person is asked."""
+        line = None if self._held is not None else self._pulse.line()
+        if line is not None:
+            say([line])
+            flush()
 
     def pause(self) -> None:
         """Lines are held back."""
