@@ -186,6 +186,7 @@ PAIRS = [
     Pair("show RUN", "show", "show one", [RUN]),
     Pair("show ARTIFACT", "show one", "show one letter", [RUN]),
     Pair("show --workspace", "show one", "show one --workspace elsewhere", [RUN + ELSEWHERE]),
+    Pair("show --raw", "show one letter", "show one letter --raw", [RUN]),
     Pair("show --json", "show one", "show one --json", [RUN]),
     Pair("show --costs", "show one", "show one --costs", [RUN]),
     Pair("log RUN", "log", "log one", [RUN]),

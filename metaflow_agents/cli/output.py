@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from metaflow_agents import printing
 from metaflow_agents.errors import UsageError
-from metaflow_agents.schema.binary import text_in
 
 if TYPE_CHECKING:
     from metaflow_agents.views.page import Page
@@ -57,6 +56,10 @@ def say_bytes(data: bytes) -> None:
 
     Raises UsageError where they are no text and stdout is a terminal.
     """
+    from metaflow_agents.schema.binary import (
+        text_in,  # not above: what it loads waits until the current directory is no place of modules
+    )
+
     text = text_in(data)
     if sys.stdout.isatty():
         if text is None:
