@@ -37,8 +37,8 @@ def markdown_lines(text: str, page: Page) -> list[str]:
 
 
 def _shown(token: Any) -> None:
-    """Entities are letters by now: `&#27;` is an escape, which would be one of ours in what is drawn. The tokens are markdown-it's,
-    with which `rich` reads the text.
+    """Entities are letters by now: `&#27;` is an escape, which would be one of ours in what is drawn. The tokens are those of
+    markdown-it, with which `rich` reads the text.
     """
     token.content = safe(redacted(token.content), lines=True)
     for name, value in token.attrs.items():
