@@ -12,15 +12,16 @@ from typing import Any, NamedTuple
 
 from metaflow_agents.errors import AnswerInvalid, UsageError, did_you_mean
 from metaflow_agents.foreign_json import read
+from metaflow_agents.journal.keeping import Kept
 from metaflow_agents.schema import paths
-from metaflow_agents.schema.binary import content, described
+from metaflow_agents.schema.binary import content, described, unloaded
 from metaflow_agents.schema.ignored import Ignored, TooMany, holds_secrets
 from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.payload import Binary, Data, Files, held, pack
 from metaflow_agents.schema.payload import Collection as Items
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import PATHS, Input
-from metaflow_agents.schema.trust import of_input
+from metaflow_agents.schema.trust import joined, of_input
 from metaflow_agents.schema.validation import validator
 
 MAX_BYTES = 64 * 1024 * 1024
@@ -74,12 +75,14 @@ class Given(NamedTuple):
 
 
 def read_inputs(program: Program, given: Mapping[str, Any], load: Callable[[str], Any] | None = None,
-                remote: Remote | None = None, *, everything: bool = False) -> Given:
+                remote: Remote | None = None, *, everything: bool = False,
+                kept: Mapping[str, Kept] | None = None) -> Given:
     """The inputs of a run. A missing optional input is left out.
 
     `given` holds values as a program has them: JSON values, and for `file` and `folder` a path; `remote` is who gave them, None
     for the user. Of folders, what their `.gitignore` files name, keys and journals are left out, unless `everything` is asked
-    for. `load` imports the models of `python:` schemas. Raises UsageError, saying every input that is missing, unknown or wrong.
+    for. `load` imports the models of `python:` schemas.
+    `kept`: values for inputs that are not given. Raises UsageError, saying every input that is missing, unknown or wrong.
     """
     declared = program.sop.inputs
     faults = [f"`{name}` is no input of this SOP: {did_you_mean(name, declared)}" for name in given if name not in declared]
@@ -92,6 +95,13 @@ def read_inputs(program: Program, given: Mapping[str, Any], load: Callable[[str]
             faults.append(f"input `{name}` is missing{described}; give it with `--{name.replace('_', '-')} …`")
             continue
         value = given.get(name, spec.default)
+        if name not in given and kept is not None and name in kept:
+            try:
+                found[name] = _take_over(program, name, kept[name], blobs, load)
+            except AnswerInvalid as error:
+                faults.append(f"input `{name}`: what {kept[name].source} left does not fit its type: {error}; "
+                              f"give it with `--{name.replace('_', '-')} …`, as the SOP wants it now")
+            continue
         try:
             packed = pack(_payload(program, name, value, reading, load, remote if name in given else None))
         except (AnswerInvalid, UsageError) as error:
@@ -104,14 +114,45 @@ def read_inputs(program: Program, given: Mapping[str, Any], load: Callable[[str]
     return Given(found, blobs, reading.left_out)
 
 
-def labels(program: Program, given: Collection[str], remote: Remote | None = None) -> dict[str, str]:
+def _take_over(program: Program, name: str, kept: Kept, blobs: dict[str, bytes], load: Callable[[str], Any] | None) -> str:
+    """The digest of a kept value as the input's payload, checked as one that is given. Raises AnswerInvalid."""
+    kind, value = program.sop.inputs[name].type, kept.value
+    payload: Data | Binary | Files
+    if kind == "folder":
+        if not isinstance(value, Mapping) or not all(isinstance(one, str | bytes) for one in value.values()):
+            raise AnswerInvalid([f"`{name}` has to be a set of files"])
+        files = {path: one.encode() if isinstance(one, str) else one for path, one in sorted(value.items())}
+        payload = Files(patterns=("**",), files={path: digest(data) for path, data in files.items()})
+        blobs.update((digest(data), data) for data in files.values())
+    elif kind == "file":
+        if not isinstance(value, str | bytes):
+            raise AnswerInvalid([f"`{name}` has to be the content of a file"])
+        payload, new = held(unloaded(value))
+        blobs.update(new)
+    else:
+        payload = Data(value=validator(program.schemas.get(f"input:{name}", {"type": "string"}), name, load).validate(value))
+    packed = pack(payload)
+    blobs[digest(packed)] = packed
+    return digest(packed)
+
+
+def labels(program: Program, given: Collection[str], remote: Remote | None = None,
+           kept: Mapping[str, Kept] | None = None) -> dict[str, str]:
     """Input → what of it came from outside the user (`schema/trust.py`), for those that the user does not vouch for.
 
     Files and folders are untrusted unless the SOP says `trusted: true`, all else is trusted unless it says `trusted: false`.
-    What a client hands in (`given`) is untrusted whatever the SOP says, unless the user trusts it.
+    What a client hands in (`given`) is untrusted whatever the SOP says, unless the user trusts it. What was kept has the label
+    that it had in its run, unless the SOP says `trusted`.
     """
     foreign = given if remote is not None and not remote.trusted else ()
-    return {name: of_input(name) for name, spec in program.sop.inputs.items() if name in foreign or not vouched_for(spec)}
+    found = {}
+    for name, spec in program.sop.inputs.items():
+        label = of_input(name) if name in foreign or not vouched_for(spec) else ""
+        if kept is not None and name in kept and not spec.trusted:
+            label = joined(kept[name].untrusted, of_input(name) if spec.trusted is False else "")
+        if label:
+            found[name] = label
+    return found
 
 
 def vouched_for(spec: Input) -> bool:

@@ -25,6 +25,7 @@ from metaflow_agents.errors import RunBusy, RunSucceeded, UsageError, did_you_me
 from metaflow_agents.inputs import Remote, initial_versions, labels, read_inputs
 from metaflow_agents.journal.consent import Consents
 from metaflow_agents.journal.journal import Journal
+from metaflow_agents.journal.keeping import kept_values
 from metaflow_agents.journal.places import never_began
 from metaflow_agents.journal.values import Values
 from metaflow_agents.models.limits import Limiters
@@ -147,7 +148,9 @@ def start(
         refuse_unset_secrets(one.sop, settings, dry=resolved.models.dry)
     load = partial(load_function, folders=folders)
     handed = {**(inputs or {}), **more_inputs}
-    payloads, blobs, left_out = read_inputs(program, handed, load, remote, everything=everything)
+    kept = kept_values(home, program.sop.sop, {
+        name: spec.keep for name, spec in program.sop.inputs.items() if spec.keep is not None and name not in handed})
+    payloads, blobs, left_out = read_inputs(program, handed, load, remote, everything=everything, kept=kept)
     label = free_name(home, program.sop.sop) if name is None else fine_name(name)
     if home is not None and not journal_path(home, label).exists():
         refuse_taken(home, label)
@@ -156,9 +159,10 @@ def start(
         run=label, **identity(loaded), **answering(resolved), sandbox=confining.name, image=confining.image, until=until,
         budget=caps(budget), given=given_payloads(program.sop, given, blobs), reused_from=from_run,
         package=installed("metaflow-agents"), staged=staged, functions=located(loaded),
-        left_out={name: some(listed) for name, listed in left_out.items()})
+        left_out={name: some(listed) for name, listed in left_out.items()},
+        kept={name: one.source for name, one in kept.items()})
     versions = {**payloads, **initial_versions(program, blobs, load)}
-    untrusted = labels(program, handed, remote)
+    untrusted = labels(program, handed, remote, kept)
     first = Committed(versions=tuple(
         Version(artifact=a, number=1, payload=p, untrusted=untrusted.get(a, "")) for a, p in versions.items()))
     options = Options(models=resolved.models, sandbox=confining, folders=folders, inner_folders=inner_folders,

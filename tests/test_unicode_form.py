@@ -20,7 +20,7 @@ texts = st.lists(st.one_of(st.text(max_size=20), st.text(alphabet=MARKS, max_siz
 
 def runs(text: str) -> list[int]:
     """How many combining marks stand in a row, for each row."""
-    return [len(list(row)) for combining, row in groupby(text, key=lambda letter: unicodedata.combining(letter) != 0) if combining]
+    return [len(list(row)) for combining, row in groupby(map(unicodedata.combining, text), key=bool) if combining]
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -367,6 +367,7 @@ MODEL_KEYS = [
     Pair("models.default.accepts", ["text", "image"], AT_AN_ENDPOINT, model=None),
     Pair("roles.writer.accepts", ["text", "image"], LETTER, "check", also={"models.default": "openai:x"}),
     Pair("inputs.topic.exclude", ["*.md"], LETTER, "check"),
+    Pair("inputs.topic.keep", "lettre", LETTER, "check"),
 ]
 
 ACTING_KEYS = [Pair(at, value, base, "journal", LEFT_OUT if instead is None else instead, also, form="in a run",

@@ -47,7 +47,7 @@ class Outline:
 
     `versions`: artifact → its versions; `fired`: step → firings; `walked`: step → how many items its last firing had;
     `active`: by firing; `last`: the last firing of all; `assumed`: what nobody answered → digest of what was assumed;
-    `left_out`: input → paths that were not read;
+    `left_out`: input → paths that were not read; `kept`: input → where its value was kept from;
     `by_yes`: what `--yes` answered, by key → digest of the question; `asked`: the same of all that was asked;
     `repaired`: call whose answer was not in its form → digest of what a repair made of it;
     `staged`: what acting tools would have done, None where they did it; `inside`: step of a sub-SOP (`write/draft`) → firings.
@@ -59,6 +59,7 @@ class Outline:
     models: dict[str, str] = field(default_factory=dict)
     sandbox: str = ""
     left_out: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    kept: dict[str, str] = field(default_factory=dict)
     versions: dict[str, list[Made]] = field(default_factory=dict)
     fired: dict[str, int] = field(default_factory=dict)
     walked: dict[str, int] = field(default_factory=dict)
@@ -115,6 +116,7 @@ def _opened(found: Outline, event: Mapping[str, Any]) -> None:
     found.location, found.compiled = event.get("location", ""), event["compiled"]
     found.models, found.sandbox = dict(event.get("models", {})), event.get("sandbox", "")
     found.left_out = {name: tuple(listed) for name, listed in event.get("left_out", {}).items()}
+    found.kept = dict(event.get("kept", {}))
     found.staged = [] if event.get("staged") else None
 
 

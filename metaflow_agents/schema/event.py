@@ -52,6 +52,7 @@ class RunOpened(_Event):
     staged: bool = Field(False, description="acting tools only tell what they would do")
     left_out: dict[str, tuple[str, ...]] = Field(
         default_factory=dict, description="input that is a folder → paths that were not read: at most 20, and how many more")
+    kept: dict[str, str] = Field(default_factory=dict, description="input → artifact and run that its value was kept from")
 
 
 class Resumed(_Event):

@@ -35,7 +35,7 @@ NOT_BUILT: dict[str, dict[str, str]] = {
     "recall": {},
 }
 
-INPUT_KEYS = ("type", "description", "default", "optional", "trusted", "exclude")
+INPUT_KEYS = ("type", "description", "default", "optional", "trusted", "exclude", "keep")
 """A mapping of these is an input; any other one is the schema of an input."""
 PATHS = ("file", "folder")
 """Types of an input that no schema has: a person gives a path."""
@@ -52,6 +52,7 @@ class Input(Value):
     trusted: bool | None = Field(
         None, strict=True, description="whether it may decide about actions; by default files and folders may not")
     exclude: Texts = Field((), description="of a folder: what is left out, as patterns of `.gitignore`")
+    keep: Name | None = Field(None, description="an artifact: what the last successful run of this SOP left in it is the default")
 
     @property
     def required(self) -> bool:

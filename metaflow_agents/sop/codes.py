@@ -268,6 +268,8 @@ GROUPS: dict[str, dict[str, Code]] = {
                               "Leave it out, give it `initial`, or let it trigger the step.", "warning"),
     },
     "Written values and tests": {
+        "keep-input": Code("An input's `keep` names no artifact that it can be read from, or the first run has no value for it.",
+                           "Name an artifact of the SOP, of a fitting type, and give the input a `default`."),
         "exclude-input": Code("An input has `exclude` and is no folder.", "Write `type: folder`, or remove it."),
         "default-value": Code("An input's default does not fit its type.", "Write a value of its schema."),
         "initial-value": Code("An artifact's first value does not fit its schema.", "Write a value of its schema."),

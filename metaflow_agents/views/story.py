@@ -128,7 +128,7 @@ def ending_lines(told: Told, page: Page) -> list[str]:
     word, colon, reason = _standing(told).partition(":")
     style = _STYLES.get(told.standing, "red")
     lines = [f"{page.paint(told.name, 'bold')}: {page.paint(word, style, 'bold')}{colon}{safe(reason, lines=True)}",
-             *_left_out(told, page), *_made(told, page),
+             *_kept(told, page), *_left_out(told, page), *_made(told, page),
              *outputs_lines(told.program, told.outline, told.values, str(told.folder), page),
              *_acting(told, page), *_repaired(told, page), *_assumed(told, page), *_by_yes(told, page), *_staged(told, page)]
     never = told.outline.never
@@ -156,7 +156,7 @@ def show_lines(told: Told, history: Standing, page: Page) -> list[str]:
     ]
     lines = [page.paint(told.name, "bold")]
     lines += [line for word, fact in facts for line in page.wrapped(safe(fact, lines=True), f"  {word:<9}")]
-    lines += ["", *_left_out(told, page), *(_made(told, page) or ["nothing was made"]), *_acting(told, page),
+    lines += ["", *_kept(told, page), *_left_out(told, page), *(_made(told, page) or ["nothing was made"]), *_acting(told, page),
               *_repaired(told, page), *_assumed(told, page), *_by_yes(told, page), *_staged(told, page)]
     rows = []
     for name in told.program.sop.steps:
@@ -244,6 +244,11 @@ def _made(told: Told, page: Page) -> list[str]:
             told_of = [_place(told, name, last.payload), f"untrusted: {safe(last.untrusted)}" if last.untrusted else ""]
             rows.append([f"{name}@{len(made)}", last.firing or "given", ", ".join(filter(None, told_of))])
     return table(rows, page, headings=("made", "by", f"in {told.folder}/"), indent="  ") if rows else []
+
+
+def _kept(told: Told, page: Page) -> list[str]:
+    """Which inputs were read from what an earlier run left."""
+    return [line for name, source in told.outline.kept.items() for line in page.wrapped(safe(f"`{name}` is kept from {source}"))]
 
 
 def _left_out(told: Told, page: Page) -> list[str]:

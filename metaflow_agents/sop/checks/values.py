@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from metaflow_agents.errors import AnswerInvalid
+from metaflow_agents.errors import AnswerInvalid, did_you_mean
 from metaflow_agents.schema import paths
 from metaflow_agents.schema.checks import may_be_slow
 from metaflow_agents.schema.smallest import SmallestUnknown, smallest
@@ -25,6 +25,8 @@ def check_values(c: Context) -> None:
         if given.exclude and given.type != "folder":
             c.say("exclude-input", ("inputs", name, "exclude"), f"`{name}` is no folder: there is nothing to leave out of it",
                   "write `type: folder`, or remove `exclude`")
+        if given.keep is not None:
+            _keeps(c, name, given.keep)
         if "default" in given.model_fields_set:
             fits(c, "default-value", ("inputs", name, "default"), f"the default of `{name}`", input_schema(c, name),
                   given.default)
@@ -35,6 +37,20 @@ def check_values(c: Context) -> None:
             for fault in node_faults(artifact, artifact.initial):
                 c.say("initial-value", ("artifacts", name, "initial"), f"the initial value of `{name}` is no graph: {fault}",
                       "mend it there")
+
+
+def _keeps(c: Context, name: str, artifact: str) -> None:
+    """What an input is kept from is an artifact that can be read as the input's type, and the first run has a value too."""
+    where = ("inputs", name, "keep")
+    if artifact not in c.sop.artifacts:
+        c.say("keep-input", where, f"`{artifact}` is no artifact of this SOP: no run leaves it",
+              did_you_mean(artifact, c.sop.artifacts))
+    elif bool(c.sop.artifacts[artifact].files) != (c.sop.inputs[name].type == "folder"):
+        c.say("keep-input", where, f"`{name}` can't be read from `{artifact}`: a set of files is read as a folder, and "
+              "nothing else is", "write `type: folder` for an artifact with `files`, or name another artifact")
+    if c.sop.inputs[name].required:
+        c.say("keep-input", where, f"`{name}` has no value in the first run: nothing is kept yet",
+              "give it a `default`, or write `optional: true`")
 
 
 def _schema(c: Context, name: str) -> dict[str, Any] | None:

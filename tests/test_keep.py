@@ -1,0 +1,190 @@
+"""`keep:` of an input: what the last successful run of the SOP left is what the next one reads."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from metaflow_agents import resume, run_sync
+from metaflow_agents.cli.edge import command
+from metaflow_agents.errors import UsageError
+from metaflow_agents.journal.journal import Journal
+from metaflow_agents.journal.places import journal_path
+from metaflow_agents.runs import fork
+from metaflow_agents.trial import try_out
+
+COUNT = """
+sop: count
+inputs:
+  before: {type: [string], default: [], keep: seen}
+  word: string
+artifacts: {seen: {schema: [string]}}
+steps:
+  add: {value: "before + [word]", needs: [before, word], makes: seen}
+success: word != 'bad'
+tests:
+  goes_on: {inputs: {before: [a], word: b}, expect: "seen == ['a', 'b']"}
+  first: {inputs: {word: b}, expect: "seen == ['b']"}
+"""
+TYPED = """
+sop: typed
+inputs:
+  before: {type: TYPE, optional: true, keep: made}
+  word: string
+artifacts: {made: {SHAPE}}
+steps:
+  add: {call: "fns:add", needs: [before, word], makes: made}
+"""
+MODEL = """
+sop: said
+inputs:
+  before: {type: string, default: nothing, keep: letter}
+  topic: {type: string, trusted: false}
+roles: {clerk: {profile: You write.}}
+artifacts: {letter: {}}
+steps:
+  write: {role: clerk, needs: [before, topic], makes: letter}
+"""
+
+
+def lay(tmp_path: Path, text: str, name: str = "it.yaml") -> Path:
+    (tmp_path / name).write_text(text)
+    return tmp_path / name
+
+
+def ran(sop: Path, name: str | None = None, **given: Any) -> Any:
+    return run_sync(sop, workspace=sop.parent / "w", name=name, model=given.pop("model", None), **given)
+
+
+def opened(sop: Path, run: str) -> dict[str, str]:
+    with Journal.read(journal_path(sop.parent / "w", run)) as journal:
+        assert journal.state.opened is not None
+        return journal.state.opened.kept
+
+
+def test_a_run_reads_what_the_last_successful_one_left(tmp_path: Path) -> None:
+    sop = lay(tmp_path, COUNT)
+    assert ran(sop, "one", word="a")["seen"] == ["a"]
+    assert ran(sop, "two", word="b")["seen"] == ["a", "b"]
+    assert (opened(sop, "one"), opened(sop, "two")) == ({}, {"before": "`seen@1` of run `one`"})
+    assert ran(sop, "three", word="c", before=["x"])["seen"] == ["x", "c"], "what is given goes before it"
+    assert ran(sop, "four", word="d")["seen"] == ["x", "c", "d"]
+
+
+def test_a_failed_run_a_dry_run_one_with_stand_ins_and_one_in_memory_keep_nothing(tmp_path: Path) -> None:
+    sop = lay(tmp_path, COUNT)
+    ran(sop, word="a")
+    assert ran(sop, word="bad").outcome == "failure"
+    for options in ({"model": "dry"}, {"given": {"seen": ["z"]}}, {"staged": True}):
+        assert ran(sop, word="b", **options).ok
+    assert run_sync(sop, workspace=None, word="q")["seen"] == ["q"], "a run in memory reads nothing either"
+    assert ran(sop, word="b")["seen"] == ["a", "b"]
+
+
+def test_what_a_dry_model_made_up_is_not_kept(tmp_path: Path) -> None:
+    sop = lay(tmp_path, MODEL)
+    ran(sop, "dry", topic="rain", model="dry")
+    ran(sop, "real", topic="rain", model=lambda request: "Rain.")
+    ran(sop, "dry-again", topic="rain", model="dry")
+    ran(sop, "next", topic="rain", model=lambda request: "More.")
+    assert opened(sop, "real") == {} and opened(sop, "next") == {"before": "`letter@1` of run `real`"}
+
+
+@pytest.mark.parametrize("name, other", [("another", COUNT.replace("sop: count", "sop: other"))])
+def test_another_sop_in_the_workspace_leaves_nothing_for_it(tmp_path: Path, name: str, other: str) -> None:
+    sop = lay(tmp_path, COUNT)
+    ran(sop, "one", word="a")
+    assert ran(lay(tmp_path, other, "other.yaml"), name, word="b")["seen"] == ["b"]
+
+
+@pytest.mark.parametrize("type_, shape, first, second", [
+    ("string", "", "b''", "ab"), ("file", "", "b'\\0x'", b"\0xb"), ("file", "", "'t'", "tb"),
+    ("folder", "files: ['**']", "{'p/x.bin': b'\\0', 't.txt': 'x'}", {"p/x.bin": b"\0", "t.txt": "xb"})])
+def test_text_files_and_folders_are_kept_byte_for_byte(tmp_path: Path, type_: str, shape: str, first: str, second: Any) -> None:
+    sop = lay(tmp_path, TYPED.replace("TYPE", type_).replace("SHAPE", shape))
+    add = {"folder": "{**before, 't.txt': before['t.txt'] + word}",
+           "file": "before + (word.encode() if isinstance(before, bytes) else word)", "string": "before + word"}[type_]
+    start = "word" if type_ == "string" else first
+    (tmp_path / "fns.py").write_text(f"def add(before, word):\n    return {start} if before is None else {add}\n")
+    assert ran(sop, word="a").ok
+    assert ran(sop, word="b")["made"] == second
+
+
+def test_a_changed_type_is_an_error_that_says_the_run_and_the_way_out(tmp_path: Path) -> None:
+    sop = lay(tmp_path, COUNT)
+    ran(sop, "one", word="a")
+    text = COUNT.replace("type: [string], default: []", "type: [integer], default: []").replace('"before + [word]"', '"[word]"')
+    text = text.partition("tests:")[0]
+    with pytest.raises(UsageError, match=r"input `before`: what `seen@1` of run `one` left does not fit .*\n?.*--before"):
+        ran(lay(tmp_path, text), "two", word="b")
+    assert not journal_path(tmp_path / "w", "two").exists()
+    assert ran(sop, "three", word="b", before=[1])["seen"] == ["b"]
+
+
+def test_where_it_came_from_outside_the_label_comes_along(tmp_path: Path) -> None:
+    sop = lay(tmp_path, MODEL)
+    for name, topic in (("one", "rain"), ("two", "snow")):
+        assert ran(sop, name, topic=topic, model=lambda request: "A letter.").ok
+    with Journal.read(journal_path(tmp_path / "w", "two")) as journal:
+        assert journal.state.untrusted("before") == "the input topic"
+    lay(tmp_path, MODEL.replace("keep: letter", "keep: letter, trusted: true"))
+    ran(sop, "three", topic="sun", model=lambda request: "A letter.")
+    with Journal.read(journal_path(tmp_path / "w", "three")) as journal:
+        assert journal.state.untrusted("before") == ""
+
+
+@pytest.mark.parametrize("until", range(2, 12))
+def test_a_run_that_was_killed_at_any_write_keeps_nothing_until_it_has_ended(tmp_path: Path, until: int) -> None:
+    """Events 1 and 2 are one write. Each prefix of the journal is what a kill leaves.
+    The next run reads the old value, or the new one, and no third."""
+    sop, home = lay(tmp_path, COUNT), tmp_path / "w"
+    ran(sop, "one", word="a")
+    ran(sop, "two", word="b")
+    path = journal_path(home, "two")
+    with Journal.read(path) as journal:
+        last = journal.last
+    if until > last:
+        return
+    Journal.copy(path, journal_path(home, "cut"), until).__exit__()
+    for rest in path.parent.glob("two.db*"):
+        rest.unlink()
+    expected = ["a", "b", "c"] if until == last else ["a", "c"]
+    assert ran(sop, "next", word="c")["seen"] == expected
+    if until < last:
+        assert asyncio.run(resume("cut", workspace=home))["seen"] == ["a", "b"], "it reads what it read when it began"
+        assert ran(sop, "last", word="d")["seen"] == ["a", "b", "d"], "the last to succeed counts"
+
+
+def test_a_fork_keeps_nothing_before_its_own_end(tmp_path: Path) -> None:
+    sop = lay(tmp_path, COUNT)
+    ran(sop, "one", word="a")
+    fork("one", workspace=tmp_path / "w")
+    shutil.rmtree(tmp_path / "w" / "one")
+    journal_path(tmp_path / "w", "one").unlink()
+    assert ran(sop, word="b")["seen"] == ["b"]
+
+
+def test_a_damaged_journal_is_told_and_the_option_leads_past_it(tmp_path: Path) -> None:
+    sop = lay(tmp_path, COUNT)
+    ran(sop, "one", word="a")
+    journal_path(tmp_path / "w", "bad").write_bytes(b"no database" * 100)
+    with pytest.raises(UsageError, match=r"kept values can't be looked for: .*bad\.db.*--before"):
+        ran(sop, "two", word="b")
+    assert ran(sop, "two", word="b", before=[])["seen"] == ["b"]
+
+
+def test_show_tells_the_run_that_it_came_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sop = lay(tmp_path, COUNT)
+    ran(sop, "one", word="a")
+    ran(sop, "two", word="b")
+    command(["show", "two", "--workspace", str(tmp_path / "w")])
+    assert "`before` is kept from `seen@1` of run `one`" in capsys.readouterr().out
+
+
+async def test_a_test_of_the_sop_gives_what_was_kept(tmp_path: Path) -> None:
+    sop = lay(tmp_path, COUNT)
+    assert [verdict.ok async for verdict in try_out(sop)] == [True, True]
