@@ -16,7 +16,7 @@ from metaflow_agents.errors import MetaflowError
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.tree import Tree
 from metaflow_agents.schema.event import Committed
-from metaflow_agents.threads import to_the_end
+from metaflow_agents.threads import carried, to_the_end
 from metaflow_agents.workspace import Workspace
 
 _GATHER = 0.05          # seconds that a commit waits for others: a run that makes a file each millisecond writes them in batches
@@ -82,7 +82,8 @@ class Folder:
             raise failures[0]
 
     async def _remember(self) -> None:
-        await to_the_end(asyncio.ensure_future(wrap(_write_history)(self._journal, self._workspace.folder)))
+        remember = carried(lambda: _write_history(self._journal, self._workspace.folder))
+        await to_the_end(asyncio.ensure_future(wrap(remember)()))
 
 
 def _write_history(journal: Path, folder: Path) -> None:

@@ -35,6 +35,20 @@ async def to_the_end(future: asyncio.Future[T], stop: Callable[[], None] | None 
     raise cancelled
 
 
+def carried(work: Callable[[], T]) -> Callable[[], T]:
+    """`work` for a thread that a future waits for.
+
+    A StopIteration comes as RuntimeError, as out of a generator (PEP 479): no future can carry one, and who awaits it would wait
+    for ever.
+    """
+    def works() -> T:
+        try:
+            return work()
+        except StopIteration as error:
+            raise RuntimeError(f"StopIteration: {error}") from error
+    return works
+
+
 class Threads:
     """A pool of up to `size` threads that start when they are first needed and end with this object."""
 
@@ -44,18 +58,10 @@ class Threads:
         self._process = 0
 
     async def run(self, work: Callable[[], T], stop: Callable[[], None] | None = None) -> T:
-        """The result of `work()`. `stop`, called from the event loop, asks the running work to end soon.
-
-        A StopIteration comes as RuntimeError, as out of a generator (PEP 479): no future can carry one, and who awaits it would
-        wait for ever.
+        """The result of `work()`; a StopIteration is `carried`. `stop`, called from the event loop, asks the running work to end
+        soon.
         """
-        def carried() -> T:
-            try:
-                return work()
-            except StopIteration as error:
-                raise RuntimeError(f"StopIteration: {error}") from error
-
-        queued = self._executor().submit(copy_context().run, carried)
+        queued = self._executor().submit(copy_context().run, carried(work))
 
         def give_up() -> None:
             if not queued.cancel() and stop is not None:

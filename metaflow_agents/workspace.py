@@ -25,7 +25,7 @@ from aiofiles.os import wrap
 
 from metaflow_agents.errors import RunError
 from metaflow_agents.schema import paths
-from metaflow_agents.threads import to_the_end
+from metaflow_agents.threads import carried, to_the_end
 
 T = TypeVar("T")
 
@@ -87,7 +87,7 @@ class Workspace:
 
     async def _run(self, work: Callable[[], T], stop: Callable[[], None] | None = None) -> T:
         """One blocking piece of work in a thread, which is never left behind half done; `stop` asks it to end soon."""
-        piece: asyncio.Future[T] = asyncio.ensure_future(wrap(work)())
+        piece: asyncio.Future[T] = asyncio.ensure_future(wrap(carried(work))())
         try:
             return await to_the_end(piece, stop)
         except OSError as error:

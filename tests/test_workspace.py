@@ -51,6 +51,13 @@ async def test_apply_writes_deletes_and_clears_empty_folders(tmp_path: Path) -> 
     assert tree(workspace.folder) == {"a": b"a file now", "e": b"3"}
 
 
+async def test_a_stop_iteration_in_its_thread_is_told_and_nobody_waits_for_ever(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Workspace, "_write", lambda *_: next(iter(())))
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        await asyncio.wait_for(Workspace(tmp_path / "w").apply({"a": b"1"}), 60)
+
+
 @pytest.mark.parametrize("path", ["../x", "/x", "a/../../x", ".git/hooks/x", "", f"a/{PARTIAL}1"])
 async def test_refused_paths(tmp_path: Path, path: str) -> None:
     workspace = Workspace(tmp_path / "w")
