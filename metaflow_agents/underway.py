@@ -272,11 +272,11 @@ class Run:
     async def _scheduled(self) -> RunEnded:
         """Scheduler and folder side by side, and how that ended."""
         folder = self._assembly.folder
-        left = self._time_left()
+        limit = asyncio.timeout(self._time_left())
         try:
             if folder is not None:
                 await folder.settle()
-            async with asyncio.timeout(left) as limit:
+            async with limit:
                 self._assembly.parking.clock = limit            # it stands still while nothing but answers is waited for
                 follower = None if folder is None else asyncio.create_task(folder.follow(), name="folder")
                 try:

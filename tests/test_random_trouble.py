@@ -125,6 +125,17 @@ def test_a_fault_outside_of_every_attempt_stops_the_run_and_it_is_gone_on_with(
     assert command(["resume", "run", *words]) == 0
 
 
+def test_a_timeout_by_nobody_before_the_first_firing_stops_the_run(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told as what it is, and not as the end of the time budget, which has not begun to run."""
+    from random_trouble import drive
+
+    from metaflow_agents.folder import Folder
+
+    monkeypatch.setattr(Folder, "settle", raising(EXCEPTIONS["TimeoutError"]))
+    ended = drive(lambda: begun(SCENES["stopped"], "stopped", harness.sops, harness.folder / "home"), None)
+    assert ended.outcome == "stopped" and ended.result is not None and "unexpected TimeoutError" in ended.result.reason
+
+
 def test_a_cancellation_by_nobody_beside_the_attempts_stops_the_run(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     """A task group takes a child that ends so for one that it has cancelled, and would wait for ever."""
     from random_trouble import drive
