@@ -90,6 +90,9 @@ class Recording:
         """A transaction is about to be made. Each of its appends could have been written alone: a moment, too, of which the full
         tier takes all, and the other one a fourth, and those that stand between the end of a step's work and its commit.
         """
+        if not (self.writes or self._seq):              # a journal is born with its first events, in a transaction of its own
+            self._seq = store.last()
+            self._blobs = dict.fromkeys(self._durable(), self._seq)
         self.writes += 1
         self.take(f"before write {self.writes}")
         with self._lock:

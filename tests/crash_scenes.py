@@ -144,6 +144,18 @@ def nearly(request: ModelRequest) -> str:
     return "Sure: {'names': 'Jo, Ann',}"
 
 
+COPIED = """
+    sop: copied
+    inputs: {topic: string}
+    roles: {clerk: {profile: You repeat.}}
+    artifacts: {held: {}, said: {}}
+    steps:
+      hold: {value: topic, needs: [topic], makes: held}
+      say: {role: clerk, needs: [held], makes: said}
+"""
+"""Each step makes the bytes that the input holds: they are durable from the first write on."""
+
+
 SINGLE = f"""
     sop: single
     inputs: {{order: string}}
@@ -320,6 +332,7 @@ SAW = "live@{2}[{0}]~0: reflection of villager[{0}] on {3}: One cares about {1} 
 
 SCENES: dict[str, Scene] = {
     "single": Scene(SINGLE, lambda: buyer, {"order": "tea, jam and rum"}, pays=("tea", "jam", "rum")),
+    "copied": Scene(COPIED, lambda: lambda _: "snow", {"topic": "snow"}),
     "repaired": Scene(untrusted(NEARLY, "letter"), lambda: nearly, {"letter": "x"},
                       at_work=("observed read@1~0/turn.0/repaired", "observed write@1~0/turn.0/repaired")),
     "chain_of_thought": Scene(untrusted(THOUGHT, "riddle"), lambda: thinker, {"riddle": "x"}),
