@@ -8,11 +8,10 @@ import stat
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from metaflow_agents.errors import AnswerInvalid, UsageError, did_you_mean
 from metaflow_agents.foreign_json import read
-from metaflow_agents.journal.keeping import Kept
 from metaflow_agents.schema import paths
 from metaflow_agents.schema.binary import content, described, unloaded
 from metaflow_agents.schema.ignored import Ignored, TooMany, holds_secrets
@@ -23,6 +22,9 @@ from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import PATHS, Input
 from metaflow_agents.schema.trust import joined, of_input
 from metaflow_agents.schema.validation import validator
+
+if TYPE_CHECKING:                       # loads SQLite and asyncio, and `sop run --help` reads the inputs of a SOP
+    from metaflow_agents.journal.keeping import Kept
 
 MAX_BYTES = 64 * 1024 * 1024
 _IGNORE_BYTES = 1 << 18
