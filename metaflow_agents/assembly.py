@@ -12,6 +12,7 @@ from metaflow_agents.agent import strategies
 from metaflow_agents.agent.agent import RoleAgent
 from metaflow_agents.agent.conversation import Conversations
 from metaflow_agents.agent.equipment import Equipment
+from metaflow_agents.agent.material import Material
 from metaflow_agents.agent.progressing import RunJudge
 from metaflow_agents.agent.surroundings import Surroundings
 from metaflow_agents.agent.tool_step import ToolSteps
@@ -122,6 +123,7 @@ class Assembly:
     parking: Parking
     toolboxes: tuple[Toolbox, ...]
     memory: ProjectMemory
+    material: Material
 
 
 def assemble(program: Program, journal: Journal, options: Options, *, folder: Path | None,
@@ -178,8 +180,9 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
     equipment = Equipment(sop, Surroundings(bus, state, values, desk, secrets, staged=staged), tools, observations,
                           commands.files, dry=options.models.dry, above=above)
     known = strategies.known()
+    material = Material(sop, values, tree.as_rendered)
     agent = RoleAgent(program, options.models, caller, acceptance, commands, functions, memory, project, observations, state,
-                      values, equipment)
+                      values, material, equipment)
 
     def join(inner: Program, its: InnerJournal, activation: Activation) -> Joined:
         key = str(activation.key)
@@ -201,12 +204,13 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
                     parking=parking, recalled=doers.recalled, strategies=known)
     progress = None
     if sop.progress is not None:
-        judge = RunJudge(sop, sop.progress, options.models, caller, Conversations(program, acceptance, values), memory,
+        judge = RunJudge(sop, sop.progress, options.models, caller, Conversations(program, acceptance), memory,
                          observations, state, values, run_budget(program, state.budget))
         progress = Progress(sop, sop.progress, bus, state, values, scopes, judge)
     scheduler = Scheduler(program, graph, bus, state, values, scopes, fanout, until=state.until, progress=progress)
     kept = None if folder is None else Folder(bus, state, tree, Workspace(folder), journal.path)
-    return Assembly(journal, bus, values, scheduler, graph, kept, parking, tuple(toolboxes.values()), project)
+    return Assembly(journal, bus, values, scheduler, graph, kept, parking, tuple(toolboxes.values()), project,
+                    material)
 
 
 def memory_file(options: Options, folder: Path | None) -> Path | None:

@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar
 
 from pydantic import TypeAdapter
 
+from metaflow_agents.agent.material import Material
 from metaflow_agents.assembly import Assembly, Options, assemble, run_budget
 from metaflow_agents.bus import Bus
 from metaflow_agents.errors import (
@@ -136,6 +137,11 @@ class Run:
     def journal(self) -> Journal:
         """The run's journal, with its state."""
         return self._assembly.journal
+
+    @property
+    def material(self) -> Material:
+        """What prompts show of what steps read."""
+        return self._assembly.material
 
     @property
     def waiting(self) -> int:

@@ -196,6 +196,7 @@ DOER_KEYS = [
     Pair("steps.write.role", "writer", LETTER, "check"),
     Pair("steps.write.role", "'writer' if topic else 'scout'", LETTER, instead="scout", also=A_SCOUT),
     Pair("steps.write.task", "Write about {{ topic }}.", LETTER),
+    Pair("steps.write.show", {"topic": "none"}, LETTER),
     Pair("steps.write.strategy", "chain_of_thought", LETTER, form="chain_of_thought"),
     Pair("steps.write.strategy", "tree_of_thoughts", LETTER, form="tree_of_thoughts"),
     Pair("steps.write.strategy", "solver", LETTER, form="solver"),

@@ -16,6 +16,7 @@ from metaflow_agents.agent.consulting import Consult
 from metaflow_agents.agent.conversation import Conversations
 from metaflow_agents.agent.embedding import Embedding
 from metaflow_agents.agent.equipment import Equipment
+from metaflow_agents.agent.material import Material
 from metaflow_agents.agent.reflecting import Typed
 from metaflow_agents.agent.remembering import Kept, Remembering, Says
 from metaflow_agents.agent.reviewing import Reviewing
@@ -53,12 +54,12 @@ class RoleAgent:
 
     def __init__(self, program: Program, models: Models, caller: Caller, acceptance: Acceptance, commands: Commands,
                  functions: Functions, memory: RoleMemory, project: ProjectMemory, observations: Observations, state: RunState,
-                 values: Values, equipment: Equipment) -> None:
+                 values: Values, material: Material, equipment: Equipment) -> None:
         self._program, self._sop, self._models, self._caller = program, program.sop, models, caller
         self._acceptance, self._commands, self._functions = acceptance, commands, functions
         self._memory, self._observations, self._state, self._values = memory, observations, state, values
         self._remembering = Remembering(self._sop, memory, project, observations, Embedding(models, caller, state, values))
-        self._conversations, self._equipment = Conversations(program, acceptance, values), equipment
+        self._conversations, self._material, self._equipment = Conversations(program, acceptance), material, equipment
         self._consulting = Consulting(program.sop, caller, self._conversations, memory, state)
         self._means = Means(program, caller, acceptance, Answers(program.sop, acceptance, values, dry=models.dry), commands,
                             observations, self.model_of, dry=models.dry)
@@ -103,7 +104,7 @@ class RoleAgent:
         """`asked`: what the role is to do. `heard`: the label of what the activation takes in besides what it starts with."""
         step = self._sop.steps[activation.key.step]
         name = self.role_of(activation)
-        briefing = Briefing(self._conversations, self._memory, self._sop, step, activation, name,
+        briefing = Briefing(self._conversations, self._material, self._memory, self._sop, step, activation, name,
                             self._remembering.mind(activation, name), asked, recalled, letters)
         (strategy, parameters), = (step.strategy or {"single": {}}).items()
         thinks = strategies.make(strategy, parameters or {})

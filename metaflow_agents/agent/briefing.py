@@ -7,6 +7,7 @@ from typing import Any
 
 from metaflow_agents.agent.acting import Acting
 from metaflow_agents.agent.conversation import Conversations
+from metaflow_agents.agent.material import Material
 from metaflow_agents.agent.strategies.port import Messages
 from metaflow_agents.engine.work import Activation
 from metaflow_agents.memory.window import RoleMemory, Turn
@@ -21,8 +22,9 @@ class Briefing:
     told before the ending of each prompt where it is stuck; other roles are not.
     """
 
-    def __init__(self, conversations: Conversations, memory: RoleMemory, sop: SOP, step: Step, activation: Activation, name: str,
-                 mind: str, asked: str, recalled: Sequence[Turn], letters: Sequence[Turn]) -> None:
+    def __init__(self, conversations: Conversations, material: Material, memory: RoleMemory, sop: SOP, step: Step,
+                 activation: Activation, name: str, mind: str, asked: str, recalled: Sequence[Turn],
+                 letters: Sequence[Turn]) -> None:
         self._conversations, self._memory, self._sop, self._activation = conversations, memory, sop, activation
         self._name, self._asked = name, asked
         role = sop.roles[name]
@@ -30,7 +32,7 @@ class Briefing:
         self._at = len(recalled)
         self.remembered = [*recalled, *memory.turns(mind, role, activation.key.firing), *letters]
         self._output_format = conversations.output_format(step, activation)
-        self._material = conversations.material(step, activation)
+        self._works_from, self._material = material, material.text(step, activation)
         self._step = step
         self.hint = ""
         self._pictures: Sequence[Mapping[str, Any]] | None = None
@@ -58,7 +60,7 @@ class Briefing:
         if "image" not in self._sop.roles[role].accepts:
             return ()
         if self._pictures is None:
-            self._pictures = self._conversations.images(self._step, self._activation)
+            self._pictures = self._works_from.images(self._step, self._activation)
         return self._pictures
 
     def alone(self, told: str) -> Messages:

@@ -1,40 +1,31 @@
-"""The messages of an activation: who the role is, what it remembers, what it reads, its task, the form of its answer."""
+"""The messages of an activation: who the role is, what it remembers, its task, the form of its answer."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from metaflow_agents.agent.strategies.port import Messages
 from metaflow_agents.doers.acceptance import Acceptance
 from metaflow_agents.engine.work import Activation
-from metaflow_agents.journal.values import Values
 from metaflow_agents.memory.window import Turn
-from metaflow_agents.prompts import MISSING, analyse_template, evaluate, package_template, render
-from metaflow_agents.prompts.names import named_paths
+from metaflow_agents.prompts import analyse_template, evaluate, package_template, render
 from metaflow_agents.schema import paths
-from metaflow_agents.schema.binary import BinaryFile, files_in
-from metaflow_agents.schema.payload import Data, Files
-from metaflow_agents.schema.pictures import sendable
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.role import Role
 from metaflow_agents.schema.step import Step
-from metaflow_agents.sop.graph import reads
 
 WRITING = ("write", "edit", "run")  # tools that write files
-_KEPT = 64                          # firings whose material is at hand: about as many as run side by side
 
 
 class Conversations:
     """Builds prompts. The stable part comes first and in stable order, so that providers' caches hit."""
 
-    def __init__(self, program: Program, acceptance: Acceptance, values: Values) -> None:
-        self._program, self._sop, self._acceptance, self._values = program, program.sop, acceptance, values
+    def __init__(self, program: Program, acceptance: Acceptance) -> None:
+        self._program, self._sop, self._acceptance = program, program.sop, acceptance
         self._schemas: dict[str, str | None] = {}              # artifact → its JSON Schema, as prompts show it
         self._systems: dict[tuple[str, str], str] = {}         # (role, step) → its prompt, where nothing else decides it
         self._formats: dict[tuple[str, bool], str] = {}        # (artifact, revised?) → what is told of data and texts
-        self._materials: OrderedDict[str, str] = OrderedDict()  # firing → what it works from
         self._tasks: dict[str, str] = {}                       # plain task → what is asked, where there is no item
 
     def system(self, name: str, role: Role, activation: Activation) -> str:
@@ -58,39 +49,6 @@ class Conversations:
         if role.prompt is None:
             return render(package_template("role"), scope)
         return render(self._program.templates[role.prompt], scope, self._program.templates, name=role.prompt)
-
-    def material(self, step: Step, activation: Activation) -> str:
-        """What the role works from: what its step reads and its task does not present, and what the items before it made."""
-        prior, firing = dict(activation.scope["prior"]), activation.key.firing
-        if prior:
-            return self._material(step, activation, prior)
-        if firing not in self._materials:               # all items of a firing that build on no other see the same
-            self._materials[firing] = self._material(step, activation, {})
-            if len(self._materials) > _KEPT:
-                self._materials.popitem(last=False)
-        return self._materials[firing]
-
-    def _material(self, step: Step, activation: Activation, prior: dict[str, Any]) -> str:
-        presented = self._presented(step, activation)
-        shown = [self._read(name, activation) for name in reads(step) if name not in presented]
-        if not shown and not prior:
-            return ""
-        files = bool(self._sop.artifacts[step.makes.artifact].files)
-        return render(package_template("material"), {"reads": shown, "prior": prior, "prior_files": files})
-
-    def _presented(self, step: Step, activation: Activation) -> set[str]:
-        """What the task shows itself: artifacts that it names whole, or of which it names a list or a mapping.
-
-        A field that it mentions, as in `{{ design.package }}`, takes nobody's place: the artifact is still to be seen.
-        """
-        found = set()
-        for name, *fields in named_paths(step.task or ""):
-            value: Any = activation.scope.get(name, MISSING)
-            for field in fields:
-                value = value.get(field, MISSING) if isinstance(value, Mapping) else MISSING
-            if not fields or isinstance(value, Mapping | list | tuple):
-                found.add(name)
-        return found
 
     def asked(self, step: Step, activation: Activation) -> str:
         """What the role is to do: its item and its task. It is what the role remembers; empty where there is neither."""
@@ -130,11 +88,6 @@ class Conversations:
             "revises": activation.base is not None, "key": activation.item.key if activation.item and not spec.files else None,
         })
 
-    def images(self, step: Step, activation: Activation) -> tuple[Mapping[str, Any], ...]:
-        """The pictures for a role that takes some: those of its item, or else all that its step reads and that is a file."""
-        own = None if activation.item is None else sendable(files_in(activation.item.value))
-        return own or sendable(file for name in reads(step) for file in files_in(activation.scope[name]))
-
     def opening(self, system: str, remembered: Sequence[Turn], user: str, images: Sequence[Mapping[str, Any]] = ()) -> Messages:
         """System prompt, memory, and the activation's own message with its pictures."""
         messages: list[Mapping[str, Any]] = [{"role": "system", "content": system}]
@@ -143,26 +96,3 @@ class Conversations:
             if turn.answered is not None:
                 messages.append({"role": "assistant", "content": turn.answered})
         return (*messages, {"role": "user", "content": user, **({"images": list(images)} if images else {})})
-
-    def _read(self, name: str, activation: Activation) -> dict[str, Any]:
-        value = activation.scope[name]
-        return {"name": name, "kind": self._kind(name, value), "description": self._described(name),
-                "value": None if value is MISSING else value, "assumed": self._assumed(name, activation)}
-
-    def _assumed(self, name: str, activation: Activation) -> list[str]:
-        payload = self._values.payload_at(name, activation.read.get(name, 0))
-        return list(payload.assumed) if isinstance(payload, Data | Files) else []
-
-    def _kind(self, name: str, value: Any) -> str:
-        if isinstance(value, BinaryFile):
-            return "file"
-        spec = self._sop.artifacts.get(name)
-        if spec is None:
-            return "files" if self._sop.inputs[name].type == "folder" else "text" if isinstance(value, str) else "data"
-        if spec.files:
-            return "files"
-        return "collection" if spec.each is not None else "text" if isinstance(value, str) else "data"
-
-    def _described(self, name: str) -> str:
-        spec = self._sop.artifacts.get(name)
-        return spec.description if spec is not None else self._sop.inputs[name].description

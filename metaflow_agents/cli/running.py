@@ -126,13 +126,14 @@ def prompt(context: typer.Context,
                "--given", metavar="ARTIFACT=JSON", help="What another step made; else the smallest. May be repeated.")] = None,
            pairs: Pairs = None,
            json: Json = False) -> int:
-    """Shows what a step would send, free of charge; of `foreach`, for each item."""
+    """Shows what a step would send and what its parts cost in tokens, free of charge; of `foreach`, for each item."""
     import asyncio
+    from dataclasses import asdict
 
     from metaflow_agents.cli import given
     from metaflow_agents.models.manual import conversation
     from metaflow_agents.policy.judged import BUILT_IN
-    from metaflow_agents.rehearsal import rehearse
+    from metaflow_agents.rehearsal import costs_of, rehearse
 
     program = _program(file)
     found = given.split([file, *(words or ())])
@@ -141,11 +142,12 @@ def prompt(context: typer.Context,
     given.refuse_missing(program, inputs, own)
     sent = asyncio.run(rehearse(file, step, inputs=inputs, given=given.read_values(program, values or ())))
     if json:
-        say_json([{"key": request.key, "role": request.role, "messages": list(request.messages), "schema": request.schema,
-                   "tools": list(request.tools)}
-                  for request in sent])
+        say_json([{"key": one.request.key, "role": one.request.role, "messages": list(one.request.messages),
+                   "schema": one.request.schema, "tools": list(one.request.tools), "parts": [asdict(part) for part in one.parts]}
+                  for one in sent])
     else:
-        say([line for request in sent for line in (f"===== {request.key} =====", "", *conversation(request).splitlines(), "")])
+        say([line for one in sent
+             for line in (f"===== {one.request.key} =====", "", *conversation(one.request).splitlines(), "", *costs_of(one), "")])
         hidden = [tool for tool in program.sop.tools_of(program.sop.steps[step]) if tool not in BUILT_IN]
         if hidden:
             say([f"not shown: {', '.join(hidden)}; what these are is known in a run: here nothing is imported, started or asked"])

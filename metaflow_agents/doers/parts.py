@@ -132,12 +132,18 @@ class Parts:
                 if (spec := self._sop.artifacts.get(name) or self._sop.inputs.get(name)) is not None}
         return [step.model_dump(mode="json", exclude=_NOT_MEANING, exclude_unset=True), foreach, told,
                 made.model_dump(mode="json", exclude={"initial", "render", "file"}, exclude_unset=True),
-                self._program.schemas.get(step.makes.artifact), self._lying_as(step), *self._prompts_of(step)]
+                self._program.schemas.get(step.makes.artifact), self._lying_as(step), *self._prompts_of(step),
+                *self._shown_by(step)]
 
     def _prompts_of(self, step: Step) -> list[Any]:
         """The templates that stand in the place of a strategy's prompts, includes included."""
         return [with_includes(self._program, one.text) for one in references(step.strategy, self._strategies)
                 if one.refers.to == "template"]
+
+    def _shown_by(self, step: Step) -> list[Any]:
+        """The templates by which its prompts show what it reads, includes included."""
+        return [with_includes(self._program, self._sop.artifacts[name].render or "")
+                for name, how in step.show.items() if how == "rendered"]
 
     def _lying_as(self, step: Step) -> dict[str, Any]:
         """Artifact → where and in what form it lies in the tree of the step's command: that decides what the command says."""

@@ -82,6 +82,11 @@ class Tree:
             return {spec.file: value.load()}
         return {} if spec.file is None else {spec.file: self._text(artifact, spec.file, spec.render, value).encode()}
 
+    def as_rendered(self, artifact: str, value: Any) -> str:
+        """A value of an artifact by its `render`. Raises ExpressionError."""
+        spec = self._program.sop.artifacts[artifact]
+        return self._text(artifact, spec.file or "", spec.render, value)
+
     def _text(self, artifact: str, file: str, template: str | None, value: Any) -> str:
         if template is not None:
             inputs = {name: self._values.latest(name) for name in self._program.sop.inputs}

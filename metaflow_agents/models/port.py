@@ -223,12 +223,17 @@ def identity(model: Model) -> str:
     return f"{model.name} {canonical(how).decode()}" if how else model.name
 
 
+def tokens_of(size: int) -> int:
+    """About how many tokens so many bytes are."""
+    return -(-size // _BYTES_PER_TOKEN)
+
+
 def estimated(request: ModelRequest, reply: Reply) -> Reply:
     """A reply with its tokens estimated as bytes / 4, and pictures by their pixels, of a model that counts none."""
     sent, said = len(request._sent), 0 if request.embeds else len(reply.said.encode())
     said += len(canonical(reply.message["calls"])) if reply.calls else 0
     pictured = sum(map(usual_tokens, request.images))
-    return replace(reply, tokens_in=-(-sent // _BYTES_PER_TOKEN) + pictured, tokens_out=-(-said // _BYTES_PER_TOKEN))
+    return replace(reply, tokens_in=tokens_of(sent) + pictured, tokens_out=tokens_of(said))
 
 
 def traits(model: Model) -> Traits:

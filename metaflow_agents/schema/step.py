@@ -137,6 +137,21 @@ def _on_fail(written: object) -> object:
     raise PydanticCustomError("on_fail", "`on_fail` is `stop`, `skip`, or `{makes: ARTIFACT}`")
 
 
+SHOWN = ("whole", "none", "names", "rendered")
+"""The words by which `show` says how prompts show an artifact; a list names the parts that are shown."""
+
+
+def _shown(written: object) -> object:
+    listed = isinstance(written, list | tuple) and written and all(isinstance(one, str) and one for one in written)
+    if listed or (isinstance(written, str) and written in SHOWN):
+        return written
+    raise PydanticCustomError("show", "`show` says `whole`, `none`, `names` or `rendered` of an artifact, or lists its fields, "
+                                      "keys or patterns")
+
+
+Shown = Annotated[Literal["whole", "none", "names", "rendered"] | tuple[Template, ...], BeforeValidator(_shown)]
+
+
 def _strategy(written: object) -> object:
     return {written: {}} if isinstance(written, str) else written
 
@@ -166,6 +181,9 @@ class Step(Value):
     sees: Texts = Field((), description="artifacts that never trigger and may be missing")
     makes: Annotated[Makes, BeforeValidator(_makes)] = Field(description="the artifact; `{NAME: PATTERN}` confines files")
 
+    show: dict[Name, Shown] = Field(
+        default_factory=dict, description="how prompts show what is read: `{NAME: whole | none | names | rendered}`, or `{NAME: "
+                                          "[FIELD, KEY or PATTERN]}`; by default whole, but for what the task presents")
     task: Template | None = Field(None, description="the step's own prompt, a Jinja2 template")
     when: Expression | None = Field(None, description="an expression that must hold for the step to fire")
     foreach: Foreach | None = Field(None, description="one activation an item")

@@ -50,6 +50,7 @@ def texts_of(program: Program, step: Step, strategies: Specs = STRATEGIES) -> It
     if step.value:
         yield step.value, False
     yield from ((pattern, True) for pattern in step.makes.patterns)
+    yield from ((part, True) for how in step.show.values() if not isinstance(how, str) for part in how)
     for command in (step.run, step.check.run if step.check else None):
         if command is not None:
             yield from ((part, True) for part in ([command] if isinstance(command, str) else command))
@@ -97,6 +98,9 @@ def _templates(program: Program, step: Step, strategies: Specs) -> Iterator[str]
     for prompt in (program.sop.roles[name].prompt for name in workers(program.sop, step, strategies)):
         if prompt is not None:
             yield from with_includes(program, prompt).values()
+    for artifact, how in step.show.items():
+        if how == "rendered":
+            yield from with_includes(program, program.sop.artifacts[artifact].render or "").values()
     if runs_commands(step, strategies):
         for name in (*reads(step), step.makes.artifact):
             spec = program.sop.artifacts.get(name)

@@ -56,6 +56,7 @@ _CUSTOM = {
     "human": ("bad-human", "write `human: text`, `human: approve`, or `human: {choice: [yes, no]}`"),
     "strategy": ("strategy-parameter", "see the parameters of the strategy in the language reference"),
     "stuck": ("bad-stuck", "write `then: [hint, reflect, ask, stop]`, or some of them"),
+    "show": ("bad-show", "write `show: {NAME: names}`, or `show: {NAME: [FIELD, …]}`"),
     "language": ("bad-language", "write `language: 1`, or leave it out"),
 }
 _TEXTS = {"needs", "wants", "sees", "files", "constraints", "contains", "not_contains"}

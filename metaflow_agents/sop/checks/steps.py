@@ -14,6 +14,7 @@ from metaflow_agents.sop.checks.assignment import check_assignment
 from metaflow_agents.sop.checks.context import Context, Place
 from metaflow_agents.sop.checks.expressions import UNKNOWN_NAME, Scope, expression, name_at, run_shape, step_scope, template
 from metaflow_agents.sop.checks.foreach import check_foreach
+from metaflow_agents.sop.checks.showing import check_show
 
 _TEXT = Shape.text()
 _ROLE = Shape.of({
@@ -70,6 +71,7 @@ def _step(c: Context, name: str, step: Step) -> None:
         template(c, ("steps", name, "task"), step.task, each, name)
     if step.self_ is not None:
         template(c, ("steps", name, "self"), step.self_, each, name)
+    check_show(c, name, step, each)
     for where, text in _texts(step.args, ("steps", name, "args")):
         template(c, where, text, each, name)
 

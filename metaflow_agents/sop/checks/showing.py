@@ -1,0 +1,72 @@
+"""How prompts show what a step reads: `show`, and files that stand in a prompt beside the tools that read them."""
+
+from __future__ import annotations
+
+from metaflow_agents.errors import did_you_mean
+from metaflow_agents.prompts.names import named_paths
+from metaflow_agents.schema import paths
+from metaflow_agents.schema.shape import Shape
+from metaflow_agents.schema.step import Step
+from metaflow_agents.sop.checks.context import Context
+from metaflow_agents.sop.checks.expressions import Scope, template
+from metaflow_agents.sop.graph import reads
+
+READERS = ("read", "search")
+"""Tools by which a role can look into the files that its step reads."""
+
+
+def check_show(c: Context, name: str, step: Step, scope: Scope) -> None:
+    """A step's `show`. `scope`: what its templates may name for each item."""
+    if c.doers.get(name) == "role":
+        _pasted(c, name, step)
+    for artifact, how in step.show.items():
+        where = ("steps", name, "show", artifact)
+        if artifact not in reads(step):
+            if c.own("steps", name, "show"):
+                c.say("show-unread", where, f"`show` says how prompts show `{artifact}`, and `{name}` does not read it",
+                      did_you_mean(artifact, reads(step)) if reads(step) else "remove it; the step reads nothing", key=True)
+        elif how == "rendered":
+            spec = c.sop.artifacts.get(artifact)
+            if spec is None or spec.render is None:
+                c.say("show-rendered", where, f"`{artifact}` has no `render` template",
+                      "write `whole`, `none`, `names`, or a list of its parts" + ("" if spec is None else
+                      "; or give the artifact `render: TEMPLATE` and `file: PATH`"))
+        elif not isinstance(how, str):
+            _parts(c, name, artifact, how, scope)
+
+
+def _parts(c: Context, name: str, artifact: str, listed: tuple[str, ...], scope: Scope) -> None:
+    shape = c.shape(artifact)
+    shape = shape.item() if shape.kind == "list" else shape
+    if not shape.kinds & {"any", "object", "files", "collection", "list"}:
+        c.say("show-part", ("steps", name, "show", artifact),
+              f"`{artifact}` is {c.shape(artifact).describe()}, which has no parts",
+              "write `whole` or `none`")
+        return
+    for index, part in enumerate(listed):
+        where = ("steps", name, "show", artifact, index)
+        template(c, where, part, scope, name)
+        if "{{" in part or "{%" in part:
+            continue
+        if shape.kind == "files" and (why := paths.pattern_refusal(part)):
+            c.say("show-part", where, f"the pattern `{part}` is refused: {why}", "write a pattern like `src/**`, or a path")
+        elif shape.kinds <= {"object", "null"} and not _has(shape, part):
+            c.say("show-part", where, f"`{artifact}` has no field `{part}`", did_you_mean(part, shape.fields()))
+
+
+def _has(shape: Shape, part: str) -> bool:
+    return shape.field(part) is not None
+
+
+def _pasted(c: Context, name: str, step: Step) -> None:
+    """Any number of files, whole in the prompt of a role that has tools to read them."""
+    tools = [tool for tool in c.sop.tools_of(step) if tool in READERS]
+    presented = {path[0] for path in named_paths(step.task or "") if len(path) == 1}
+    for artifact in reads(step) if tools else ():
+        if artifact in step.show or artifact in presented or c.shape(artifact).kind != "files":
+            continue
+        spec = c.sop.artifacts.get(artifact)
+        if spec is None or any(paths.literal(pattern) is None for pattern in spec.files):
+            c.say("files-pasted", ("steps", name), f"all files of `{artifact}` stand in the prompt of `{name}`, whose role could "
+                  f"{' and '.join(f'`{tool}`' for tool in tools)} them",
+                  f"add `show: {{{artifact}: names}}`; `whole` where all of them shall stand there", key=True)
