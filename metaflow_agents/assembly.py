@@ -168,7 +168,7 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
         budgets(program, state, told, whole=f"SOP {sop.sop}"), within.budgets, within.step)
     prefix, above = (within.prefix, within.policies) if within else ("", ())
     project = ProjectMemory(file, state, values, secrets.masked, keeps=sop.remembers, run=within.remembered if within else None,
-                            prefix=prefix)
+                            prefix=prefix, apart=sop.apart)
     caller = Caller(bus, journal, caps, options.limiters, patience=options.patience, reask=options.reask,
                     watch=options.watch, prefix=prefix)
     toolboxes = within.toolboxes if within else {one.fingerprint: toolbox(

@@ -154,6 +154,7 @@ ROLE_KEYS = [
     Pair("roles.writer.memory.recall.embeddings", "dry", REMINDED, also=RECALLS),
     Pair("roles.writer.memory.recall.index", "exact", REMINDED, "check", also=RECALLS),
     Pair("roles.writer.memory.recall.similarity", "inner_product", REMINDED, model=embeds, also={**RECALLS, **ONE, **EMBEDDED}),
+    Pair("roles.writer.memory.over", "run", REMINDED, "check", also={"roles.writer.memory.recall.from": "project"}),
     Pair("roles.writer.memory.summary", True, REMINDED),
     Pair("roles.writer.memory.reflect", {"after": 2}, REMINDED, also={"roles.writer.memory.recall": {}}),
     Pair("roles.writer.memory.reflect.after", 3, REFLECTS, instead=2),

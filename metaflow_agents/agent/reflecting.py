@@ -61,7 +61,7 @@ class Reflecting:
         past = self._window.past(mind, activation.key.firing)
 
         async def look() -> Any:
-            elsewhere, recent = await self._project.recent(mind, past, RECENT - 1, others=wanted.from_ != "run")
+            elsewhere, recent = await self._project.recent(mind, past, RECENT - 1, others=memory.recalls_other_runs)
             summed = rated + elsewhere
             return {"summed": summed, "after": least, "recent": recent if summed >= least else []}
 
@@ -97,7 +97,8 @@ class Reflecting:
         async def look() -> Any:
             embedder = None if wanted.embedder is None else self._embedding.of(activation, turn.role, wanted.embedder)
             most = wanted.model_copy(update={"top": STATEMENTS})
-            return await self._project.recall(turn.whose, most, past, [], question, embedder)
+            others = self._sop.roles[turn.role].memory.recalls_other_runs
+            return await self._project.recall(turn.whose, most, past, [], question, embedder, others=others)
 
         found: list[Any] = await self._observations.once(f"{activation.key}/reflect/found.{number}", look)
         return found

@@ -136,6 +136,11 @@ class SOP(Value):
         return any((role.memory.recall, role.memory.reflect, role.memory.lessons) != (None, None, None)
                    for role in self.roles.values())
 
+    @property
+    def apart(self) -> frozenset[str]:
+        """The roles whose memories are this run's alone."""
+        return frozenset(name for name, role in self.roles.items() if role.memory.over == "run")
+
     def recalled(self, name: str) -> bool:
         """Whether what a role remembers comes back to anybody's mind: its own, or that of one who recalls from all."""
         return any(other.memory.recall is not None and (own == name or other.memory.recall.from_ != "role")
