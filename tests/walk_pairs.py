@@ -161,6 +161,7 @@ ROLE_KEYS = [
     Pair("roles.writer.memory.lessons", 3, LEARNS, model=walk_strategies.trials),
     Pair("roles.writer.memory.lessons", 2, LEARNS, instead=3, model=walk_strategies.trials),
     Pair("steps.recite.self", "{{ item }}", CHARACTERS),
+    Pair("steps.recite.memory_of", "{{ item }}", CHARACTERS),
     Pair("roles.writer.watches", ["news"], WATCHED),
     Pair("roles.writer.budget", {"calls": 2}, SERIES),
     Pair("roles.writer.budget.tokens", 10, TWO_ROLES),

@@ -107,7 +107,7 @@ class Reflecting:
         """Of items that share one memory, which they all see as it was before them, the first reflects for all."""
         step, item = self._sop.steps[activation.key.step], activation.item
         items = self._window.items(activation.key.firing)
-        return step.self_ is not None or item is None or not items or items[0] == item.key
+        return step.self_ is not None or step.memory_of is not None or item is None or not items or items[0] == item.key
 
 
 async def _inferred(number: int, question: str, statements: Sequence[Any], ask: Typed) -> list[Any]:

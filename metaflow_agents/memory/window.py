@@ -10,6 +10,7 @@ from typing import Any
 
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.values import Values
+from metaflow_agents.memory.owners import is_shared
 from metaflow_agents.schema.binary import Content, jsonable
 from metaflow_agents.schema.event import Entry
 from metaflow_agents.schema.keys import parse_firing
@@ -72,7 +73,8 @@ class _Shelf:
 class RoleMemory:
     """A role's memory of a run: what the causal past of a firing committed, in the order of rank, round and key.
 
-    `name` is the role's, or with `self` that of one of its characters (`ROLE[NAME]`), each of which has a memory of its own.
+    `name` is the role's, or with `self` that of one of its characters (`ROLE[NAME]`), each of which has a memory of its own, or
+    with `memory_of` that of a memory which roles share (`[NAME]`).
     Parallel work does not leak in: only firings from which the versions that are read descend are remembered.
     """
 
@@ -80,7 +82,7 @@ class RoleMemory:
         self._state, self._values, self._rank = state, values, rank
         self._shelves: dict[str, _Shelf] = {}
         self._texts: OrderedDict[Said, Turn] = OrderedDict()
-        self._recent: OrderedDict[tuple[str, str], list[tuple[Said, Turn]]] = OrderedDict()
+        self._recent: OrderedDict[tuple[str, int, str, str], list[tuple[Said, Turn]]] = OrderedDict()
         self._pasts: OrderedDict[tuple[str | None, str], list[tuple[str, Entry]]] = OrderedDict()
 
     def fingerprint(self, name: str, role: Role, firing: str) -> str:
@@ -176,9 +178,9 @@ class RoleMemory:
 
     def _window(self, name: str, role: Role, firing: str) -> list[tuple[Said, Turn]]:
         # What led to a firing has committed and changes no more, so that it is looked up once for all of its items.
-        key = (name, firing)
+        number, unit = role.memory.window           # of roles that share a memory each has its own
+        key = (name, number, unit, firing)
         if key not in self._recent:
-            number, unit = role.memory.window
             newest = ((said, self._labelled(said, label))
                       for _, (said, label) in self._backwards(name, role, self._state.active[firing].past))
             self._recent[key] = _fitting(newest, number, unit)[::-1]
@@ -202,7 +204,7 @@ class RoleMemory:
         own = self._state.remembered.get(name, [])
         fresh = own[shelf.own_seen:]
         shelf.own_seen = len(own)
-        for artifact in role.watches:
+        for artifact in () if is_shared(name) else role.watches:        # what a role watches is no part of what roles share
             versions = self._state.versions.get(artifact, [])
             for made in versions[shelf.watched_seen.get(artifact, 0):]:
                 if made.firing is not None:

@@ -165,6 +165,8 @@ class Step(Value):
     role: str | None = Field(None, description="a role, or an expression that names one of the declared roles")
     self_: Template | None = Field(
         None, alias="self", description="who the role is here, a template: each name has a memory of its own")
+    memory_of: Template | None = Field(
+        None, description="whose memory works here in place of the role's, a template: all roles that give one name share it")
     run: str | tuple[str, ...] | None = Field(
         None, description="a command: text split into arguments, or a list of them; no shell")
     call: str | None = Field(None, description="a Python function, `package.module:function`, async or not")

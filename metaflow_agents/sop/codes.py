@@ -196,6 +196,7 @@ GROUPS: dict[str, dict[str, Code]] = {
         "model-in-test": Code("A test names a model that has an endpoint.", "Use `dry`, `python:…` or `replay:…`."),
         "no-price": Code("Money is capped, and the price of a model that is asked is not known: no run begins.",
                          "Write its `price`, or cap `tokens`.", "warning"),
+        "memory-of-self": Code("A step says by `self` and by `memory_of` whose memory works.", "Keep one of the two."),
         "memory-over": Code("`over` says whose memories are in time, where nobody asks, or where a role is told of all runs.",
                             "Recall `from: run`, or leave `over` out."),
         "recall-embeddings": Code("Recall by embeddings that nobody makes, that weigh nothing, or whose index is not installed.",
