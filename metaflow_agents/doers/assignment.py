@@ -12,14 +12,13 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from metaflow_agents.errors import AttemptFailed, did_you_mean
-from metaflow_agents.memory.owners import owned_by
+from metaflow_agents.memory.owners import LONGEST, owned_by
 from metaflow_agents.prompts import MISSING, evaluate, render
 from metaflow_agents.prompts.names import free_names
 from metaflow_agents.schema.scalars import NAME_PATTERN
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.schema.step import Step, ToolChoice
 
-_LONGEST = 200                      # characters of the name of a memory that roles share, which may come from outside
 _NAME = re.compile(NAME_PATTERN)
 
 
@@ -41,8 +40,8 @@ def mind_for(step: Step, role: str, scope: Mapping[str, Any]) -> str:
     """
     if step.memory_of is not None:
         shared = " ".join(render(step.memory_of, scope).split())
-        if not shared or len(shared) > _LONGEST:
-            wrong = f"a name of {len(shared):,} characters; it has {_LONGEST} at most" if shared else "no name"
+        if not shared or len(shared) > LONGEST:
+            wrong = f"a name of {len(shared):,} characters; it has {LONGEST} at most" if shared else "no name"
             raise AttemptFailed(f"`memory_of: {step.memory_of}` gave {wrong}: say whose memory this is, as `customer 4711`")
         return owned_by(shared)
     if step.self_ is None:

@@ -64,8 +64,8 @@ PRAGMA user_version={FORMAT};
 """
 _COLUMNS = "seq, key, kind, run, name, role, activation, at, text, importance, untrusted, cites, apart"
 
-Kind = Literal["turn", "reflection", "lesson"]
-KINDS: tuple[Kind, ...] = ("turn", "reflection", "lesson")
+Kind = Literal["turn", "reflection", "lesson", "note"]
+KINDS: tuple[Kind, ...] = ("turn", "reflection", "lesson", "note")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +165,16 @@ class MemoryStore:
                 kept += done.rowcount
         return kept
 
+    def note(self, memory: Memory) -> bool:
+        """Stores what a person lays down, also where it was forgotten before: whether it was not there."""
+        with self._writing():
+            self._db.execute("DELETE FROM forgotten WHERE key = ?", (memory.key,))
+        return self.keep([memory]) == 1
+
+    def owners(self) -> dict[str, int]:
+        """Everybody who remembers something, by name, and how much."""
+        return dict(self._rows("SELECT role, count(*) FROM memories GROUP BY role ORDER BY role"))
+
     def forget(self, *, keys: Sequence[str] | None = None, role: str | None = None, run: str | None = None) -> int:
         """Removes what all given conditions hold for, its embeddings too, and lets no run bring it back: how many these were."""
         conditions, given = self._conditions(role, run, None)
@@ -191,9 +201,12 @@ class MemoryStore:
         return {memory.seq: memory for memory in map(_memory, rows)}
 
     def listed(self, *, role: str | None = None, run: str | None = None, kind: str | None = None,
-               limit: int | None = None) -> list[Memory]:
-        """The newest that the conditions hold for, oldest first."""
+               limit: int | None = None, owners: Sequence[str] | None = None) -> list[Memory]:
+        """The newest that the conditions hold for, oldest first. A role's characters count as it, `owners` are named exactly."""
         conditions, given = self._conditions(role, run, kind)
+        if owners is not None:
+            conditions.append("role IN (SELECT value FROM json_each(?))")
+            given.append(json.dumps(list(owners)))
         rows = self._rows(f"SELECT {_COLUMNS} FROM memories WHERE {' AND '.join(conditions) or '1'} ORDER BY seq DESC LIMIT ?",
                           (*given, -1 if limit is None else limit))
         return [_memory(row) for row in reversed(rows)]
