@@ -93,6 +93,9 @@ def test_a_note_that_is_empty_or_too_long_is_refused(sop: Sop) -> None:
     for text, told in ((" ", "this one has 0: write"), ("x" * 20_001, "this one has 20,001: split it")):
         sop("add", "clerk", text, "--new", status=2)
         assert "a note has 1 to 20,000 characters" in sop.err and told in sop.err
+    for words in (("[a\udcff]", "x"), ("clerk", "a\udcff"), ("clerk", "x", "--untrusted", "\udcff")):
+        sop("add", *words, "--new", status=2)
+        assert "these are no letters of UTF-8" in sop.err
     sop("add", "clerk", "x", "--new", "--untrusted", "y" * 201, status=2)
     assert "in 200 characters at most" in sop.err and not (sop.folder / ".memory").exists()
 

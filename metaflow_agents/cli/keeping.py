@@ -30,10 +30,13 @@ def add(owner: Annotated[str, typer.Argument(
         new: Annotated[bool, typer.Option("--new", help="Nobody of this name remembers anything yet.")] = False,
         workspace: Workspace = WORKSPACE, json: Json = False) -> int:
     """Lays down what somebody shall remember: later runs recall it as their own."""
+    from metaflow_agents.encodable import encodable
     from metaflow_agents.memory.notes import LONGEST, note
     from metaflow_agents.memory.owners import LONGEST as LONGEST_NAME
     from metaflow_agents.memory.store import PLACE, MemoryStore
 
+    if (written := f"{owner}\n{text}\n{untrusted}") != encodable(written):
+        raise UsageError(f"{encodable(written)!r}: these are no letters of UTF-8; write them in that encoding")
     _called(owner)
     if not text.strip() or len(text) > LONGEST:
         raise UsageError(f"a note has 1 to {LONGEST:,} characters, and this one has {len(text.strip()):,}: "

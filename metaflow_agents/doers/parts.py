@@ -68,6 +68,10 @@ class Parts:
                 self._firings.popitem(last=False)
         return dict(self._firings[key])
 
+    def inherited(self, activation: Activation) -> str:
+        """The fingerprint of what a SOP inherits of the run that it is a step of."""
+        return self._memory.all_of(activation.key.firing)
+
     def _of(self, activation: Activation, roles: Mapping[str, str], mind: str | None, own_tools: tuple[str, ...],
             facts: Any) -> dict[str, str]:
         name = activation.key.step

@@ -102,12 +102,17 @@ class RoleMemory:
             told.append([entry.answered for entry in self.lessons(name, firing)])
         return fingerprint(told)
 
+    def all_of(self, firing: str) -> str:
+        """Equal where anybody remembers the same of the causal past of a firing, insights and lessons included."""
+        return fingerprint([[entry.whose, entry.asked, entry.answered, entry.importance, entry.kind]
+                            for _, entry in self._descended(None, firing) if entry.kind != "summary"])
+
     def past(self, name: str | None, firing: str) -> list[Entry]:
         """What a role or character (None: anybody) said in the causal past of a firing that is under way, oldest first."""
         return [entry for _, entry in self._descended(name, firing) if entry.kind in ("turn", "reflection")]
 
-    def lessons(self, name: str, firing: str) -> list[Entry]:
-        """The lessons that a role or character drew in the causal past of a firing that is under way, oldest first."""
+    def lessons(self, name: str | None, firing: str) -> list[Entry]:
+        """The lessons that a role or character (None: anybody) drew in the causal past of a firing under way, oldest first."""
         return [entry for _, entry in self._descended(name, firing) if entry.kind == "lesson"]
 
     def fallen(self, name: str, role: Role, firing: str) -> Fallen:

@@ -132,9 +132,11 @@ class SOP(Value):
 
     @property
     def remembers(self) -> bool:
-        """Whether what roles do goes into the project's memory file: one of them recalls, reflects, or keeps lessons."""
-        return any((role.memory.recall, role.memory.reflect, role.memory.lessons) != (None, None, None)
-                   for role in self.roles.values())
+        """Whether what roles do goes into the project's memory file: one of them, or of a SOP that inherits what they remember,
+        recalls, reflects, or keeps lessons.
+        """
+        return any(step.inherits_memory for step in self.steps.values()) or any(
+            (role.memory.recall, role.memory.reflect, role.memory.lessons) != (None, None, None) for role in self.roles.values())
 
     @property
     def apart(self) -> frozenset[str]:

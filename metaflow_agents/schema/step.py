@@ -205,6 +205,9 @@ class Step(Value):
     inputs: dict[str, Expression] = Field(
         default_factory=dict, description="of a SOP or a tool: what it is given, an expression for each input or argument")
     output: Name | None = Field(None, description="of a SOP: which of its artifacts this step makes; by default its only output")
+    inherits_memory: Annotated[bool, Field(strict=True)] | None = Field(
+        None, description="of a SOP: `true`, its roles recall what led to this step too; `false`, nothing from outside of it, "
+                          "and nobody recalls what they leave; by default what earlier runs left")
     model: str | None = Field(
         None, description="a name under `models`, a model itself, or an expression that names one of the declared models")
     budget: Budget | None = Field(None, description="caps for all the step's work in a run")

@@ -196,6 +196,8 @@ GROUPS: dict[str, dict[str, Code]] = {
         "model-in-test": Code("A test names a model that has an endpoint.", "Use `dry`, `python:…` or `replay:…`."),
         "no-price": Code("Money is capped, and the price of a model that is asked is not known: no run begins.",
                          "Write its `price`, or cap `tokens`.", "warning"),
+        "memory-inherited": Code("A step says whether a SOP inherits memory, and no role of that SOP is told of any.",
+                                 "Remove it, or give a role of it a memory that is asked."),
         "memory-of-self": Code("A step says by `self` and by `memory_of` whose memory works.", "Keep one of the two."),
         "memory-over": Code("`over` says whose memories are in time, where nobody asks, or where a role is told of all runs.",
                             "Recall `from: run`, or leave `over` out."),
