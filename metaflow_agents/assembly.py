@@ -20,6 +20,7 @@ from metaflow_agents.bus import Bus
 from metaflow_agents.doers.acceptance import Acceptance
 from metaflow_agents.doers.code import Code
 from metaflow_agents.doers.command import Commands
+from metaflow_agents.doers.documents import Documents
 from metaflow_agents.doers.effects import Effects
 from metaflow_agents.doers.expression import Expressions
 from metaflow_agents.doers.function import Functions
@@ -206,7 +207,8 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
                    {name: models.identities for name, models in options.inner.items()})
     tool_steps = ToolSteps(sop, state, equipment, acceptance, commands, functions)
     doers = Doers(sop, agent, commands, functions, Expressions(sop, acceptance), Humans(program, acceptance, desk), tool_steps,
-                  acceptance, Parts(program, state, memory, known), Code(program, reading, options.inner), sops,
+                  Documents(sop, tree, commands, options.sandbox), acceptance, Parts(program, state, memory, known),
+                  Code(program, reading, options.inner), sops,
                   dry=options.models.dry, given=options.given)
     parking = Parking(desk)
     desk.idle = parking.seconds_idle

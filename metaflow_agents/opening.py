@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from metaflow_agents import publishing
 from metaflow_agents.agent import strategies
 from metaflow_agents.doers.given import given_name
 from metaflow_agents.errors import SOPInvalid, SOPNotFound, UsageError, did_you_mean
@@ -195,9 +196,12 @@ def _sandbox_for(sop: SOP, asked: str | None, settings: Settings, *, dry: bool) 
     commands = [name for name, step in sop.steps.items() if runs_commands(step, strategies.known())]
     commands += [] if dry else [name for name, step in sop.steps.items() if _has_commands_of_its_own(name, step)]
     tools = [name for name in used(sop) if name in CONFINED]
-    if not (commands or tools) or dry:
+    documents = [] if dry else _with_documents(sop)
+    if not (commands or tools or documents) or dry:
         return Unchosen(asked or "" if commands or tools else "")
     what_for = f"steps run commands ({', '.join(commands)})" if commands else f"roles run commands (tools: {', '.join(tools)})"
+    if not (commands or tools):
+        what_for = f"documents are made ({', '.join(documents)})"
     return choose(asked, settings.command_environment, what_for=what_for, engine=engine_of(settings))
 
 
@@ -213,6 +217,15 @@ def _has_commands_of_its_own(name: str, step: Step) -> bool:
         if missing := strategies.missing(strategy):
             raise UsageError(f"step `{name}` thinks by the strategy `{strategy}`, and {missing}")
     return any(known[strategy].COMMANDS for strategy in step.strategy or {} if strategy in known)
+
+
+def _with_documents(sop: SOP) -> list[str]:
+    """Documents that the run makes. Raises UsageError where what makes them is not installed."""
+    made = {step.makes.artifact for step in sop.steps.values()}
+    documents = [path for name, spec in sop.artifacts.items() if name in made for path in spec.documents]
+    if documents and (lacking := publishing.missing()):
+        raise UsageError(f"the SOP writes {', '.join(documents)}, and {lacking}")
+    return documents
 
 
 def refuse_unconfined(run: str, state: RunState, consents: Consents) -> None:

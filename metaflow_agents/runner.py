@@ -11,6 +11,7 @@ from metaflow_agents.agent.tool_step import ToolSteps
 from metaflow_agents.doers.acceptance import Acceptance
 from metaflow_agents.doers.code import Code
 from metaflow_agents.doers.command import Commands
+from metaflow_agents.doers.documents import Documents
 from metaflow_agents.doers.expression import Expressions
 from metaflow_agents.doers.function import Functions
 from metaflow_agents.doers.given import NOT_GIVEN, StandIns
@@ -32,15 +33,20 @@ class Doers:
     """Fits the engine's `StepRunner`. `dry`: nothing is executed, nobody asked. `given`: stands in for work."""
 
     def __init__(self, sop: SOP, agent: RoleAgent, commands: Commands, functions: Functions, expressions: Expressions,
-                 humans: Humans, tools: ToolSteps, acceptance: Acceptance, parts: Parts, code: Code, sops: SubSOPs, *,
+                 humans: Humans, tools: ToolSteps, documents: Documents, acceptance: Acceptance, parts: Parts, code: Code,
+                 sops: SubSOPs, *,
                  dry: bool = False, given: Mapping[str, Any] | None = None) -> None:
         self._sop, self._agent, self._commands, self._functions = sop, agent, commands, functions
         self._expressions, self._humans, self._tools = expressions, humans, tools
-        self._acceptance, self._parts = acceptance, parts
+        self._documents, self._acceptance, self._parts = documents, acceptance, parts
         self._code, self._sops, self._dry, self._given = code, sops, dry, StandIns(sop, given or {})
 
     async def work(self, activation: Activation) -> Work:
-        """Does the work. Raises what its doer raises."""
+        """Does the work, its documents included. Raises what its doer raises, and AttemptFailed for documents."""
+        work = await self._done(activation)
+        return work if self._dry else await self._documents.added(activation, work)
+
+    async def _done(self, activation: Activation) -> Work:
         step = self._sop.steps[activation.key.step]
         given = self._given.find(activation)
         if given is not NOT_GIVEN:

@@ -146,6 +146,17 @@ def nearly(request: ModelRequest) -> str:
     return "Sure: {'names': 'Jo, Ann',}"
 
 
+PRINTED = """
+    sop: printed
+    inputs: {topic: string}
+    roles: {clerk: {profile: You write.}}
+    artifacts: {page: {file: [page.md, page.html, page.docx]}, told: {}}
+    steps:
+      print: {role: clerk, needs: [topic], makes: page}
+      say: {role: clerk, needs: [page], makes: told}
+"""
+
+
 COPIED = """
     sop: copied
     inputs: {topic: string}
@@ -335,6 +346,7 @@ SAW = "live@{2}[{0}]~0: reflection of villager[{0}] on {3}: One cares about {1} 
 SCENES: dict[str, Scene] = {
     "single": Scene(SINGLE, lambda: buyer, {"order": "tea, jam and rum"}, pays=("tea", "jam", "rum")),
     "copied": Scene(COPIED, lambda: lambda _: "snow", {"topic": "snow"}),
+    "documents": Scene(PRINTED, lambda: lambda _: "# Snow\n\nIt *falls*.\n", {"topic": "snow"}, every=3),
     "repaired": Scene(untrusted(NEARLY, "letter"), lambda: nearly, {"letter": "x"},
                       at_work=("observed read@1~0/turn.0/repaired", "observed write@1~0/turn.0/repaired")),
     "chain_of_thought": Scene(untrusted(THOUGHT, "riddle"), lambda: thinker, {"riddle": "x"}),

@@ -178,6 +178,8 @@ ARTIFACT_KEYS = [
     Pair("artifacts.notes.each", "integer", NOTES, instead="string"),
     Pair("artifacts.letter.files", "*.txt", LETTER),
     Pair("artifacts.fact.file", "fact.txt", LISTED),
+    Pair("artifacts.letter.file", ["letter.md", "letter.html"], LETTER, instead="letter.md", form="documents",
+         model=lambda _: "# Rain"),
     Pair("artifacts.fact.render", "fact.j2", LISTED, also={"artifacts.fact.file": "fact.txt"},
          files={"fact.j2": "It is {{ fact }}."}),
     Pair("artifacts.letter.initial", "Dear you", LETTER),

@@ -227,8 +227,7 @@ class Acceptance:
         found = {}
         for name, spec in self._sop.artifacts.items():
             literal = [pattern for pattern in spec.files if "{{" not in pattern]
-            if spec.file is not None:
-                literal.append(paths.escape(spec.file))
+            literal += [paths.escape(path) for path in (spec.file, *spec.documents) if path is not None]
             if literal:
                 found[name] = tuple(literal)
         return found

@@ -137,9 +137,9 @@ class Parts:
         told = {name: spec.description for name in reads(step)
                 if (spec := self._sop.artifacts.get(name) or self._sop.inputs.get(name)) is not None}
         return [step.model_dump(mode="json", exclude=_NOT_MEANING, exclude_unset=True), foreach, told,
-                made.model_dump(mode="json", exclude={"initial", "render", "file"}, exclude_unset=True),
+                made.model_dump(mode="json", exclude={"initial", "render", "file_"}, exclude_unset=True),
                 self._program.schemas.get(step.makes.artifact), self._lying_as(step), *self._prompts_of(step),
-                *self._shown_by(step)]
+                *self._shown_by(step), *([list(made.documents)] if made.documents else [])]
 
     def _prompts_of(self, step: Step) -> list[Any]:
         """The templates that stand in the place of a strategy's prompts, includes included."""

@@ -60,7 +60,9 @@ class Tree:
         if isinstance(payload, Data) and payload.assumed and spec.render is None and isinstance(payload.value, str):
             listed = "".join(f"- {assumption}\n" for assumption in payload.assumed)
             data += f"\nAssumed, since nobody answered:\n\n{listed}".encode()
-        return {spec.file: Leaf(digest(data), lambda: data)}
+        documents = payload.documents if isinstance(payload, Data) else {}
+        return {spec.file: Leaf(digest(data), lambda: data),
+                **{path: Leaf(blob, partial(self._values.data, blob)) for path, blob in documents.items()}}
 
     def changes(self, artifact: str, digest_: str, before: Mapping[str, str]) -> tuple[Mapping[str, str], dict[str, Leaf]]:
         """The files of one payload as path → digest, and those of them that `before` has not, or has otherwise."""

@@ -24,44 +24,15 @@ from typing import Any, Literal
 
 from metaflow_agents.errors import MemoryFault
 from metaflow_agents.journal.private import make_folder, make_private, tighten
+from metaflow_agents.memory.layout import APPLICATION_ID, FORMAT, FROM_1, SCHEMA
 from metaflow_agents.schema.model import digest
 
-APPLICATION_ID = 0x4D464D31         # "MFM1"
-FORMAT = 2
 PLACE = Path(".memory") / "project.db"
 EMBEDDED = 2000                     # characters of a memory that are embedded: about as many as an embedder takes
 _WAIT = 30.0                        # seconds for another process to finish its write
 _WORDS = re.compile(r"\w+")
 _MOST_WORDS = 48                    # of a query: each costs a walk over all memories that hold it
 _SAYS_NOTHING = 1e-3                # BM25 gives 10⁻⁶ for a word that half of all memories hold, or more
-_SCHEMA = f"""
-CREATE TABLE memories(
-  seq INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, run TEXT NOT NULL, name TEXT NOT NULL,
-  role TEXT NOT NULL, activation TEXT NOT NULL, at REAL NOT NULL, text TEXT NOT NULL, digest TEXT NOT NULL, importance INTEGER,
-  untrusted TEXT NOT NULL, cites TEXT NOT NULL, apart INTEGER NOT NULL DEFAULT 0);
-CREATE INDEX by_role ON memories(role, run, seq, importance, apart);
-CREATE INDEX by_name ON memories(name);
-CREATE INDEX by_digest ON memories(digest);
-CREATE VIRTUAL TABLE words USING fts5(text, content='memories', content_rowid='seq', tokenize='porter unicode61');
-CREATE TRIGGER stored AFTER INSERT ON memories BEGIN
-  INSERT INTO words(rowid, text) VALUES (new.seq, new.text);
-END;
-CREATE TRIGGER removed AFTER DELETE ON memories BEGIN
-  INSERT INTO words(words, rowid, text) VALUES ('delete', old.seq, old.text);
-END;
-CREATE TABLE vectors(
-  number INTEGER PRIMARY KEY AUTOINCREMENT, embedder TEXT NOT NULL, digest TEXT NOT NULL, vector BLOB NOT NULL,
-  UNIQUE(embedder, digest));
-CREATE TABLE forgotten(key TEXT PRIMARY KEY);
-PRAGMA application_id={APPLICATION_ID};
-PRAGMA user_version={FORMAT};
-"""
-_FROM_1 = f"""
-ALTER TABLE memories ADD COLUMN apart INTEGER NOT NULL DEFAULT 0;
-DROP INDEX by_role;
-CREATE INDEX by_role ON memories(role, run, seq, importance, apart);
-PRAGMA user_version={FORMAT};
-"""
 _COLUMNS = "seq, key, kind, run, name, role, activation, at, text, importance, untrusted, cites, apart"
 
 Kind = Literal["turn", "reflection", "lesson", "note"]
@@ -346,7 +317,7 @@ class MemoryStore:
             if there and format_ not in (1, FORMAT):
                 raise MemoryFault(f"{self.path} is a memory file of format {format_}, and this version knows {FORMAT}: "
                                   "use the version that wrote it, or move it away")
-            script = "" if there and format_ == FORMAT else _FROM_1 if there else _SCHEMA
+            script = "" if there and format_ == FORMAT else FROM_1 if there else SCHEMA
             for statement in _statements(script):
                 self._db.execute(statement)
             self._db.execute("COMMIT")

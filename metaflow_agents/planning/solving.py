@@ -9,16 +9,15 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal, Protocol
 
+from metaflow_agents import extras
 from metaflow_agents.errors import AttemptFailed
 from metaflow_agents.foreign_json import read
 
 WANTED = {"unified-planning": (1, 3), "up-fast-downward": (1, 0)}
 """The packages of the extra `solver`, each with its first version that will do."""
-INSTALL = "pip install 'metaflow-agents[solver]'"
 OUTCOME = "outcome.json"
 MEMORY_MB = 2048
 _FULL = ("of memory", "MemoryError", "bad_alloc")
@@ -35,18 +34,8 @@ class Solved:
 
 
 def missing() -> str:
-    """What of the extra is not installed, with the mend; empty where all of it is. Nothing is imported."""
-    lacking = []
-    for name, first in WANTED.items():
-        needed = ".".join(map(str, first))
-        try:
-            there = version(name)
-        except PackageNotFoundError:
-            lacking.append(f"{name} is not installed")
-            continue
-        if tuple(int(part) if part.isdigit() else 0 for part in there.split(".")[:2]) < first:
-            lacking.append(f"{name} is {there}, and {needed} is needed")
-    return f"{' and '.join(lacking)}: `{INSTALL}`" if lacking else ""
+    """What of the extra is not installed, with the fix; empty where all of it is. Nothing is imported."""
+    return extras.missing("solver", WANTED)
 
 
 def command(*, optimal: bool) -> tuple[str, ...]:

@@ -33,13 +33,25 @@ class Artifact(Value):
         None, alias="schema", description="shorthand, JSON Schema (inline or a file name), or `python: module:Model`")
     each: Any = Field(None, description="the schema of one item of a collection that a `foreach` step makes")
     files: Texts = Field((), description="path patterns in the run's repository; may hold `{{ }}`")
-    file: str | None = Field(None, description="where the artifact lies in the run's repository")
+    file_: str | Annotated[tuple[str, ...], Field(min_length=1)] | None = Field(
+        None, alias="file", description="where it lies in the run's repository; `[NAME.md, NAME.pdf, …]`: a Markdown text "
+                                        "and documents made of it (`.html`, `.pdf`, `.docx`, `.epub`)")
     render: str | None = Field(None, description="file name of the Jinja2 template by which a person reads it in `file`")
     initial: Any = Field(None, description="its value at the start, version 1")
     rules: tuple[Rule, ...] = Field((), description="what its schema can't say")
     graph: Graph | None = Field(
         None, description="its list is a dependency graph; a `foreach` over it takes `key` and `after` from there")
     description: str = Field("", description="what it is, told to those who make and read it")
+
+    @property
+    def file(self) -> str | None:
+        """Where it lies, its text where it has documents too."""
+        return self.file_ if self.file_ is None or isinstance(self.file_, str) else self.file_[0]
+
+    @property
+    def documents(self) -> tuple[str, ...]:
+        """The files in other formats that are made of its text."""
+        return () if self.file_ is None or isinstance(self.file_, str) else self.file_[1:]
 
     @property
     def has_initial(self) -> bool:

@@ -18,12 +18,13 @@ from metaflow_agents.schema.model import Value, canonical
 
 class Data(Value):
     """Text or a value with a schema. `value` is any JSON value. `assumed` says what was taken for granted in it, since nobody
-    answered.
+    answered. `documents`: path → digest of the bytes of what was made of it in another format.
     """
 
     kind: Literal["data"] = "data"
     value: Any = None
     assumed: tuple[str, ...] = ()
+    documents: dict[str, str] = Field(default_factory=dict)
 
 
 class Binary(Value):
@@ -76,8 +77,9 @@ _PAYLOAD: TypeAdapter[Held] = TypeAdapter(Payload, config=ConfigDict(defer_build
 def pack(payload: Held) -> bytes:
     """The canonical bytes that are stored and digested."""
     plain = payload.model_dump(mode="json")
-    if not plain.get("assumed"):
-        plain.pop("assumed", None)      # most have none, and are what they were before there was such a thing
+    for name in ("assumed", "documents"):
+        if not plain.get(name):
+            plain.pop(name, None)       # most have none, and are what they were before there was such a thing
     return canonical(plain)
 
 
@@ -98,7 +100,7 @@ def blobs_of(payload: Held) -> tuple[str, ...]:
         case Collection():
             return tuple(name for _, name in payload.items)
         case Data():
-            return ()
+            return tuple(payload.documents.values())
 
 
 def held(value: Any) -> tuple[Data | Binary | Files, dict[str, bytes]]:

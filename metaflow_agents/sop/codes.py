@@ -259,6 +259,7 @@ GROUPS: dict[str, dict[str, Code]] = {
         "files-overlap": Code("Two artifacts own one path.", "Make their patterns apart."),
         "file-misplaced": Code("`file` stands on a set of files.", "Remove it."),
         "file-without-render": Code("Data is written to a file and nothing says how.", "Add `render`, or write .json."),
+        "file-documents": Code("`file` lists documents that can't be made.", "List the Markdown text first, then its documents."),
         "render-without-file": Code("`render` without `file`.", "Add `file`."),
     },
     "Order and bounds": {

@@ -16,7 +16,7 @@ from metaflow_agents.journal.values import Values
 from metaflow_agents.models.tariff import dollars
 from metaflow_agents.people.question import Answer, Question
 from metaflow_agents.schema import acting_files
-from metaflow_agents.schema.payload import Collection, Files
+from metaflow_agents.schema.payload import Collection, Data, Files, Held
 from metaflow_agents.schema.program import Program
 from metaflow_agents.views.cast import cast, cast_told
 from metaflow_agents.views.minutes import OUTCOMES, repair_told, spoken
@@ -118,6 +118,8 @@ class Told:
             return {"files": list(held.files), "missing": list(held.missing)}
         spec = self.program.sop.artifacts.get(artifact)
         found: dict[str, Any] = {"file": spec.file if spec else None}
+        if documents := _documents(held):
+            found["documents"] = list(documents)
         if isinstance(held, Collection):
             found |= {"keys": [key for key, _ in held.items], "missing": list(held.missing)}
         return found
@@ -263,7 +265,7 @@ def _acting(told: Told, page: Page) -> list[str]:
     for name, made in told.outline.versions.items():
         spec = told.program.sop.artifacts.get(name)
         if spec is not None and spec.file is not None:
-            paths.append(spec.file)
+            paths += (spec.file, *spec.documents)
         elif spec is not None and isinstance(held := told.values.payload(made[-1].payload), Files):
             paths += held.files
     found: dict[str, list[str]] = {}
@@ -290,10 +292,14 @@ def _place(told: Told, artifact: str, payload: str) -> str:
         where = f"{common}/: " if common.parts else ""
         return f"{where}{amount(len(held.files), 'file')}{lost}"
     if spec is not None and spec.file is not None:
-        return spec.file
+        return ", ".join((spec.file, *_documents(held)))
     if isinstance(held, Collection):
         return amount(len(held.items), "item") + (f", {len(held.missing)} missing" if held.missing else "")
     return ""
+
+
+def _documents(held: Held) -> Mapping[str, str]:
+    return held.documents if isinstance(held, Data) else {}
 
 
 def _repaired(told: Told, page: Page) -> list[str]:

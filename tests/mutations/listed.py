@@ -31,13 +31,15 @@ class Mutation:
     listed_in: str
 
     def applied(self, text: str) -> str:
-        """The text of `file` with the change. Raises ValueError where it does not apply, or gives no Python."""
+        """The text of `file` with the change. Raises ValueError where it does not apply, or gives a module that is no Python."""
         times = text.count(self.replace)
         if times != 1:
             raise ValueError(f"`replace` occurs {times} times in {self.file}, and must occur once")
         if self.by == self.replace:
             raise ValueError("`by` is equal to `replace`")
         changed = text.replace(self.replace, self.by)
+        if not self.file.endswith(".py"):
+            return changed
         try:
             if ast.dump(ast.parse(changed)) == _meaning(text):
                 raise ValueError(f"{self.file} means the same with it: a comment or a layout is no mechanism")

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from metaflow_agents.prompts import analyse_expression
+from metaflow_agents.publishing import FORMATS, format_of
 from metaflow_agents.schema import paths
 from metaflow_agents.schema.artifact import Artifact
 from metaflow_agents.schema.shape import Shape
@@ -53,8 +54,10 @@ def _artifact(c: Context, name: str, artifact: Artifact) -> None:
 
 
 def _file(c: Context, name: str, artifact: Artifact) -> None:
-    where: Place = ("artifacts", name, "file")
+    where: Place = ("artifacts", name, "file", *(() if isinstance(artifact.file_, str) else (0,)))
     path = artifact.file or ""
+    if _documents(c, name, artifact):
+        return
     why = paths.refusal(_filled(path))
     if "{{" in path:
         c.say("path-refused", where, "`file` is one fixed path, and takes no `{{ }}`", "write the path out")
@@ -63,6 +66,31 @@ def _file(c: Context, name: str, artifact: Artifact) -> None:
     elif artifact.render is None and not path.endswith(".json") and not c.shape(name).kinds & {"any", "string"}:
         c.say("file-without-render", where, f"`{name}` is {c.shape(name).describe()}, no text: `{path}` needs a `render`",
               "add `render: TEMPLATE.md.j2`, or let `file` end in .json")
+
+
+def _documents(c: Context, name: str, artifact: Artifact) -> bool:
+    """The formats besides the text. Whether something is wrong with them."""
+    before = len(c.problems)
+    where: Place = ("artifacts", name, "file")
+    if artifact.documents and "each" in artifact.model_fields_set:
+        c.say("file-documents", where, f"`{name}` is a collection, and documents are made of one text",
+              "join its items in a step of its own, and give what that makes these files")
+    elif artifact.documents and name not in c.made:
+        c.say("file-documents", where, f"documents are made with a version that a step makes, and no step makes `{name}`",
+              f"let one copy it, as in `value: {name}`, and give what that makes these files")
+    elif artifact.documents and not (artifact.file or "").endswith((".md", ".markdown")):
+        c.say("file-documents", (*where, 0), f"documents are made of Markdown, and `{artifact.file}` is no such file",
+              "write first the text, as in `[report.md, report.pdf]`")
+    for index, path in enumerate(artifact.documents, 1):
+        why = paths.refusal(_filled(path))
+        if "{{" in path:
+            c.say("path-refused", (*where, index), "`file` is one fixed path, and takes no `{{ }}`", "write the path out")
+        elif why:
+            c.say("path-refused", (*where, index), f"`{path}` is refused: {why}", "write a path relative to the run's repository")
+        elif format_of(path) is None:
+            c.say("file-documents", (*where, index), f"nothing makes `{path}` of a Markdown text",
+                  f"let it end in {', '.join(FORMATS)}")
+    return len(c.problems) > before
 
 
 def _filled(pattern: str) -> str:
@@ -181,6 +209,8 @@ def _owned(c: Context) -> Iterator[tuple[str, str, Place]]:
                 yield name, pattern, c.entry("artifacts", name, "files", index)
         if artifact.file is not None and not artifact.files and "{{" not in artifact.file and not paths.refusal(artifact.file):
             yield name, paths.escape(artifact.file), ("artifacts", name, "file")
+        for index, path in enumerate(artifact.documents, 1):
+            yield name, paths.escape(path), ("artifacts", name, "file", index)
 
 
 def _overlaps(c: Context) -> None:

@@ -1,0 +1,160 @@
+"""A script that runs outside of this process, in the sandbox: it makes documents of one Markdown file, by pandoc and typst.
+
+It imports nothing of this package, and nothing of this package imports it. It lies in a folder with `source.md`, `job.json`
+(`documents`: file that it writes → format; `name`: what the text is called that has no title), the styles, and the pictures that
+the text may show. No word of the text names another file: raw HTML, TeX and typst are no language here, and `text.lua` takes out
+every picture that does not lie in the folder. The bytes tell no time of making, so that the same text gives the same files.
+"""
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+READS = "commonmark_x-raw_html-raw_attribute-yaml_metadata_block+task_lists+implicit_figures"
+WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+COMMON = ("--from", READS, "--lua-filter", "text.lua", "--standalone")
+MADE = 315532800
+"""Seconds of Unix time that stand for the time of making: the first instant that a ZIP archive can name."""
+TOLD = ("title", "subtitle", "author", "date", "lang", "description", "keywords")
+"""What the front matter may tell; all else in it is left out."""
+LONGEST = 20_000                    # characters of front matter
+TEXT, ACCENT, RULE = "222222", "1F4E79", "BFC7D1"
+"""Colours of the styles, as in `page.css` and `page.typ`."""
+
+
+JOB: dict[str, Any] = {}
+
+
+def pandoc(*arguments: str) -> None:
+    """One conversion of `body.md`; where pandoc can't, its words go to stderr and this process ends."""
+    import pypandoc
+
+    told = [f"--metadata={name}={value}" for name, values in JOB["told"].items() for value in values]
+    done = subprocess.run([pypandoc.get_pandoc_path(), "body.md", *COMMON, *told, *arguments], check=False)
+    if done.returncode:
+        sys.exit(done.returncode)
+
+
+def split(text: str) -> tuple[dict[str, list[str]], str]:
+    """The front matter (`---`, YAML, `---`) as name → texts, and what follows it. A beginning that is none stays text."""
+    found = re.match(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", text[:LONGEST], re.DOTALL)
+    if not found:
+        return {}, text
+    import yaml
+
+    try:
+        written = yaml.safe_load(found[1])
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return {}, text
+    if not isinstance(written, dict):
+        return {}, text
+    told = {name: written[name] if isinstance(written[name], list) else [written[name]] for name in TOLD if name in written}
+    texts = {name: [str(one) for one in values if isinstance(one, str | int | float | date)] for name, values in told.items()}
+    if not re.fullmatch(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*", next(iter(texts.get("lang", [])), "")):
+        texts.pop("lang", None)
+    return texts, text[found.end():]
+
+
+def html(name: str) -> None:
+    """One page that needs no other file."""
+    pandoc("--to", "html5", "--template", "page.html", "--css", "page.css", "--embed-resources", "--mathml", "--output", name)
+
+
+def pdf(name: str) -> None:
+    """By typst. What the text tells of itself comes as data, never as a piece of typst."""
+    import typst
+
+    pandoc("--to", "typst", "--template", "page.typ", "--syntax-highlighting", "none", "--output", "page-filled.typ")
+    told = {"author": json.dumps(JOB["told"].get("author", [])), "lang": JOB["told"].get("lang", ["en"])[0].partition("-")[0]}
+    typst.compile("page-filled.typ", output=name, root=".", timestamp=MADE, sys_inputs=told)
+
+
+def docx(name: str) -> None:
+    """On pandoc's own reference document, with other styles."""
+    import pypandoc
+
+    with open("plain.docx", "wb") as file:
+        subprocess.run([pypandoc.get_pandoc_path(), "--print-default-data-file", "reference.docx"], stdout=file, check=True)
+    restyle("plain.docx", "reference.docx", "word/styles.xml", styled)
+    pandoc("--to", "docx", "--reference-doc", "reference.docx", "--output", name)
+
+
+def restyle(source: str, target: str, member: str, change: Callable[[bytes], bytes]) -> None:
+    """A copy of a ZIP archive in which one file is changed."""
+    with zipfile.ZipFile(source) as before, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as after:
+        for one in before.infolist():
+            data = before.read(one)
+            after.writestr(one, change(data) if one.filename == member else data)
+
+
+def styled(data: bytes) -> bytes:
+    """Word's styles: one typeface, headings in one colour, tables with rules."""
+    for prefix, space in re.findall(rb'xmlns:(\w+)="([^"]+)"', data):
+        ET.register_namespace(prefix.decode(), space.decode())
+    root = ET.fromstring(data)
+    sizes = {"Title": 52, "Heading1": 34, "Heading2": 28, "Heading3": 24}
+    for style in root.iter(f"{WORD}style"):
+        name = style.get(f"{WORD}styleId") or ""
+        if name in ("Normal", "Title", "Subtitle", "Author", "Date") or name.startswith("Heading"):
+            run = _child(style, "rPr")
+            for old in [*run.findall(f"{WORD}rFonts"), *run.findall(f"{WORD}color")]:
+                run.remove(old)
+            ET.SubElement(run, f"{WORD}rFonts", {f"{WORD}{kind}": "Calibri" for kind in ("ascii", "hAnsi", "cs")})
+            ET.SubElement(run, f"{WORD}color", {f"{WORD}val": TEXT if name == "Normal" else ACCENT})
+            for size in [*run.findall(f"{WORD}sz"), *run.findall(f"{WORD}szCs")]:
+                run.remove(size)
+            for kind in ("sz", "szCs"):
+                ET.SubElement(run, f"{WORD}{kind}", {f"{WORD}val": str(sizes.get(name, 22))})
+            if name == "Title" or name.startswith("Heading"):
+                ET.SubElement(run, f"{WORD}b")
+            placed = _child(style, "pPr")
+            for old in placed.findall(f"{WORD}jc"):         # at the left, as the rest
+                placed.remove(old)
+        if name == "Table":
+            borders = ET.SubElement(_child(style, "tblPr"), f"{WORD}tblBorders")
+            for side in ("top", "bottom", "insideH"):
+                ET.SubElement(borders, f"{WORD}{side}", {f"{WORD}val": "single", f"{WORD}sz": "4", f"{WORD}color": RULE})
+    return b'<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n' + ET.tostring(root)
+
+
+def _child(style: ET.Element, name: str) -> ET.Element:
+    found = style.find(f"{WORD}{name}")
+    return ET.SubElement(style, f"{WORD}{name}") if found is None else found
+
+
+def epub(name: str) -> None:
+    """A book with a table of contents, a file for each chapter."""
+    digest = hashlib.sha256(Path("source.md").read_bytes()).hexdigest()
+    pandoc("--to", "epub3", "--css", "book.css", "--toc", "--toc-depth=2", "--split-level=1", "--mathml",
+           f"--metadata=identifier=urn:sha256:{digest}", "--output", name)
+
+
+MAKERS = {"html": html, "pdf": pdf, "docx": docx, "epub": epub}
+
+
+def main() -> None:
+    """Make all that the job asks for."""
+    os.environ["SOURCE_DATE_EPOCH"] = str(MADE)
+    JOB.update(json.loads(Path("job.json").read_text(encoding="utf-8")))
+    told, body = split(Path("source.md").read_text(encoding="utf-8"))
+    JOB["told"] = {**told, "fallback": [JOB["name"]]}
+    Path("body.md").write_text(body, encoding="utf-8")
+    for file, made in JOB["documents"].items():
+        Path(file).parent.mkdir(parents=True, exist_ok=True)
+        try:
+            MAKERS[made](file)
+        except Exception as error:          # typst raises what it likes, and its words are for who wrote the text
+            sys.exit(f"{file}: {type(error).__name__}: {str(error)[:2000]}")
+
+
+if __name__ == "__main__":
+    main()
