@@ -42,7 +42,7 @@ from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.tree import Tree
 from metaflow_agents.journal.values import Values
-from metaflow_agents.memory.project import MemoryFile, ProjectMemory, RunId
+from metaflow_agents.memory.project import Inherited, MemoryFile, ProjectMemory, RunId
 from metaflow_agents.memory.store import PLACE, MemoryStore
 from metaflow_agents.memory.window import RoleMemory
 from metaflow_agents.models.budget import Budgets
@@ -109,6 +109,8 @@ class Within:
     told: str
     memory: MemoryFile
     remembered: RunId
+    alone: bool                             # nothing remembered comes in from outside of it, or goes out
+    inherited: Inherited | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +171,8 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
         budgets(program, state, told, whole=f"SOP {sop.sop}"), within.budgets, within.step)
     prefix, above = (within.prefix, within.policies) if within else ("", ())
     project = ProjectMemory(file, state, values, secrets.masked, keeps=sop.remembers, run=within.remembered if within else None,
-                            prefix=prefix)
+                            prefix=prefix, apart=sop.apart, alone=within is not None and within.alone,
+                            inherited=within.inherited if within else None)
     caller = Caller(bus, journal, caps, options.limiters, patience=options.patience, reask=options.reask,
                     watch=options.watch, prefix=prefix)
     toolboxes = within.toolboxes if within else {one.fingerprint: toolbox(
@@ -187,10 +190,17 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
 
     def join(inner: Program, its: InnerJournal, activation: Activation) -> Joined:
         key = str(activation.key)
-        inside = InnerDesk(desk, key)
+        inside, wanted = InnerDesk(desk, key), sop.steps[activation.key.step].inherits_memory
+        alone = wanted is False or (within is not None and within.alone)
+
+        async def inherited(mind: str | None, *, lessons: bool) -> list[str]:
+            past = (memory.lessons if lessons else memory.past)(mind, activation.key.firing)
+            return await project.handed_over(mind, past, lessons=lessons)
+
         joined = assemble(inner, its, replace(options, models=options.inner[inner.fingerprint], given={}, earlier=None),
                           folder=None, within=Within(f"{prefix}{key}/", name, activation.key.step, caps, inside,
-                                                     (*above, sop.policy), toolboxes, staged, told, file, project.run))
+                                                     (*above, sop.policy), toolboxes, staged, told, file, project.run, alone,
+                                                     inherited if wanted else None))
         return Joined(joined.scheduler, joined.values, inside, joined.memory)
 
     sops = SubSOPs(program, journal, acceptance, loading, join,

@@ -90,6 +90,8 @@ class Doers:
             parts["stuck"] = fingerprint(signs)
         if step.doer == "sop":
             parts |= self._sops.parts(step)
+            if step.inherits_memory:
+                parts["memory"] = self._parts.inherited(activation)
         given = self._given.find(activation)
         if given is not NOT_GIVEN:
             parts["given"] = fingerprint(given)

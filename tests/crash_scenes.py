@@ -17,6 +17,8 @@ from typing import Any
 
 import bytes_files as binary
 import test_bytes_paths as bytes_paths
+import test_memory_inherited as inherited
+import test_memory_shared as shared
 import test_plans as plans
 import test_run_characters as characters
 import test_run_lessons as lessons
@@ -423,6 +425,17 @@ SCENES: dict[str, Scene] = {
         characters.TOWN.replace(" MEMORY", ", memory: {window: 1 tokens, recall: {}}"), characters.villager,
         {"people": characters.PEOPLE[1:]},
         at_work=("tell@1[Isabella]~0: recalled hear@1[Isabella]~0",)),
+    "memory_of": Scene(
+        shared.UNTRUSTED.replace(" MEMORY", ", memory: {window: 1 tokens, recall: {importance: 0}}"),
+        shared.serving,
+        {"letters": shared.LETTERS, "customers": ["Ada", "Bob"]},
+        at_work=("take@1[2]~0: turn of [customer Bob]", "mend@1[Ada]~0: recalled take@1[1]~0, take@1[3]~0",
+                 "mend@1[Ada]~0: turn of [customer Ada]", "mend@1[Bob]~0: recalled take@1[2]~0")),
+    "inherits_memory": Scene(
+        untrusted(inherited.OUTER, "secret").replace(" INHERITS", ", inherits_memory: true").replace(
+            " MEMORY", inherited.RECALLS),
+        inherited.model, {"secret": "figs"}, {"inner.yaml": inherited.INNER.replace(" RECALL", "")}, freely=True,
+        at_work=("enter@1~0/tell@1~0: recalled begin@1~0, enter@1~0/note@1~0",)),
     "reflections": Scene(
         TOWN, lambda: reflections.villager, {"people": ["Klaus", "Maria"], "diary": reflections.DIARY}, every=3,
         at_work=(SAW.format("Klaus", "research", 3, "live@1[Klaus]~0, live@3[Klaus]~0"),

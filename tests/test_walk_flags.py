@@ -255,6 +255,23 @@ PAIRS = [
     Pair("memory forget --workspace", "memory forget --all", "memory forget --all --workspace elsewhere",
          [REMEMBERED[0] + ELSEWHERE]),
     Pair("memory forget --json", "memory forget --all", "memory forget --all --json", REMEMBERED),
+    Pair("memory add OWNER", "memory add writer rain", "memory add critic rain", REMEMBERED),
+    Pair("memory add TEXT", "memory add writer rain", "memory add writer snow", REMEMBERED),
+    Pair("memory add --untrusted", "memory add writer rain", "memory add writer rain --untrusted mail", REMEMBERED),
+    Pair("memory add --new", "memory add painter rain", "memory add painter rain --new", REMEMBERED),
+    Pair("memory add --workspace", "memory add writer rain", "memory add writer rain --workspace elsewhere",
+         [REMEMBERED[0] + ELSEWHERE]),
+    Pair("memory add --json", "memory add writer rain", "memory add writer rain --json", REMEMBERED),
+    Pair("memory export OWNER...", "memory export", "memory export critic", REMEMBERED),
+    Pair("memory export --run", "memory export", "memory export --run one", REMEMBERED),
+    Pair("memory export --workspace", "memory export", "memory export --workspace elsewhere", [REMEMBERED[0] + ELSEWHERE]),
+    Pair("memory clear OWNER...", "memory clear --all --yes", "memory clear critic --yes", REMEMBERED),
+    Pair("memory clear --run", "memory clear --all --yes", "memory clear --run one --yes", REMEMBERED),
+    Pair("memory clear --all", "memory clear --yes", "memory clear --yes --all", REMEMBERED),
+    Pair("memory clear --yes", "memory clear --all", "memory clear --all --yes", REMEMBERED),
+    Pair("memory clear --workspace", "memory clear --all --yes", "memory clear --all --yes --workspace elsewhere",
+         [REMEMBERED[0] + ELSEWHERE]),
+    Pair("memory clear --json", "memory clear --all --yes", "memory clear --all --yes --json", REMEMBERED),
 ]
 
 

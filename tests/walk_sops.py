@@ -146,6 +146,21 @@ steps:
   end:   {value: "about + ' again'", sees: [about], makes: second}
 outputs: [first]
 """.replace("NAME", name.removesuffix(".yaml")) for name in ("inner.yaml", "other.yaml")}
+INHERITING = """
+sop: walk
+roles: {writer: {profile: You write.}}
+artifacts: {notes: {}, letter: {}}
+steps:
+  note:  {role: writer, makes: notes, task: Note what matters.}
+  write: {sop: inner, inputs: {about: "'snow'"}, needs: [notes], makes: letter}
+"""
+INHERITED = {"inner.yaml": """
+sop: inner
+inputs: {about: string}
+roles: {writer: {profile: You write., memory: {recall: {importance: 0}}}}
+artifacts: {letter: {}}
+steps: {say: {role: writer, needs: [about], makes: letter, task: What do you know?}}
+"""}
 
 PAGES = """
 sop: walk

@@ -61,7 +61,7 @@ class Reflecting:
         past = self._window.past(mind, activation.key.firing)
 
         async def look() -> Any:
-            elsewhere, recent = await self._project.recent(mind, past, RECENT - 1, others=wanted.from_ != "run")
+            elsewhere, recent = await self._project.recent(mind, past, RECENT - 1, others=memory.recalls_other_runs)
             summed = rated + elsewhere
             return {"summed": summed, "after": least, "recent": recent if summed >= least else []}
 
@@ -97,7 +97,8 @@ class Reflecting:
         async def look() -> Any:
             embedder = None if wanted.embedder is None else self._embedding.of(activation, turn.role, wanted.embedder)
             most = wanted.model_copy(update={"top": STATEMENTS})
-            return await self._project.recall(turn.whose, most, past, [], question, embedder)
+            others = self._sop.roles[turn.role].memory.recalls_other_runs
+            return await self._project.recall(turn.whose, most, past, [], question, embedder, others=others)
 
         found: list[Any] = await self._observations.once(f"{activation.key}/reflect/found.{number}", look)
         return found
@@ -106,7 +107,7 @@ class Reflecting:
         """Of items that share one memory, which they all see as it was before them, the first reflects for all."""
         step, item = self._sop.steps[activation.key.step], activation.item
         items = self._window.items(activation.key.firing)
-        return step.self_ is not None or item is None or not items or items[0] == item.key
+        return step.self_ is not None or step.memory_of is not None or item is None or not items or items[0] == item.key
 
 
 async def _inferred(number: int, question: str, statements: Sequence[Any], ask: Typed) -> list[Any]:

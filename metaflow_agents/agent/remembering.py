@@ -71,7 +71,8 @@ class Remembering:
         async def look() -> Any:
             past = self._window.past(None if wanted.from_ != "role" else mind, firing)
             embedder = None if wanted.embedder is None else self._embedding.of(activation, name, wanted.embedder)
-            return await self._project.recall(mind, wanted, past, self._window.standing(mind, role, firing), asked, embedder)
+            return await self._project.recall(mind, wanted, past, self._window.standing(mind, role, firing), asked, embedder,
+                                              others=role.memory.recalls_other_runs)
 
         found = await self._observations.once(f"{activation.key}/recalled", look)
         if not found:
@@ -81,12 +82,14 @@ class Remembering:
 
     async def lessons(self, activation: Activation, name: str) -> list[Turn]:
         """The latest lessons of a role, as they stand in its prompts; nothing where it keeps or has none. Raises MemoryFault."""
-        most, mind = self._sop.roles[name].memory.lessons, self.mind(activation, name)
+        memory, mind = self._sop.roles[name].memory, self.mind(activation, name)
+        most = memory.lessons
         if most is None:
             return []
 
         async def look() -> Any:
-            return await self._project.lessons(mind, self._window.lessons(mind, activation.key.firing), most)
+            past = self._window.lessons(mind, activation.key.firing)
+            return await self._project.lessons(mind, past, most, others=memory.over == "runs")
 
         found = await self._observations.once(f"{activation.key}/lessons", look)
         if not found:

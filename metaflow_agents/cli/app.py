@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from metaflow_agents.cli import checking, doctor, making, memories, people, permissions, reading, running, serving
+from metaflow_agents.cli import checking, doctor, keeping, making, memories, people, permissions, reading, running, serving
 from metaflow_agents.cli.output import say
 from metaflow_agents.cli.strangers import of_runs
 
@@ -49,6 +49,9 @@ app.command("history")(of_runs(reading.history))
 app.command("export")(of_runs(making.export))
 app.command("mcp")(serving.mcp)
 app.add_typer(permissions.policy, name="policy")
+memories.memory.command("add")(keeping.add)
+memories.memory.command("export")(keeping.export)
+memories.memory.command("clear")(keeping.clear)
 app.add_typer(memories.memory, name="memory")
 app.command("schema")(checking.schema)
 app.command("doctor")(doctor.doctor)

@@ -1,4 +1,4 @@
-"""`sop memory show`, `search`, `forget`: what roles remember beyond a run."""
+"""`sop memory show`, `search`, `forget`: what roles remember beyond a run. `keeping.py` adds, exports and clears."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def _whole() -> None:
 
 @memory.command("show")
 def show(role: Role = None, run: OfRun = None,
-         kind: Annotated[str | None, typer.Option("--kind", metavar="KIND", help="Only turns, reflections, or lessons.")] = None,
+         kind: Annotated[str | None, typer.Option(
+             "--kind", metavar="KIND", help="Only turns, reflections, lessons, or notes.")] = None,
          limit: Limit = 20, workspace: Workspace = WORKSPACE, json: Json = False) -> int:
     """Shows memories, the newest last."""
     from metaflow_agents.memory.store import KINDS
@@ -38,7 +39,7 @@ def show(role: Role = None, run: OfRun = None,
 
     if kind is not None and kind not in KINDS:
         raise UsageError(f"no memory is of kind `{kind}`: {did_you_mean(kind, KINDS)}")
-    with _opened(workspace) as store:
+    with opened(workspace) as store:
         found = [] if store is None else store.listed(role=role, run=run, kind=kind, limit=limit)
     if json:
         say_json([one.as_json() for one in found])
@@ -53,7 +54,7 @@ def search(text: Annotated[str, typer.Argument(metavar="TEXT", help="Words; a me
     """Finds memories by their words, the most relevant first (BM25)."""
     from metaflow_agents.views.memories import memory_lines
 
-    with _opened(workspace) as store:
+    with opened(workspace) as store:
         found = [] if store is None else store.search(text, role=role, run=run, limit=limit)
     if json:
         say_json([{**one.as_json(), "score": score} for one, score in found])
@@ -74,7 +75,7 @@ def forget(keys: Annotated[list[str] | None, typer.Argument(
     if chosen == everything:
         raise UsageError("`--all` forgets all: leave out what would choose among it" if everything else
                          "say what to forget: keys, `--role`, `--run`, or `--all`")
-    with _opened(workspace) as store:
+    with opened(workspace) as store:
         unknown = [] if not keys else [key for key in keys if store is None or key not in store.numbers(keys)]
         if unknown:
             raise UsageError(f"no memory has the key {unknown[0]!r}: `sop memory show` tells keys")
@@ -87,7 +88,7 @@ def forget(keys: Annotated[list[str] | None, typer.Argument(
 
 
 @contextmanager
-def _opened(workspace: Path) -> Iterator[MemoryStore | None]:
+def opened(workspace: Path) -> Iterator[MemoryStore | None]:
     """The memory file; None where there is none: to look makes none."""
     from metaflow_agents.memory.store import PLACE, MemoryStore
 

@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from metaflow_agents.errors import AttemptFailed, did_you_mean
+from metaflow_agents.memory.owners import LONGEST, owned_by
 from metaflow_agents.prompts import MISSING, evaluate, render
 from metaflow_agents.prompts.names import free_names
 from metaflow_agents.schema.scalars import NAME_PATTERN
@@ -34,7 +35,15 @@ def role_for(sop: SOP, step: Step, scope: Mapping[str, Any]) -> str:
 
 
 def mind_for(step: Step, role: str, scope: Mapping[str, Any]) -> str:
-    """Whose memory works: the role's own, or with `self` that of one of its characters, as `ROLE[NAME]`. Raises AttemptFailed."""
+    """Whose memory works: the role's own, with `self` that of one of its characters, as `ROLE[NAME]`, and with `memory_of` one
+    that roles share, as `[NAME]`. Raises AttemptFailed.
+    """
+    if step.memory_of is not None:
+        shared = " ".join(render(step.memory_of, scope).split())
+        if not shared or len(shared) > LONGEST:
+            wrong = f"a name of {len(shared):,} characters; it has {LONGEST} at most" if shared else "no name"
+            raise AttemptFailed(f"`memory_of: {step.memory_of}` gave {wrong}: say whose memory this is, as `customer 4711`")
+        return owned_by(shared)
     if step.self_ is None:
         return role
     name = " ".join(render(step.self_, scope).split())

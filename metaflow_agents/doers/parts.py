@@ -26,6 +26,8 @@ PACKAGE_PROMPTS = 1
 _NOT_MEANING = {"when", "rounds", "priority", "timeout", "retries", "on_fail", "budget", "foreach", "role", "model",
                 "on_no_answer"}
 
+_Same = tuple[str, str | None, str | None, str | None, tuple[str, ...]]
+"""For what the parts are made once: firing, role, whose memory works, model, tools."""
 _KEPT = 64                          # firings whose parts are at hand: about as many as run side by side
 
 
@@ -40,7 +42,7 @@ class Parts:
         self._beside: dict[str, tuple[str, ...]] = {}
         self._steps: dict[str, tuple[str, frozenset[str], frozenset[str]]] = {}
         self._prompts: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
-        self._firings: OrderedDict[tuple[str, str | None, str | None, tuple[str, ...]], dict[str, str]] = OrderedDict()
+        self._firings: OrderedDict[_Same, dict[str, str]] = OrderedDict()
 
     def beside(self, name: str) -> tuple[str, ...]:
         """The roles that take part in a step besides the one that does it."""
@@ -59,12 +61,16 @@ class Parts:
         step = self._sop.steps[activation.key.step]
         tools = self._sop.tools_of(step) if role is None else tools_for(self._sop, step, role, activation.scope)
         mind = None if role is None else mind_for(step, role, activation.scope)
-        key = (activation.key.firing, mind, model, tools)
+        key = (activation.key.firing, role, mind, model, tools)
         if key not in self._firings:
             self._firings[key] = self._of(activation, {} if role is None else {role: model or "", **beside}, mind, tools, facts)
             if len(self._firings) > _KEPT:
                 self._firings.popitem(last=False)
         return dict(self._firings[key])
+
+    def inherited(self, activation: Activation) -> str:
+        """The fingerprint of what a SOP inherits of the run that it is a step of."""
+        return self._memory.all_of(activation.key.firing)
 
     def _of(self, activation: Activation, roles: Mapping[str, str], mind: str | None, own_tools: tuple[str, ...],
             facts: Any) -> dict[str, str]:

@@ -5,11 +5,11 @@ The file is a fold of journals: a run that is killed before it handed over what 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from time import time
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.values import Values
@@ -27,6 +27,16 @@ T = TypeVar("T")
 Near = Callable[[MemoryStore, Scope, int], dict[int, float]]
 """Memory → similarity, of those that a scope sees; the number is how many these are."""
 _BEYOND = 4                         # times as many as are wanted: some say the same
+
+
+class Inherited(Protocol):
+    """What a sub-SOP inherits from the run above."""
+
+    def __call__(self, mind: str | None, *, lessons: bool) -> Awaitable[list[str]]:
+        """Keys of what a role or character (None: anybody) remembers, oldest first, all of it in the file: its lessons, or what
+        else there is. Raises MemoryFault.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,32 +76,36 @@ class ProjectMemory:
     """The memory of one run in its project, or of a SOP in it: `run` is then the whole run's, `prefix` begins its keys there.
 
     `masked` blots secrets out: nothing that a SOP declares as one comes into the file. Without `keeps` nothing is handed over:
-    nobody remembers anything.
+    nobody remembers anything. `apart`: roles whose memories are the run's alone. `alone`: nothing of other runs comes in, whoever
+    asks. `inherited`: what a SOP in a run is told of it; None: nothing.
     """
 
     def __init__(self, file: MemoryFile, state: RunState, values: Values, masked: Callable[[str], str], *, keeps: bool = True,
-                 run: RunId | None = None, prefix: str = "") -> None:
+                 run: RunId | None = None, prefix: str = "", apart: Container[str] = (), alone: bool = False,
+                 inherited: Inherited | None = None) -> None:
         self._file, self._state, self._values, self._masked, self._keeps = file, state, values, masked, keeps
-        self._given, self._prefix = run, prefix
+        self._given, self._prefix, self._apart, self._alone, self._inherited = run, prefix, apart, alone, inherited
         self._handed_over = 0                                   # firings, in the order in which they committed
 
     async def recall(self, role: str, wanted: Recall, past: Sequence[Entry], standing: Sequence[Entry],
-                     asked: str, embedder: Embedder | None = None) -> list[dict[str, Any]]:
+                     asked: str, embedder: Embedder | None = None, *, others: bool = True) -> list[dict[str, Any]]:
         """What comes to a role's mind, oldest first, as JSON. Raises MemoryFault.
 
         `past`: what the firing's causal past holds of this run, oldest first; `standing`: what of it the prompt holds word for
-        word and is not to be told twice; `asked`: what the memories have to do with; `embedder`: who embeds both.
+        word and is not to be told twice; `asked`: what the memories have to do with; `embedder`: who embeds both. Nothing of
+        other runs comes without `others`.
         """
+        whom = role if wanted.from_ == "role" else None
+        own, left_out = await self._own(whom, past), [self.key(entry) for entry in standing]
         fresh, upto = self._fresh()
-        own, left_out = [self.key(entry) for entry in past], [self.key(entry) for entry in standing]
         weights = Weights(wanted.recency, wanted.importance, wanted.relevance, wanted.decay)
-        run, others = self.run.digest, wanted.from_ != "run"
+        run, reaches = self.run.digest, others and not self._alone and wanted.from_ != "run"
 
         def whose(store: MemoryStore) -> tuple[dict[str, int], Scope]:
             store.keep(fresh)
             numbers = store.numbers([*own, *left_out])
             seen = tuple(numbers[key] for key in own if key in numbers)
-            return numbers, Scope(None if wanted.from_ == "project" else role, run, seen, others)
+            return numbers, Scope(None if wanted.from_ == "project" else role, run, seen, reaches)
 
         numbers, scope = await self._file.do(whose)
         self._handed_over = max(self._handed_over, upto)
@@ -121,12 +135,13 @@ class ProjectMemory:
         """What a role or character remembers that is newest, oldest first; and before that, how much importance came together
         in other runs since it last reflected. `past`: of this run. Without `others` other runs don't count. Raises MemoryFault.
         """
-        (fresh, upto), own, run = self._fresh(), [self.key(entry) for entry in past], self.run.digest
+        own, run, reaches = await self._own(mind, past), self.run.digest, others and not self._alone
+        fresh, upto = self._fresh()
 
         def look(store: MemoryStore) -> tuple[int, list[Memory]]:
             store.keep(fresh)
             numbers = store.numbers(own)
-            scope = Scope(mind, run, tuple(numbers[key] for key in own if key in numbers), others)
+            scope = Scope(mind, run, tuple(numbers[key] for key in own if key in numbers), reaches)
             newest = [number for number, _ in store.seen(scope)][-limit:]
             memories = store.read(newest)
             return store.unreflected(scope, UNRATED), [memories[number] for number in newest if number in memories]
@@ -135,16 +150,17 @@ class ProjectMemory:
         self._handed_over = max(self._handed_over, upto)
         return weight, [{"key": one.key, "text": shown(one.text), "untrusted": one.untrusted} for one in found]
 
-    async def lessons(self, mind: str, past: Sequence[Entry], limit: int) -> list[dict[str, Any]]:
+    async def lessons(self, mind: str, past: Sequence[Entry], limit: int, *, others: bool = True) -> list[dict[str, Any]]:
         """The latest lessons of a role or character, of this run and before it of all others, oldest first, each text once.
-        `past`: of this run. Raises MemoryFault.
+        `past`: of this run. Without `others` there are no others. Raises MemoryFault.
         """
-        (fresh, upto), own, run = self._fresh(), [self.key(entry) for entry in past], self.run.digest
+        own, run, reaches = await self._own(mind, past, lessons=True), self.run.digest, others and not self._alone
+        fresh, upto = self._fresh()
 
         def look(store: MemoryStore) -> list[Memory]:
             store.keep(fresh)
             numbers = store.numbers(own)
-            scope = Scope(mind, run, tuple(numbers[key] for key in own if key in numbers), lessons=True)
+            scope = Scope(mind, run, tuple(numbers[key] for key in own if key in numbers), reaches, lessons=True)
             latest = [number for number, _ in store.seen(scope)][-limit * _BEYOND:]
             memories, told = store.read(latest), dict[str, Memory]()
             for number in reversed(latest):
@@ -156,6 +172,17 @@ class ProjectMemory:
         self._handed_over = max(self._handed_over, upto)
         return [{"key": one.key, "run": one.name, "activation": one.activation, "text": shown(one.text),
                  "untrusted": one.untrusted} for one in found]
+
+    async def handed_over(self, mind: str | None, past: Sequence[Entry], *, lessons: bool) -> list[str]:
+        """Keys of what the run remembers of its past, and before them of what it inherits, once all of it is in the file: what a
+        SOP in it inherits. Raises MemoryFault.
+        """
+        await self.settle()
+        return await self._own(mind, past, lessons=lessons)
+
+    async def _own(self, mind: str | None, past: Sequence[Entry], *, lessons: bool = False) -> list[str]:
+        above = [] if self._inherited is None else await self._inherited(mind, lessons=lessons)
+        return [*above, *(self.key(entry) for entry in past)]
 
     async def settle(self) -> None:
         """Hands over what committed since. Raises MemoryFault."""
@@ -198,7 +225,8 @@ class ProjectMemory:
         kind: Kind = "turn" if entry.kind == "summary" else entry.kind
         text = worded(self._values.text(entry.asked), answered) if kind == "turn" else answered.strip()
         return Memory(self.key(entry), kind, run.digest, run.name, entry.whose, f"{self._prefix}{entry.activation}", time(),
-                      self._masked(text), entry.importance, self._masked(entry.untrusted), entry.cites)
+                      self._masked(text), entry.importance, self._masked(entry.untrusted), entry.cites,
+                      apart=self._alone or entry.role in self._apart)
 
     def masked(self, text: str) -> str:
         """A text as the file may hold it: without secrets."""

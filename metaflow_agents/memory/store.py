@@ -1,8 +1,9 @@
 """The project's memory file: what roles remember beyond a run, in SQLite, with a full-text index over it.
 
-Format 1: `memories`, one row each, numbered in the order in which they were stored; `words`, their FTS5 index (BM25); `vectors`,
-embeddings, numbered, by what they are of; `forgotten`, the keys that no run may bring back. Every
-change is one synced transaction in WAL mode: a process that is killed in the middle leaves all of it or nothing, and
+Format 2: `memories`, one row each, numbered in the order in which they were stored (`apart`: its run's alone);
+`words`, their FTS5 index (BM25); `vectors`, embeddings, numbered, by what they are of; `forgotten`, the keys that no run may
+bring back. Format 1 had no `apart`. Every change is one synced transaction in WAL mode:
+a process that is killed in the middle leaves all of it or nothing, and
 several processes write at once, one after the other. A memory is stored under a key of its own, and storing it again changes
 nothing, so that a run may hand over what it is not sure to have handed over.
 Source: https://www.sqlite.org/fts5.html (the BM25 of its `bm25()`), https://www.sqlite.org/wal.html
@@ -23,42 +24,19 @@ from typing import Any, Literal
 
 from metaflow_agents.errors import MemoryFault
 from metaflow_agents.journal.private import make_folder, make_private, tighten
+from metaflow_agents.memory.layout import APPLICATION_ID, FORMAT, FROM_1, SCHEMA
 from metaflow_agents.schema.model import digest
 
-APPLICATION_ID = 0x4D464D31         # "MFM1"
-FORMAT = 1
 PLACE = Path(".memory") / "project.db"
 EMBEDDED = 2000                     # characters of a memory that are embedded: about as many as an embedder takes
 _WAIT = 30.0                        # seconds for another process to finish its write
 _WORDS = re.compile(r"\w+")
 _MOST_WORDS = 48                    # of a query: each costs a walk over all memories that hold it
 _SAYS_NOTHING = 1e-3                # BM25 gives 10⁻⁶ for a word that half of all memories hold, or more
-_SCHEMA = f"""
-CREATE TABLE memories(
-  seq INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, run TEXT NOT NULL, name TEXT NOT NULL,
-  role TEXT NOT NULL, activation TEXT NOT NULL, at REAL NOT NULL, text TEXT NOT NULL, digest TEXT NOT NULL, importance INTEGER,
-  untrusted TEXT NOT NULL, cites TEXT NOT NULL);
-CREATE INDEX by_role ON memories(role, run, seq, importance);
-CREATE INDEX by_name ON memories(name);
-CREATE INDEX by_digest ON memories(digest);
-CREATE VIRTUAL TABLE words USING fts5(text, content='memories', content_rowid='seq', tokenize='porter unicode61');
-CREATE TRIGGER stored AFTER INSERT ON memories BEGIN
-  INSERT INTO words(rowid, text) VALUES (new.seq, new.text);
-END;
-CREATE TRIGGER removed AFTER DELETE ON memories BEGIN
-  INSERT INTO words(words, rowid, text) VALUES ('delete', old.seq, old.text);
-END;
-CREATE TABLE vectors(
-  number INTEGER PRIMARY KEY AUTOINCREMENT, embedder TEXT NOT NULL, digest TEXT NOT NULL, vector BLOB NOT NULL,
-  UNIQUE(embedder, digest));
-CREATE TABLE forgotten(key TEXT PRIMARY KEY);
-PRAGMA application_id={APPLICATION_ID};
-PRAGMA user_version={FORMAT};
-"""
-_COLUMNS = "seq, key, kind, run, name, role, activation, at, text, importance, untrusted, cites"
+_COLUMNS = "seq, key, kind, run, name, role, activation, at, text, importance, untrusted, cites, apart"
 
-Kind = Literal["turn", "reflection", "lesson"]
-KINDS: tuple[Kind, ...] = ("turn", "reflection", "lesson")
+Kind = Literal["turn", "reflection", "lesson", "note"]
+KINDS: tuple[Kind, ...] = ("turn", "reflection", "lesson", "note")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +45,7 @@ class Memory:
 
     `run` tells runs apart for good, `name` is what the run is called. `importance` is 1 to 10; None: nobody rated it.
     `cites`: keys of the memories that a reflection rests on. `seq` is its number in the file, rising as they are stored.
+    `apart`: it is its run's alone, and no other run sees it.
     """
 
     key: str
@@ -81,12 +60,13 @@ class Memory:
     untrusted: str = ""
     cites: tuple[str, ...] = ()
     seq: int = 0
+    apart: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """For programs."""
         return {"key": self.key, "kind": self.kind, "run": self.name, "role": self.role, "activation": self.activation,
                 "at": self.at, "text": self.text, "importance": self.importance, "untrusted": self.untrusted,
-                "cites": list(self.cites)}
+                "cites": list(self.cites), "over": "run" if self.apart else "runs"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +74,8 @@ class Scope:
     """Whose memories are looked at: those of a role (None: of all), of other runs than `run`, and these of its own.
 
     `own`: numbers of memories of the run itself that are seen, in their order; they count as newer than all others.
-    `others`: whether those of other runs are seen at all. `lessons`: only lessons are seen, which no other scope sees.
+    `others`: whether those of other runs are seen at all; those that are a run's alone never are. `lessons`: only lessons are
+    seen, which no other scope sees.
     """
 
     role: str | None = None
@@ -106,7 +87,7 @@ class Scope:
     def where(self) -> tuple[str, dict[str, Any]]:
         """The condition on a row `m`, and its values."""
         role = " AND m.role = :role" if self.role is not None else ""
-        others = f"(m.run != :run{role})" if self.others else "0"
+        others = f"(m.run != :run AND NOT m.apart{role})" if self.others else "0"
         kind = "m.kind = 'lesson'" if self.lessons else "m.kind != 'lesson'"
         return (f"({kind} AND ({others} OR m.seq IN (SELECT value FROM json_each(:own))))",
                 {"role": self.role, "run": self.run, "own": json.dumps(self.own)})
@@ -144,16 +125,26 @@ class MemoryStore:
     def keep(self, memories: Sequence[Memory]) -> int:
         """Stores those that are not there and were not forgotten, all at once or none: how many these were."""
         rows = [(one.key, one.kind, one.run, one.name, one.role, one.activation, one.at, one.text, _digest(one.text),
-                 one.importance, one.untrusted, json.dumps(one.cites)) for one in memories]
+                 one.importance, one.untrusted, json.dumps(one.cites), one.apart) for one in memories]
         with self._writing():
             kept = 0
             for row in rows:
                 done = self._db.execute(
-                    "INSERT INTO memories(key, kind, run, name, role, activation, at, text, digest, importance, untrusted, cites)"
-                    " SELECT ?,?,?,?,?,?,?,?,?,?,?,? WHERE NOT EXISTS (SELECT 1 FROM forgotten WHERE key = ?)"
+                    "INSERT INTO memories(key, kind, run, name, role, activation, at, text, digest, importance, untrusted, cites,"
+                    " apart) SELECT ?,?,?,?,?,?,?,?,?,?,?,?,? WHERE NOT EXISTS (SELECT 1 FROM forgotten WHERE key = ?)"
                     " ON CONFLICT(key) DO NOTHING", (*row, row[0]))
                 kept += done.rowcount
         return kept
+
+    def note(self, memory: Memory) -> bool:
+        """Stores what a person lays down, also where it was forgotten before: whether it was not there."""
+        with self._writing():
+            self._db.execute("DELETE FROM forgotten WHERE key = ?", (memory.key,))
+        return self.keep([memory]) == 1
+
+    def owners(self) -> dict[str, int]:
+        """Everybody who remembers something, by name, and how much."""
+        return dict(self._rows("SELECT role, count(*) FROM memories GROUP BY role ORDER BY role"))
 
     def forget(self, *, keys: Sequence[str] | None = None, role: str | None = None, run: str | None = None) -> int:
         """Removes what all given conditions hold for, its embeddings too, and lets no run bring it back: how many these were."""
@@ -181,9 +172,12 @@ class MemoryStore:
         return {memory.seq: memory for memory in map(_memory, rows)}
 
     def listed(self, *, role: str | None = None, run: str | None = None, kind: str | None = None,
-               limit: int | None = None) -> list[Memory]:
-        """The newest that the conditions hold for, oldest first."""
+               limit: int | None = None, owners: Sequence[str] | None = None) -> list[Memory]:
+        """The newest that the conditions hold for, oldest first. A role's characters count as it, `owners` are named exactly."""
         conditions, given = self._conditions(role, run, kind)
+        if owners is not None:
+            conditions.append("role IN (SELECT value FROM json_each(?))")
+            given.append(json.dumps(list(owners)))
         rows = self._rows(f"SELECT {_COLUMNS} FROM memories WHERE {' AND '.join(conditions) or '1'} ORDER BY seq DESC LIMIT ?",
                           (*given, -1 if limit is None else limit))
         return [_memory(row) for row in reversed(rows)]
@@ -320,12 +314,12 @@ class MemoryStore:
             there, = self._db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
             if application != APPLICATION_ID and there:
                 raise MemoryFault(f"{self.path} is no memory file: move it away")
-            if there and format_ != FORMAT:
+            if there and format_ not in (1, FORMAT):
                 raise MemoryFault(f"{self.path} is a memory file of format {format_}, and this version knows {FORMAT}: "
                                   "use the version that wrote it, or move it away")
-            if not there:
-                for statement in _statements(_SCHEMA):
-                    self._db.execute(statement)
+            script = "" if there and format_ == FORMAT else FROM_1 if there else SCHEMA
+            for statement in _statements(script):
+                self._db.execute(statement)
             self._db.execute("COMMIT")
         except BaseException:
             self._db.execute("ROLLBACK")
@@ -353,8 +347,9 @@ def _digest(text: str) -> str:
 
 
 def _memory(row: Sequence[Any]) -> Memory:
-    seq, key, kind, run, name, role, activation, at, text, importance, untrusted, cites = row
-    return Memory(key, kind, run, name, role, activation, at, text, importance, untrusted, tuple(json.loads(cites)), seq)
+    seq, key, kind, run, name, role, activation, at, text, importance, untrusted, cites, apart = row
+    return Memory(key, kind, run, name, role, activation, at, text, importance, untrusted, tuple(json.loads(cites)), seq,
+                  bool(apart))
 
 
 def _statements(script: str) -> Iterator[str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.values import Values
+from metaflow_agents.memory.owners import is_shared
 from metaflow_agents.schema.binary import Content, jsonable
 from metaflow_agents.schema.event import Entry
 from metaflow_agents.schema.keys import parse_firing
@@ -72,7 +73,8 @@ class _Shelf:
 class RoleMemory:
     """A role's memory of a run: what the causal past of a firing committed, in the order of rank, round and key.
 
-    `name` is the role's, or with `self` that of one of its characters (`ROLE[NAME]`), each of which has a memory of its own.
+    `name` is the role's, or with `self` that of one of its characters (`ROLE[NAME]`), each of which has a memory of its own, or
+    with `memory_of` that of a memory which roles share (`[NAME]`).
     Parallel work does not leak in: only firings from which the versions that are read descend are remembered.
     """
 
@@ -80,7 +82,7 @@ class RoleMemory:
         self._state, self._values, self._rank = state, values, rank
         self._shelves: dict[str, _Shelf] = {}
         self._texts: OrderedDict[Said, Turn] = OrderedDict()
-        self._recent: OrderedDict[tuple[str, str], list[tuple[Said, Turn]]] = OrderedDict()
+        self._recent: OrderedDict[tuple[str, int, str, str], list[tuple[Said, Turn]]] = OrderedDict()
         self._pasts: OrderedDict[tuple[str | None, str], list[tuple[str, Entry]]] = OrderedDict()
 
     def fingerprint(self, name: str, role: Role, firing: str) -> str:
@@ -100,12 +102,17 @@ class RoleMemory:
             told.append([entry.answered for entry in self.lessons(name, firing)])
         return fingerprint(told)
 
+    def all_of(self, firing: str) -> str:
+        """Equal where anybody remembers the same of the causal past of a firing, insights and lessons included."""
+        return fingerprint([[entry.whose, entry.asked, entry.answered, entry.importance, entry.kind]
+                            for _, entry in self._descended(None, firing) if entry.kind != "summary"])
+
     def past(self, name: str | None, firing: str) -> list[Entry]:
         """What a role or character (None: anybody) said in the causal past of a firing that is under way, oldest first."""
         return [entry for _, entry in self._descended(name, firing) if entry.kind in ("turn", "reflection")]
 
-    def lessons(self, name: str, firing: str) -> list[Entry]:
-        """The lessons that a role or character drew in the causal past of a firing that is under way, oldest first."""
+    def lessons(self, name: str | None, firing: str) -> list[Entry]:
+        """The lessons that a role or character (None: anybody) drew in the causal past of a firing under way, oldest first."""
         return [entry for _, entry in self._descended(name, firing) if entry.kind == "lesson"]
 
     def fallen(self, name: str, role: Role, firing: str) -> Fallen:
@@ -176,9 +183,9 @@ class RoleMemory:
 
     def _window(self, name: str, role: Role, firing: str) -> list[tuple[Said, Turn]]:
         # What led to a firing has committed and changes no more, so that it is looked up once for all of its items.
-        key = (name, firing)
+        number, unit = role.memory.window           # of roles that share a memory each has its own
+        key = (name, number, unit, firing)
         if key not in self._recent:
-            number, unit = role.memory.window
             newest = ((said, self._labelled(said, label))
                       for _, (said, label) in self._backwards(name, role, self._state.active[firing].past))
             self._recent[key] = _fitting(newest, number, unit)[::-1]
@@ -202,7 +209,7 @@ class RoleMemory:
         own = self._state.remembered.get(name, [])
         fresh = own[shelf.own_seen:]
         shelf.own_seen = len(own)
-        for artifact in role.watches:
+        for artifact in () if is_shared(name) else role.watches:        # what a role watches is no part of what roles share
             versions = self._state.versions.get(artifact, [])
             for made in versions[shelf.watched_seen.get(artifact, 0):]:
                 if made.firing is not None:

@@ -98,13 +98,14 @@ class Entry(Value):
     answered: str
     untrusted: str = Field("", description="what of it came from outside the user, in words; empty: nothing")
     importance: int | None = Field(None, description="1 to 10, as the role's model rated it; None: it was not asked")
-    mind: str = Field("", description="with `self`: which character of the role remembers it, as `ROLE[NAME]`; empty: the role")
+    mind: str = Field("", description="with `self`: which character of the role remembers it, as `ROLE[NAME]`; with `memory_of`: "
+                                      "who else, as `[NAME]`; empty: the role")
     cites: tuple[str, ...] = Field((), description="of a reflection: keys of the memories that it rests on")
     covers: int = Field(0, description="of a summary: how many turns, the first of its firing's causal past, it sums up")
 
     @property
     def whose(self) -> str:
-        """Who remembers it: a role, or one character of a role."""
+        """Who remembers it: a role, one character of a role, or whom roles that share a memory name."""
         return self.mind or self.role
 
 

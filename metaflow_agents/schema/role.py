@@ -55,12 +55,20 @@ class Memory(Value):
     window: Window = Field((40, "turns"), description="what stays verbatim: `40 turns` or `16k tokens`; the oldest is dropped")
     summary: bool = Field(
         False, strict=True, description="whether what falls out of the window is summed up, by the role's model, in its prompts")
+    over: Literal["runs", "run"] = Field(
+        "runs", description="whose it is in time: `runs`, later runs are told of it; `run`, this run's alone, which is told "
+                            "nothing of others")
     recall: Recall | None = Field(None, description="what comes back to its mind beyond the window; by default nothing")
     reflect: Reflect | None = Field(
         None, description="insights over what it remembers, once that weighs enough; they are recalled like other memories")
     lessons: Annotated[int, Field(ge=1, le=50, strict=True)] | None = Field(
         None, description="how many lessons from failed trials, the latest of all runs, stand in its prompts; by default "
                           "it keeps none")
+
+    @property
+    def recalls_other_runs(self) -> bool:
+        """Whether what other runs left may come back to its mind, and counts for its reflections."""
+        return self.over == "runs" and (self.recall is None or self.recall.from_ != "run")
 
 
 class Role(Value):

@@ -132,14 +132,26 @@ class SOP(Value):
 
     @property
     def remembers(self) -> bool:
-        """Whether what roles do goes into the project's memory file: one of them recalls, reflects, or keeps lessons."""
-        return any((role.memory.recall, role.memory.reflect, role.memory.lessons) != (None, None, None)
-                   for role in self.roles.values())
+        """Whether what roles do goes into the project's memory file: one of them, or of a SOP that inherits what they remember,
+        recalls, reflects, or keeps lessons.
+        """
+        return any(step.inherits_memory for step in self.steps.values()) or any(
+            (role.memory.recall, role.memory.reflect, role.memory.lessons) != (None, None, None) for role in self.roles.values())
+
+    @property
+    def apart(self) -> frozenset[str]:
+        """The roles whose memories are this run's alone."""
+        return frozenset(name for name, role in self.roles.items() if role.memory.over == "run")
 
     def recalled(self, name: str) -> bool:
         """Whether what a role remembers comes back to anybody's mind: its own, or that of one who recalls from all."""
-        return any(other.memory.recall is not None and (own == name or other.memory.recall.from_ != "role")
+        return any(other.memory.recall is not None and (other.memory.recall.from_ != "role" or self._one_memory(own, name))
                    for own, other in self.roles.items())
+
+    def _one_memory(self, role: str, other: str) -> bool:
+        """Whether two roles are one, or may share a memory."""
+        return role == other or {role, other} <= {name for step in self.steps.values() if step.memory_of is not None
+                                                  for name in ([step.role] if step.role in self.roles else self.roles)}
 
     def rates(self, name: str) -> bool:
         """Whether a role's model is asked how important each of its memories is: it counts for the role itself, or for one that
@@ -147,7 +159,7 @@ class SOP(Value):
         """
         return self.roles[name].memory.reflect is not None or any(
             other.memory.recall is not None and other.memory.recall.importance > 0
-            and (own == name or other.memory.recall.from_ != "role") for own, other in self.roles.items())
+            and (other.memory.recall.from_ != "role" or self._one_memory(own, name)) for own, other in self.roles.items())
 
     @field_validator("language")
     @classmethod

@@ -165,6 +165,8 @@ class Step(Value):
     role: str | None = Field(None, description="a role, or an expression that names one of the declared roles")
     self_: Template | None = Field(
         None, alias="self", description="who the role is here, a template: each name has a memory of its own")
+    memory_of: Template | None = Field(
+        None, description="whose memory works here in place of the role's, a template: all roles that give one name share it")
     run: str | tuple[str, ...] | None = Field(
         None, description="a command: text split into arguments, or a list of them; no shell")
     call: str | None = Field(None, description="a Python function, `package.module:function`, async or not")
@@ -203,6 +205,9 @@ class Step(Value):
     inputs: dict[str, Expression] = Field(
         default_factory=dict, description="of a SOP or a tool: what it is given, an expression for each input or argument")
     output: Name | None = Field(None, description="of a SOP: which of its artifacts this step makes; by default its only output")
+    inherits_memory: Annotated[bool, Field(strict=True)] | None = Field(
+        None, description="of a SOP: `true`, its roles recall what led to this step too; `false`, nothing from outside of it, "
+                          "and nobody recalls what they leave; by default what earlier runs left")
     model: str | None = Field(
         None, description="a name under `models`, a model itself, or an expression that names one of the declared models")
     budget: Budget | None = Field(None, description="caps for all the step's work in a run")

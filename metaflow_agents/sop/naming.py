@@ -47,6 +47,8 @@ def texts_of(program: Program, step: Step, strategies: Specs = STRATEGIES) -> It
         yield step.task, True
     if step.self_:
         yield step.self_, True
+    if step.memory_of:
+        yield step.memory_of, True
     if step.value:
         yield step.value, False
     yield from ((pattern, True) for pattern in step.makes.patterns)

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from metaflow_agents.memory.store import Memory
 from metaflow_agents.views.page import Page, safe
-from metaflow_agents.views.wording import moment
+from metaflow_agents.views.wording import amount, moment
 
 _SHOWN = 600                        # characters of a memory; all of it stands in `--json`
+
+
+def counted(memories: Sequence[Memory]) -> list[str]:
+    """How much everybody remembers, by kind: `clerk: 10 turns, 2 reflections`."""
+    found: dict[str, Counter[str]] = {}
+    for one in memories:
+        found.setdefault(one.role, Counter())[one.kind] += 1
+    return [f"{safe(owner)}: {', '.join(amount(number, kind) for kind, number in kinds.items())}"
+            for owner, kinds in sorted(found.items())]
 
 
 def memory_lines(memories: Sequence[Memory], page: Page) -> list[str]:
@@ -16,7 +26,9 @@ def memory_lines(memories: Sequence[Memory], page: Page) -> list[str]:
     lines: list[str] = []
     for one in memories:
         rated = "" if one.importance is None else f", importance {one.importance}"
-        head = f"{one.key}  {one.kind} of {one.role}, {one.name} {one.activation}, {moment(one.at)}{rated}"
+        origin = "by a person" if one.kind == "note" else f"{one.name} {one.activation}"
+        alone = ", of that run alone" if one.apart else ""
+        head = f"{one.key}  {one.kind} of {one.role}, {origin}, {moment(one.at)}{rated}{alone}"
         lines.append(page.paint(safe(head), "bold"))
         if one.untrusted:
             lines += page.wrapped(f"from outside: {safe(one.untrusted)}", "  ")

@@ -13,9 +13,10 @@ from metaflow_agents.schema.step import DOERS, Step
 from metaflow_agents.sop.checks.context import Context, Place
 from metaflow_agents.sop.checks.expressions import step_scope, template
 
-FITS = {"task": ("role", "human"), "show": ("role",), "self": ("role",), "strategy": ("role",), "check": ("role", "tool"),
+FITS = {"task": ("role", "human"), "show": ("role",), "self": ("role",), "memory_of": ("role",),
+        "strategy": ("role",), "check": ("role", "tool"),
         "review": ("role",), "talks_to": ("role",), "stuck": ("role",), "model": ("role",), "parse": ("run", "tool"),
-        "args": ("call",), "inputs": ("sop", "tool"), "output": ("sop",), "tools": ("role",),
+        "args": ("call",), "inputs": ("sop", "tool"), "output": ("sop",), "inherits_memory": ("sop",), "tools": ("role",),
         "trusts": ("role", "call", "run", "tool", "value", "sop"),
         "effect": ("call",),
         "on_no_answer": ("role", "human", "tool")}
@@ -60,7 +61,7 @@ def _fitting(c: Context, name: str, step: Step) -> None:
                 "review": "remove it, or let a role judge it in a step of its own",
                 "tools": "remove it; " + ("`tool` names the one that is called" if doer == "tool" else "only a role uses tools"),
                 "talks_to": "remove it; only a role asks others",
-                "self": "remove it; only a role remembers",
+                **dict.fromkeys(("self", "memory_of"), "remove it; only a role remembers"),
                 "show": "remove it; only a role has a prompt",
                 "trusts": "remove it; what a person says is trusted",
                 "effect": "remove it, or let the function do it: `call: MODULE:FUNCTION`",

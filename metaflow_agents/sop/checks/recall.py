@@ -1,17 +1,29 @@
-"""Recall by embeddings: who embeds, and in which index the nearest are found."""
+"""What roles recall: from how far, who embeds it, and in which index the nearest are found."""
 
 from __future__ import annotations
 
 from metaflow_agents.models import ways
-from metaflow_agents.schema.role import Recall
+from metaflow_agents.schema.role import Recall, Role
 from metaflow_agents.sop.checks.context import Context, Place
 
 
 def check_recall(c: Context) -> None:
-    """`recall` of each role that has it."""
+    """`recall` and `over` of each role that has it."""
     for name, role in c.sop.roles.items():
+        _over(c, name, role)
         if role.memory.recall is not None:
             _recall(c, ("roles", name, "memory", "recall"), role.memory.recall)
+
+
+def _over(c: Context, name: str, role: Role) -> None:
+    memory, where = role.memory, ("roles", name, "memory", "over")
+    if memory.over == "run" and memory.recall is not None and memory.recall.from_ == "project":
+        c.say("memory-over", where, f"the memory of `{name}` is this run's alone, and `recall: {{from: project}}` is "
+              "told of all runs",
+              "write `recall: {from: run}` for what all roles of this run remember, or leave `over` out")
+    elif "over" in memory.model_fields_set and not c.sop.remembers:
+        c.say("memory-over", where, "no role of this SOP recalls, reflects or keeps lessons: nothing outlives a run anyway",
+              f"remove it, or give `{name}` a memory that is asked: `memory: {{over: {memory.over}, recall: {{}}}}`", key=True)
 
 
 def _recall(c: Context, where: Place, recall: Recall) -> None:

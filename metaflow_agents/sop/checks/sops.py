@@ -29,6 +29,10 @@ def check_sops(c: Context) -> None:
             _inputs(c, name, step, inner)
             _files(c, name, inner, {one: analysis.shape for one, analysis in given.items() if analysis is not None})
             _output(c, name, step, inner)
+            if step.inherits_memory is not None and not any(one.sop.remembers for one in c.program.sops[step.sop].all()):
+                c.say("memory-inherited", ("steps", name, "inherits_memory"),
+                      f"no role of the SOP `{inner.sop}` recalls, reflects or keeps lessons: nobody there is told of anything",
+                      "remove it, or let a role of it remember: `memory: {recall: {}}`", key=True)
 
 
 def _inputs(c: Context, name: str, step: Step, inner: SOP) -> None:

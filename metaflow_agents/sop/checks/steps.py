@@ -71,6 +71,11 @@ def _step(c: Context, name: str, step: Step) -> None:
         template(c, ("steps", name, "task"), step.task, each, name)
     if step.self_ is not None:
         template(c, ("steps", name, "self"), step.self_, each, name)
+    if step.memory_of is not None:
+        template(c, ("steps", name, "memory_of"), step.memory_of, each, name)
+        if step.self_ is not None:
+            c.say("memory-of-self", ("steps", name, "memory_of"), f"`{name}` says twice whose memory works: `self` gives each "
+                  "character of the role a memory of its own, `memory_of` one that roles share", "keep one of the two", key=True)
     check_show(c, name, step, each)
     for where, text in _texts(step.args, ("steps", name, "args")):
         template(c, where, text, each, name)

@@ -1,0 +1,147 @@
+"""`sop memory add`, `export`, `clear`: what a person lays down is recalled, what they clear is gone."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scripted import finished
+from test_cli_process import Terminal
+from test_memory_shared import LETTERS, RECALLS, desk, serving
+
+from metaflow_agents import run
+from metaflow_agents.cli import command
+from metaflow_agents.memory.owners import is_owner, owned_by
+from metaflow_agents.memory.store import PLACE, Memory, MemoryStore
+
+ADA, BOB = "[customer Ada]", "[customer Bob]"
+
+
+class Sop:
+    """`sop memory …` in a folder, whose workspace is the folder itself."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.folder, self._capsys, self.err = folder, capsys, ""
+
+    def __call__(self, *words: str, status: int = 0) -> list[str]:
+        """The lines that it prints; what it complains of stands in `err`."""
+        found = command(["memory", *words, "--workspace", str(self.folder)])
+        printed = self._capsys.readouterr()
+        self.err = printed.err
+        assert found == status, (found, printed)
+        return printed.out.splitlines()
+
+    def kept(self) -> list[Memory]:
+        with closing(MemoryStore(self.folder / PLACE)) as store:
+            return store.listed()
+
+
+@pytest.fixture
+def sop(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Sop:
+    return Sop(tmp_path, capsys)
+
+
+async def served(sop: Sop, **given: Any) -> Any:
+    """The replies of one run of the desk."""
+    name = given.pop("name", None)
+    result = await run(desk(sop.folder, RECALLS), **{"letters": [], "customers": ["Ada", "Bob"], **given}, model=serving(),
+                       workspace=sop.folder, name=name)
+    assert result.ok, result.reason
+    return dict(result["replies"])
+
+
+async def test_what_a_person_lays_down_is_recalled_by_its_owner_alone(sop: Sop) -> None:
+    said = sop("add", ADA, "Secret: honey", "--new")
+    assert said == [f"{ADA} remembers it: {sop.kept()[0].key}"]
+    assert await served(sop) == {"Ada": "honey", "Bob": ""}
+    assert sop("add", ADA, " Secret: honey ") == [f"{ADA} remembers it already: {sop.kept()[0].key}"]
+    shown = sop("show", "--kind", "note")
+    assert "note of [customer Ada], by a person, " in shown[0] and shown[1:] == ["  Secret: honey"]
+
+
+async def test_a_note_from_outside_makes_whoever_recalls_it_untrusted(sop: Sop) -> None:
+    sop("add", ADA, "Secret: honey", "--new")
+    await served(sop, name="own")
+    sop("add", ADA, "Secret: pepper", "--untrusted", "a mail\nof Eve")
+    await served(sop, name="mailed")
+    labels = {name: {key: event.untrusted for key, event in finished(sop.folder, name).items() if key.startswith("mend")}
+              for name in ("own", "mailed")}
+    assert set(labels["own"].values()) == {""}
+    assert "a mail of Eve" in labels["mailed"]["mend@1[Ada]~0"] and labels["mailed"]["mend@1[Bob]~0"] == ""
+
+
+def test_an_owner_that_is_not_known_is_refused(sop: Sop) -> None:
+    sop("add", ADA, "x", status=2)
+    assert "nobody called '[customer Ada]' remembers anything in" in sop.err and "there is none; `--new` lets a new" in sop.err
+    assert not (sop.folder / ".memory").exists()
+    sop("add", ADA, "x", "--new")
+    for words in (("add", "[customer Ad]", "y"), ("export", "[customer Ad]"), ("clear", "[customer Ad]", "--yes"),
+                  ("clear", ADA, "[customer Ad]", "--yes")):
+        sop(*words, status=2)
+        assert "nobody called '[customer Ad]'" in sop.err and "did you mean `[customer Ada]`?" in sop.err, words
+    assert len(sop.kept()) == 1
+    for owner in ("customer Ada", "[ Ada]", "[]", "clerk[]", "Clerk(x)", "", "clerk\n", "[a", "x]", f"[{'x' * 201}]", "[a\nb]"):
+        sop("add", owner, "x", "--new", status=2)
+        assert "is no owner of memories: write a role, `clerk`" in sop.err and not is_owner(owner)
+    assert all(map(is_owner, ("clerk", "clerk[Ada]", "[Ada]", owned_by("a] [b"), f"[{'x' * 200}]")))
+
+
+def test_a_note_that_is_empty_or_too_long_is_refused(sop: Sop) -> None:
+    for text, told in ((" ", "this one has 0: write"), ("x" * 20_001, "this one has 20,001: split it")):
+        sop("add", "clerk", text, "--new", status=2)
+        assert "a note has 1 to 20,000 characters" in sop.err and told in sop.err
+    for words in (("[a\udcff]", "x"), ("clerk", "a\udcff"), ("clerk", "x", "--untrusted", "\udcff")):
+        sop("add", *words, "--new", status=2)
+        assert "these are no letters of UTF-8" in sop.err
+    sop("add", "clerk", "x", "--new", "--untrusted", "y" * 201, status=2)
+    assert "in 200 characters at most" in sop.err and not (sop.folder / ".memory").exists()
+
+
+async def test_export_is_a_line_for_each_memory_in_a_stable_order(sop: Sop) -> None:
+    await served(sop, letters=LETTERS)
+    sop("add", BOB, "A line.\nAnother — \u202e.")
+    lines = sop("export")
+    assert lines == sop("export") and len(lines) == len(sop.kept()) == 6
+    read = [json.loads(line) for line in lines]
+    assert [(one["role"], one["kind"], one["run"], one["activation"]) for one in read] == [
+        (one.role, one.kind, one.name, one.activation) for one in sop.kept()]
+    assert read[-1]["text"] == "A line.\nAnother — \u202e." and set(read[0]) == set(sop.kept()[0].as_json())
+    assert [json.loads(line)["role"] for line in sop("export", BOB)] == [BOB] * 3
+    assert sop("export", "--run", "nothing") == []
+
+
+async def test_clear_says_what_it_deleted_and_leaves_the_rest(sop: Sop) -> None:
+    await served(sop, letters=LETTERS)
+    sop("add", ADA, "Secret: honey")
+    assert sop("clear", ADA, "--yes") == [f"{ADA}: 3 turns, 1 note", "4 memories deleted"]
+    assert {one.role for one in sop.kept()} == {BOB}
+    assert json.loads("\n".join(sop("clear", "--run", "service-1", "--yes", "--json")))["deleted"] == 2
+    assert sop("clear", "--all", "--yes") == [f"nothing is remembered there: {sop.folder}"]
+    assert await served(sop) == {"Ada": "", "Bob": ""}
+
+
+async def test_a_note_that_was_cleared_may_be_laid_down_again(sop: Sop) -> None:
+    sop("add", ADA, "Secret: honey", "--new")
+    sop("clear", ADA, "--yes")
+    assert sop.kept() == []
+    sop("add", ADA, "Secret: honey", "--new")
+    assert (await served(sop))["Ada"] == "honey"
+
+
+def test_clear_asks_before_it_deletes(sop: Sop) -> None:
+    sop("add", "clerk", "It rains.", "--new")
+    sop("clear", "clerk", status=2)
+    assert "nobody is here who could agree that it is deleted (clerk: 1 note): `--yes` deletes" in sop.err
+    sop("clear", status=2)
+    assert "say what to delete: owners, `--run`, or `--all`" in sop.err
+    sop("clear", "clerk", "--all", "--yes", status=2)
+    assert "`--all` deletes all: leave out" in sop.err
+    for typed, status, left in (("no", 1, 1), ("\x04", 1, 1), ("yes", 0, 0)):
+        seen = Terminal(sop.folder, "memory", "clear", "clerk", "--workspace", str(sop.folder))
+        seen.read_until("Delete this for good? [y/N]")
+        seen.type(typed if typed == "\x04" else typed + "\n")
+        assert seen.ended() == status and "clerk: 1 note" in seen.screen
+        assert ("1 memory deleted" in seen.screen, len(sop.kept())) == (not left, left), seen.screen
