@@ -147,7 +147,8 @@ class _Try:
             failure = failure_of(error)
             await self.lost(str(failure))
             raise failure from error
-        if reply.tokens > self.worst:
+        # An endpoint that does not keep to `max_tokens` is paid for its answer, which is whole: it is used, and charged as told.
+        if reply.tokens > self.worst and traits(self.model).endpoint is None:
             told = f"the model {self.model.name} gave {reply.tokens} tokens, more than the {self.worst} that were reserved"
             await self._end(told, tokens=self.worst, cost=self.worst_cost)
             raise AttemptFailed(told)
