@@ -11,11 +11,12 @@ from metaflow_agents.journal.facts import Spending
 from metaflow_agents.journal.ledger import Ledger
 from metaflow_agents.journal.state import Firing, RunState, Slot
 from metaflow_agents.schema.caps import Budget
-from metaflow_agents.schema.event import Committed, Event, Failed, Finished, Fired, Inner, Observed, Reserved, RunEnded, Settled
+from metaflow_agents.schema.event import Committed, Event, Failed, Fired, Inner, Observed, Reserved, RunEnded, Settled
 from metaflow_agents.schema.keys import ActivationKey, parse_activation
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.step import Step
 from metaflow_agents.sop.graph import SOPGraph, needed, triggers
+from metaflow_agents.views.calling import Calling, tries_told
 from metaflow_agents.views.costs import spent_told, sums_told
 from metaflow_agents.views.minutes import Minute, minute, models_told, readers, sandbox_told
 from metaflow_agents.views.page import Page, columns, cut, safe
@@ -68,6 +69,7 @@ class Board:
                  waiting: Callable[[], int] = lambda: 0, writing: Writing | None = None) -> None:
         self._graph, self._state, self._budget, self._waiting = graph, state, budget, waiting
         self._writing = writing or Writing()
+        self._calling = Calling(self._writing)
         self._when = {name: step.when for name, step in program.sop.steps.items()}
         self._read_by = readers(program.plain())
         self._began: dict[str, float] = {}                    # firing or item → when it was first heard of
@@ -86,8 +88,7 @@ class Board:
             self._lost[parse_activation(event.activation).step] += 1
         if isinstance(event, Reserved | Settled):
             self._ledger.apply(event)
-        if isinstance(event, Finished | Failed):
-            self._writing.forget(parse_activation(event.activation).slot)
+        self._calling.apply(event)
         told = event
         while isinstance(told, Inner):
             self._began.setdefault(parse_activation(told.activation).slot, event.at)
@@ -149,6 +150,8 @@ class Board:
         held = f"   {amount(spent.open_calls, 'call')} unanswered, at most {short(spent.open_tokens)} tokens"
         held = held if spent.open_calls else ""
         waits = f"   {amount(waiting, 'call waits', 'calls wait')} for the rate limit" if waiting else ""
+        failed = tries_told(self._calling.failed, 0.0)
+        waits += f"   failed tries: {failed}" if failed else ""
         if self._state.sandbox:
             asked += f", {sandbox_told(self._state.sandbox)}"
         style = "yellow" if self._state.sandbox == "none" else "dim"
@@ -178,7 +181,7 @@ class Board:
         if firing.items is None:
             slot = firing.slots.get(None)
             attempt = f", attempt {slot.attempts + 1}" if slot is not None and slot.attempts else ""
-            return f"{round_}{since}{attempt}{_inside(slot)}"
+            return f"{round_}{since}{attempt}{_inside(slot)}{self._call(firing.key, now)}"
         lost = f", {len(firing.lost)} failed" if firing.lost else ""
         return f"{round_}{len(firing.done)}/{amount(len(firing.items), 'item')}{lost}, {since}"
 
@@ -194,7 +197,7 @@ class Board:
             elif slot is not None and (slot.calls or slot.observed or slot.attempts or slot.inner):
                 key = ActivationKey(firing.step, firing.round, item, 0).slot
                 again = f", attempt {slot.attempts + 1}" if slot.attempts else ""
-                told = f"{duration(max(now - self._began.get(key, now), 0.0))}{again}{_inside(slot)}"
+                told = f"{duration(max(now - self._began.get(key, now), 0.0))}{again}{_inside(slot)}{self._call(key, now)}"
                 cost = self._ledger.by["item"].get(f"{firing.step}[{item}]", Spending())
                 rows.append(Row("running", item, told, item=True, slot=key, cost=spent_told(cost)))
             else:
@@ -203,6 +206,10 @@ class Board:
         more = [f"{len(rows) - len(shown)} more under way or failed"] if len(rows) > len(shown) else []
         more += [f"{amount(waiting, 'item')} waiting"] if waiting else []
         return [*shown, *([Row("waiting", "…", ", ".join(more), item=True)] if more else [])]
+
+    def _call(self, slot: str, now: float) -> str:
+        told = self._calling.told(slot, now)
+        return f", {told}" if told else ""
 
     def _cost(self, name: str) -> str:
         """What a step cost, with all steps of a sub-SOP that it is."""

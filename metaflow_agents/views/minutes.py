@@ -166,7 +166,9 @@ def _reserved(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
 def _settled(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
     cost = f", {money(event['cost'], event.get('estimated', False))}" if event.get("cost") else ""
     if event.get("error"):
-        return spoken(event["key"]), f"no answer{cost}: {event['error']}"
+        wait = f" in {duration(event['wait'])}" if event.get("wait") else ""
+        again = f", tries again{wait}" if event.get("again") else ""
+        return spoken(event["key"]), f"no answer{again}{cost}: {event['error']}"
     cached = f", {event['tokens_cached']:,} of them cached" if event.get("tokens_cached") else ""
     return spoken(event["key"]), (f"is answered ({event.get('tokens_in', 0):,} tokens in{cached}, "
                                    f"{event.get('tokens_out', 0):,} out{cost})")

@@ -76,7 +76,7 @@ class Bodies:
             if text is not None:
                 parts.append(f'"response_format":{text}')
         parts.append(f'"{learned.length}":{request.max_tokens}')
-        streamed = learned.streams(watched=request.watch is not None, tools=bool(request.tools))
+        streamed = learned.streams(tools=bool(request.tools))
         if streamed:
             parts.append('"stream":true')
             if learned.usage:

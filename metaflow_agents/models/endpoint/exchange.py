@@ -56,7 +56,7 @@ class Exchange:
                 raise
             if not self._complete():
                 raise CallFailed(f"the endpoint {self._asker.url} has not ended its answer after {whole:,.0f} s", then="fail",
-                                 charged=None) from None
+                                 charged=None, silent=True) from None
         except wire_faults() as error:
             if not self._complete():                # what was whole stays so, whatever became of the connection
                 raise broken(error, self._asker.url, self._learned, self._silence) from error
@@ -104,7 +104,7 @@ class Exchange:
                 heard = clock()
             elif clock() - heard > self._silence:
                 raise CallFailed(f"the endpoint {self._asker.url} kept the connection open and said nothing for "
-                                 f"{self._silence:g} s", then="again", charged=None)
+                                 f"{self._silence:g} s", then="again", charged=None, silent=True)
 
     def _take(self, chunk: bytes) -> bool:
         if self._events:

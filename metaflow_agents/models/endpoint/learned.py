@@ -41,15 +41,14 @@ class Learned:
         """The way to ask for answers of one schema (its fingerprint); `best`: what the schema itself allows."""
         return max(best, self.form, self.schemas.get(schema, "strict"), key=FORMS.index)
 
-    def streams(self, *, watched: bool, tools: bool) -> bool:
+    def streams(self, *, tools: bool) -> bool:
         """Whether an answer is asked for in a stream, which shows that the endpoint is at work, so that silence means something.
 
-        Who tells counts in whole answers alone is asked for these, unless somebody looks: without counts a call costs its worst
-        case.
+        Who tells counts in whole answers alone is asked for these: without counts a call costs its worst case.
         """
         if not self.stream or (tools and not self.stream_with_tools):
             return False
-        return watched or not self.uncounted_stream or self.uncounted_whole
+        return not self.uncounted_stream or self.uncounted_whole
 
     def heard(self, *, streamed: bool, counted: bool) -> None:
         """An answer came, with its counts or without."""
