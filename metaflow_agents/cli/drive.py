@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from json import loads
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from metaflow_agents.assembly import run_budget
 from metaflow_agents.cli.asking import TerminalAsker, at_terminal
@@ -27,6 +28,7 @@ from metaflow_agents.underway import Run, RunResult
 from metaflow_agents.views.board import Board
 from metaflow_agents.views.calling import Calling
 from metaflow_agents.views.cast import cast_lines
+from metaflow_agents.views.gave import commands_of
 from metaflow_agents.views.minutes import readers
 from metaflow_agents.views.pulse import Pulse
 from metaflow_agents.views.story import ending_lines
@@ -79,12 +81,16 @@ async def _driven(run: Run, json: bool) -> RunResult:
             if going.earlier and not board:
                 say([f"{going.name}: goes on after {amount(going.earlier, 'event')}, which `sop log {going.name}` tells"])
             say(cast_lines(going.program.sop, state.models, state.latest, page()))
-        read_by = readers(going.program.plain())
+        plain = going.program.plain()
+
+        def blob(digest: str) -> Any:
+            return loads(going.journal.blob(digest))
+
         face: Face = SilentFace() if json else PlainFace(
-            read_by, lambda digest: loads(going.journal.blob(digest)), _pulse(going, calling), calling)
+            readers(plain), blob, _pulse(going, calling), calling, commands_of(plain))
         if board:
             budget = run_budget(going.program, state.budget)
-            face = live_face(Board(going.program, graph, state, budget, lambda: going.waiting, writing))
+            face = live_face(Board(going.program, graph, state, budget, lambda: going.waiting, writing, blob))
         if asker is not None:
             asker.stage = face
         try:

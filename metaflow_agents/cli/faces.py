@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, Any, Protocol
 
 from metaflow_agents.cli.output import flush, page, say
@@ -13,6 +13,7 @@ from metaflow_agents.printing import redacted, shown
 from metaflow_agents.schema.event import Decided, Event, Finished, Inner, Observed, Settled
 from metaflow_agents.schema.keys import REPAIRED, parse_activation
 from metaflow_agents.views.calling import Calling
+from metaflow_agents.views.gave import is_check
 from metaflow_agents.views.minutes import minute
 from metaflow_agents.views.page import Page
 from metaflow_agents.views.pulse import Pulse
@@ -28,7 +29,8 @@ _QUIET = ("reserved",)                                        # each call is tol
 
 def matters(event: Event) -> bool:
     """Whether an event gets a plain line: calls of models don't, nor that a step without items is done, which its commit says,
-    nor that a tool is allowed, which its call says. A repair of an answer does, and a try that failed and is made again.
+    nor that a tool is allowed, which its call says. A repair of an answer does, a check, and a try that failed and is made
+    again.
     """
     while isinstance(event, Inner):
         event = event.event
@@ -39,7 +41,7 @@ def matters(event: Event) -> bool:
     if isinstance(event, Settled):
         return event.again
     if isinstance(event, Observed):
-        return event.key.endswith(REPAIRED)
+        return event.key.endswith(REPAIRED) or is_check(event.key)
     return event.kind not in _QUIET
 
 
@@ -105,8 +107,8 @@ class PlainFace(SilentFace):
     """A line for each event that matters, without colour, and one a minute where nothing happens."""
 
     def __init__(self, read_by: dict[str, list[str]], blob: Callable[[str], Any], pulse: Pulse,
-                 calling: Calling | None = None) -> None:
-        self._read_by, self._blob, self._pulse, self._calling = read_by, blob, pulse, calling
+                 calling: Calling | None = None, commands: Container[str] = ()) -> None:
+        self._read_by, self._blob, self._pulse, self._calling, self._commands = read_by, blob, pulse, calling, commands
         self._held: list[str] | None = None
 
     def hear(self, event: Event) -> None:
@@ -114,7 +116,8 @@ class PlainFace(SilentFace):
         if self._calling is not None:
             self._calling.apply(event)
         if matters(event):
-            line = minute(event.model_dump(mode="json", by_alias=True), self._read_by, self._blob).line(Page())
+            told = minute(event.model_dump(mode="json", by_alias=True), self._read_by, self._blob, self._commands)
+            line = told.line(Page())
             self._pulse.heard()
             if self._held is not None:
                 self._held.append(line)

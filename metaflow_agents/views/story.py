@@ -20,6 +20,7 @@ from metaflow_agents.schema.payload import Collection, Files
 from metaflow_agents.schema.program import Program
 from metaflow_agents.views.calling import tries_told
 from metaflow_agents.views.cast import cast, cast_told
+from metaflow_agents.views.gave import held_told
 from metaflow_agents.views.minutes import OUTCOMES, repair_told, spoken
 from metaflow_agents.views.outputs import outputs_lines
 from metaflow_agents.views.page import Page, columns, safe, table
@@ -302,7 +303,7 @@ def _place(told: Told, artifact: str, payload: str) -> str:
         return spec.file
     if isinstance(held, Collection):
         return amount(len(held.items), "item") + (f", {len(held.missing)} missing" if held.missing else "")
-    return ""
+    return safe(held_told(held))
 
 
 def _repaired(told: Told, page: Page) -> list[str]:
