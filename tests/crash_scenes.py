@@ -349,10 +349,10 @@ class Refusing:
 SCENES: dict[str, Scene] = {
     "single": Scene(SINGLE, lambda: buyer, {"order": "tea, jam and rum"}, pays=("tea", "jam", "rum")),
     "copied": Scene(COPIED, lambda: lambda _: "snow", {"topic": "snow"}),
-    "tried_again": Scene(COPIED, Refusing, {"topic": "snow"}),
     "repaired": Scene(untrusted(NEARLY, "letter"), lambda: nearly, {"letter": "x"},
                       at_work=("observed read@1~0/turn.0/repaired", "observed write@1~0/turn.0/repaired")),
     "chain_of_thought": Scene(untrusted(THOUGHT, "riddle"), lambda: thinker, {"riddle": "x"}),
+    "tried_again": Scene(COPIED, Refusing, {"topic": "snow"}),
     "self_consistency": Scene(
         untrusted(consistency.VOTE, "puzzle").replace("PARAMETERS", "samples: 4, judge: judge"),
         partial(consistency.samples, {"answer": "a"}, {"answer": "b"}, {"answer": "b"}, {"answer": "a"}), {"puzzle": "x"}),

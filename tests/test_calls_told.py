@@ -54,6 +54,11 @@ def test_what_is_told_of_a_call() -> None:
     assert calling.told("write@1", 330) == "try 2" and calling.told_of("write@1", 330) == "4 characters, try 2"
     calling.apply(Settled(at=331, key=key, try_=1, error="x", again=True, trouble="silence", wait=1))  # type: ignore[call-arg]
     assert calling.told_of("write@1", 331) == "silent for too long, try 3 in 1.0 s"  # what had come is gone
+    writing.hear(key, "an answer")
+    calling.apply(Settled(at=340, key=key, try_=2, reply="r"))  # type: ignore[call-arg]
+    assert calling.told_of("write@1", 340) == "9 characters"
+    calling.apply(reserved("write@1~0/turn.1", 341))
+    assert calling.told_of("write@1", 341) == ""
     calling.apply(Failed(activation="write@1~0", error="x"))
     assert calling.told("write@1", 999) == "" and calling.failed == {"rate": 1, "silence": 1}
 

@@ -38,7 +38,10 @@ class Calling:
     def apply(self, event: Event) -> None:
         """One more event of the run."""
         if isinstance(event, Reserved):
-            calls = self._calls.setdefault(parse_activation(event.key).slot, {})
+            slot = parse_activation(event.key).slot
+            calls = self._calls.setdefault(slot, {})
+            if not calls:
+                self._writing.forget(slot)                          # the answer before, where nobody else is being answered
             before = calls.get(event.key)
             calls[event.key] = _Call(event.at, event.try_, before.trouble if before else None)
         elif isinstance(event, Settled):
