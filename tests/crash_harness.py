@@ -156,7 +156,7 @@ def facts(path: Path, folder: Path | None = None) -> Facts:
                     happened[f"observed {event.key}"] += 1
                 case Reserved():
                     found.reserved.add(event.key)
-                case Settled():
+                case Settled() if not event.again:
                     found.settled.add(event.key)
                 case RunEnded():
                     found.outcome = event.outcome

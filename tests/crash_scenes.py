@@ -46,6 +46,7 @@ from benchmarks.papers import reflections
 from benchmarks.papers.solver import SOP as SOLVED
 from metaflow_agents.memory import indexes
 from metaflow_agents.memory.store import Kind
+from metaflow_agents.models.faults import CallFailed
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
 from metaflow_agents.planning import solving
 
@@ -343,6 +344,21 @@ TOWN = reflections.TOWN.replace(
     "diary: {type: {Klaus: [string], Maria: [string], Isabella: [string]}, trusted: false}")
 SAW = "live@{2}[{0}]~0: reflection of villager[{0}] on {3}: One cares about {1} before all else"
 
+class Refusing:
+    """Answers as it always does; each process is refused once at each of its calls, and tries again."""
+
+    def __init__(self) -> None:
+        self._refused: set[str] = set()
+
+    def refuse(self, request: ModelRequest) -> None:
+        if request.key not in self._refused:
+            self._refused.add(request.key)
+            raise CallFailed("busy", then="again", charged=0, after=0.001, refused=True, busy=True)
+
+    def __call__(self, request: ModelRequest) -> str:
+        return "snow"
+
+
 SCENES: dict[str, Scene] = {
     "single": Scene(SINGLE, lambda: buyer, {"order": "tea, jam and rum"}, pays=("tea", "jam", "rum")),
     "copied": Scene(COPIED, lambda: lambda _: "snow", {"topic": "snow"}),
@@ -350,6 +366,7 @@ SCENES: dict[str, Scene] = {
     "repaired": Scene(untrusted(NEARLY, "letter"), lambda: nearly, {"letter": "x"},
                       at_work=("observed read@1~0/turn.0/repaired", "observed write@1~0/turn.0/repaired")),
     "chain_of_thought": Scene(untrusted(THOUGHT, "riddle"), lambda: thinker, {"riddle": "x"}),
+    "tried_again": Scene(COPIED, Refusing, {"topic": "snow"}),
     "self_consistency": Scene(
         untrusted(consistency.VOTE, "puzzle").replace("PARAMETERS", "samples: 4, judge: judge"),
         partial(consistency.samples, {"answer": "a"}, {"answer": "b"}, {"answer": "b"}, {"answer": "a"}), {"puzzle": "x"}),

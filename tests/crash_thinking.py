@@ -25,7 +25,7 @@ from typing import Any
 import crash_harness as harness
 from crash_harness import NAME, Facts
 from crash_minds import minds
-from crash_scenes import SCENES, TILL, Earlier, Model, Scene, react
+from crash_scenes import SCENES, TILL, Earlier, Model, Refusing, Scene, react
 from scripted import tree
 
 from metaflow_agents.errors import UsageError
@@ -166,6 +166,8 @@ def _answering(make: Callable[[], Model], home: Path) -> Any:
     model = make()
 
     async def answer(request: ModelRequest) -> Any:
+        if isinstance(model, Refusing):
+            model.refuse(request)
         told = [dict(message) for message in request.messages if message.get("name") != LOST]
         _append(home / "told", json.dumps([request.key, digest(canonical(told))]))
         _append(home / "calls", request.key)

@@ -18,6 +18,12 @@ def model_at(url: str, *, name: str = "m", key: str | None = None, **more: Any) 
     return endpoint_model(EndpointModel(name=name, endpoint=url, **more), key, None)
 
 
+def sending(model: Endpoint, *, streamed: bool) -> Endpoint:
+    """The model, which streams its answers, or does not as one that was found out not to."""
+    model.learned.stream = streamed
+    return model
+
+
 def request_for(model: Any, said: str = "hi", *, schema: Mapping[str, Any] | None = None,
                 watch: Callable[[str], None] | None = None, key: str = "a@1~0/turn.0") -> ModelRequest:
     return ModelRequest(key=key, role="r", step="a", messages=({"role": "user", "content": said},), model=model.name,
@@ -67,3 +73,8 @@ class Watched:
 
     def _watched(self, request: ModelRequest) -> ModelRequest:
         return replace(request, watch=self.pieces.append)
+
+
+def way(model: Endpoint, *, streamed: bool) -> Endpoint | Watched:
+    """The model, every answer of which comes in a stream, or none does."""
+    return Watched(model) if streamed else sending(model, streamed=False)

@@ -250,7 +250,7 @@ def test_the_live_view_shows_items_and_who_waits_for_whom(home: Path) -> None:
 
 
 def test_answers_are_streamed_where_somebody_looks(home: Path) -> None:
-    """On a terminal the board shows how an answer grows and its last words; elsewhere nothing is streamed."""
+    """On a terminal the board shows how an answer grows and its last words; elsewhere it is streamed too, and not shown."""
     (home / "asked.yaml").write_text("sop: asked\nroles: {poet: {profile: You write.}}\nartifacts: {poem: {}}\n"
                                      "steps: {sing: {role: poet, makes: poem, task: Sing.}}\noutputs: [poem]\n")
     answer = "The moon\nis \x1b[2Jup. " * 20 + "And so to bed."
@@ -260,7 +260,7 @@ def test_answers_are_streamed_where_somebody_looks(home: Path) -> None:
         assert seen.ended() == 0, seen.screen
         piped = sop(home, "run", "asked.yaml", "--model", "openai:m", "--name", "unwatched", env=environment)
         assert piped.returncode == 0, piped.stderr
-        assert [bool(bill.request.get("stream")) for bill in server.bills] == [True, False]
+        assert [bool(bill.request.get("stream")) for bill in server.bills] == [True, True]
     assert re.search(r"● sing +\d\.\d s, 414 characters  .*is ␛\[2Jup\. And so to bed\.\n", seen.screen), seen.screen
     assert "\x1b[2Jup" not in seen.raw
     assert sop(home, "show", "watched", "poem").stdout == sop(home, "show", "unwatched", "poem").stdout == answer + "\n"

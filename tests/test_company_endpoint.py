@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from company_desk import IDEA, Staff
-from endpoint_calls import Unpaced, Watched, model_at
+from endpoint_calls import Unpaced, model_at, way
 from openai_server import Chances, OpenAIServer
 
 from metaflow_agents import start
@@ -54,7 +54,7 @@ def answer(asked: dict[str, Any]) -> str:
 async def ran(server: OpenAIServer, *, streamed: bool = False, **options: Any) -> tuple[RunResult, list[Settled], int]:
     """The run, what came of its calls, and how many of them were under way when it stopped."""
     endpoint = model_at(server.url, max_tokens=4000)
-    async with start("software_company.yaml", idea=IDEA, model=Watched(endpoint) if streamed else endpoint, workspace=None,
+    async with start("software_company.yaml", idea=IDEA, model=way(endpoint, streamed=streamed), workspace=None,
                      **options) as going:
         result = await going.result()
         settled = [event for _, event in going.journal.events(Settled)]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endpoint_calls import Watched, model_at
+from endpoint_calls import model_at, way
 from openai_faults import FAULTS
 from openai_server import OpenAIServer
 from patience import PATIENCE
@@ -90,7 +90,7 @@ async def _run(folder: Path, name: str, position: int, streamed: bool) -> None:
     path = write(folder, SOP)
     async with OpenAIServer(answer, plan={position: name}) as server:
         endpoint = model_at(server.url, timeout=0.4 if name in SILENT else PATIENCE)
-        result = await run(path, topic="tea", model=Watched(endpoint) if streamed else endpoint, workspace=folder, name="small")
+        result = await run(path, topic="tea", model=way(endpoint, streamed=streamed), workspace=folder, name="small")
         settled: list[Settled] = events(folder, "small", Settled)
         failed = [event for event in settled if event.error is not None]
         paid = sum(event.tokens_in + event.tokens_out for event in settled)

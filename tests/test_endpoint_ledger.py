@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endpoint_calls import Unpaced, Watched, model_at, request_for
+from endpoint_calls import Unpaced, model_at, request_for, sending, way
 from openai_server import Chances, OpenAIServer
 from scripted import write
 
@@ -54,7 +54,7 @@ def answer(asked: dict[str, Any]) -> str:
 async def ran(path: Path, server: OpenAIServer, streamed: bool,
               **options: Any) -> tuple[RunResult, list[Settled], list[Reserved]]:
     endpoint = model_at(server.url, max_tokens=400)
-    async with start(path, topic="tea", model=Watched(endpoint) if streamed else endpoint, workspace=None, **options) as going:
+    async with start(path, topic="tea", model=way(endpoint, streamed=streamed), workspace=None, **options) as going:
         result = await going.result()
         events = [event for _, event in going.journal.events(Settled, Reserved)]
     return (result, [event for event in events if isinstance(event, Settled)],
@@ -81,7 +81,7 @@ async def test_journal_and_ledger_agree(tmp_path: Path, seed: int) -> None:
 async def test_without_counts_the_worst_case_is_charged(streamed: bool) -> None:
     """And not the length of what came: reasoning that is not shown is billed as well."""
     async with OpenAIServer(answer, usage="none") as server:
-        model = model_at(server.url, max_tokens=400)
+        model = sending(model_at(server.url, max_tokens=400), streamed=streamed)
         request = request_for(model, watch=(lambda text: None) if streamed else None)
         worst = model.worst(request)
         reply = await model.ask(request)

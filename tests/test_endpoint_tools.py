@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from endpoint_calls import called, model_at, request_for
+from endpoint_calls import called, model_at, request_for, sending
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai_server import OpenAIServer
@@ -83,7 +83,7 @@ async def test_without_tools_nothing_of_them_goes_out() -> None:
     async with OpenAIServer() as server:
         model = model_at(server.url)
         await called(model, request_for(model))
-        assert set(server.bills[0].request) == {"model", "messages", "max_completion_tokens"}
+        assert set(server.bills[0].request) == {"model", "messages", "max_completion_tokens", "stream", "stream_options"}
 
 
 async def test_a_parameter_of_the_model_says_whether_calls_are_parallel() -> None:
@@ -101,7 +101,7 @@ async def test_a_parameter_of_the_model_says_whether_calls_are_parallel() -> Non
 async def test_calls_are_read_however_they_are_told(shape: str, streamed: bool, usage: str) -> None:
     pieces: list[str] = []
     async with OpenAIServer(lambda asked: Calling(CALLS, "I look."), plan={1: shape}, usage=usage) as server:
-        model = model_at(server.url, max_tokens=2**17)
+        model = sending(model_at(server.url, max_tokens=2**17), streamed=streamed)
         reply = await called(model, asking(model, watch=pieces.append if streamed else None))
         assert isinstance(reply, Reply), reply
         assert (reply.text, reply.value) == ("I look.", None) and "".join(pieces) == ("I look." if streamed else "")
@@ -121,7 +121,7 @@ async def test_calls_without_text_have_an_empty_one() -> None:
     async with OpenAIServer(lambda asked: Calling(CALLS[:1])) as server:
         model = model_at(server.url)
         for watch in (None, lambda text: None):
-            reply = await called(model, asking(model, watch=watch))
+            reply = await called(sending(model, streamed=watch is not None), asking(model, watch=watch))
             assert isinstance(reply, Reply) and reply.text == reply.said == "" and len(reply.calls) == 1
 
 
@@ -173,7 +173,7 @@ async def test_what_comes_with_a_call_goes_back_with_it() -> None:
         async with OpenAIServer(lambda asked: Calling(CALLS[:1]), plan={1: "signed", 3: "signed"}) as server:
             model = model_at(server.url)
             for watch in (None, lambda text: None):
-                reply = await called(model, asking(model, watch=watch))
+                reply = await called(sending(model, streamed=watch is not None), asking(model, watch=watch))
                 assert isinstance(reply, Reply)
                 messages = ({"role": "user", "content": "hi"}, reply.message, reply.calls[0].answered("a"))
                 await called(model, asking(model, messages=messages))

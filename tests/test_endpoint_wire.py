@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endpoint_calls import called, model_at, request_for
+from endpoint_calls import called, model_at, request_for, sending
 
 from metaflow_agents.models.faults import CallFailed
 from metaflow_agents.models.port import Reply
@@ -63,7 +63,7 @@ async def served(name: str, pieces: int, *, streamed: bool, tools: tuple[dict[st
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     try:
-        model = model_at(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1")
+        model = sending(model_at(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"), streamed=streamed)
         request = request_for(model, "Say something. " * 400, watch=(lambda text: None) if streamed else None)
         return await called(model, replace(request, tools=tools))
     finally:

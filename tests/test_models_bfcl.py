@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endpoint_calls import called, model_at, request_for
+from endpoint_calls import called, model_at, request_for, sending
 from openai_server import OpenAIServer
 from openai_tool_faults import Calling
 
@@ -48,7 +48,7 @@ async def test_every_function_is_a_tool_and_every_gold_call_comes_back(kind: str
 
     count = 0
     async with OpenAIServer(answer) as server:
-        model = model_at(server.url, max_tokens=2**15)
+        model = sending(model_at(server.url, max_tokens=2**15), streamed=form == "streamed")
         for tools, calls in questions(kind):
             asked.append([tools, calls])
             request = replace(request_for(model, watch=(lambda text: None) if form == "streamed" else None), tools=tuple(tools))

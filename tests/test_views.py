@@ -128,6 +128,22 @@ def test_the_board_tells_what_is_being_written(program: Program) -> None:
     assert line(None).endswith("0.0 s, attempt 2")
 
 
+def test_the_board_tells_tries_and_silence(program: Program) -> None:
+    desk = Desk(program)
+    desk.made("plan_it", "plan", read={"topic": 1})
+    desk.tell(Fired(step="write_it", round=1, read={"plan": 1}, items=("a", "b")))
+    call = {"digest": "d", "request": "r", "model": "m", "tokens": 9}
+    for item in "ab":
+        desk.tell(Reserved.model_validate({"key": f"write_it@1[{item}]~0/turn.0", **call}))
+    desk.now += 12
+    desk.tell(Settled(key="write_it@1[b]~0/turn.0", error="busy", again=True, trouble="rate", wait=30, calls=0))
+    desk.now += 3
+    rows = desk.rows()
+    assert rows["a"] == ("running", "15 s, silent for 15 s")
+    assert rows["b"] == ("running", "15 s, refused for the rate, try 2 in 27 s")
+    assert "   failed tries: 1 refused for the rate" in desk.board.lines(Page(), desk.now)[1]
+
+
 def test_the_board_tells_items(program: Program) -> None:
     desk = Desk(program)
     desk.made("plan_it", "plan", read={"topic": 1})

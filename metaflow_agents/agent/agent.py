@@ -42,6 +42,7 @@ from metaflow_agents.models.port import Model, ModelRequest, Reply, traits
 from metaflow_agents.models.registry import Models
 from metaflow_agents.prompts import package_template, render
 from metaflow_agents.schema.caps import ANSWER_REPAIRS
+from metaflow_agents.schema.keys import CHECKED
 from metaflow_agents.schema.model import canonical
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.step import Step
@@ -223,7 +224,7 @@ class RoleAgent:
     async def _checked(self, step: Step, activation: Activation, work: Work, number: int) -> str | None:
         if self._models.dry:
             return None
-        return await checked(step, activation, work, f"{activation.key}/checked.{number}", self._commands, self._functions,
+        return await checked(step, activation, work, f"{activation.key}{CHECKED}{number}", self._commands, self._functions,
                              self._acceptance)
 
     async def _inbox(self, role: str, activation: Activation) -> list[Turn]:

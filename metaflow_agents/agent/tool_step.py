@@ -20,6 +20,7 @@ from metaflow_agents.journal.state import RunState
 from metaflow_agents.models.port import ToolCall
 from metaflow_agents.prompts import MISSING, evaluate
 from metaflow_agents.schema.binary import content
+from metaflow_agents.schema.keys import CHECKED
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.schema.step import Step
 from metaflow_agents.schema.trust import joined
@@ -54,7 +55,7 @@ class ToolSteps:
                 if done is not None and done.staged:
                     return stand_in(step, activation)
                 work = self._taken(step, activation, result, acting)
-                told = await checked(step, activation, work, f"{activation.key}/checked.0", self._commands, self._functions,
+                told = await checked(step, activation, work, f"{activation.key}{CHECKED}0", self._commands, self._functions,
                                      self._acceptance)
                 if told is not None:
                     raise AttemptFailed(f"its check fails: {told}")

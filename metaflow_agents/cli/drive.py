@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from json import loads
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from metaflow_agents.assembly import run_budget
 from metaflow_agents.cli.asking import TerminalAsker, at_terminal
@@ -25,7 +26,9 @@ from metaflow_agents.terminal import standard_input
 from metaflow_agents.tools.mcp_process import end_all_servers
 from metaflow_agents.underway import Run, RunResult
 from metaflow_agents.views.board import Board
+from metaflow_agents.views.calling import Calling
 from metaflow_agents.views.cast import cast_lines
+from metaflow_agents.views.gave import commands_of
 from metaflow_agents.views.minutes import readers
 from metaflow_agents.views.pulse import Pulse
 from metaflow_agents.views.story import ending_lines
@@ -66,8 +69,9 @@ def rested(name: str, home: Path, *, json: bool) -> int:
 
 async def _driven(run: Run, json: bool) -> RunResult:
     writing, board = Writing(), shows_board(json=json, spoken=run.at_terminal)
-    if board:
-        run.watch(writing.hear)                                # answers are streamed where somebody looks, and only there
+    if not json:
+        run.watch(writing.hear)
+    calling = Calling(writing)
     asker = None if json or not at_terminal() else TerminalAsker(standard_input(sys.stdin.fileno()))
     if asker is not None:
         run.attend(asker)
@@ -77,12 +81,16 @@ async def _driven(run: Run, json: bool) -> RunResult:
             if going.earlier and not board:
                 say([f"{going.name}: goes on after {amount(going.earlier, 'event')}, which `sop log {going.name}` tells"])
             say(cast_lines(going.program.sop, state.models, state.latest, page()))
-        read_by = readers(going.program.plain())
+        plain = going.program.plain()
+
+        def blob(digest: str) -> Any:
+            return loads(going.journal.blob(digest))
+
         face: Face = SilentFace() if json else PlainFace(
-            read_by, lambda digest: loads(going.journal.blob(digest)), _pulse(going))
+            readers(plain), blob, _pulse(going, calling), calling, commands_of(plain))
         if board:
             budget = run_budget(going.program, state.budget)
-            face = live_face(Board(going.program, graph, state, budget, lambda: going.waiting, writing))
+            face = live_face(Board(going.program, graph, state, budget, lambda: going.waiting, writing, blob))
         if asker is not None:
             asker.stage = face
         try:
@@ -92,12 +100,13 @@ async def _driven(run: Run, json: bool) -> RunResult:
             face.close()
 
 
-def _pulse(going: Run) -> Pulse:
+def _pulse(going: Run, calling: Calling) -> Pulse:
     def elapsed() -> float:
         state = going.journal.state                     # whose own time stands still between two events
         return state.elapsed + max(time.time() - state.latest, 0.0)
 
-    return Pulse(lambda: going.journal.state.active, elapsed, time.monotonic, time.time)
+    return Pulse(lambda: going.journal.state.active, elapsed, time.monotonic, time.time,
+                 lambda firing: calling.told_of(firing, time.time()))
 
 
 async def _shown(going: Run, face: Face) -> RunResult:

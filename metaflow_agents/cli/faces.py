@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, Any, Protocol
 
 from metaflow_agents.cli.output import flush, page, say
 from metaflow_agents.printing import redacted, shown
-from metaflow_agents.schema.event import Decided, Event, Finished, Inner, Observed
+from metaflow_agents.schema.event import Decided, Event, Finished, Inner, Observed, Settled
 from metaflow_agents.schema.keys import REPAIRED, parse_activation
+from metaflow_agents.views.calling import Calling
+from metaflow_agents.views.gave import is_check
 from metaflow_agents.views.minutes import minute
 from metaflow_agents.views.page import Page
 from metaflow_agents.views.pulse import Pulse
@@ -22,12 +24,13 @@ if TYPE_CHECKING:
     from metaflow_agents.views.board import Board
 
 _SHOW_CURSOR = b"\x1b[?25h\r\n"
-_QUIET = ("reserved", "settled")                             # each call is told by what comes of it
+_QUIET = ("reserved",)                                        # each call is told by what comes of it
 
 
 def matters(event: Event) -> bool:
     """Whether an event gets a plain line: calls of models don't, nor that a step without items is done, which its commit says,
-    nor that a tool is allowed, which its call says. A repair of an answer does.
+    nor that a tool is allowed, which its call says. A repair of an answer does, a check, and a try that failed and is made
+    again.
     """
     while isinstance(event, Inner):
         event = event.event
@@ -35,8 +38,10 @@ def matters(event: Event) -> bool:
         return bool(parse_activation(event.activation).item is not None or event.reused_from or event.why)
     if isinstance(event, Decided):
         return event.verdict != "allow"
+    if isinstance(event, Settled):
+        return event.again
     if isinstance(event, Observed):
-        return event.key.endswith(REPAIRED)
+        return event.key.endswith(REPAIRED) or is_check(event.key)
     return event.kind not in _QUIET
 
 
@@ -101,14 +106,18 @@ class SilentFace:
 class PlainFace(SilentFace):
     """A line for each event that matters, without colour, and one a minute where nothing happens."""
 
-    def __init__(self, read_by: dict[str, list[str]], blob: Callable[[str], Any], pulse: Pulse) -> None:
-        self._read_by, self._blob, self._pulse = read_by, blob, pulse
+    def __init__(self, read_by: dict[str, list[str]], blob: Callable[[str], Any], pulse: Pulse,
+                 calling: Calling | None = None, commands: Container[str] = ()) -> None:
+        self._read_by, self._blob, self._pulse, self._calling, self._commands = read_by, blob, pulse, calling, commands
         self._held: list[str] | None = None
 
     def hear(self, event: Event) -> None:
         """Its line, at once; while it is paused, later."""
+        if self._calling is not None:
+            self._calling.apply(event)
         if matters(event):
-            line = minute(event.model_dump(mode="json", by_alias=True), self._read_by, self._blob).line(Page())
+            told = minute(event.model_dump(mode="json", by_alias=True), self._read_by, self._blob, self._commands)
+            line = told.line(Page())
             self._pulse.heard()
             if self._held is not None:
                 self._held.append(line)

@@ -103,6 +103,7 @@ def log(name: RunName,
     from metaflow_agents.journal.glance import RawJournal, unwrapped
     from metaflow_agents.journal.places import journal_path, never_began
     from metaflow_agents.views import minutes
+    from metaflow_agents.views.gave import commands_of
 
     if audit:
         if step is not None or kind is not None or full:
@@ -130,11 +131,11 @@ def log(name: RunName,
         if json:
             _as_array(chosen)
             return 0
-        seen, read_by = page(), minutes.readers(program)
+        seen, read_by, commands = page(), minutes.readers(program), commands_of(program)
 
         def lines() -> Iterator[str]:
             for event in chosen:
-                yield minutes.minute(event, read_by, None if full else blob).line(seen)
+                yield minutes.minute(event, read_by, None if full else blob, commands).line(seen)
                 if full:
                     yield from minutes.full(event, blob, seen)
 

@@ -36,6 +36,13 @@ SELECT coalesce(sum(answered.calls), 0), coalesce(sum(answered.tokens), 0), coal
 FROM asked LEFT JOIN answered USING (key, try)
 """                         # reserved and not settled is no spending, and stands beside it
 
+_TRIES = """
+SELECT coalesce(json_extract(data, '$.trouble'),
+                CASE coalesce(json_extract(data, '$.calls'), 1) WHEN 0 THEN 'refused' ELSE 'failed' END),
+       count(*), sum(coalesce(json_extract(data, '$.wait'), 0.0))
+FROM events WHERE kind = 'settled' AND json_extract(data, '$.error') IS NOT NULL GROUP BY 1
+"""                         # journals of before said only whether a try was taken up
+
 _SECONDS = """
 WITH times(kind, at, before, rested) AS (
   SELECT kind, json_extract(data, '$.at'), lag(json_extract(data, '$.at')) OVER (ORDER BY seq),
@@ -142,6 +149,12 @@ class RawJournal:
             seconds=round(seconds, 3), activations=counts.get("finished", 0),
             calls=spent[0], tokens=spent[1], tokens_cached=spent[2], cost=spent[3], estimated=spent[4], unpriced=spent[5],
             open_calls=spent[6], open_tokens=spent[7], open_cost=spent[8])
+
+    def tries(self) -> tuple[dict[str, int], float]:
+        """Tries at calls that failed, by what was wrong (`Settled.trouble`), and how many seconds were waited before the next."""
+        with self._store.reading() as connection:
+            rows = connection.execute(_TRIES).fetchall()
+        return {trouble: count for trouble, count, _ in rows}, round(sum(wait for _, _, wait in rows), 3)
 
     def standing(self) -> tuple[str, str]:
         """How the run stands (an outcome, `running` or `killed`), and why."""

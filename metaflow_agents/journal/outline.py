@@ -50,6 +50,7 @@ class Outline:
     `left_out`: input → paths that were not read; `kept`: input → where its value was kept from;
     `by_yes`: what `--yes` answered, by key → digest of the question; `asked`: the same of all that was asked;
     `repaired`: call whose answer was not in its form → digest of what a repair made of it;
+    `tries`: tries at calls that failed, by what was wrong; `waited`: seconds between them and the next;
     `staged`: what acting tools would have done, None where they did it; `inside`: step of a sub-SOP (`write/draft`) → firings.
     """
 
@@ -72,6 +73,8 @@ class Outline:
     staged: list[Staged] | None = None
     inside: dict[str, int] = field(default_factory=dict)
     last: str | None = None
+    tries: Mapping[str, int] = field(default_factory=dict)
+    waited: float = 0.0
 
     def version(self, artifact: str) -> int:
         """Number of its latest version; 0 where there is none."""
@@ -86,7 +89,8 @@ class Outline:
 
 def outline(journal: RawJournal) -> Outline:
     """The outline of a run. Raises JournalError where its journal is damaged."""
-    found = Outline(journal.glance())
+    tries, waited = journal.tries()
+    found = Outline(journal.glance(), tries=tries, waited=waited)
     for _, event in journal.events(*_TAKES):
         _TAKES[event["kind"]](found, event)
     if found.active:

@@ -21,7 +21,7 @@ from metaflow_agents.models.port import Model, ModelRequest, Reply, ToolCall, an
 from metaflow_agents.models.tariff import Tariff
 from metaflow_agents.models.text_form import called, forms, in_text, without_images
 from metaflow_agents.models.vectors import fault_of
-from metaflow_agents.schema.event import Reserved, Settled
+from metaflow_agents.schema.event import Reserved, Settled, Trouble
 from metaflow_agents.schema.keys import parse_activation
 from metaflow_agents.schema.model import canonical, digest
 
@@ -58,10 +58,10 @@ class Caller:
             request = replace(request, watch=lambda text: watch(key, text))
         first = 0 if recorded is None else recorded.try_ + 1
         for failed in range(self._patience.tries):
-            answer = await self._tried(model, request, first + failed, last=failed + 1 == self._patience.tries)
+            answer = await self._tried(model, request, first, failed)
             if isinstance(answer, Reply):
                 return answer
-            await self._patience.wait(failed, answer.after)
+            await self._patience.sleep(answer)
         raise RuntimeError("the last try ends with a reply or an error")
 
     def _whole(self, request: ModelRequest) -> ModelRequest:
@@ -81,8 +81,10 @@ class Caller:
             raise AttemptFailed(recorded.failure)       # the run died before it could say that the attempt failed
         return None
 
-    async def _tried(self, model: Model, request: ModelRequest, number: int, *, last: bool) -> Reply | CallFailed:
-        """One try over the wire: a reply, or the fault after which another try may help."""
+    async def _tried(self, model: Model, request: ModelRequest, first: int, failed: int) -> Reply | float:
+        """One try over the wire: a reply, or the seconds after which another try may help. `first` is the number of this
+        sitting's first try, `failed` how many of its tries failed.
+        """
         its = traits(model)
         sent = request if its.images else without_images(request)
         sent = sent if its.native_tools else in_text(sent)
@@ -102,10 +104,10 @@ class Caller:
                 reservation.settle(0, calls=0)          # it never went out
                 raise
             await self._bus.publish(
-                Reserved(at=time(), key=request.key, role=payer, try_=number, digest=sent.digest, request=name,
+                Reserved(at=time(), key=request.key, role=payer, try_=first + failed, digest=sent.digest, request=name,
                          model=model.name, tokens=worst, cost=cost, unpriced=its.unpriced(embeds=request.embeds)),
                 blobs={name: stored})
-            one = _Try(self, model, tariff, request, number, worst, cost, reservation, admission)
+            one = _Try(self, model, tariff, request, first + failed, worst, cost, reservation, admission)
             try:
                 reply = await model.ask(sent)
                 if not its.native_tools and isinstance(reply, Reply):
@@ -113,8 +115,8 @@ class Caller:
             except CallFailed as failure:
                 if failure.after is not None and failure.after > self._patience.asked:
                     failure = CallFailed(f"{failure.told}; that is longer than a run waits: `sop resume` later", then="stop",
-                                         charged=failure.charged, refused=failure.refused)
-                return await one.failed(failure, last=last)
+                                         charged=failure.charged, refused=failure.refused, busy=failure.busy)
+                return await one.failed(failure, failed)
             except MetaflowError as error:
                 await one.lost(str(error))
                 raise
@@ -147,7 +149,8 @@ class _Try:
             failure = failure_of(error)
             await self.lost(str(failure))
             raise failure from error
-        if reply.tokens > self.worst:
+        # An endpoint that does not keep to `max_tokens` is paid for its answer, which is whole: it is used, and charged as told.
+        if reply.tokens > self.worst and traits(self.model).endpoint is None:
             told = f"the model {self.model.name} gave {reply.tokens} tokens, more than the {self.worst} that were reserved"
             await self._end(told, tokens=self.worst, cost=self.worst_cost)
             raise AttemptFailed(told)
@@ -163,17 +166,22 @@ class _Try:
             blobs={name: stored})
         return reply
 
-    async def failed(self, failure: CallFailed, *, last: bool) -> CallFailed:
-        """The fault, where another try follows. Raises AttemptFailed or EndpointRefused where none does."""
+    async def failed(self, failure: CallFailed, before: int) -> float:
+        """Seconds until the next try, where one follows; `before`: how many failed before it in this sitting. Raises
+        AttemptFailed or EndpointRefused where none does.
+        """
         tokens = self.worst if failure.charged is None else failure.charged
         cost = self._dearest(tokens)
-        again = failure.then == "again" and not last
+        patience = self.caller._patience
+        again = failure.then == "again" and before + 1 < patience.tries
+        wait = patience.pause(before, failure.after) if again else 0.0
         if failure.busy:
             self.admission.refused(failure.after)
         await self._end(failure.told, tokens=tokens, cost=cost, calls=0 if failure.refused else 1, again=again,
-                        stops=failure.then == "stop", estimated=failure.charged is None or cost > 0)
+                        stops=failure.then == "stop", estimated=failure.charged is None or cost > 0, trouble=failure.trouble,
+                        wait=wait)
         if again:
-            return failure
+            return wait
         if failure.then == "stop":
             raise EndpointRefused(failure.told)
         tried = f" (after {self.number + 1} tries)" if self.number else ""
@@ -190,11 +198,11 @@ class _Try:
         await self._end(told, tokens=self.worst if paid else 0, cost=self.worst_cost if paid else 0, estimated=paid)
 
     async def _end(self, told: str, *, tokens: int, cost: int, calls: int = 1, again: bool = False, stops: bool = False,
-                   estimated: bool = False) -> None:
+                   estimated: bool = False, trouble: Trouble = "failed", wait: float = 0.0) -> None:
         self._release(tokens, calls, cost)
         await self.caller._bus.publish(
             Settled(key=self.request.key, try_=self.number, error=told, tokens_in=tokens, cost=cost, calls=calls, again=again,
-                    stops=stops, estimated=estimated))
+                    stops=stops, estimated=estimated, trouble=trouble, wait=round(wait, 3)))
 
     def _release(self, tokens: int, calls: int, cost: int) -> None:
         self.reservation.settle(tokens, calls, cost)

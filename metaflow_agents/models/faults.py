@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from metaflow_agents.schema.event import Trouble
+
 Then = Literal["again", "fail", "stop"]
 
 
@@ -15,10 +17,16 @@ class CallFailed(Exception):
     `charged`: tokens that the endpoint surely bills, 0 where it refused the request; None where nobody knows: the worst
     case is charged. `refused`: the endpoint did not take the request up at all, so that it is no call.
     `after`: seconds that the endpoint asked to wait. `busy`: it was refused for its rate, which concerns every other call too.
+    `silent`: the endpoint said nothing for too long.
     """
 
     def __init__(self, told: str, *, then: Then, charged: int | None, after: float | None = None, refused: bool = False,
-                 busy: bool = False) -> None:
+                 busy: bool = False, silent: bool = False) -> None:
         self.told, self.then, self.charged = told, then, charged
-        self.after, self.refused, self.busy = after, refused, busy
+        self.after, self.refused, self.busy, self.silent = after, refused, busy, silent
         super().__init__(told)
+
+    @property
+    def trouble(self) -> Trouble:
+        """What it was, in the journal's word."""
+        return "rate" if self.busy else "silence" if self.silent else "refused" if self.refused else "failed"

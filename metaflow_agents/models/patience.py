@@ -22,8 +22,6 @@ class Patience:
     asked: float = 300.0
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
-    async def wait(self, failed: int, after: float | None) -> None:
-        """Between the failed try number `failed` (from 0) and the next; `after`: what the endpoint asked for."""
-        if after is None:
-            after = min(self.first * 2**failed, self.longest) * random.uniform(0.5, 1.0)
-        await self.sleep(after)
+    def pause(self, failed: int, after: float | None) -> float:
+        """Seconds between the failed try number `failed` (from 0) and the next; `after`: what the endpoint asked for."""
+        return min(self.first * 2**failed, self.longest) * random.uniform(0.5, 1.0) if after is None else after

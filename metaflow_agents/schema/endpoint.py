@@ -24,8 +24,8 @@ OWN: dict[str, str] = {
     "max_completion_tokens": "write `max_tokens`",
     "messages": "the prompt is built from the role and the step",
     "response_format": "the form of the answer follows from the artifact",
-    "stream": "answers are streamed where somebody looks",
-    "stream_options": "answers are streamed where somebody looks",
+    "stream": "answers are streamed where the endpoint can",
+    "stream_options": "answers are streamed where the endpoint can",
     "tools": "the tools are those of the role",
     "tool_choice": "a role calls its tools when it wants to",
     "functions": "the tools are those of the role",
@@ -58,7 +58,8 @@ class EndpointModel(Value):
         None, description="the environment variable that holds its key; by default OPENAI_API_KEY, unless `endpoint` is written")
     temperature: Annotated[float, Field(ge=0, le=2)] | None = Field(None, description="by default the endpoint's own")
     max_tokens: Count | None = Field(None, description="longest answer, in tokens; always sent; by default 8192")
-    timeout: Seconds | None = Field(None, description="longest silence of the endpoint; by default 10m")
+    timeout: Seconds | None = Field(
+        None, description="longest silence of the endpoint; by default 10m, and 0.25s for each of `max_tokens`")
     price: Price | None = Field(None, description="US dollars for a million tokens; by default as published")
     tools: Literal["native", "text"] = Field(
         "native", description="how it is told of tools and calls them: by the protocol, or in the text of prompts and answers")

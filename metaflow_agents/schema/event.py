@@ -17,6 +17,7 @@ from metaflow_agents.schema.tools import Effect
 
 Outcome = Literal["success", "failure", "stopped", "interrupted", "until", "budget", "endpoint", "waiting"]
 Verdict = Literal["allow", "ask", "deny"]
+Trouble = Literal["rate", "refused", "silence", "failed"]
 
 
 class _Event(Value):
@@ -144,6 +145,9 @@ class Settled(_Event):
     error: str | None = None
     stops: bool = Field(False, description="the run stops with that error; without it the attempt failed, on a resume too")
     again: bool = Field(False, description="this try failed and another one follows: the call is not over")
+    trouble: Trouble | None = Field(
+        None, description="where it failed: refused for its rate, otherwise not taken up, silent for too long, or anything else")
+    wait: float = Field(0.0, description="seconds until the next try, where one follows")
     calls: int = Field(1, description="0 where the endpoint did not take the request up")
     tokens_in: int = 0
     tokens_out: int = 0

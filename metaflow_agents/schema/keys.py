@@ -21,6 +21,10 @@ EMBED = "/embed."
 """What the keys of calls that embed texts have behind their activation: `write@1~0/embed.6f2a…`."""
 
 
+CHECKED = "/checked."
+"""What the key of an observation has behind its activation where a `check` looked at an answer: `write@1~0/checked.0`."""
+
+
 REPAIRED = "/repaired"
 """What the key of a call has behind it where its answer was not in its form, and what a repair made of it (`agent/repair.py`)."""
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from metaflow_agents.journal.facts import Spending
 from metaflow_agents.journal.ledger import Ledger
 from metaflow_agents.journal.state import Firing, RunState, Slot
 from metaflow_agents.schema.caps import Budget
-from metaflow_agents.schema.event import Committed, Event, Failed, Finished, Fired, Inner, Observed, Reserved, RunEnded, Settled
-from metaflow_agents.schema.keys import ActivationKey, parse_activation
+from metaflow_agents.schema.event import Committed, Event, Failed, Fired, Inner, Observed, Reserved, RunEnded, Settled
+from metaflow_agents.schema.keys import ActivationKey, parse_activation, parse_firing
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.step import Step
 from metaflow_agents.sop.graph import SOPGraph, needed, triggers
+from metaflow_agents.views.calling import Calling, tries_told
 from metaflow_agents.views.costs import spent_told, sums_told
+from metaflow_agents.views.gave import commands_of, is_check, payload_told
 from metaflow_agents.views.minutes import Minute, minute, models_told, readers, sandbox_told
 from metaflow_agents.views.page import Page, columns, cut, safe
 from metaflow_agents.views.wording import amount, duration, listed, money, short, whole_dollars
@@ -61,15 +63,20 @@ class Row:
 class Board:
     """What a reader sees of a run under way. `apply` every event; `lines` draws the board as it stands.
 
-    `waiting` tells how many calls wait for a rate limit and `writing` what is being answered, which no event does.
+    `waiting` tells how many calls wait for a rate limit and `writing` what is being answered, which no event does. `blob` gives
+    the JSON stored under a digest: with it what commands, tests and checks gave is shown.
     """
 
     def __init__(self, program: Program, graph: SOPGraph, state: RunState, budget: Budget,
-                 waiting: Callable[[], int] = lambda: 0, writing: Writing | None = None) -> None:
+                 waiting: Callable[[], int] = lambda: 0, writing: Writing | None = None,
+                 blob: Callable[[str], Any] | None = None) -> None:
         self._graph, self._state, self._budget, self._waiting = graph, state, budget, waiting
         self._writing = writing or Writing()
+        self._calling = Calling(self._writing)
         self._when = {name: step.when for name, step in program.sop.steps.items()}
-        self._read_by = readers(program.plain())
+        plain = program.plain()
+        self._blob, self._read_by, self._commands = blob, readers(plain), commands_of(plain)
+        self._gave: dict[str, str] = {}                       # step that is a command → what it gave last
         self._began: dict[str, float] = {}                    # firing or item → when it was first heard of
         self._messages: deque[Minute] = deque(maxlen=_MESSAGES)
         self._ledger = Ledger()
@@ -86,15 +93,23 @@ class Board:
             self._lost[parse_activation(event.activation).step] += 1
         if isinstance(event, Reserved | Settled):
             self._ledger.apply(event)
-        if isinstance(event, Finished | Failed):
-            self._writing.forget(parse_activation(event.activation).slot)
+        self._calling.apply(event)
         told = event
         while isinstance(told, Inner):
             self._began.setdefault(parse_activation(told.activation).slot, event.at)
             told = told.event
         given = told is not event and isinstance(told, Committed) and told.firing is None
-        if isinstance(told, Committed | Failed | RunEnded) and not given:
-            self._messages.append(minute(event.model_dump(mode="json", by_alias=True), self._read_by))
+        if (isinstance(told, Committed | Failed | RunEnded) and not given) or self._complains(event):
+            self._messages.append(minute(event.model_dump(mode="json", by_alias=True), self._read_by, self._blob, self._commands))
+        if isinstance(event, Committed) and self._blob is not None and event.firing is not None:
+            step = parse_firing(event.firing)[0]
+            if step in self._commands:
+                self._gave[step] = ", ".join(payload_told(self._blob(one.payload)) for one in event.versions)
+
+    def _complains(self, event: Event) -> bool:
+        """Whether it is a check that found something."""
+        return isinstance(event, Observed) and is_check(event.key) and self._blob is not None \
+            and self._blob(event.payload).get("value") is not None
 
     def lines(self, page: Page, now: float, height: int | None = None) -> list[str]:
         """The board. `now` is Unix time in seconds; `height` how many lines there is room for."""
@@ -149,6 +164,8 @@ class Board:
         held = f"   {amount(spent.open_calls, 'call')} unanswered, at most {short(spent.open_tokens)} tokens"
         held = held if spent.open_calls else ""
         waits = f"   {amount(waiting, 'call waits', 'calls wait')} for the rate limit" if waiting else ""
+        failed = tries_told(self._calling.failed, 0.0)
+        waits += f"   failed tries: {failed}" if failed else ""
         if self._state.sandbox:
             asked += f", {sandbox_told(self._state.sandbox)}"
         style = "yellow" if self._state.sandbox == "none" else "dim"
@@ -169,7 +186,8 @@ class Board:
         made = f"{step.makes.artifact}@{self._state.version(step.makes.artifact)}"
         lost = self._lost.get(name, 0)
         rounds = f", {fired} rounds" if fired > 1 else ""
-        return Row("failed" if lost else "done", name, f"{made}{rounds}{f', {lost} failed' if lost else ''}")
+        gave = f": {self._gave[name]}" if self._gave.get(name) else ""
+        return Row("failed" if lost else "done", name, f"{made}{gave}{rounds}{f', {lost} failed' if lost else ''}")
 
     def _running(self, firing: Firing, now: float) -> str:
         since = duration(max(now - self._began.get(firing.key, now), 0.0))
@@ -178,7 +196,7 @@ class Board:
         if firing.items is None:
             slot = firing.slots.get(None)
             attempt = f", attempt {slot.attempts + 1}" if slot is not None and slot.attempts else ""
-            return f"{round_}{since}{attempt}{_inside(slot)}"
+            return f"{round_}{since}{attempt}{_inside(slot)}{self._call(firing.key, now)}"
         lost = f", {len(firing.lost)} failed" if firing.lost else ""
         return f"{round_}{len(firing.done)}/{amount(len(firing.items), 'item')}{lost}, {since}"
 
@@ -194,7 +212,7 @@ class Board:
             elif slot is not None and (slot.calls or slot.observed or slot.attempts or slot.inner):
                 key = ActivationKey(firing.step, firing.round, item, 0).slot
                 again = f", attempt {slot.attempts + 1}" if slot.attempts else ""
-                told = f"{duration(max(now - self._began.get(key, now), 0.0))}{again}{_inside(slot)}"
+                told = f"{duration(max(now - self._began.get(key, now), 0.0))}{again}{_inside(slot)}{self._call(key, now)}"
                 cost = self._ledger.by["item"].get(f"{firing.step}[{item}]", Spending())
                 rows.append(Row("running", item, told, item=True, slot=key, cost=spent_told(cost)))
             else:
@@ -203,6 +221,10 @@ class Board:
         more = [f"{len(rows) - len(shown)} more under way or failed"] if len(rows) > len(shown) else []
         more += [f"{amount(waiting, 'item')} waiting"] if waiting else []
         return [*shown, *([Row("waiting", "…", ", ".join(more), item=True)] if more else [])]
+
+    def _call(self, slot: str, now: float) -> str:
+        told = self._calling.told(slot, now)
+        return f", {told}" if told else ""
 
     def _cost(self, name: str) -> str:
         """What a step cost, with all steps of a sub-SOP that it is."""

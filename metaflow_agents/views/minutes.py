@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -12,6 +12,7 @@ from metaflow_agents.journal.glance import unwrapped
 from metaflow_agents.models.tariff import dollars
 from metaflow_agents.schema import pictures
 from metaflow_agents.schema.keys import EMBED, REPAIRED, split_inner, steps_in
+from metaflow_agents.views.gave import RUN, done_told, is_check, observed_told
 from metaflow_agents.views.page import Page, columns, cut, safe
 from metaflow_agents.views.wording import amount, clock, duration, listed, money
 
@@ -44,17 +45,19 @@ class Minute:
         return page.paint(text, _STYLES.get(self.kind, ""))
 
 
-def minute(event: Raw, read_by: Mapping[str, list[str]], blob: Callable[[str], Any] | None = None) -> Minute:
+def minute(event: Raw, read_by: Mapping[str, list[str]], blob: Callable[[str], Any] | None = None,
+           commands: Container[str] = ()) -> Minute:
     """An event in words. `read_by`: see `readers`. `blob` gives the JSON stored under a digest: with it the first words of what
-    was called, asked, answered, or went wrong stand there too.
+    was called, asked, answered, or went wrong stand there too, and what a check said and the steps `commands` gave.
     """
+    ran = blob is not None and event["kind"] in ("committed", "finished", "inner") and step_of(event) in commands
     inside, event = unwrapped(event)
     if inside:
         path = "/".join(steps_in(inside)) + "/"
         read_by = {name.removeprefix(path): steps for name, steps in read_by.items() if name.startswith(path)}
     who, what = _WORDS[event["kind"]](event, read_by)
     if blob is not None:
-        what += _first_words(event, blob)
+        what += _first_words(event, blob) or (done_told(event, blob) if ran else "")
     if inside and event["kind"] == "committed" and event.get("firing") is None:
         who, what = spoken(inside), f"is given {what}"
     elif inside:
@@ -71,6 +74,9 @@ def _first_words(event: Raw, blob: Callable[[str], Any]) -> str:
             return f": {_beginning(_payload(blob(event['payload'])))}"
         case "observed" if event["key"].endswith(REPAIRED):
             return f": {_beginning(repair_told(blob(event['payload'])['value']))}"
+        case "observed" if is_check(event["key"]) or event["key"].endswith(RUN):
+            told = observed_told(event["key"], blob(event["payload"]))
+            return f": {told}" if told else ""
         case "asked":
             question = blob(event["question"])
             return f": {_beginning(question.get('text') or question.get('action', ''))}"
@@ -166,7 +172,9 @@ def _reserved(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
 def _settled(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
     cost = f", {money(event['cost'], event.get('estimated', False))}" if event.get("cost") else ""
     if event.get("error"):
-        return spoken(event["key"]), f"no answer{cost}: {event['error']}"
+        wait = f" in {duration(event['wait'])}" if event.get("wait") else ""
+        again = f", tries again{wait}" if event.get("again") else ""
+        return spoken(event["key"]), f"no answer{again}{cost}: {event['error']}"
     cached = f", {event['tokens_cached']:,} of them cached" if event.get("tokens_cached") else ""
     return spoken(event["key"]), (f"is answered ({event.get('tokens_in', 0):,} tokens in{cached}, "
                                    f"{event.get('tokens_out', 0):,} out{cost})")
@@ -176,6 +184,8 @@ def _observed(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
     seconds = f" in {duration(event['seconds'])}" if event.get("seconds") else ""
     if event["key"].endswith(REPAIRED):
         return spoken(event["key"].removesuffix(REPAIRED)), "repair of its answer"
+    if is_check(event["key"]):
+        return spoken(event["key"].rpartition("/")[0]), f"its check ran{seconds}"
     told = f"learns what tools it has{seconds}" if _lists_tools(event) else f"ran{seconds}"
     return spoken(event["key"].removesuffix("/tools")), told
 

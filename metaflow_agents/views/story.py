@@ -18,7 +18,9 @@ from metaflow_agents.people.question import Answer, Question
 from metaflow_agents.schema import acting_files
 from metaflow_agents.schema.payload import Collection, Data, Files, Held
 from metaflow_agents.schema.program import Program
+from metaflow_agents.views.calling import tries_told
 from metaflow_agents.views.cast import cast, cast_told
+from metaflow_agents.views.gave import held_told
 from metaflow_agents.views.minutes import OUTCOMES, repair_told, spoken
 from metaflow_agents.views.outputs import outputs_lines
 from metaflow_agents.views.page import Page, columns, safe, table
@@ -80,6 +82,7 @@ class Told:
             "estimated": glance.estimated > 0,
             "unpriced": glance.unpriced,
             "unanswered": glance.unanswered,
+            "tries": {"failed": dict(run.tries), "waited": run.waited},
             "models": dict(run.models),
             "sandbox": run.sandbox,
             "roles": cast(self.program.sop, run.models),
@@ -137,6 +140,7 @@ def ending_lines(told: Told, page: Page) -> list[str]:
     if never:
         lines += ["never fired:", *table([[name, why] for name, why in never.items()], page, indent="  ")]
     lines += page.wrapped(f"cost: {_cost(told)}, {duration(told.outline.glance.seconds)}")
+    lines += [line for fact in _tries(told) for line in page.wrapped(f"failed tries: {fact}")]
     if told.outline.sandbox == "none":
         lines += page.wrapped(page.paint("commands ran unconfined, as `--sandbox none` allows", "yellow"))
     return [*lines, *_onward(told, page)]
@@ -150,6 +154,7 @@ def show_lines(told: Told, history: Standing, page: Page) -> list[str]:
         ["state", _standing(told)],
         ["began", f"{moment(glance.began)}, under way for {duration(glance.seconds)}"],
         ["cost", _cost(told)],
+        *[["tries", f"failed: {fact}"] for fact in _tries(told)],
         *[["" if number else "models", line] for number, line in enumerate(cast_told(told.program.sop, run.models) or ["none"])],
         *([["sandbox", _SANDBOXES.get(run.sandbox, run.sandbox)]] if run.sandbox else []),
         ["folder", f"{told.folder}/"],
@@ -219,6 +224,11 @@ def _cost(told: Told) -> str:
     cached = f" ({glance.tokens_cached:,} of them cached)" if glance.tokens_cached else ""
     return ", ".join([*paid, amount(glance.calls, "call"), f"{amount(glance.tokens, 'token')}{cached}",
                       amount(glance.activations, "activation")]) + _unanswered(told)
+
+
+def _tries(told: Told) -> list[str]:
+    fact = tries_told(told.outline.tries, told.outline.waited)
+    return [fact] if fact else []
 
 
 def _unanswered(told: Told) -> str:
@@ -295,7 +305,7 @@ def _place(told: Told, artifact: str, payload: str) -> str:
         return ", ".join((spec.file, *_documents(held)))
     if isinstance(held, Collection):
         return amount(len(held.items), "item") + (f", {len(held.missing)} missing" if held.missing else "")
-    return ""
+    return safe(held_told(held))
 
 
 def _documents(held: Held) -> Mapping[str, str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from metaflow_agents.schema.keys import parse_activation
@@ -16,12 +18,14 @@ class _Answer:
     key: str
     length: int = 0
     tail: str = ""
+    heard: float = 0.0
 
 
 class Writing:
-    """Hears each piece of an answer; a model that gives its answer in one piece is not heard."""
+    """Hears each piece of an answer; a model that gives its answer in one piece is not heard. `now` gives Unix time."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float] = time.time) -> None:
+        self._now = now
         self._answers: dict[str, _Answer] = {}
 
     def hear(self, key: str, text: str) -> None:
@@ -30,12 +34,18 @@ class Writing:
         answer = self._answers.get(slot)
         if answer is None or answer.key != key:
             answer = self._answers[slot] = _Answer(key)
+        answer.heard = self._now()
         answer.length += len(text)
         answer.tail = (answer.tail + text)[-_TAIL:]
 
     def forget(self, slot: str) -> None:
         """The activation is over."""
         self._answers.pop(slot, None)
+
+    def heard(self, slot: str) -> float:
+        """When its last piece came, as Unix time; 0 where nothing has come."""
+        answer = self._answers.get(slot)
+        return 0.0 if answer is None else answer.heard
 
     def length(self, slot: str) -> str:
         """`1.2k characters`; empty where nothing has come."""

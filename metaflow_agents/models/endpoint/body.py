@@ -76,7 +76,7 @@ class Bodies:
             if text is not None:
                 parts.append(f'"response_format":{text}')
         parts.append(f'"{learned.length}":{request.max_tokens}')
-        streamed = request.watch is not None
+        streamed = learned.streams(tools=bool(request.tools))
         if streamed:
             parts.append('"stream":true')
             if learned.usage:

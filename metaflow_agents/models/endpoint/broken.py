@@ -36,7 +36,7 @@ def broken(error: BaseException, url: str, learned: Learned, silence: float) -> 
                       | httpx2.InvalidURL) for cause in causes):
         return _unreached(at, said, learned)
     if any(isinstance(cause, aiohttp.SocketTimeoutError | httpx2.ReadTimeout) for cause in causes):
-        return CallFailed(f"{at} said nothing for {silence:g} s", then="again", charged=None)
+        return CallFailed(f"{at} said nothing for {silence:g} s", then="again", charged=None, silent=True)
     if isinstance(error, httpx2.DecodingError):
         return CallFailed(f"{at} sent what can't be unpacked: {said}", then="again", charged=None)
     if any(isinstance(cause, aiohttp.ServerDisconnectedError) for cause in causes):

@@ -47,7 +47,7 @@ async def embeddings(asker: Asker, silence: float, client: Client, request: Mode
             status, headers, body = await _sent(client, prepared, silence, len(request.messages))
     except TimeoutError:
         raise CallFailed(f"the endpoint {asker.url} has not embedded {len(request.messages)} texts after {silence:g} s",
-                         then="again", charged=None) from None
+                         then="again", charged=None, silent=True) from None
     except wire_faults() as error:
         raise broken(error, asker.url, learned, silence) from error
     learned.unreached = 0

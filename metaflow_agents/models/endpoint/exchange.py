@@ -54,13 +54,23 @@ class Exchange:
         except TimeoutError:
             if not limit.expired():
                 raise
-            if not self._transcript.complete:
+            if not self._complete():
                 raise CallFailed(f"the endpoint {self._asker.url} has not ended its answer after {whole:,.0f} s", then="fail",
-                                 charged=None) from None
+                                 charged=None, silent=True) from None
         except wire_faults() as error:
-            if not self._transcript.complete:       # what was whole stays so, whatever became of the connection
+            if not self._complete():                # what was whole stays so, whatever became of the connection
                 raise broken(error, self._asker.url, self._learned, self._silence) from error
         return self._transcript.answer() if self._events else whole_answer(bytes(self._start))
+
+    def _complete(self) -> bool:
+        """Whether the answer is here although the connection did not end as it should."""
+        if self._events is not False:
+            return self._transcript.complete
+        try:
+            whole_answer(bytes(self._start))
+        except (Malformed, ToldError):
+            return False
+        return True
 
     async def _sent(self, limit: asyncio.Timeout) -> None:
         response = await send(self._client, "POST", "/chat/completions", self._prepared.body, self._silence)
@@ -94,7 +104,7 @@ class Exchange:
                 heard = clock()
             elif clock() - heard > self._silence:
                 raise CallFailed(f"the endpoint {self._asker.url} kept the connection open and said nothing for "
-                                 f"{self._silence:g} s", then="again", charged=None)
+                                 f"{self._silence:g} s", then="again", charged=None, silent=True)
 
     def _take(self, chunk: bytes) -> bool:
         if self._events:

@@ -17,8 +17,9 @@ class Learned:
 
     `tools`: how it is told of tools; `tools_with_form`: it takes them together with a form of the answer; `parallel_calls`: it
     knows `parallel_tool_calls`. `length` is the name of the parameter that bounds an answer; `usage` whether streams may be
-    asked for their counts; `answered` whether it ever answered at all; `unreached` how often in a row nobody was there;
-    `refused` what it said.
+    asked for their counts; `stream` and `stream_with_tools`: it streams its answers, and where it is told of tools as well;
+    `uncounted_stream` and `uncounted_whole`: an answer came without counts, streamed or in one piece; `answered` whether it ever
+    answered at all; `unreached` how often in a row nobody was there; `refused` what it said.
     """
 
     form: Form = "strict"
@@ -28,6 +29,10 @@ class Learned:
     parallel_calls: bool = True
     length: Literal["max_completion_tokens", "max_tokens"] = "max_completion_tokens"
     usage: bool = True
+    stream: bool = True
+    stream_with_tools: bool = True
+    uncounted_stream: bool = False
+    uncounted_whole: bool = False
     answered: bool = False
     unreached: int = 0
     refused: list[str] = field(default_factory=list)
@@ -35,6 +40,22 @@ class Learned:
     def form_for(self, schema: str, best: Form) -> Form:
         """The way to ask for answers of one schema (its fingerprint); `best`: what the schema itself allows."""
         return max(best, self.form, self.schemas.get(schema, "strict"), key=FORMS.index)
+
+    def streams(self, *, tools: bool) -> bool:
+        """Whether an answer is asked for in a stream, which shows that the endpoint is at work, so that silence means something.
+
+        Who tells counts in whole answers alone is asked for these: without counts a call costs its worst case.
+        """
+        if not self.stream or (tools and not self.stream_with_tools):
+            return False
+        return not self.uncounted_stream or self.uncounted_whole
+
+    def heard(self, *, streamed: bool, counted: bool) -> None:
+        """An answer came, with its counts or without."""
+        if streamed:
+            self.uncounted_stream = not counted
+        else:
+            self.uncounted_whole = not counted
 
     def told(self) -> str:
         """A line for people: `structured answers by JSON mode; max_tokens`."""

@@ -17,6 +17,7 @@ from metaflow_agents.models.endpoint.wording import (
     FORMAT_WITH_TOOLS,
     LENGTH,
     NO_MONEY,
+    NO_STREAM,
     NO_TOOLS,
     NOT_TAKEN,
     STRICT,
@@ -173,6 +174,10 @@ def _of_tools(case: _Case) -> CallFailed | None:
         learned.tools_with_form = False
         return _fault(f"{case.at} does not take tools together with {named(prepared.form)} for {model} ({case.status}): "
                       f"{case.said}; with tools asked by {named('none')} from now on", "again", after=0.0)
+    if prepared.streamed and NO_STREAM.search(case.text):
+        learned.stream_with_tools = False
+        return _fault(f"{case.at} does not stream answers of {model} where it is told of tools ({case.status}): {case.said}; "
+                      "with tools asked for them in one piece from now on", "again", after=0.0)
     if NO_TOOLS.search(case.text):
         learned.tools = "text"
         return _fault(f"{case.at} takes no tools for {model} ({case.status}): {case.said}; told of them in the prompt from now "
@@ -202,6 +207,10 @@ def _of_form(case: _Case) -> CallFailed | None:
 def _of_parameters(case: _Case) -> CallFailed | None:
     """Names of parameters that it does not know, and has another for."""
     prepared, learned = case.prepared, case.learned
+    if prepared.streamed and case.status in (400, 403, 404, 422, 500, 501) and NO_STREAM.search(case.text):
+        learned.stream = False
+        return _fault(f"{case.at} does not stream answers of {case.asker.model} ({case.status}): {case.said}; asked for them in "
+                      "one piece from now on", "again", after=0.0)
     if case.status not in (400, 404, 422) or not NOT_TAKEN.search(case.text):
         return None
     if "max_completion_tokens" in case.text:

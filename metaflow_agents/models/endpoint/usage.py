@@ -10,6 +10,7 @@ from typing import Any
 from metaflow_agents.foreign_json import finite
 
 _DIGITS = 18                        # of a count that a text tells
+_MOST = 10**7                       # tokens of a call: no model takes or writes as many, so that a larger count tells nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class Usage:
 
 
 def usage_of(told: Any) -> Usage | None:
-    """The counts of a usage block; None where it tells none: absent, null, all zero, or no counts.
+    """The counts of a usage block; None where it tells none: absent, null, all zero, no counts, or more than any call can have.
 
     Where the total is larger than its parts, the rest is charged as tokens out: some servers count reasoning there alone.
     """
@@ -51,7 +52,7 @@ def usage_of(told: Any) -> Usage | None:
               or _count(told, "prompt_cache_hit_tokens", "cache_read_input_tokens", "cached_tokens") or 0)
     if cached > into:
         into += cached                      # this server counts them apart
-    return Usage(into, out, cached)
+    return Usage(into, out, cached) if into + out <= _MOST else None
 
 
 def usage_in(message: Mapping[str, Any]) -> Usage | None:

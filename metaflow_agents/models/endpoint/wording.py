@@ -43,6 +43,15 @@ NO_TOOLS = _any(r"(?:does not|doesn't|do not|don't|cannot|can't|not) (?:currentl
                 r"(?:unsupported|unknown|unrecogni[sz]ed|unexpected|invalid|extra) (?:request )?(?:param|parameter|field|"
                 r"argument|key|input)s?\b[^.]{0,30}?\btools?\b", r"enable-auto-tool-choice", r"requires --jinja",
                 r"no endpoints found that support tool", r'"tools"\s*\][^}]{0,120}(?:extra|not permitted)')
+NO_STREAM = _any(r"(?:does not|doesn't|do not|don't|cannot|can't|not|unsupported|unable to) (?:currently )?(?:support |be |use )?"
+                 r"(?:the )?(?:value |use of )?['\"`]?stream(?:ing|ed)?\b",
+                 r"['\"`]?\bstream(?:ing|ed)?\b['\"`]?[^.]{0,60}?(?:unsupported|disabled|"
+                 r"(?:is not|isn't|are not|aren't|not|does not|doesn't) (?:be |yet )?(?:support|available|enabled|permitted|"
+                 r"allowed|implemented))",
+                 r"(?:unsupported|unknown|unrecogni[sz]ed|unexpected|invalid) (?:request )?(?:param|parameter|field|value|"
+                 r"argument|key)s?\b[^.]{0,30}?['\"`]stream['\"`]", r"must be verified to stream",
+                 r'"stream"\s*\][^}]{0,120}(?:extra|not permitted)', r"only supported with stream[^.]{0,9}false",
+                 r"stream(?:ing)?['\"`]? must be (?:false|disabled|off)")
 BAD_CALL = _any(r"tool_use_failed", r"failed_generation", r"failed to call a function", r"malformed.{0,3}function",
                 r"(?:could not|couldn't|unable to|failed to) parse (?:the )?(?:tool|function)")
 LENGTH = _any(r"max_(?:completion_)?tokens")
