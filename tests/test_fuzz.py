@@ -79,5 +79,8 @@ def test_the_fuzzer_sees_faults(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert "KeyError: \"'x'\" at test_fuzz.py" in fed(type(TARGETS[0])("broken", broken, lambda: ("x",)), "x")
     assert "stood still" in fed(type(TARGETS[0])("slow", slow, lambda: ("x",)), "x", 0.1)
-    monkeypatch.setattr("fuzz.run.MEMORY", 1)
-    assert "MB of memory" in fed(type(TARGETS[0])("fine", len, lambda: ("x",)), "x")
+    large = type(TARGETS[0])("large", lambda text: len(text * (80 << 20)), lambda: ("x",))
+    assert fed(large, "x") == ""
+    monkeypatch.setattr("fuzz.run.MEMORY", 40 << 10)
+    assert "MB of memory" in fed(large, "x")
+    assert fed(type(TARGETS[0])("fine", len, lambda: ("x",)), "x") == "", "what was held before is not counted"

@@ -146,7 +146,7 @@ def test_processes_that_write_at_once_and_are_killed(tmp_path: Path, kill: bool)
     path, rng, size = tmp_path / "project.db", random.Random(5), 7
     for turn in range(4 if kill else 1):
         names = [f"p{turn}{place}" for place in range(3)]
-        batches = "2000" if kill else "25"
+        batches = "20000" if kill else "25"         # more than are written before they are killed
         processes = [subprocess.Popen([sys.executable, "-m", "memory_writer", str(path), name, batches, str(size)],
                                       cwd=HERE, stdout=subprocess.PIPE, text=True) for name in names]
         said: dict[str, int] = {}
