@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
-READS = "commonmark_x-raw_html-raw_attribute-yaml_metadata_block+task_lists+implicit_figures"
+READS = "commonmark_x-raw_html-raw_attribute-yaml_metadata_block+implicit_figures"
 WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 COMMON = ("--from", READS, "--lua-filter", "text.lua", "--standalone")
 MADE = 315532800
