@@ -147,3 +147,20 @@ def test_markdown_parts_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(printing._redactors, "test", lambda text: text.replace(secret, "[secret]"))
     found = "\n".join(markdown_lines(f"words before it: {secret} and &#99;{secret[1:]}", Page(width=30)))
     assert "horse" not in found and found.count("[secret]") == 2
+
+
+def test_what_has_a_template_is_shown_by_it_and_without_its_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                                     capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plan.md.j2").write_text("# {{ plan.title }}\n{% for part in plan.parts %}- {{ part }}\n{% endfor %}")
+    (tmp_path / "desk.yaml").write_text(
+        "sop: desk\nartifacts:\n"
+        "  plan: {schema: {title: string, parts: [string]}, render: plan.md.j2, file: [plan.md, plan.html]}\n"
+        "steps: {make: {value: \"{'title': 'Tea', 'parts': ['leaves', 'water']}\", makes: plan}}\n")
+    assert command(["run", "desk.yaml", "--name", "one", "--sandbox", "none"]) == 0
+    out = capsys.readouterr().out
+    assert "    # Tea\n    - leaves\n    - water\n" in out and '"title"' not in out
+    assert command(["show", "one", "plan"]) == 0
+    assert capsys.readouterr().out == "# Tea\n- leaves\n- water\n"
+    assert command(["show", "one", "plan", "--raw"]) == 0
+    assert capsys.readouterr().out == "# Tea\n- leaves\n- water\n"

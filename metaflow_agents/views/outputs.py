@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import PurePath
 from typing import Any
 
 from metaflow_agents.journal.outline import Outline
+from metaflow_agents.journal.tree import Tree
 from metaflow_agents.journal.values import Values
 from metaflow_agents.prompts import CollectionView, FilesView
 from metaflow_agents.schema.binary import BinaryFile, jsonable
@@ -22,15 +24,20 @@ _COLUMN = 12                        # columns of the terminal that a column of a
 
 
 def outputs_lines(program: Program, outline: Outline, values: Values, folder: str, page: Page) -> list[str]:
-    """Each output that was made: its value where that is short, else where it lies and how it begins. `folder`: the run's."""
-    lines: list[str] = []
+    """Each output that was made: its value where that is short, else where it lies and how it begins, by its template where it
+    has one. `folder`: the run's.
+    """
+    lines, tree = list[str](), Tree(program, values, outline, PurePath(folder).name)
     for name in outputs_of(program.sop):
         payload = outline.payload(name)
         if payload is None or name in program.sop.inputs:
             continue
         spec = program.sop.artifacts.get(name)
         at = f"{folder}/{spec.file}" if spec is not None and spec.file is not None else ""
-        lines += _output(name, values.view(payload), at, page)
+        if spec is not None and spec.render is not None:
+            lines += _text(name, at, tree.as_rendered(name, values.view(payload)), page)
+        else:
+            lines += _output(name, values.view(payload), at, page)
     return ["outputs:", *lines] if lines else []
 
 

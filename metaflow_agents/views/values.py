@@ -7,7 +7,7 @@ from typing import Any
 
 from metaflow_agents.journal.tree import Tree
 from metaflow_agents.journal.values import Values
-from metaflow_agents.schema.binary import BinaryFile, content, jsonable
+from metaflow_agents.schema.binary import BinaryFile, jsonable
 from metaflow_agents.schema.payload import Collection, Files
 
 
@@ -18,7 +18,7 @@ def as_text(artifact: str, payload: str, values: Values, tree: Tree, *, rendered
         shown = {path: text_of(values.content(name, path)) for path, name in held.files.items()}
         return "\n".join(f"=== {path} ===\n{text}" for path, text in shown.items()) or "no file"
     if rendered:
-        return "\n".join(str(content(leaf.load(), path)) for path, leaf in tree.of(artifact, payload).items())
+        return tree.as_rendered(artifact, values.view(payload))
     if isinstance(held, Collection):
         return "\n".join(f"=== {key} ===\n{text_of(values.plain(item))}" for key, item in held.items) or "no item"
     return text_of(values.plain(payload))
