@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import copy
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,8 @@ from metaflow_agents.contract.declared import Declared, interfaces
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 FOREIGN = ("requests_of_nobody", "yaml_of_nobody", "numpy_of_nobody")  # modules that no index and no machine has
+ASKED = ("version_info", "hexversion", "platform", "TYPE_CHECKING")
+ANY = frozenset({"Exception", "BaseException", ""})
 TRANSPARENT = ("staticmethod", "classmethod", "contextmanager", "abstractmethod", "cache", "lru_cache")
 
 
@@ -50,9 +52,10 @@ def mutants(source: Mapping[str, str], packaging: Mapping[str, str] | None, desi
     yield from (made for plan in plans(source, packaging, design) if (made := plan.build()) is not None)
 
 
-def plans(source: Mapping[str, str], packaging: Mapping[str, str] | None, design: Mapping[str, Any]) -> list[Plan]:
-    """All mutants, none of them made yet."""
-    maker = _Maker(source, packaging, design)
+def plans(source: Mapping[str, str], packaging: Mapping[str, str] | None, design: Mapping[str, Any],
+          unchecked: Collection[str] = ()) -> list[Plan]:
+    """All mutants, none of them made yet; none in `unchecked` files, which the check says that it can't follow."""
+    maker = _Maker(source, packaging, design, unchecked)
     found = [*maker.of_definitions(), *maker.of_files(), *maker.of_imports(), *maker.of_calls(), *maker.of_uses()]
     return [*found, *maker.of_packaging()] if packaging is not None else found
 
@@ -63,9 +66,11 @@ def told(mutant: Mutant, faults: list[dict[str, str]]) -> bool:
 
 
 class _Maker:
-    def __init__(self, source: Mapping[str, str], packaging: Mapping[str, str] | None, design: Mapping[str, Any]) -> None:
+    def __init__(self, source: Mapping[str, str], packaging: Mapping[str, str] | None, design: Mapping[str, Any],
+                 unchecked: Collection[str]) -> None:
         self.source, self.packaging, self.design = source, packaging, design
-        self.trees = {path: ast.parse(text) for path, text in source.items() if path.endswith(".py")}
+        self.trees = {path: ast.parse(text) for path, text in source.items() if path.endswith(".py") and path not in unchecked}
+        self.open = {path: _open(tree, ANY | {"NameError"}, keeping=True) for path, tree in self.trees.items()}
         # What another file assigns to an attribute of a module may be anything.
         self.given = {
             node.attr
@@ -111,7 +116,9 @@ class _Maker:
         elif isinstance(node, ast.ClassDef) and _judged(node, self.trees):
             for member in entry.members:
                 inner = _only(node.body, member.binding.name)
-                if inner is None or (member.binding.name.startswith("__") and member.binding.name != "__init__"):
+                if inner is None or not _has_value(node.body[inner]):
+                    continue
+                if member.binding.name.startswith("__") and member.binding.name != "__init__":
                     continue
                 whole = f"{name}.{member.binding.name}"
                 if member.binding.name != "__init__" and member.binding.name not in _set_by_methods(node):
@@ -189,9 +196,9 @@ class _Maker:
                     "undeclared dependency", path, foreign, lambda tree, s=statement: _put_first(tree, s.body)
                 )  # type: ignore[misc]
             functions = [node for node in ast.walk(self.trees[path]) if isinstance(node, Function)]
-            for number in range(len(functions)):
-
-                for foreign in FOREIGN:
+            examined = _open(self.trees[path], ANY | {"ImportError"})
+            for number, function in enumerate(functions):
+                for foreign in FOREIGN if function in examined else ():
 
                     def inside(tree: ast.Module, number: int = number, foreign: str = foreign) -> None:
                         function = [node for node in ast.walk(tree) if isinstance(node, Function)][number]
@@ -215,7 +222,8 @@ class _Maker:
                 for name in entry.names
             ]
             for other in used:
-                if not names or other not in self.trees or path.endswith("__init__.py"):
+                if not names or other not in self.trees or path.endswith("__init__.py") or (
+                        _makes_names(self.trees[path]) or _makes_names(self.trees[other])):
                     continue
                 dotted = path.removesuffix(".py").replace("/", ".")
                 statement = ast.parse(f"from {dotted} import {names[0]}").body
@@ -247,12 +255,13 @@ class _Maker:
         """A name that is used, and no longer imported."""
         tree = self.trees[path]
         types = {one for annotation in _annotations(tree) for one in ast.walk(annotation)}
-        names = [one for one in ast.walk(tree) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)]
+        names = [one for one in self.open[path] if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)]
         loaded = {one.id for one in names if one not in types}
         bound = Counter(name for one in ast.walk(tree) for name in _bound_by(one))
         for at, alias in enumerate(node.names):
             name = alias.asname or alias.name
-            if name in loaded and bound[name] == 1:
+            module = f"{path.removesuffix('__init__.py')}{name}.py"       # `from .module import …` binds it, too
+            if name in loaded and bound[name] == 1 and module not in self.trees:
 
                 def change(tree: ast.Module, at: int = at) -> None:
                     found = tree.body[index]
@@ -285,8 +294,8 @@ class _Maker:
             calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
             for number, node in enumerate(calls):
                 name = node.func.id if isinstance(node.func, ast.Name) else ""
-                entry = declared.get(name)
-                if entry is None or name in own or name not in taken or not _plain(entry.binding.node):
+                entry = declared.get(name) if node in self.open[path] and name in taken - own else None
+                if entry is None or not _plain(entry.binding.node):
                     continue
 
                 def more(copied: ast.Module, number: int = number) -> None:
@@ -309,7 +318,7 @@ class _Maker:
                 continue
             types = {one for annotation in _annotations(tree) for one in ast.walk(annotation)}      # which nobody need evaluate
             for number, node in enumerate(one for one in ast.walk(tree) if isinstance(one, ast.Name)):
-                if node.id in promised and isinstance(node.ctx, ast.Load) and node not in types:
+                if node.id in promised and isinstance(node.ctx, ast.Load) and node in self.open[path] - types:
                     wrong = f"{node.id}_wrong"
 
                     def change(tree: ast.Module, number: int = number, wrong: str = wrong) -> None:
@@ -336,6 +345,32 @@ class _Maker:
             if before in text:
                 changed = {**self.packaging, "pyproject.toml": text.replace(before, after)}
                 yield self._whole(kind, "pyproject.toml", thing.replace("_of_nobody", ""), self.source, changed)
+
+
+def _open(tree: ast.AST, outlived: frozenset[str], *, keeping: bool = False) -> set[ast.AST]:
+    """The nodes of which a fault shows on each machine, and is not expected on the spot.
+
+    Left out: what an `if` on Python's version, on the system or for type checkers decides, what stands in a `try` with a handler
+    of one of the kinds `outlived` (`keeping`: that does not keep the fault), and the handlers of a failed import.
+    """
+    found: set[ast.AST] = set()
+    ends: list[ast.AST] = [tree]
+    while ends:
+        node = ends.pop()
+        found.add(node)
+        if isinstance(node, ast.If) and any(getattr(one, "attr", getattr(one, "id", "")) in ASKED for one in ast.walk(node.test)):
+            continue
+        if isinstance(node, ast.Try):
+            ends += [*node.orelse, *node.finalbody, *(one for one in node.handlers if "ImportError" not in _kinds(one))]
+            ends += [] if any(outlived & _kinds(one) and not (keeping and one.name) for one in node.handlers) else node.body
+        else:
+            ends += ast.iter_child_nodes(node)
+    return found
+
+
+def _kinds(handler: ast.ExceptHandler) -> set[str]:
+    types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return {"" if one is None else _name(one) for one in types}
 
 
 def _annotations(tree: ast.AST) -> Iterator[ast.expr]:

@@ -35,6 +35,11 @@ FINE: dict[str, str] = {
     "if TYPE_CHECKING:\n    from app.store import Nothing\ndef f(a: Nothing): ...",
     "caught": "try:\n    from app.store import nothing\nexcept ImportError:\n    nothing = None",
     "asked for": "try:\n    unicode\nexcept NameError:\n    unicode = str\nunicode('x')",
+    "caught by kind, and looked at": "try:\n    from app.store import nothing\nexcept ImportError as e:\n"
+    "    if e.name != 'x':\n        raise\n    nothing = None",
+    "asked for by any fault": "def f():\n    try:\n        return get_ipython()\n    except Exception:\n        return None",
+    "caught, and raised elsewhere": "def f():\n    try:\n        return laod\n    except:\n"
+    "        def again(): raise\n        return again",
     "comprehensions": "xs = [y for x in [[1]] for y in x if y]\nprint({a: b for a, b in []}, (z := 3), z)",
     "a lambda": "f = lambda a, *b, c=1, **d: (a, b, c, d)",
     "walrus in a comprehension": "def f(xs):\n    return [last := x for x in xs], last",
@@ -111,6 +116,23 @@ WRONG: dict[str, tuple[str, str]] = {
         "def f(): return Decimal(1)",
         "line 1: `Decimal` is used and nowhere defined or imported in this file",
     ),
+    "a name nobody binds, whose fault is only told": (
+        "def main():\n    try:\n        return laod()\n    except Exception as e:\n        print(e)",
+        "line 3: `laod` is used and nowhere defined",
+    ),
+    "a name nobody binds, whose fault goes on": (
+        "def f(x):\n    try:\n        return laod(x)\n    except ValueError:\n        raise\n    except:\n        if x:\n"
+        "            print(x)\n        else:\n            raise",
+        "line 3: `laod` is used and nowhere defined",
+    ),
+    "an import whose failure goes on": (
+        "try:\n    from app.store import laod\nexcept:\n    print('no')\n    raise",
+        "line 2: `from app.store import laod`: `app/store.py` has no `laod`",
+    ),
+    "not declared, and its failure goes on": (
+        "try:\n    import requests\nexcept Exception:\n    raise",
+        "line 2: `requests` is imported",
+    ),
     "a name of another class": ("class A:\n    x = 1\n    def m(self): return x", "`x` is used and nowhere defined"),
     "a type that is evaluated": ("def f(a: Decimal): ...", "`Decimal` is used and nowhere defined"),
     "not declared": (
@@ -179,6 +201,11 @@ CIRCLES: dict[str, tuple[dict[str, str], bool]] = {
     ),
     "over the package": ({"__init__": "from app.a import x\nv = 1", "a": "from app import v\nx = 1"}, True),
     "over the package, in order": ({"__init__": "v = 1\nfrom app.a import x", "a": "from app import v\nx = 1"}, False),
+    "a star": ({"a": "from app.b import *\nx = 1\ndef f(): return y", "b": "from app.a import x\ny = 1"}, True),
+    "a star, too early": ({"a": "import app.b\nx = 1", "b": "from app.a import *\ny = x"}, True),
+    "a star of what is there by then": ({"a": "x = 1\nimport app.b", "b": "from app.a import *\ny = x"}, False),
+    "a star that nobody needs": ({"a": "import app.b\nx = 1", "b": "from app.a import *\ny = 1"}, False),
+    "a star, and a name of one's own": ({"a": "import app.b\nx = 1", "b": "from app.a import *\nx = 2\ny = x"}, False),
     "itself by a default": ({"a": "from app.b import y\nx = 1", "b": "import app.a\ndef y(z=app.a.x): ..."}, True),
 }
 

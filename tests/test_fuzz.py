@@ -38,6 +38,7 @@ HARMFUL = [
     ("code", "-" * 90_000 + "1"),
     ("quotations", "“" * 20_000),
     ("quotations", "“Nested ‘word3’ words” [S1; S2]\n" * 2_000),
+    ("quotations", "sh -c '" * 20_000 + "'" * 50_000 + "[S1; S2]"),
     ("html", "<div>" * 30_000),
     ("junit", "<testsuite>" + "<testcase name='a'><failure>x</failure></testcase>" * 5_000 + "</testsuite>"),
     ("junit", "<a>" * 100_000),

@@ -259,6 +259,12 @@ def test_a_source_that_repeats_itself_for_ever_takes_no_longer_than_another(unit
         assert quoted(text, [quote.replace("\n", "").strip()]).faults
 
 
+def test_what_no_source_holds_is_not_made_a_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pattern of 20,000 words takes a second to be compiled."""
+    monkeypatch.setattr("metaflow_agents.quotations.search._pattern", lambda *_, **__: pytest.fail("a pattern was made"))
+    assert quoted("The wheel is of elm.", ["elm and oak " * 7_000]).faults
+
+
 @settings(max_examples=examples(100), deadline=None)
 @given(st.text(max_size=300), st.text(alphabet="\"“”'‘’«»„[]S123, p.;>…\n -a|`*\\()", max_size=120))
 def test_no_text_makes_it_raise(source: str, report: str) -> None:

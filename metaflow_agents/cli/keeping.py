@@ -118,11 +118,11 @@ def _called(owner: str) -> None:
                          "roles share by `memory_of`, `[customer 7]`")
 
 
-def _known(store: MemoryStore | None, owners: Sequence[str], workspace: Path, mend: str = "") -> None:
+def _known(store: MemoryStore | None, owners: Sequence[str], workspace: Path, fix: str = "") -> None:
     """Raises UsageError where one of them remembers nothing."""
     there = {} if store is None or not owners else store.owners()
     for owner in owners:
         _called(owner)
         if owner not in there:
-            also = f"; {mend}" if mend else ""
+            also = f"; {fix}" if fix else ""
             raise UsageError(f"nobody called {owner!r} remembers anything in {workspace}/: {did_you_mean(owner, there)}{also}")

@@ -206,7 +206,8 @@ class Circles:
             if alias.name == "*":
                 target = self._repository.modules.get(source)
                 names = self._repository.exports(target) if target else set()
-                yield _Event(node.lineno, tuple(names), (source,), guarded=guarded, node=node)
+                used = names & {one.id for one in module.nodes if isinstance(one, ast.Name)} - set(module.names)
+                yield _Event(node.lineno, tuple(names), (source,), tuple((source, name) for name in sorted(used)), guarded, node)
             else:
                 yield _Event(node.lineno, (alias.asname or alias.name,), (source,), ((source, alias.name),), guarded, node)
 

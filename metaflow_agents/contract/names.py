@@ -12,8 +12,9 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 Bound = Literal["function", "class", "import", "from", "value", "note", "parameter"]
 """`note` is an annotation without a value: it binds nothing at run time, but says of which type a name is."""
 
-_IMPORT_FAULTS = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException", "AttributeError"})
-_NAME_FAULTS = frozenset({"NameError", "Exception", "BaseException"})
+_BROAD = frozenset({"", "Exception", "BaseException"})     # "": a bare `except:`, or a type that is worked out
+_IMPORT_FAULTS = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError", *_BROAD})
+_NAME_FAULTS = frozenset({"NameError", *_BROAD})
 _CLOSED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
@@ -79,18 +80,23 @@ def catches_import(node: ast.stmt) -> bool:
 
 
 def catches_names(node: ast.stmt) -> bool:
-    """Whether a `try` outlives a name that is not there."""
-    return isinstance(node, ast.Try | ast.TryStar) and _catches(node, _NAME_FAULTS)
+    """Whether a `try` expects a name that is not there: whoever keeps any fault (`except Exception as error`) does not."""
+    return isinstance(node, ast.Try | ast.TryStar) and _catches(node, _NAME_FAULTS, kept=False)
 
 
-def _catches(node: ast.Try | ast.TryStar, wanted: frozenset[str]) -> bool:
+def _catches(node: ast.Try | ast.TryStar, wanted: frozenset[str], *, kept: bool = True) -> bool:
     for handler in node.handlers:
-        if handler.type is None:
-            return True
         kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-        if any(last_name(kind) in wanted for kind in kinds):
+        found = wanted & {last_name(kind) for kind in kinds}
+        if found - _BROAD or (found and (kept or not handler.name) and not _raises_again(handler.body)):
             return True
     return False
+
+
+def _raises_again(body: Iterable[ast.AST]) -> bool:
+    """Whether a bare `raise` stands in a handler: one that tidies up, or picks out some faults, and lets the others go on."""
+    return any((isinstance(node, ast.Raise) and node.exc is None)
+               or (not isinstance(node, _CLOSED) and _raises_again(ast.iter_child_nodes(node))) for node in body)
 
 
 def last_name(node: ast.expr | None) -> str:

@@ -69,8 +69,10 @@ def _occurrences(part: str, source: Normal, *, last: bool, loose: bool) -> Itera
     letters, offset = _key(body)
     if not letters:
         return
-    pattern = _pattern(body, tail, loose=loose)
     at = source.bare.find(letters)
+    if at < 0:
+        return                                          # a long part's pattern takes its time to be made
+    pattern = _pattern(body, tail, loose=loose)
     for _ in range(MAX_CANDIDATES):
         if at < 0:
             return
