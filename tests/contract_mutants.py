@@ -256,7 +256,7 @@ class _Maker:
         tree = self.trees[path]
         types = {one for annotation in _annotations(tree) for one in ast.walk(annotation)}
         names = [one for one in self.open[path] if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)]
-        loaded = {one.id for one in names if one not in types}
+        loaded = set() if _makes_names(tree) else {one.id for one in names if one not in types}
         bound = Counter(name for one in ast.walk(tree) for name in _bound_by(one))
         for at, alias in enumerate(node.names):
             name = alias.asname or alias.name
