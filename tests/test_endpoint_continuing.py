@@ -36,6 +36,7 @@ def going_on(whole: str, *, repeating: int = 0, fenced: bool = False) -> Any:
             return whole
         assert messages[-2]["role"] == "assistant" and messages[-2]["content"][-120:] in messages[-1]["content"]
         assert "response_format" not in asked
+        assert ("The JSON Schema of your answer" in messages[-3]["content"]) is whole.startswith("{")
         rest = whole[max(len(messages[-2]["content"]) - repeating, 0):]
         return f"```json\n{rest}\n```" if fenced else rest
     return answer

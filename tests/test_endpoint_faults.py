@@ -62,7 +62,7 @@ def answer(asked: dict[str, Any]) -> str:
     if "Go on exactly where it stopped" in last:
         whole = answer({"messages": asked["messages"][:-2]})
         return whole[len(asked["messages"][-2]["content"]):]
-    return json.dumps(OUTLINE, separators=(",", ":")) if "`outline`" in last and '"points"' in last else "A fine tëxt. " * 12
+    return json.dumps(OUTLINE, separators=(",", ":")) if "`outline`" in last and "JSON value" in last else "A fine tëxt. " * 12
 
 
 @pytest.fixture(autouse=True)

@@ -19,6 +19,7 @@ from metaflow_agents.models.endpoint.body import Bodies
 from metaflow_agents.models.endpoint.learned import FORMS, Learned
 from metaflow_agents.models.faults import CallFailed
 from metaflow_agents.models.port import Reply
+from metaflow_agents.models.schema_in_words import shows_form
 from metaflow_agents.models.structured import as_asked, rooted, strict_form
 from metaflow_agents.schema.validation import validator
 
@@ -35,7 +36,8 @@ LIST = {"type": "array", "items": {"type": "string"}}
 def test_strict_form_is_what_strict_mode_takes_and_an_answer_comes_back_as_asked() -> None:
     strict = strict_form(TREE)
     assert strict is not None and list(unstrict(strict)) == []
-    assert strict["properties"]["kids"] == {"anyOf": [{"type": "array", "items": {"$ref": "#/$defs/kid"}, "minItems": 1},
+    assert strict["properties"]["kids"] == {"anyOf": [{"type": "array", "items": {"$ref": "#/$defs/kid"}, "minItems": 1,
+                                                       "description": "No item twice."},
                                                       {"type": "null"}]}
     answer = {"name": "a", "note": None, "kids": [{"age": None, "kid": {"age": 3, "kid": None}}], "left": None}
     assert json.loads(as_asked(TREE, json.dumps(answer))) == {"name": "a", "kids": [{"kid": {"age": 3}}], "left": None}
@@ -168,8 +170,32 @@ def test_every_way_to_ask_carries_the_messages() -> None:
         request, known = request_for(model, 'a "quoted" wörd\n', schema=schema), Learned()
         for form in FORMS:
             known.form = form
-            body = Bodies("m").prepared(request, known)
-            assert json.loads(body.body)["messages"] == [dict(message) for message in request.messages]
+            for shown in (True, False):
+                asked = json.loads(Bodies("m", shows_form=shown).prepared(request, known).body)
+                *before, last = asked["messages"]
+                *plain, asks = [dict(message) for message in request.messages]
+                alone = schema is None or (shown and _mode(asked) in ("strict", "schema"))
+                assert before == plain and last["content"].startswith(asks["content"].rstrip())
+                told = schema and (rooted(schema) if _mode(asked) in ("strict", "schema") else schema)
+                assert (json.dumps(told, ensure_ascii=False) in last["content"]) is not alone and (last == asks) is alone
+
+
+@pytest.mark.parametrize(("url", "shows"), [
+    ("https://api.openai.com/v1", True), ("https://mine.openai.azure.com/openai/v1", True), ("http://localhost:11434/v1", False),
+    ("https://openai.example.com/v1", False), ("https://notapi.openai.com.example/v1", False),
+    ("https://api.openai.com.example/", False),
+])
+def test_only_endpoints_that_show_it_are_given_the_schema_in_one_place(url: str, shows: bool) -> None:
+    assert shows_form(url) is shows
+
+
+async def test_the_model_is_told_the_schema_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    for shown in (False, True):
+        monkeypatch.setattr("metaflow_agents.models.schema_in_words._SHOWN_BY", ("127.0.0.1",) if shown else ())
+        async with OpenAIServer(lambda asked: '{"name": "a"}') as server:
+            await modes(server, TREE, times=1)
+        said = "".join(message["content"] for message in server.bills[-1].request["messages"])
+        assert ("The JSON Schema of your answer" in said) is not shown and server.bills[-1].request["response_format"]
 
 
 async def test_what_goes_out_is_what_was_reserved_whatever_is_learned_in_between() -> None:

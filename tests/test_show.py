@@ -38,16 +38,19 @@ PLAN = {"title": "Tea", "parts": [{"name": "one", "length": 3}, {"name": "two", 
 MADE = {"think": PLAN, "draft": lambda request: {"text": f"about {request.key[8:11]}"}, "write": "text",
         "code": block("src/a.py", "a = 'code of a'") + block("src/sub/b.py", "b = 'code of b'")}
 BOOK = {"rules.md": b"Be kind.", "more/tone.md": b"Be short."}
-MARK = {"handbook": "Be kind", "cast": "likes tea", "plan": '"length": 3', "chapters": "about one", "source": "code of a"}
+MARK = {"handbook": "Be kind", "cast": "likes tea", "plan": "* one", "chapters": "about one", "source": "code of a"}
 
 
-async def written(folder: Path, show: str, task: str = "Write.", **options: Any) -> str:
+TEMPLATE = "# {{ plan.title }}\n{% for part in plan.parts %}* {{ part.name }}\n{% endfor %}"
+
+
+async def written(folder: Path, show: str, task: str = "Write.", template: str = TEMPLATE, **options: Any) -> str:
     """What the step `write` is sent, as one text."""
     lay(folder / "book", BOOK)
     model = Scripted(MADE)
     sop = write(folder, SOP.replace("SHOW", show).replace("TASK", task))
-    (folder / "plan.md.j2").write_text("# {{ plan.title }}\n{% for part in plan.parts %}* {{ part.name }}\n{% endfor %}")
-    result = await run(sop, handbook=folder / "book", model=model, workspace=None, **options)
+    (folder / "plan.md.j2").write_text(template)
+    result = await run(sop, handbook=folder / "book", model=model, **{"workspace": None, **options})
     assert result.ok, result.reason
     return "\n".join(str(message["content"]) for request in model.requests if request.step == "write"
                      for message in request.messages)
@@ -109,6 +112,26 @@ async def test_what_the_task_names_stands_there_too_where_show_says_whole(tmp_pa
     task = "{{ cast.ann }} of {{ cast }}"
     assert '<artifact name="cast"' not in await written(tmp_path, "{}", task)
     assert '<artifact name="cast"' in await written(tmp_path, "{cast: whole}", task)
+
+
+@pytest.mark.parametrize(("template", "show", "rendered"), [
+    ("# {{ plan.title }}", "{}", True), ("# {{ plan.title }}", "{plan: whole}", False),
+    ("{{ plan | tojson(indent=2) }}", "{}", False), ("{{ 'long ' * 99 }}", "{}", False),
+    ("{{ 'long ' * 99 }}", "{plan: rendered}", True),
+])
+async def test_what_has_a_template_is_shown_by_it_where_that_is_shorter(tmp_path: Path, template: str, show: str,
+                                                                        rendered: bool) -> None:
+    said = await written(tmp_path, show, template=template)
+    assert ('<artifact name="plan" kind="text" shown="rendered">' in said) is rendered
+    assert ('"length": 3' in said.partition("</artifact>\n\n<artifact name=\"chapters\"")[0]) is not rendered
+
+
+async def test_another_template_makes_anew_what_was_shown_by_it(tmp_path: Path) -> None:
+    """The one of an artifact that is shown whole does not."""
+    for number, (show, again) in enumerate({"{}": True, "{plan: whole}": False, "{plan: none}": False}.items()):
+        await written(tmp_path, show, name=f"first{number}", template="# {{ plan.title }}", workspace=tmp_path / "w")
+        said = await written(tmp_path, show, template="## {{ plan.title }}", from_run=f"first{number}", workspace=tmp_path / "w")
+        assert bool(said) is again, show
 
 
 TOWN = """

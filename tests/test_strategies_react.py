@@ -101,6 +101,19 @@ async def test_each_action_is_chosen_after_the_last_observation(tmp_path: Path) 
     assert [tool["name"] for tool in model.sent[0].tools] == ["add", "finish"]
 
 
+async def test_the_schema_of_the_answer_is_told_in_the_first_prompt(tmp_path: Path) -> None:
+    """A step is asked for as a text: what fits the answer goes with no request."""
+    seen: list[ModelRequest] = []
+
+    def answer(request: ModelRequest) -> Any:
+        seen.append(request)
+        return act("finish", answer={"sum": 29})
+
+    assert (await run(written(tmp_path), numbers=NUMBERS, model=answer, workspace=None)).ok
+    assert [request.schema for request in seen] == [None]
+    assert seen[0].messages[-1]["content"].count('"sum": {"type": "integer"}') == 1
+
+
 async def test_several_actions_at_once_are_not_carried_out_and_told(tmp_path: Path) -> None:
     """A hasty model guesses what the first call gives, until it is told to call one at a time."""
     def hasty(request: ModelRequest) -> Any:

@@ -43,7 +43,7 @@ from metaflow_agents.models.registry import Models
 from metaflow_agents.prompts import package_template, render
 from metaflow_agents.schema.caps import ANSWER_REPAIRS
 from metaflow_agents.schema.keys import CHECKED
-from metaflow_agents.schema.model import canonical
+from metaflow_agents.schema.model import as_ordered
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.step import Step
 from metaflow_agents.schema.trust import joined
@@ -240,7 +240,7 @@ class RoleAgent:
                     for sent in waiting]
 
         letters = await self._observations.once(key, look)
-        return [Turn(f"Message from {sender}:\n\n{said if isinstance(said, str) else canonical(said).decode()}", None,
+        return [Turn(f"Message from {sender}:\n\n{said if isinstance(said, str) else as_ordered(said).decode()}", None,
                      *untrusted) for sender, said, *untrusted in letters]
 
     def _checker_hears(self, activation: Activation) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from metaflow_agents.agent.strategies.port import Messages
 from metaflow_agents.errors import AnswerInvalid
 from metaflow_agents.models.port import Reply
+from metaflow_agents.models.schema_in_words import in_words
 from metaflow_agents.models.structured import as_asked
 from metaflow_agents.prompts import package_template, render
 
@@ -30,9 +31,10 @@ async def whole(reply: Reply, messages: Messages, ask: Callable[[str, Messages],
     text = reply.text
     if not reply.cut or text is None:
         return reply
+    asked = in_words(messages, schema)                  # it is not told as the form of a part
     for number in range(1, MORE + 1):
         told = render(package_template("more"), {"tail": text[-_TAIL:]})
-        more = await ask(f"more.{number}", (*messages, {"role": "assistant", "content": text}, {"role": "user", "content": told}))
+        more = await ask(f"more.{number}", (*asked, {"role": "assistant", "content": text}, {"role": "user", "content": told}))
         text = joined(text, more.said, data=schema is not None)
         if not more.cut:
             return replace(reply, text=text if schema is None else as_asked(schema, text), cut=False)

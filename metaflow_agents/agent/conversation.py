@@ -9,7 +9,7 @@ from metaflow_agents.agent.strategies.port import Messages
 from metaflow_agents.doers.acceptance import Acceptance
 from metaflow_agents.engine.work import Activation
 from metaflow_agents.memory.window import Turn
-from metaflow_agents.prompts import analyse_template, evaluate, package_template, render
+from metaflow_agents.prompts import analyse_template, package_template, render
 from metaflow_agents.schema import paths
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.role import Role
@@ -23,7 +23,6 @@ class Conversations:
 
     def __init__(self, program: Program, acceptance: Acceptance) -> None:
         self._program, self._sop, self._acceptance = program, program.sop, acceptance
-        self._schemas: dict[str, str | None] = {}              # artifact → its JSON Schema, as prompts show it
         self._systems: dict[tuple[str, str], str] = {}         # (role, step) → its prompt, where nothing else decides it
         self._formats: dict[tuple[str, bool], str] = {}        # (artifact, revised?) → what is told of data and texts
         self._tasks: dict[str, str] = {}                       # plain task → what is asked, where there is no item
@@ -80,10 +79,8 @@ class Conversations:
         spec = self._sop.artifacts[name]
         schema = self._acceptance.schema(name)
         kind = "files" if spec.files else "text" if schema is None or schema == {"type": "string"} else "data"
-        if name not in self._schemas:
-            self._schemas[name] = None if schema is None else evaluate("schema | tojson(indent=2)", {"schema": schema})
         return render(package_template("output_format"), {
-            "name": name, "kind": kind, "description": spec.description, "schema": self._schemas[name],
+            "name": name, "kind": kind, "description": spec.description,
             "rules": [rule.message or rule.assert_ for rule in spec.rules], "patterns": paths.told(activation.patterns),
             "revises": activation.base is not None, "key": activation.item.key if activation.item and not spec.files else None,
         })

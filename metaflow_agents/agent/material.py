@@ -25,8 +25,8 @@ _KEPT = 64                          # firings whose material is at hand: about a
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One artifact in a prompt. `how`: what `show` says, or `task` where the task presents it; `text`: what stands in the
-    material, empty where nothing does.
+    """One artifact in a prompt. `how`: what `show` says, or `task` where the task presents it, or `rendered` where that is
+    shorter; `text`: what stands in the material, empty where nothing does.
     """
 
     name: str
@@ -40,6 +40,7 @@ class Material:
     def __init__(self, sop: SOP, values: Values, rendered: Callable[[str, Any], str]) -> None:
         self._sop, self._values, self._rendered = sop, values, rendered
         self._firings: OrderedDict[str, str] = OrderedDict()    # firing → what it works from
+        self._ways_of: dict[tuple[str, int], str] = {}          # version of an artifact that has a `render` → how it is shown
         self._noted: dict[str, list[Shown]] | None = None
 
     def note(self) -> Mapping[str, Sequence[Shown]]:
@@ -85,7 +86,18 @@ class Material:
         """Each artifact that the step reads, and how its prompts show it."""
         presented = self._presented(step, activation)
         for name in reads(step):
-            yield name, step.show.get(name) or ("task" if name in presented else "whole")
+            yield name, step.show.get(name) or ("task" if name in presented else self._shorter(name, activation))
+
+    def _shorter(self, name: str, activation: Activation) -> str:
+        """`rendered` where an artifact has a `render`, and that is shorter than its value; otherwise `whole`."""
+        spec, value = self._sop.artifacts.get(name), activation.scope[name]
+        if spec is None or spec.render is None or value is MISSING or isinstance(value, BinaryFile):
+            return "whole"
+        version = name, activation.read.get(name, 0)
+        if version not in self._ways_of:
+            sizes = {how: len(_material([self._entry(name, how, activation) or {}])) for how in ("whole", "rendered")}
+            self._ways_of[version] = min(sizes, key=lambda how: sizes[how])
+        return self._ways_of[version]
 
     def _presented(self, step: Step, activation: Activation) -> set[str]:
         """What the task shows itself: artifacts that it names whole, or of which it names a list or a mapping.

@@ -14,6 +14,7 @@ from metaflow_agents.encodable import encodable
 from metaflow_agents.journal.facts import Act
 from metaflow_agents.journal.state import Slot
 from metaflow_agents.models.port import ToolCall
+from metaflow_agents.schema.checks import json_value
 from metaflow_agents.schema.event import Done, Intended
 from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.payload import Data, Patch, pack
@@ -123,4 +124,4 @@ def short(key: str) -> str:
 
 
 def _packed(arguments: Any) -> bytes:
-    return pack(Data(value=dict(arguments) if isinstance(arguments, Mapping) else arguments))
+    return pack(Data(value=json_value(dict(arguments) if isinstance(arguments, Mapping) else arguments)))

@@ -12,7 +12,7 @@ from metaflow_agents.agent.strategies.port import Thinking
 from metaflow_agents.engine.work import Activation
 from metaflow_agents.errors import AnswerInvalid
 from metaflow_agents.prompts import package_template, render
-from metaflow_agents.schema.model import canonical
+from metaflow_agents.schema.model import as_ordered
 from metaflow_agents.schema.payload import Binary, Data, Patch
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.results import VERDICT
@@ -53,6 +53,6 @@ class Reviewing:
                 raise AnswerInvalid([f"`{review.role}`, who judges it, gives no verdict: {error}"]) from None
         if self._dry or self._thinking.evaluate(review.accept or ACCEPT, verdict=verdict, answer=answer):
             return None
-        said = verdict["why"] if review.verdict is None else canonical(verdict).decode()
+        said = verdict["why"] if review.verdict is None else as_ordered(verdict).decode()
         self._before.append(said)
         return f"`{review.role}`, who judges it, says: {said}"

@@ -21,6 +21,7 @@ from metaflow_agents.engine.work import Activation
 from metaflow_agents.errors import AnswerInvalid, AttemptFailed, ExpressionError
 from metaflow_agents.models.caller import Caller
 from metaflow_agents.models.port import Model, ModelRequest, Reply, ToolCall, traits
+from metaflow_agents.models.schema_in_words import told_schema
 from metaflow_agents.prompts import evaluate, package_template, render
 from metaflow_agents.schema.caps import TOOL_TURNS
 from metaflow_agents.schema.program import Program
@@ -102,6 +103,12 @@ class ActivationThinking:
             return evaluate(expression, {**self.scope, **more})
         except ExpressionError as error:
             raise AttemptFailed(f"`{expression}` failed: {error}") from None
+
+    @property
+    def form_in_words(self) -> str:
+        """See `Thinking`."""
+        words = told_schema(self._means.acceptance.schema(self._step.makes.artifact))
+        return f"{self.output_format.rstrip()}\n\n{words}" if words else self.output_format
 
     @property
     def plain(self) -> bool:

@@ -9,7 +9,7 @@ from metaflow_agents.agent.answers import unfenced
 from metaflow_agents.agent.strategies.port import Messages, Said
 from metaflow_agents.errors import AnswerInvalid
 from metaflow_agents.models.port import Reply
-from metaflow_agents.prompts import evaluate, package_template, render
+from metaflow_agents.prompts import package_template, render
 from metaflow_agents.schema.caps import ANSWER_REPAIRS
 from metaflow_agents.schema.validation import validator
 
@@ -19,12 +19,11 @@ Send = Callable[[str, Messages, Mapping[str, Any]], Awaitable[Said]]
 
 async def typed(send: Send, branch: str, messages: Messages, schema: Mapping[str, Any],
                 faults: Callable[[Any], Sequence[str]] | None = None) -> Any:
-    """A value of the schema, which is told at the end of the last message. `faults` says what else is wrong with one.
+    """A value of the schema. `faults` says what else is wrong with one.
 
     Raises AnswerInvalid where `ANSWER_REPAIRS` repairs don't help.
     """
-    shown = evaluate("schema | tojson(indent=2)", {"schema": schema})
-    messages = ending(messages, render(package_template("strategies/form"), {"schema": shown}))
+    messages = ending(messages, render(package_template("strategies/form"), {}))
     check, at = validator(schema, "answer"), branch
     for repairs in range(ANSWER_REPAIRS + 1):
         messages, reply = await send(at, messages, schema)

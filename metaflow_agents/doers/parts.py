@@ -20,7 +20,7 @@ from metaflow_agents.schema.strategies.workers import partners
 from metaflow_agents.sop.graph import reads
 from metaflow_agents.sop.naming import runs_commands, texts_of, with_includes
 
-PACKAGE_PROMPTS = 1
+PACKAGE_PROMPTS = 2
 """Counted up when a template that the package owns changes what a model is told."""
 # Keys that say when and how often, not what: changing them changes no result.
 _NOT_MEANING = {"when", "rounds", "priority", "timeout", "retries", "on_fail", "budget", "foreach", "role", "model",
@@ -147,9 +147,12 @@ class Parts:
                 if one.refers.to == "template"]
 
     def _shown_by(self, step: Step) -> list[Any]:
-        """The templates by which its prompts show what it reads, includes included."""
-        return [with_includes(self._program, self._sop.artifacts[name].render or "")
-                for name, how in step.show.items() if how == "rendered"]
+        """The templates by which its prompts show what it reads, or may show it, includes included."""
+        if step.role is None:
+            return []
+        specs = {name: self._sop.artifacts.get(name) for name in reads(step)}
+        return [with_includes(self._program, spec.render) for name, spec in specs.items()
+                if spec is not None and spec.render is not None and step.show.get(name, "rendered") == "rendered"]
 
     def _lying_as(self, step: Step) -> dict[str, Any]:
         """Artifact → where and in what form it lies in the tree of the step's command: that decides what the command says."""

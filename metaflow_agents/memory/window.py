@@ -14,7 +14,7 @@ from metaflow_agents.memory.owners import is_shared
 from metaflow_agents.schema.binary import Content, jsonable
 from metaflow_agents.schema.event import Entry
 from metaflow_agents.schema.keys import parse_firing
-from metaflow_agents.schema.model import canonical, fingerprint
+from metaflow_agents.schema.model import as_ordered, fingerprint
 from metaflow_agents.schema.role import Role
 from metaflow_agents.schema.trust import joined
 
@@ -240,7 +240,7 @@ class RoleMemory:
             return Turn(self._values.text(asked), self._values.text(answered))
         artifact, _, payload = asked.partition(":")
         value = self._values.plain(payload)
-        shown = str(value) if isinstance(value, Content) else canonical(jsonable(value)).decode()
+        shown = str(value) if isinstance(value, Content) else as_ordered(jsonable(value)).decode()
         return Turn(f"Message on `{artifact}`, which you watch:\n\n{shown}", None)
 
 

@@ -23,6 +23,7 @@ from metaflow_agents.journal.private import make_folder
 from metaflow_agents.journal.whole import write_whole
 from metaflow_agents.models.faults import CallFailed
 from metaflow_agents.models.port import Model, ModelRequest, Reply, Traits, estimated
+from metaflow_agents.models.schema_in_words import asks_for_text
 from metaflow_agents.schema import pictures
 from metaflow_agents.terminal import Terminal, standard_input
 
@@ -228,10 +229,9 @@ def conversation(request: ModelRequest) -> str:
         takes = json.dumps(tool.get("parameters") or {}, ensure_ascii=False)
         told = tool.get("description") or ""
         parts.append(f"----- tool: {tool['name']} -----\n\n{told}\nIts arguments, as JSON Schema: {takes}\n")
-    if request.schema is not None and request.schema != {"type": "string"}:
+    if not asks_for_text(request.schema):
         schema = json.dumps(request.schema, ensure_ascii=False, indent=2)
-        if not any(schema in message["content"] for message in request.messages):       # mostly the last one ends with it
-            parts.append(f"----- the answer is one JSON value that fits this JSON Schema -----\n\n{schema}\n")
+        parts.append(f"----- the answer is one JSON value that fits this JSON Schema -----\n\n{schema}\n")
     return "\n".join(parts)
 
 

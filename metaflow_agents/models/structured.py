@@ -25,6 +25,8 @@ _KEPT = {
 # What strict mode does not know and our own validator holds anyway, or what says nothing about the value.
 _DROPPED = frozenset({"title", "description", "default", "examples", "minLength", "maxLength", "uniqueItems", "format", "$defs",
                       "properties", "required", "additionalProperties", "items", "type", "enum", "const"})
+_IN_WORDS = {"minLength": "At least {} characters.", "maxLength": "At most {} characters.", "uniqueItems": "No item twice."}
+"""What strict mode can't hold and its description tells: the model is shown the schema in this form alone."""
 _FORMATS = ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid")
 
 
@@ -53,7 +55,11 @@ def strict_form(schema: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _strict(node: Mapping[str, Any]) -> Node:
-    told = {"description": node["description"]} if isinstance(node.get("description"), str) else {}
+    said = [node["description"]] if isinstance(node.get("description"), str) else []
+    said += [words.format(node[word]) for word, words in _IN_WORDS.items() if node.get(word)]
+    if node.get("format") not in (None, *_FORMATS):
+        said.append(f"Format: {node['format']}.")
+    told = {"description": " ".join(said)} if said else {}
     if "$ref" in node:
         return {"$ref": node["$ref"]}
     for word in ("anyOf", "oneOf"):

@@ -23,6 +23,7 @@ from typing import Any
 from metaflow_agents.foreign_json import NotJSON, read_next
 from metaflow_agents.models.calls import arguments_of, as_text, numbered
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
+from metaflow_agents.models.schema_in_words import in_words
 from metaflow_agents.prompts import package_template, render
 
 _OPENING = re.compile(r"^(?: {0,3}(?P<fence>`{3,}|~{3,})(?P<info>[^\n`]*)|=== (?:file|edit): [^\n]* ===[ \t\r]*)$", re.MULTILINE)
@@ -51,8 +52,8 @@ def without_images(request: ModelRequest) -> ModelRequest:
 
 
 def in_text(request: ModelRequest) -> ModelRequest:
-    """The request in the text form: without tools, calls and results, and, where it has tools, without a schema to which every
-    answer is held, for a call could not be given then. It is the request itself where it has none of these.
+    """The request in the text form: without tools, calls and results, and, where it has tools, with its schema in words, for a
+    call could not be given where every answer is held to that. It is the request itself where it has none of these.
     """
     kept: ModelRequest | None = vars(request).get(_KEPT)
     if kept is None:
@@ -64,7 +65,7 @@ def in_text(request: ModelRequest) -> ModelRequest:
 
 
 def _spoken(request: ModelRequest) -> Iterator[dict[str, Any]]:
-    messages = [dict(message) for message in request.messages]
+    messages = [dict(message) for message in in_words(request.messages, request.schema if request.tools else None)]
     if request.tools:
         told = render(package_template("tools"), {"part": "tools", "results": [], "tools": [
             {"name": tool["name"], "description": tool.get("description") or "",

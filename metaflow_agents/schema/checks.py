@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -39,7 +39,7 @@ def identity(value: Any) -> Any:
 
 
 def json_value(value: Any) -> Any:
-    """A fresh copy of any JSON value. What is none (a set, a date, NaN) is refused.
+    """A fresh copy of any JSON value, its keys sorted. What is none (a set, a date, NaN) is refused.
 
     Not for values that may be `too_deep`.
     """
@@ -52,7 +52,7 @@ def json_value(value: Any) -> Any:
     if isinstance(value, list):
         return [json_value(inner) for inner in value]
     if isinstance(value, dict) and all(isinstance(key, str) and _encodable(key) for key in value):
-        return {key: json_value(inner) for key, inner in value.items()}
+        return {key: json_value(value[key]) for key in sorted(value)}
     raise PydanticCustomError("not_json", "no JSON value")
 
 
@@ -138,11 +138,16 @@ def _to_the_end(pattern: str) -> str:
     return _PART.sub(lambda part: r"\Z" if part[0] == "$" else part[0], pattern)
 
 
-def keys_encodable(value: dict[str, Any]) -> dict[str, Any]:
-    """No key is text without bytes."""
-    if not all(map(_encodable, value)):
-        raise PydanticCustomError("not_json", "lone surrogates")
-    return value
+def others_sorted(declared: Collection[str]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """No key is text without bytes; those that the schema does not declare come last, sorted: it gives them no order."""
+
+    def check(value: dict[str, Any]) -> dict[str, Any]:
+        if not all(map(_encodable, value)):
+            raise PydanticCustomError("not_json", "lone surrogates")
+        others = sorted(key for key in value if key not in declared)
+        return {key: value[key] for key in (*(key for key in value if key in declared), *others)}
+
+    return check
 
 
 def number(node: Mapping[str, Any], *, whole: bool) -> Callable[[Any], int | float]:

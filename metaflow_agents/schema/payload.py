@@ -1,8 +1,8 @@
 """What a version of an artifact holds, as the journal stores it: data, a file that is no text, files, or a collection; large
 parts by digest.
 
-A payload's own digest is the digest of its canonical JSON, so equal contents have equal digests, and two versions
-with the same content are stored once.
+A payload's own digest is that of its bytes. Data is stored with its keys in the order that its schema gives them, and others
+sorted (`schema/validation.py`): equal contents have equal digests, and two versions with the same content are stored once.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, TypeAdapter
 
 from metaflow_agents.schema.binary import BinaryFile, packed
-from metaflow_agents.schema.model import Value, canonical
+from metaflow_agents.schema.model import Value, as_ordered, canonical
 
 
 class Data(Value):
@@ -75,11 +75,13 @@ _PAYLOAD: TypeAdapter[Held] = TypeAdapter(Payload, config=ConfigDict(defer_build
 
 
 def pack(payload: Held) -> bytes:
-    """The canonical bytes that are stored and digested."""
+    """The bytes that are stored and digested."""
     plain = payload.model_dump(mode="json")
     for name in ("assumed", "documents"):
         if not plain.get(name):
             plain.pop(name, None)       # most have none, and are what they were before there was such a thing
+    if isinstance(payload, Data):
+        return as_ordered({name: plain[name] for name in sorted(plain)})
     return canonical(plain)
 
 

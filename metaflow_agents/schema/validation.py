@@ -20,7 +20,7 @@ from pydantic_core import SchemaValidator, core_schema
 
 from metaflow_agents.errors import AnswerInvalid
 from metaflow_agents.foreign_json import DEEPEST, NotJSON, read
-from metaflow_agents.schema.checks import choice, json_value, keys_encodable, number, text, too_deep, unique
+from metaflow_agents.schema.checks import choice, json_value, number, others_sorted, text, too_deep, unique
 from metaflow_agents.schema.complaints import complaints, told
 from metaflow_agents.schema.unions import union_core
 
@@ -37,7 +37,8 @@ class Validator:
         self.json_schema: dict[str, Any] = copy.deepcopy(dict(schema))
 
     def validate(self, value: Any) -> Any:
-        """The value as fresh plain JSON data, defaults filled in, optional fields that were not given left out.
+        """The value as fresh plain JSON data, defaults filled in, optional fields that were not given left out, its keys in the
+        order of the schema and others sorted. (A python model decides itself on the order of what it gives.)
 
         Strict: `"1"` is no number, `true` no integer. Raises AnswerInvalid with every fault: the path, what stood there,
         and what was expected.
@@ -117,7 +118,7 @@ def _object(node: Mapping[str, Any]) -> Core:
         fields[name] = core_schema.typed_dict_field(core, required=name in required)
     if others is False:
         return core_schema.typed_dict_schema(fields, strict=True, extra_behavior="forbid")
-    return core_schema.no_info_after_validator_function(keys_encodable, core_schema.typed_dict_schema(
+    return core_schema.no_info_after_validator_function(others_sorted(fields), core_schema.typed_dict_schema(
         fields, strict=True, extra_behavior="allow", extras_schema=_core({} if others is True else others)))
 
 

@@ -55,12 +55,17 @@ class Thinking(Protocol):
     scope: Mapping[str, Any]
     """What the step's expressions and templates may name."""
     output_format: str
-    """What the role is told of the form of its answer."""
+    """What the role is told of the form of its answer; the schema of data goes with the request (`ask`)."""
     dry: bool
     """Answers are those of the `dry` model, which stand in for real ones, and no command is carried out."""
 
     def described(self, role: str) -> Mapping[str, Any]:
         """What a role is: `profile`, `goal`, and the names of its `tools`."""
+        ...
+
+    @property
+    def form_in_words(self) -> str:
+        """`output_format` with the schema of data, for an answer that comes as a `turn`."""
         ...
 
     @property

@@ -30,7 +30,7 @@ class React(Strategy[react.React]):
     async def answer(self, thinking: Thinking) -> Said:
         """See `Strategy.answer`. The steps have the branches `step.1`, `step.2`, …, the best answer `turn.0`."""
         messages = thinking.compose(thinking.prompt("act", steps=self.given.max_steps, plain=thinking.plain,
-                                                    output_format=thinking.output_format))
+                                                    output_format=thinking.form_in_words))
         return await self._steps(thinking, "", "turn.0", messages)
 
     async def mended(self, thinking: Thinking, branch: str, messages: Messages, *, form: bool) -> Said:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from metaflow_agents.models.endpoint.learned import Form, Learned
 from metaflow_agents.models.endpoint.tools import names_in, offered, spoken, wire_names
 from metaflow_agents.models.port import ModelRequest
+from metaflow_agents.models.schema_in_words import asks_for_text, in_words
 from metaflow_agents.models.structured import rooted, strict_form
 from metaflow_agents.schema.model import fingerprint
 
@@ -52,29 +53,32 @@ class _Forms:
 class Bodies:
     """Builds the requests of one model."""
 
-    def __init__(self, name: str) -> None:
-        self._name = _encode(name)
+    def __init__(self, name: str, *, shows_form: bool) -> None:
+        """`shows_form`: the endpoint shows its model the schema that it is asked for."""
+        self._name, self._shows_form = _encode(name), shows_form
         self._forms: dict[int, _Forms] = {}
 
     def prepared(self, request: ModelRequest, learned: Learned) -> Prepared:
         """The request as it would go out now."""
-        asked = structured(request.schema)
         form: Form | None = None
+        forms = None
+        messages: Sequence[Mapping[str, Any]] = request.messages
+        if request.schema is not None and not asks_for_text(request.schema):
+            forms = self._of(request.schema)
+            alone = bool(request.tools) and not learned.tools_with_form
+            form = "none" if alone else learned.form_for(forms.fingerprint, forms.best)
+            bound = form in ("strict", "schema")        # what is no object at the top is asked for in one
+            if not (self._shows_form and bound):
+                messages = in_words(messages, rooted(request.schema) if bound else request.schema)
         names = wire_names(names_in(request))
-        parts = [f'{{"model":{self._name},"messages":{_encode(spoken(request.messages, names, request.blob))}']
+        parts = [f'{{"model":{self._name},"messages":{_encode(spoken(messages, names, request.blob))}']
         parallel = bool(request.tools) and learned.parallel_calls and "parallel_tool_calls" not in request.parameters
         if request.tools:
             parts.append(f'"tools":{_encode(offered(request.tools, names))}')
             if parallel:
                 parts.append('"parallel_tool_calls":true')
-        forms = None
-        if asked is not None:
-            forms = self._of(asked)
-            alone = bool(request.tools) and not learned.tools_with_form
-            form = "none" if alone else learned.form_for(forms.fingerprint, forms.best)
-            text = forms.texts[form]
-            if text is not None:
-                parts.append(f'"response_format":{text}')
+        if forms is not None and form is not None and (text := forms.texts[form]) is not None:
+            parts.append(f'"response_format":{text}')
         parts.append(f'"{learned.length}":{request.max_tokens}')
         streamed = learned.streams(tools=bool(request.tools))
         if streamed:
@@ -101,11 +105,6 @@ class Bodies:
             "schema": _format({"name": "answer", "schema": plain}), "json": in_json, "none": None})
         self._forms[id(schema)] = made
         return made
-
-
-def structured(schema: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """The schema that an answer has to be asked for in; None for text."""
-    return None if schema is None or schema == {"type": "string"} else schema
 
 
 def _format(asked: Mapping[str, Any]) -> str:

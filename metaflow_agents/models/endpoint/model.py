@@ -23,6 +23,7 @@ from metaflow_agents.models.endpoint.wording import line
 from metaflow_agents.models.faults import CallFailed
 from metaflow_agents.models.port import MAX_TOKENS, ModelRequest, Reply, Traits
 from metaflow_agents.models.prices import tariff_for
+from metaflow_agents.models.schema_in_words import shows_form
 from metaflow_agents.models.structured import as_asked
 from metaflow_agents.schema.endpoint import EndpointModel
 from metaflow_agents.schema.pictures import worst_tokens as picture_tokens
@@ -60,7 +61,7 @@ class Endpoint:
         self._spec = spec
         self._key = key
         self._asker = Asker(spec.name, url, spec.key or "OPENAI_API_KEY", key)
-        self._bodies = Bodies(spec.name)
+        self._bodies = Bodies(spec.name, shows_form=shows_form(url))
 
     @property
     def name(self) -> str:
