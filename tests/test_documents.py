@@ -102,6 +102,25 @@ def test_titles() -> None:
     assert one("two words.txt", b"x").title == "Two words"
 
 
+@pytest.mark.parametrize(("path", "text", "head"), [
+    ("a.md", "---\ntitle: The mill\nauthor: [A. Bee, C. Dee]\ndate: 1911-05-02\n---\n# Other\n", ("The mill", "A. Bee, C. Dee", "1911-05-02")),
+    ("a.txt", "---\ntitle: 'The mill'\n...\nText.\n", ("The mill", "", "")),
+    ("a.txt", "The mill\n========\n\nText.\n", ("The mill", "", "")),
+    ("a.txt", "=========\nThe mill\n=========\n\nText.\n", ("The mill", "", "")),
+    ("a.md", "Text.\n\nThe mill\n---\n\n# After\n", ("The mill", "", "")),
+    ("a.md", "| a | b |\n---\nText\n\n# The mill\n", ("The mill", "", "")),
+    ("the_mill.txt", "# no heading in a plain text\n", ("The mill", "", "")),
+    ("the_mill.md", "---\n- a list\n---\nText.\n", ("The mill", "", "")),
+    ("the_mill.md", "---\ntitle: {a: b}\nauthor: [1, [2]]\n---\nText.\n", ("The mill", "1", "")),
+    ("the_mill.md", "---\n" + "[" * 5_000 + "\n---\nText.\n", ("The mill", "", "")),
+    ("a.html", "<meta name=author content=' A. \n Bee '><meta property='article:published_time' content='1911-05-02T10:00'>"
+     "<title>The mill</title><p>x", ("The mill", "A. Bee", "1911-05-02T10:00")),
+])
+def test_what_a_document_tells_of_itself(path: str, text: str, head: tuple[str, str, str]) -> None:
+    found = one(path, text.encode())
+    assert (found.title, found.author, found.date) == head
+
+
 def test_a_page_that_is_nested_as_deep_as_one_likes() -> None:
     assert read_html(b"<div>" * 50_000 + b"deep")[1] == "deep"
 
@@ -208,7 +227,7 @@ def test_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_a_planner_sees_of_many_documents_is_bounded() -> None:
-    text = b"# Title\n\n" + b"\n\n".join(b"## Part %d\n\nSome words of the part." % part for part in range(200))
+    text = b"# Title\n\n" + b"\n\n".join(b"## Part %d\n\nSome words of the part." % part for part in range(400))
     few, _ = asyncio.run(read_folder({"a.md": text}))
     many, _ = asyncio.run(read_folder({f"{number}.md": text for number in range(900)}))
     assert few[0].about.startswith("Parts: Part 0; Part 1; ") and "Begins: Some words" in few[0].about and len(few[0].about) < 4100
@@ -217,8 +236,8 @@ def test_what_a_planner_sees_of_many_documents_is_bounded() -> None:
 
 def test_a_planner_sees_all_of_a_short_document() -> None:
     (short,), _ = asyncio.run(read_folder({"a.md": b"# Title\n\n## Why\n\nSome words.\n"}))
-    assert short.about == "All of it: # Title ## Why Some words."
-    (long,), _ = asyncio.run(read_folder({"a.txt": b"Some words. " * 400}))
+    assert short.about == "All of it:\n\n# Title\n\n## Why\n\nSome words."
+    (long,), _ = asyncio.run(read_folder({"a.txt": b"Some words. " * 4000}))
     assert long.about.startswith("Begins: Some words.") and long.about.endswith(" \u2026")
 
 

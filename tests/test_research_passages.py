@@ -34,14 +34,31 @@ def test_short_sources_are_given_whole() -> None:
 
 
 def test_of_long_sources_the_passages_that_bear_on_the_question() -> None:
-    long = [FILLER * 25 for _ in range(120)]
+    long = [FILLER * 25 for _ in range(240)]
     long[70] = FILLER * 10 + "The corrosion of the hinges made the sluice gates fail in the flood. " + FILLER * 10
-    found = choose(section("S1", "S2", "S3"), [source("S1", *long), source("S2", *[FILLER * 20] * 40), source("S3", "Sluices.")])
+    found = choose(section("S1", "S2", "S3"), [source("S1", *long), source("S2", *[FILLER * 20] * 80), source("S3", "Sluices.")])
     assert {passage.source: passage.whole for passage in found} == {"S1": False, "S2": False, "S3": True}
     assert sum(len(passage.text) for passage in found) <= MAX_CHARACTERS
     (bearing,) = [passage for passage in found if "corrosion of the hinges" in passage.text]
     assert bearing.page == 71
     assert found == sorted(found, key=lambda passage: (passage.source, passage.page))
+
+
+def test_short_sources_stay_whole_beside_long_ones() -> None:
+    short = [source(f"S{number}", f"{number} words of its own. " * 300) for number in range(2, 9)]
+    found = choose(section(*[f"S{number}" for number in range(1, 9)]), [source("S1", *[FILLER * 25] * 240), *short])
+    whole = {passage.source for passage in found if passage.whole}
+    assert len(whole) == 40_000 // len(short[0].pages[0].text), "as many as half of the room takes"
+    assert {passage.source for passage in found} == {f"S{number}" for number in range(1, 9)}
+
+
+def test_each_term_has_its_best_passage() -> None:
+    """One term fills the room by itself; the other stands in a single place, in words that rank nowhere else."""
+    pages = ["The corrosion of gates, a failure of the sluice, and corrosion again. " * 40 for _ in range(120)]
+    pages[80] = FILLER * 10 + "A pintle was lost. " + FILLER * 10
+    asked = section("S1").model_copy(update={"terms": ("corrosion", "pintles", "a word that nobody writes: zyx")})
+    assert any("pintle" in passage.text for passage in choose(asked, [source("S1", *pages)]))
+    assert not any("pintle" in passage.text for passage in choose(section("S1"), [source("S1", *pages)]))
 
 
 def test_endings_and_accents_do_not_hide_a_word() -> None:

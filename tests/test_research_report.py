@@ -139,7 +139,7 @@ async def test_each_step_is_told_only_what_it_reads(tmp_path: Path) -> None:
     desk = model()
     await go(tmp_path, desk)
     plan = desk.said("plan_report@1~0/turn.0")
-    assert 'S4: "The night ferry: costs and savings", pdf, 445 words on 3 pages' in plan
+    assert '<source id="S4" title="The night ferry: costs and savings" kind="pdf" words="445" pages="3">' in plan
     assert "Two things could undo this" in plan, "all of a document as short as that; of long ones, how they begin"
     crosses = desk.said("write_sections@1[who-crosses]~0/turn.0")
     assert "forty-one passengers a night" in crosses
@@ -147,6 +147,9 @@ async def test_each_step_is_told_only_what_it_reads(tmp_path: Path) -> None:
     costs = desk.said("write_sections@1[what-it-costs]~0/turn.0")
     assert '<passage cite="[S4, p. 2]">' in costs and "offer thirty thousand" not in costs
     assert "What was decided to change" in desk.said("edit@1~0/turn.0")
+    listed = '- S4: "The night ferry: costs and savings"\n'
+    assert all(listed in desk.said(f"{step}@1~0/turn.0") for step in ("arrange", "edit")) and listed in costs
+    assert '(for other sections)' in crosses and crosses.count('- S1: "') == 1
     assert desk.said("edit@1~0/turn.0").count("Few people crossed") == 1, "the text is not repeated out of the editor's memory"
     for request in desk.requests:
         text = "\n".join(message["content"] for message in request.messages)

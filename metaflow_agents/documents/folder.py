@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from metaflow_agents.documents.decoding import Unreadable, decoded
 from metaflow_agents.documents.foreign import html_text, pdf_texts
+from metaflow_agents.publishing.convert import split
 from metaflow_agents.schema.source import Kind, Page, Source, Unread
 
 MAX_DOCUMENTS = 1000
 MAX_CHARACTERS = 24_000_000             # of all documents together: some ten thousand pages
-ABOUT_CHARACTERS = 40_000               # of all abouts together, so that the shelf fits into a prompt
+ABOUT_CHARACTERS = 80_000               # of all abouts together, so that the shelf fits into a prompt
+SHORT = 12_000                          # characters of a document that is read whole, not in parts
+_OPENING = 4000                         # characters at most of what is told of a longer one
+_TOLD = 200                             # characters of a title, an author or a date
 _KINDS: dict[str, Kind] = {".md": "markdown", ".markdown": "markdown", ".html": "html", ".htm": "html", ".xhtml": "html"}
 _CLUTTER = {"thumbs.db", "desktop.ini", "__macosx"}
 _HEADING = re.compile(r"^#{1,6}[ \t]+(\S[^\n]*)$", re.MULTILINE)
+_UNDERLINED = re.compile(r"^[ \t]*(\S[^\n]{0,199})\n[ \t]*(?:={3,}|-{3,})[ \t]*$", re.MULTILINE)
 _WORD = re.compile(r"\w+")
 
 
@@ -38,8 +43,7 @@ async def read_folder(files: Mapping[str, bytes]) -> tuple[list[Source], list[Un
         else:
             room -= sum(len(page.text) for page in source.pages)
             sources.append(source)
-    most = max(80, ABOUT_CHARACTERS // max(1, len(sources)))
-    return [source.model_copy(update={"about": _about(source, min(most, 4000))}) for source in sources], unread
+    return _with_about(sources), unread
 
 
 def _is_clutter(path: str) -> bool:
@@ -47,32 +51,47 @@ def _is_clutter(path: str) -> bool:
 
 
 async def _read(name: str, path: str, data: bytes, room: int) -> Source:
-    kind, title, pages, notes = await _content(path, data)
+    kind, head, pages, notes = await _content(path, data)
     if sum(map(len, (page.text for page in pages))) > room:
         raise Unreadable(f"goes beyond {MAX_CHARACTERS:,} characters of text in all; split the folder")
     words = sum(len(_WORD.findall(page.text)) for page in pages)
     if not words:
         raise Unreadable("is empty; leave it out of the folder")
-    return Source(id=name, path=path, title=title or _stem(path), kind=kind, words=words, notes=tuple(notes), pages=tuple(pages))
+    title, author, date = (" ".join(head.get(what, "").split())[:_TOLD] for what in ("title", "author", "date"))
+    return Source(id=name, path=path, title=title or _stem(path), author=author, date=date, kind=kind, words=words,
+                  notes=tuple(notes), pages=tuple(pages))
 
 
-async def _content(path: str, data: bytes) -> tuple[Kind, str, list[Page], Iterable[str]]:
+async def _content(path: str, data: bytes) -> tuple[Kind, Mapping[str, str], list[Page], Iterable[str]]:
+    """Kind, what it tells of itself (`title`, `author`, `date`), pages, notes."""
     suffix = PurePosixPath(path).suffix.lower()
     if b"%PDF-" in data[:1024] or suffix == ".pdf":
-        title, texts, notes = await pdf_texts(data)
-        return "pdf", title, [Page(number=number, text=text) for number, text in enumerate(texts, 1)], notes
+        head, texts, notes = await pdf_texts(data)
+        return "pdf", head, [Page(number=number, text=text) for number, text in enumerate(texts, 1)], notes
     kind = _KINDS.get(suffix, "text")
     if kind == "html":
-        title, text = await html_text(data)
-        return kind, title, [Page(text=text)], ()
+        head, text = await html_text(data)
+        return kind, head, [Page(text=text)], ()
     text = decoded(data)
-    heading = next(_headings(text), "") if kind == "markdown" else ""
-    return kind, heading, [Page(text=text)], ()
+    told, body = split(text)
+    heading = next(_headings(body, marked=kind == "markdown"), "")
+    return kind, {"title": heading, **{what: ", ".join(told[what]) for what in ("title", "author", "date") if told.get(what)}}, \
+        [Page(text=text)], ()
 
 
-def _headings(text: str) -> Iterator[str]:
-    """The Markdown headings of a text, without the signs that may close them."""
-    return (found[1].rstrip().rstrip("#").rstrip() or found[1].rstrip() for found in _HEADING.finditer(text))
+def _headings(text: str, *, marked: bool = True) -> Iterator[str]:
+    """The headings of a text in their order: lines that are underlined (`====`, `----`), and, where they are `marked`, those
+    that begin with `#`, without the signs that may close them.
+    """
+    found = [(one.start(), one[1].rstrip()) for one in _UNDERLINED.finditer(text) if _is_heading(one[1])]
+    if marked:
+        found += [(one.start(), one[1].rstrip().rstrip("#").rstrip() or one[1].rstrip()) for one in _HEADING.finditer(text)]
+    return (heading for _, heading in sorted(found))
+
+
+def _is_heading(line: str) -> bool:
+    """Whether an underlined line is a heading: no rule without a word, no row of a table, no item of a list, no quotation."""
+    return _WORD.search(line) is not None and "|" not in line and not re.match(r"[-*+>#]\s|\d+[.)]\s", line)
 
 
 def _stem(path: str) -> str:
@@ -81,12 +100,26 @@ def _stem(path: str) -> str:
     return words[0].upper() + words[1:]
 
 
+def _with_about(sources: Sequence[Source]) -> list[Source]:
+    """The sources with what is told of each: of the shortest all, as long as these take up half of the room at most."""
+    room, whole = ABOUT_CHARACTERS // 2, set[str]()
+    for size, name in sorted((len(_text(source)), source.id) for source in sources):
+        if size <= min(SHORT, room):
+            whole.add(name)
+            room -= size
+    others = len(sources) - len(whole)
+    most = min(_OPENING, max(80, (ABOUT_CHARACTERS // 2 + room) // max(1, others)))
+    return [source.model_copy(update={"about": f"All of it:\n\n{_text(source)}" if source.id in whole else _about(source, most)})
+            for source in sources]
+
+
+def _text(source: Source) -> str:
+    return "\n\n".join(page.text for page in source.pages).strip()
+
+
 def _about(source: Source, most: int) -> str:
-    """All of it where that is short; else its headings, where it has some, and how it begins."""
-    text = "\n\n".join(page.text for page in source.pages)
-    plain = " ".join(text[:4 * most].split())
-    if len(text) <= 4 * most and len(plain) <= most:
-        return f"All of it: {plain}"
+    """The headings of a text, where it has some, and how it begins."""
+    text = split(_text(source))[1]
     headings = "; ".join(found for found in _headings(text) if found != source.title)
     opening = " ".join(_HEADING.sub("", text[:4 * most]).split())
     told = f"Parts: {_cut(headings, most // 2)}. Begins: {opening}" if headings else f"Begins: {opening}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from metaflow_agents.documents.decoding import Unreadable
@@ -9,16 +10,20 @@ from metaflow_agents.errors import ForeignRefused
 from metaflow_agents.workers.pool import parsed
 
 
-async def html_text(data: bytes) -> tuple[str, str]:
-    """(title, text) of an HTML page; see `read_html`. Raises Unreadable, RunError where no worker starts."""
+async def html_text(data: bytes) -> tuple[Mapping[str, str], str]:
+    """(what it tells of itself, text) of an HTML page; see `read_html`. Raises Unreadable, RunError where no worker starts."""
     found = await _parsed("html", data)
-    return str(found["title"]), str(found["text"])
+    return _head(found), str(found["text"])
 
 
-async def pdf_texts(data: bytes) -> tuple[str, list[str], list[str]]:
-    """(title, texts of the pages, notes) of a PDF file; see `read_pdf`. Raises as `html_text` does."""
+async def pdf_texts(data: bytes) -> tuple[Mapping[str, str], list[str], list[str]]:
+    """(what it tells of itself, texts of the pages, notes) of a PDF file; see `read_pdf`. Raises as `html_text` does."""
     found = await _parsed("pdf", data)
-    return str(found["title"]), [str(page) for page in found["pages"]], [str(note) for note in found["notes"]]
+    return _head(found), [str(page) for page in found["pages"]], [str(note) for note in found["notes"]]
+
+
+def _head(found: Mapping[str, Any]) -> Mapping[str, str]:
+    return {name: str(text) for name, text in dict(found["head"]).items()}
 
 
 async def _parsed(job: str, data: bytes) -> dict[str, Any]:

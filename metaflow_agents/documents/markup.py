@@ -21,11 +21,16 @@ _BLOCKS = {"address", "article", "aside", "blockquote", "body", "center", "dd", 
            "figcaption", "figure", "footer", "form", "header", "hr", "legend", "li", "main", "ol", "p", "pre", "section",
            "summary", "table", "tbody", "tfoot", "thead", "tr", "ul", "caption", "search"}
 _CONCEALED = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
+_METAS = {"author": ("author", "article:author", "dc.creator", "citation_author"),
+          "date": ("date", "article:published_time", "dc.date", "citation_publication_date", "citation_date")}
 _SPACE = re.compile(r"[ \t\n\f\r]+")                        # HTML's own white space: a no-break space is text
 
 
-def read_html(data: bytes) -> tuple[str, str]:
-    """(title, text) of an HTML page; the title is empty where it has none. Raises Unreadable."""
+def read_html(data: bytes) -> tuple[dict[str, str], str]:
+    """(what it tells of itself, text) of an HTML page: `title`, `author` and `date`, empty where it does not tell them.
+
+    Raises Unreadable.
+    """
     from selectolax.lexbor import LexborHTMLParser
 
     found = _CHARSET.search(data[:2048])
@@ -34,17 +39,21 @@ def read_html(data: bytes) -> tuple[str, str]:
         declared = "windows-1252"               # what the HTML standard has a Western reader assume
     tree = LexborHTMLParser(decoded(data, declared))
     heads = [node.text(deep=True) for query in ("head > title", "h1") for node in tree.css(query)]
-    title = next((text for text in (_SPACE.sub(" ", head).strip() for head in heads) if text), "")
-    return title, "" if tree.body is None else _Reader().read(tree.body)
+    metas = {(node.attributes.get("name") or node.attributes.get("property") or "").lower(): node.attributes.get("content") or ""
+             for node in reversed(tree.css("meta"))}                          # of two of a name the first counts
+    told = {"title": heads, **{what: [metas.get(name, "") for name in names] for what, names in _METAS.items()}}
+    head = {what: next((text for text in (_SPACE.sub(" ", one).strip() for one in texts) if text), "")
+            for what, texts in told.items()}
+    return head, "" if tree.body is None else _Reader().read(tree.body)
 
 
 def html_job(data: bytes) -> dict[str, Any]:
     """`read_html` for a worker: its values, or why there are none."""
     try:
-        title, text = read_html(data)
+        head, text = read_html(data)
     except Unreadable as error:
         return {"unreadable": str(error)}
-    return {"title": title, "text": text}
+    return {"head": head, "text": text}
 
 
 class _Reader:

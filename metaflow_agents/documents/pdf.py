@@ -7,7 +7,7 @@ import logging
 import re
 import unicodedata
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from metaflow_agents.documents.decoding import Unreadable
 
@@ -22,8 +22,11 @@ _NO_TITLE = re.compile(r"untitled|microsoft word|\.(docx?|tex|indd|qxd|rtf|odt|p
 _SCAN = "run text recognition on it first (`ocrmypdf IN OUT` does), or leave it out of the folder"
 
 
-def read_pdf(data: bytes) -> tuple[str, list[str], list[str]]:
-    """(title, texts of the pages, notes) of a PDF file. Raises Unreadable: encrypted, broken, scanned, without legible fonts."""
+def read_pdf(data: bytes) -> tuple[dict[str, str], list[str], list[str]]:
+    """(`title` and `author`, texts of the pages, notes) of a PDF file.
+
+    Raises Unreadable: encrypted, broken, scanned, without legible fonts.
+    """
     reader = _opened(data)
     pages = [_tidied(_text(reader, number)) for number in range(_count(reader))]
     if not any(page.strip() for page in pages):
@@ -31,16 +34,16 @@ def read_pdf(data: bytes) -> tuple[str, list[str], list[str]]:
     _refuse_illegible("".join(pages))
     empty = [number for number, page in enumerate(pages, 1) if not page.strip()]
     notes = [f"no text on page{'s' * (len(empty) > 1)} {', '.join(map(str, empty))}"] if empty else []
-    return _title(reader), _without_running_heads(pages), notes
+    return {"title": _told(reader, "title"), "author": _told(reader, "author")}, _without_running_heads(pages), notes
 
 
 def pdf_job(data: bytes) -> dict[str, Any]:
     """`read_pdf` for a worker: its values, or why there are none."""
     try:
-        title, pages, notes = read_pdf(data)
+        head, pages, notes = read_pdf(data)
     except Unreadable as error:
         return {"unreadable": str(error)}
-    return {"title": title, "pages": pages, "notes": notes}
+    return {"head": head, "pages": pages, "notes": notes}
 
 
 def _opened(data: bytes) -> PdfReader:
@@ -84,13 +87,13 @@ def _broken(error: Exception, where: str = "") -> Unreadable:
     return Unreadable(f"is broken{where} ({said}); save it anew with a PDF reader, or leave it out of the folder")
 
 
-def _title(reader: PdfReader) -> str:
+def _told(reader: PdfReader, what: Literal["title", "author"]) -> str:
     try:
-        title = reader.metadata.title if reader.metadata is not None else None
-    except Exception:                       # a title is a courtesy: a document whose metadata are broken is still read
+        text = getattr(reader.metadata, what) if reader.metadata is not None else None
+    except Exception:                       # they are a courtesy: a document whose metadata are broken is still read
         return ""
-    title = " ".join((title or "").split())
-    return "" if _NO_TITLE.search(title) else title
+    text = " ".join((text or "").split())
+    return "" if _NO_TITLE.search(text) else text
 
 
 def _tidied(text: str) -> str:

@@ -47,6 +47,7 @@ class Shown(Value):
 
     id: str
     title: str
+    by: str
     path: str
     detail: str
     notes: tuple[str, ...]
@@ -111,7 +112,8 @@ class _Setter:
         kind = {"pdf": "PDF", "html": "HTML", "markdown": "Markdown", "text": "text"}[source.kind]
         size = f"{source.pages:,} page{'s' * (source.pages != 1)}" if source.pages is not None else f"{source.words:,} words"
         quoted = tuple(quotation for quotation in self._report.quotations if quotation.source == source.id)
-        return Shown(id=source.id, title=source.title, path=source.path, detail=f"{kind}, {size}", notes=source.notes,
+        by = ", ".join(part for part in (source.author, source.date) if part)
+        return Shown(id=source.id, title=source.title, by=by, path=source.path, detail=f"{kind}, {size}", notes=source.notes,
                      cited=source.cited, quotations=quoted, back=tuple(self._back[source.id]))
 
     def _linked(self, tokens: list[Token]) -> Iterator[Token]:

@@ -11,15 +11,16 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from metaflow_agents.documents.folder import SHORT
 from metaflow_agents.research.values import Passage, Section
 from metaflow_agents.schema.source import Source
 from metaflow_agents.schema.unicode_form import normalized
 
-MAX_CHARACTERS = 24_000
-"""Of all passages that one section is given: some ten pages."""
+MAX_CHARACTERS = 80_000
+"""Of all passages that one section is given: some thirty pages, or 20,000 tokens."""
 _PARAGRAPH = 900                        # characters after which a paragraph is cut, at the end of a sentence where there is one
 _LEAST = 200                            # a heading or a short line goes with what follows it
 _STEM = 6
@@ -45,11 +46,12 @@ class _Piece:
 def choose(section: Section, sources: Sequence[Source], most: int = MAX_CHARACTERS) -> list[Passage]:
     """What a section's author is given of its sources (of all, where it names none), in the order of the documents.
 
-    All of them where they fit into `most` characters. Else the passages that rank highest, among them the best of every source.
+    All of them where they fit into `most` characters. Else the short ones whole, as far as half of that goes, and of the others
+    the passages that rank highest, among them the best of every source and the best for each of the section's terms.
     """
     named = [source for source in sources if source.id in section.sources] or list(sources)
     every = [piece for shelf, source in enumerate(named) for piece in _pieces(source, shelf)]
-    chosen = every if sum(len(piece.text) for piece in every) <= most else _best(every, _query(section), most)
+    chosen = every if sum(len(piece.text) for piece in every) <= most else _best(every, section, most)
     count, kept = (Counter(piece.shelf for piece in pieces) for pieces in (every, chosen))
     return _merged(chosen, {shelf for shelf in kept if kept[shelf] == count[shelf]})
 
@@ -63,24 +65,45 @@ def _stems(text: str) -> list[str]:
     return [word[:_STEM] for word in _WORD.findall(plain)]
 
 
-def _best(pieces: list[_Piece], query: list[str], most: int) -> list[_Piece]:
-    ranks = _ranks(pieces, query)
+def _best(pieces: list[_Piece], section: Section, most: int) -> list[_Piece]:
+    counted = [Counter(_stems(piece.text)) for piece in pieces]
+    ranks = _ranks(pieces, counted, _query(section))
     order = sorted(range(len(pieces)), key=lambda number: -ranks[number])      # stable: equals in the order of the documents
     firsts: dict[int, int] = {}
     for number in order:
         firsts.setdefault(pieces[number].shelf, number)
+    first = [*sorted(firsts.values(), key=lambda one: -ranks[one]), *_best_of_terms(pieces, counted, section.terms)]
     chosen: set[int] = set()
     room = most
-    for number in dict.fromkeys((*sorted(firsts.values(), key=lambda one: -ranks[one]), *order)):
+    for number in dict.fromkeys((*_short(pieces, most // 2), *first, *order)):
         if len(pieces[number].text) <= room:
             chosen.add(number)
             room -= len(pieces[number].text)
     return [pieces[number] for number in sorted(chosen)]
 
 
-def _ranks(pieces: list[_Piece], query: list[str]) -> list[float]:
-    """BM25 of each piece, and a share of that of the pieces beside it."""
-    counted = [Counter(_stems(piece.text)) for piece in pieces]
+def _short(pieces: list[_Piece], room: int) -> Iterator[int]:
+    """The pieces of the short sources, the shortest first, as far as there is room: what is cut away can't be cited."""
+    sizes = Counter[int]()
+    for piece in pieces:
+        sizes[piece.shelf] += len(piece.text)
+    for shelf, size in sorted(sizes.items(), key=lambda one: one[1]):
+        if size <= min(SHORT, room):
+            room -= size
+            yield from (number for number, piece in enumerate(pieces) if piece.shelf == shelf)
+
+
+def _best_of_terms(pieces: list[_Piece], counted: Sequence[Mapping[str, int]], terms: Sequence[str]) -> Iterator[int]:
+    """The piece that ranks highest for each term alone: one that the others drown would have no passage."""
+    for term in terms:
+        ranks = _ranks(pieces, counted, _stems(term))
+        best = max(range(len(pieces)), key=lambda number: ranks[number])
+        if ranks[best] > 0:
+            yield best
+
+
+def _ranks(pieces: list[_Piece], counted: Sequence[Mapping[str, int]], query: list[str]) -> list[float]:
+    """BM25 of each piece, and a share of that of the pieces beside it. `counted`: the stems of each."""
     lengths = [sum(counts.values()) for counts in counted]
     usual = sum(lengths) / len(lengths)
     wanted = Counter(query)

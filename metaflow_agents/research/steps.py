@@ -24,6 +24,7 @@ from metaflow_agents.research.values import (
 )
 
 SUMMARY = "drafts/summary.md"
+LEAST = 2_000
 _HIGH_HEADING = re.compile(r"^ {0,3}#{1,2}\s.*$", re.MULTILINE)
 _ID = re.compile(r"[a-z][a-z0-9-]{0,39}")
 
@@ -54,9 +55,14 @@ def check_plan(plan: Plan, sources: Sources) -> list[str]:
                      for section in plan.sections if not section.sources]
 
 
-def find_passages(section: Section, sources: Sources) -> list[Passage]:
-    """What the author of a section is given of its sources."""
-    return choose(section, sources.items)
+def find_passages(section: Section, sources: Sources, passage_characters: int) -> list[Passage]:
+    """What the author of a section is given of its sources: so many characters at most.
+
+    Raises AttemptFailed for a number that no passage fits into.
+    """
+    if passage_characters < LEAST:
+        raise AttemptFailed(f"`passage_characters` is {passage_characters:,}, and has to be {LEAST:,} at least: a page of text")
+    return choose(section, sources.items, passage_characters)
 
 
 def check_section(drafts: Mapping[str, str], section: Section, sources: Sources) -> list[str]:
@@ -111,8 +117,8 @@ def _faults(texts: Mapping[str, str], sources: Sources) -> list[str]:
 
 def _listed(sources: Sources, verdict: Verdict) -> Iterator[Listed]:
     for source in sources.items:
-        yield Listed(id=source.id, title=source.title, path=source.path, kind=source.kind, pages=source.pages[-1].number,
-                     words=source.words, cited=source.id in verdict.cited, notes=source.notes)
+        yield Listed(id=source.id, title=source.title, author=source.author, date=source.date, path=source.path, kind=source.kind,
+                     pages=source.pages[-1].number, words=source.words, cited=source.id in verdict.cited, notes=source.notes)
 
 
 def _quoted(found: Found) -> Quoted:

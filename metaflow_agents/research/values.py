@@ -77,6 +77,8 @@ class Listed(Value):
 
     id: str
     title: str
+    author: str = ""
+    date: str = ""
     path: str
     kind: str
     pages: int | None

@@ -19,12 +19,15 @@ class Page(Value):
 class Source(Value):
     """One document. `id` is what citations name: S1, S2, … in the order of the paths.
 
-    `about` is the start of its text or its headings, for somebody who plans; `notes` say what could not be read of it.
+    `author` and `date` are as it tells them of itself, empty where it does not. `about` is all of a short one, else its headings
+    and how it begins, for somebody who plans; `notes` say what could not be read of it.
     """
 
     id: str
     path: str
     title: str
+    author: str = ""
+    date: str = ""
     kind: Kind
     words: int
     about: str = ""

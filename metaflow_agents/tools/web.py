@@ -125,10 +125,10 @@ async def _text(found: Fetched) -> tuple[str, str]:
     """The body as text; and why it has none."""
     if found.content_type in ("text/html", "application/xhtml+xml"):
         try:
-            title, text = await html_text(found.body)
+            head, text = await html_text(found.body)
         except Unreadable as error:
             return "", f"the page can't be read: {error}"
-        return (f"{title}\n\n{text}" if title else text), ""
+        return (f"{head['title']}\n\n{text}" if head["title"] else text), ""
     if found.content_type.startswith(_TEXTS) or found.content_type.endswith(("+json", "+xml")) or not found.content_type:
         return found.body.decode("utf-8", "replace"), ""
     return "", f"{len(found.body):,} bytes of {found.content_type}: no text"
