@@ -307,7 +307,7 @@ class _Maker:
                     call.args += [ast.Constant(1)] * 20
 
                 yield from self._changed("call with an argument too many", path, name, more)
-                if not entry.binding.node.args.vararg:
+                if not entry.binding.node.args.vararg and not any(isinstance(one, ast.Starred) for one in node.args):
                     yield from self._changed("call with arguments too many", path, name, many)
 
     def of_uses(self) -> Iterator[Plan]:

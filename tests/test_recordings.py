@@ -8,6 +8,7 @@ to the same end, which is a fault of the framework.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -52,7 +53,7 @@ def verdict(result: RunResult) -> str:
 def test_what_ships_says_what_was_asked_who_answered_and_when() -> None:
     assert shipped_demonstrations() == ["research_report", "software_company"]
     told = [demonstration(load_sop(f"{name}.yaml").program).told for name in shipped_demonstrations()]
-    assert told[0].startswith('question "Should the town bring back its night ferry?"; answers recorded on 2026-11-22, by Claude')
+    assert re.match(r'question "Should the town bring back its night ferry\?"; answers recorded on [-\d]{10}, by Claude', told[0])
     assert told[1].startswith('idea "a command that merges two edited versions of a text ')
 
 
@@ -85,15 +86,11 @@ def made(home: Path, artifact: str) -> list[Any]:
         return [json.loads(journal.blob(digest))["value"] for digest in found]
 
 
-def test_the_company_meets_red_tests_and_mends_the_code(company: tuple[RunResult, Path]) -> None:
-    """An annotation that Python takes from 3.12 on was red on 3.11 and is mended there; a newer one finds nothing wrong."""
-    results = made(company[1], "test_result")
-    assert results[-1]["ok"] and results[-1]["total"] == results[-1]["passed"] > 100
-    if sys.version_info < (3, 12):
-        assert not results[0]["ok"] and results[0]["errors"] == 4
-        assert len(made(company[1], "faults")) == 1 and len(results) == 2
-    else:
-        assert len(results) == 1
+def test_the_company_tests_what_it_wrote(company: tuple[RunResult, Path]) -> None:
+    """The tests are run for real; in this run nothing was red, so nothing was mended (`test_company_human_eval.py` plants bugs)."""
+    (results,) = made(company[1], "test_result")
+    assert results["ok"] and results["total"] == results["passed"] > 100
+    assert made(company[1], "faults") == []
 
 
 def test_what_the_company_made_passes_its_tests_by_itself(company: tuple[RunResult, Path]) -> None:
