@@ -87,7 +87,7 @@ def made(home: Path, artifact: str) -> list[Any]:
 
 
 def test_the_company_tests_what_it_wrote(company: tuple[RunResult, Path]) -> None:
-    """The tests are run for real; in this run nothing was red, so nothing was mended (`test_company_human_eval.py` plants bugs)."""
+    """The tests are run for real; in this run nothing was red, and nothing mended (`test_company_human_eval.py` plants bugs)."""
     (results,) = made(company[1], "test_result")
     assert results["ok"] and results["total"] == results["passed"] > 100
     assert made(company[1], "faults") == []
