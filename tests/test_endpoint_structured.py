@@ -48,6 +48,16 @@ def test_what_strict_mode_cannot_say_is_asked_for_otherwise() -> None:
     assert strict_form({"type": "object", "properties": {"any": {}}, "required": ["any"], "additionalProperties": False}) is None
 
 
+def test_what_strict_mode_does_not_know_is_told_in_words() -> None:
+    node = {"type": "string", "description": "A name.", "minLength": 2, "maxLength": 9, "format": "uri", "examples": ["ab", "cd"]}
+    strict = strict_form({"type": "object", "properties": {"a": node, "b": {"type": "string", "format": "date"}},
+                          "required": ["a", "b"], "additionalProperties": False, "examples": [{"a": "ab"}]})
+    assert strict is not None and list(unstrict(strict)) == []
+    assert strict["properties"]["a"]["description"] == (
+        'A name. At least 2 characters. At most 9 characters. Format: uri. Example: "ab"')
+    assert strict["properties"]["b"] == {"type": "string", "format": "date"} and strict["description"] == 'Example: {"a": "ab"}'
+
+
 def test_what_is_no_object_travels_in_one() -> None:
     strict = strict_form(LIST)
     assert strict is not None and strict["properties"] == {"answer": LIST} and list(unstrict(strict)) == []

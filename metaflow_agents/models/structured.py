@@ -26,7 +26,7 @@ _KEPT = {
 _DROPPED = frozenset({"title", "description", "default", "examples", "minLength", "maxLength", "uniqueItems", "format", "$defs",
                       "properties", "required", "additionalProperties", "items", "type", "enum", "const"})
 _IN_WORDS = {"minLength": "At least {} characters.", "maxLength": "At most {} characters.", "uniqueItems": "No item twice."}
-"""What strict mode can't hold and its description tells: the model is shown the schema in this form alone."""
+"""What strict mode does not know, as the description tells it: the model is shown the schema in this form alone."""
 _FORMATS = ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid")
 
 
@@ -59,6 +59,8 @@ def _strict(node: Mapping[str, Any]) -> Node:
     said += [words.format(node[word]) for word, words in _IN_WORDS.items() if node.get(word)]
     if node.get("format") not in (None, *_FORMATS):
         said.append(f"Format: {node['format']}.")
+    if isinstance(node.get("examples"), list) and node["examples"]:
+        said.append(f"Example: {json.dumps(node['examples'][0], ensure_ascii=False)}")
     told = {"description": " ".join(said)} if said else {}
     if "$ref" in node:
         return {"$ref": node["$ref"]}
