@@ -137,6 +137,19 @@ def test_without_an_action_all_tools_are_told(capsys: pytest.CaptureFixture[str]
         "of one level the first rule that matches holds; of the two levels the stricter one"]
 
 
+def test_a_step_that_calls_a_tool_is_explained_like_a_role(capsys: pytest.CaptureFixture[str]) -> None:
+    sop = str(Path(__file__).parent.parent / "examples" / "order_list" / "order_list.yaml")
+    assert command(["policy", "explain", sop, "look"]) == 0
+    said = capsys.readouterr().out
+    assert "allow fetch(http://127.0.0.1:8798/*) of the SOP" in said and "write" not in said
+    for untrusted, verdict in (([], "allowed"), (["--untrusted"], "a person is asked")):
+        assert command(["policy", "explain", sop, "look", "fetch(http://127.0.0.1:8798/stock.json)", *untrusted]) == 0
+        said = capsys.readouterr().out
+        assert f"by look: {verdict}" in said and "its tools for that: fetch" in said
+    assert command(["policy", "explain", sop, "pick"]) == 2
+    assert "`pick` is no role of this SOP and no step with `tool:`: there is: look, write" in capsys.readouterr().err
+
+
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = asked(capsys, "engineer", "run(git push)", "--json")
     told = json.loads(out)

@@ -1,4 +1,4 @@
-"""`sop policy explain`: what a role may do, and by which rule."""
+"""`sop policy explain`: what a role, or a step that calls a tool, may do, and by which rule."""
 
 from __future__ import annotations
 
@@ -25,30 +25,32 @@ def _whole() -> None:
 
 @policy.command("explain")
 def explain(file: SOPFile,
-            role: Annotated[str, typer.Argument(metavar="ROLE", help="One of its roles.")],
+            who: Annotated[str, typer.Argument(metavar="WHO", help="One of its roles, or of its steps with `tool:`.")],
             action: Annotated[str | None, typer.Argument(
                 metavar="ACTION", help="What it would do, as rules spell it: 'run(git push)', 'write(src/a.py)', "
                                        "'fetch(https://api.example.com/v1)'. By default all its tools.")] = None,
             untrusted: Annotated[bool, typer.Option(
                 "--untrusted", help="As if it had read what came from outside, and its step did not trust that.")] = False,
             json: Json = False) -> int:
-    """What would happen if a role did something, and by which rule; nothing is run."""
+    """What would happen if a role, or a step with `tool:`, did something, and by which rule; nothing is run."""
     from metaflow_agents.policy.policy import Policy
     from metaflow_agents.views.permissions import explained, explained_lines, held, held_lines
 
     program = _program(file)
     sop = program.sop
-    if role not in sop.roles:
-        raise UsageError(f"`{role}` is no role of this SOP: {did_you_mean(role, sop.roles)}")
-    rules = Policy(sop.policy, sop.roles[role].policy, role_name=role)
+    calling = [name for name, step in sop.steps.items() if step.tool is not None]
+    if who not in sop.roles and who not in calling:
+        raise UsageError(f"`{who}` is no role of this SOP{' and no step with `tool:`' if calling else ''}: "
+                         f"{did_you_mean(who, [*sop.roles, *calling])}")
+    rules = Policy(sop.policy, sop.roles[who].policy, role_name=who) if who in sop.roles else Policy(sop.policy)
     if action is None:
-        tools = held(program, role, rules, untrusted=untrusted)
+        tools = held(program, who, rules, untrusted=untrusted)
         if json:
-            say_json({"role": role, "untrusted": untrusted, "tools": tools})
+            say_json({"who": who, "untrusted": untrusted, "tools": tools})
         else:
-            say(held_lines(role, tools, page()))
+            say(held_lines(who, tools, page()))
         return 0
-    told = explained(program, role, rules, _action(action, sop), untrusted=untrusted)
+    told = explained(program, who, rules, _action(action, sop), untrusted=untrusted)
     if json:
         say_json(told)
     else:

@@ -1,4 +1,4 @@
-"""What a role may do, told: one action with its rules, or all its tools."""
+"""What a role, or a step that calls a tool, may do, told: one action with its rules, or all its tools."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _STYLES = {"allow": "green", "ask": "yellow", "deny": "red"}
 _OUTSIDE = "what came from outside"
 
 
-def explained(program: Program, role: str, policy: Policy, action: Action, *, untrusted: bool) -> dict[str, Any]:
-    """What would happen, as `--json` prints it: verdict, rule, all rules that match, and the role's tools that could do it."""
+def explained(program: Program, who: str, policy: Policy, action: Action, *, untrusted: bool) -> dict[str, Any]:
+    """What would happen, as `--json` prints it: verdict, rule, all rules that match, and the tools that could do it."""
     sop = program.sop
     found = policy.explain(action, untrusted=_OUTSIDE if untrusted else "", lookup=is_lookup(program, action))
-    able = [tool for tool in _tools(sop, role) if (one := judged(tool, sop)) is not None and _does(one, action)]
-    return {"role": role, "action": str(action), "untrusted": untrusted, "verdict": found.decision.verdict,
+    able = [tool for tool in _tools(sop, who) if (one := judged(tool, sop)) is not None and _does(one, action)]
+    return {"who": who, "action": str(action), "untrusted": untrusted, "verdict": found.decision.verdict,
             "rule": found.decision.rule, "matching": list(found.matching), "tools": able}
 
 
 def explained_lines(told: Mapping[str, Any], page: Page) -> list[str]:
     """The same for people."""
     verdict = told["verdict"]
-    lines = [f"{page.paint(safe(told['action']), 'bold')} by {told['role']}: {page.paint(WORDS[verdict], _STYLES[verdict])}",
+    lines = [f"{page.paint(safe(told['action']), 'bold')} by {told['who']}: {page.paint(WORDS[verdict], _STYLES[verdict])}",
              *page.wrapped(safe(told["rule"]), "  ", "    ")]
     others = [rule for rule in told["matching"] if not told["rule"].endswith(rule)]
     if others:
@@ -38,14 +38,14 @@ def explained_lines(told: Mapping[str, Any], page: Page) -> list[str]:
     if told["tools"]:
         lines.append(f"its tools for that: {', '.join(told['tools'])}")
     elif not told["action"].startswith("connect"):
-        lines.append(f"{told['role']} has no tool for that: nothing of the kind happens")
+        lines.append(f"{told['who']} has no tool for that: nothing of the kind happens")
     return lines
 
 
-def held(program: Program, role: str, policy: Policy, *, untrusted: bool) -> list[dict[str, Any]]:
-    """What holds for each tool of a role: its verdict where that does not depend on the call's arguments, and its rules."""
+def held(program: Program, who: str, policy: Policy, *, untrusted: bool) -> list[dict[str, Any]]:
+    """What holds for each tool: its verdict where that does not depend on the call's arguments, and its rules."""
     sop, found = program.sop, []
-    for tool in _tools(sop, role):
+    for tool in _tools(sop, who):
         one = judged(tool, sop)
         if one is None:
             continue                                      # `sop check` tells of it
@@ -58,10 +58,10 @@ def held(program: Program, role: str, policy: Policy, *, untrusted: bool) -> lis
     return found
 
 
-def held_lines(role: str, tools: Sequence[Mapping[str, Any]], page: Page) -> list[str]:
+def held_lines(who: str, tools: Sequence[Mapping[str, Any]], page: Page) -> list[str]:
     """The same for people: a line a rule."""
     if not tools:
-        return [f"{role} has no tools: it writes text, and does nothing else"]
+        return [f"{who} has no tools: it writes text, and does nothing else"]
     rows = [[tool["tool"] if at == 0 else "", WORDS[tool["verdict"]] if tool["verdict"] and at == 0 else "", rule]
             for tool in tools for at, rule in enumerate(tool["rules"])]
     styles = {1: lambda word: next((_STYLES[key] for key, shown in WORDS.items() if shown == word), "")}
@@ -71,10 +71,12 @@ def held_lines(role: str, tools: Sequence[Mapping[str, Any]], page: Page) -> lis
     return lines
 
 
-def _tools(sop: SOP, role: str) -> tuple[str, ...]:
-    """The tools that a role has in any of its steps."""
-    steps = (sop.tools_of(step) for step in sop.steps.values() if step.role == role and step.tools is not None)
-    return tuple(dict.fromkeys((*sop.roles[role].tools, *(tool for tools in steps for tool in tools))))
+def _tools(sop: SOP, who: str) -> tuple[str, ...]:
+    """The tools that a role has in any of its steps; of a step that calls one, that tool."""
+    if who not in sop.roles:
+        return sop.tools_of(sop.steps[who])
+    steps = (sop.tools_of(step) for step in sop.steps.values() if step.role == who and step.tools is not None)
+    return tuple(dict.fromkeys((*sop.roles[who].tools, *(tool for tools in steps for tool in tools))))
 
 
 def _does(one: Judged, action: Action) -> bool:
