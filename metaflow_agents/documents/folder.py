@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from metaflow_agents.documents.decoding import Unreadable, decoded
 from metaflow_agents.documents.foreign import html_text, pdf_texts
-from metaflow_agents.publishing.convert import split
+from metaflow_agents.publishing.convert import front_matter
 from metaflow_agents.schema.source import Kind, Page, Source, Unread
 
 MAX_DOCUMENTS = 1000
@@ -73,7 +73,7 @@ async def _content(path: str, data: bytes) -> tuple[Kind, Mapping[str, str], lis
         head, text = await html_text(data)
         return kind, head, [Page(text=text)], ()
     text = decoded(data)
-    told, body = split(text)
+    told, body = front_matter(text)
     heading = next(_headings(body, marked=kind == "markdown"), "")
     return kind, {"title": heading, **{what: ", ".join(told[what]) for what in ("title", "author", "date") if told.get(what)}}, \
         [Page(text=text)], ()
@@ -119,7 +119,7 @@ def _text(source: Source) -> str:
 
 def _about(source: Source, most: int) -> str:
     """The headings of a text, where it has some, and how it begins."""
-    text = split(_text(source))[1]
+    text = front_matter(_text(source))[1]
     headings = "; ".join(found for found in _headings(text) if found != source.title)
     opening = " ".join(_HEADING.sub("", text[:4 * most]).split())
     told = f"Parts: {_cut(headings, most // 2)}. Begins: {opening}" if headings else f"Begins: {opening}"

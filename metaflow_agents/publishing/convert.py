@@ -44,7 +44,7 @@ def pandoc(*arguments: str) -> None:
         sys.exit(done.returncode)
 
 
-def split(text: str) -> tuple[dict[str, list[str]], str]:
+def front_matter(text: str) -> tuple[dict[str, list[str]], str]:
     """The front matter (`---`, YAML, `---`) as name → texts, and what follows it. A beginning that is none stays text."""
     found = re.match(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", text[:LONGEST], re.DOTALL)
     if not found:
@@ -145,7 +145,7 @@ def main() -> None:
     """Make all that the job asks for."""
     os.environ["SOURCE_DATE_EPOCH"] = str(MADE)
     JOB.update(json.loads(Path("job.json").read_text(encoding="utf-8")))
-    told, body = split(Path("source.md").read_text(encoding="utf-8"))
+    told, body = front_matter(Path("source.md").read_text(encoding="utf-8"))
     JOB["told"] = {**told, "fallback": [JOB["name"]]}
     Path("body.md").write_text(body, encoding="utf-8")
     for file, made in JOB["documents"].items():
