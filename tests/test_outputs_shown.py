@@ -80,7 +80,7 @@ def test_short_outputs_stand_whole_and_others_by_their_place() -> None:
     assert "\n  word: 漢字 and \N{SYMBOL FOR ESCAPE}[31mred\n" in found
     assert re.search(r"\n  report: workspace/it/report\.md\n    # Title\n *\n    Some \*text\*\.\n", found)
     assert "\n  long: workspace/it/long.txt, 100 lines, it begins:\n    line 0\n    line 1\n    line 2\n  rows:" in found
-    assert re.search(r"\n  rows:\n    amount  name\n    3       請求書\n    4\.5     b\n", found)
+    assert re.search(r"\n  rows:\n    name    amount\n    請求書  3\n    b       4\.5\n", found)
     assert "\n  pages: 30 files\n    pages/00.txt\n    pages/01.txt\n    pages/02.txt\n    and 27 more\n" in found
     assert "\n  logo: workspace/it/logo.png, application/octet-stream, 258 bytes" in found
 

@@ -270,7 +270,7 @@ def test_package_templates_are_clean_and_say_what_matters() -> None:
 
 
 def test_output_formats() -> None:
-    common = {"name": "source", "description": "", "schema": None, "rules": [], "patterns": [], "revises": False, "key": None}
+    common = {"name": "source", "description": "", "rules": [], "patterns": [], "revises": False, "key": None}
     files = render(package_template("output_format"), {**common, "kind": "files", "patterns": ["src/[[]a]/**"], "rules": ["it compiles"]})
     assert "=== file: path/of/the/file ===\n" in files and "\n=== end ===\n" in files
     assert "- `src/[[]a]/**`\n" in files and "- it compiles\n" in files
@@ -278,8 +278,8 @@ def test_output_formats() -> None:
     revising = render(package_template("output_format"), {**common, "kind": "files", "patterns": ["**"], "revises": True})
     assert "<<<<<<< SEARCH\n" in revising and ">>>>>>> REPLACE\n=== end ===\n" in revising
     assert "=== rename: old/path -> new/path ===\n=== delete: path/of/the/file ===\n" in revising
-    data = render(package_template("output_format"), {**common, "kind": "data", "schema": '{\n  "type": "object"\n}', "key": "t1"})
-    assert '{\n  "type": "object"\n}' in data and "the entry `t1` of `source`" in data and "===" not in data
+    data = render(package_template("output_format"), {**common, "kind": "data", "key": "t1"})
+    assert "one JSON value" in data and "the entry `t1` of `source`" in data and "===" not in data
     assert "the text itself" in render(package_template("output_format"), {**common, "kind": "text"})
 
 

@@ -98,7 +98,7 @@ async def test_a_verdict_of_its_own_form_is_taken_by_an_expression(tmp_path: Pat
     result = await run(write(tmp_path, scored), topic="snow", model=model, workspace=None)
     assert result["letter"] == "short letter" and len(model.keys) == 4
     assert "verdict.score > 2" in model.said("write@1~0/reviewed.0/verdict")
-    assert '{"faults":["too long"],"score":3}' in model.last_said("write@1~0/review.1")
+    assert '{"score":3,"faults":["too long"]}' in model.last_said("write@1~0/review.1")
 
 
 async def test_files_are_shown_as_files_and_mended_by_edits(tmp_path: Path) -> None:
