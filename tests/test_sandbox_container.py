@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from patience import PATIENCE
+from patience import PATIENCE, until
 from sandboxes import comes, gone
 
 from metaflow_agents.errors import RunError
@@ -75,9 +75,9 @@ async def test_what_cannot_be_started_is_told_as_everywhere(engine: Engine) -> N
 async def test_a_killed_run_s_container_is_removed_by_its_name(engine: Engine, tmp_path: Path) -> None:
     marker = f"56.{os.getpid()}"
     task = asyncio.create_task(box(engine).run(["sleep", marker], files={}))
-    async with asyncio.timeout(PATIENCE):           # its words stand in the process table before the stand-in has begun
-        while not list(tmp_path.glob("*.pid")) or not await comes(marker):
-            await asyncio.sleep(0.01)
+    # Its words stand in the process table before the stand-in has begun.
+    await asyncio.to_thread(until, lambda: list(tmp_path.glob("*.pid")), "a container")
+    assert await comes(marker)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     name = asked(tmp_path, "run")[0]
