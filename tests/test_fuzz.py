@@ -20,6 +20,13 @@ BY_NAME = {target.name: target for target in TARGETS}
 HARMFUL = [
     ("blocks", "=== x: " + " " * 30_000),
     ("blocks", "=== edit: src/a.py ===\n<<<<<<< SEARCH\n" + "lime 7\n" * 60 + "=======\n>>>>>>> REPLACE\n=== end ==="),
+    ("expressions", "|for" * 10_000),
+    ("expressions", "'" + "\\'" * 20_000),
+    ("expressions", "{{" + " " * 40_000 + "x"),
+    ("expressions", "a \"" + "', got '" * 8_000 + "\n\""),
+    ("sop", "sop: x\nroles: {r: {goal: g}}\nsteps: {s: {role: r, makes: a}}\nartifacts: {a: {files: ['" + "{" * 40_000 + "']}}"),
+    ("quotations", "> a [S1]" + "\n>" * 40_000 + " x [S1]"),
+    ("quotations", ("[S1" + " " * 190 + "x]") * 400),
     ("structured", '{"n": ' + "9" * 400 + "}"),
     ("structured", "9" * 5000),
     ("structured", "[" * 200_000),

@@ -12,7 +12,7 @@ from typing import Any
 from metaflow_agents.contract.names import Binding, Function, bindings
 
 _HEAD = re.compile(r"\s*(?:@|(?:async\s+)?def\b|class\b)")
-_KEYWORD = re.compile(r"(?<!async)\s+(?=@|(?:async\s+)?def\s|class\s)")
+_KEYWORD = re.compile(r"(?<!async)(?<!\s)\s++(?=@|(?:async\s+)?def\s|class\s)")
 _BARE_CALL = re.compile(r"\s*[A-Za-z_]\w*\s*\(")
 _FORMS = "write `def name(parameter: type) -> type`, `class Name(Base)` or `NAME: type = value`, in Python's own form"
 

@@ -10,7 +10,7 @@ from metaflow_agents.settings import Settings
 
 FORMS = ("openai:NAME", "python:FILE.py:function", "replay:RECORDING", "manual", "dry")
 _FORM = re.compile(r"dry|manual(:.+)?|(openai|python):.+|replay:[^,]+(,.+)?", re.DOTALL)
-_BARE = re.compile(r"[A-Za-z0-9][\w.-]*[/:]?[\w.:-]*")
+_BARE = re.compile(r"[A-Za-z0-9][\w.-]*+[/:]?[\w.:-]*")
 
 
 def is_form(text: str) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+MOST = 2_000
+"""Characters that a foreign operator is looked for in: a hint is worth no more, and what follows takes quadratic time."""
 _STRING = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"", re.S)
 _WRITTEN: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (re.compile(r"&&"), "`&&` is not known here", "write `and`"),
@@ -51,14 +53,17 @@ LENGTHS = ("length", "size", "len", "count")
 
 def braces(text: str) -> str | None:
     """The expression inside `{{ }}` or `${{ }}` that stand around the whole text, else None."""
-    found = re.fullmatch(r"\s*\$?\{\{-?\s*(.*?)\s*-?\}\}\s*", text, re.S)
-    return found[1] if found and "{{" not in found[1] else None
+    inner = text.strip().removeprefix("$")
+    if not (inner.startswith("{{") and inner.endswith("}}") and len(inner) >= 4):
+        return None
+    inner = inner[2:-2].removeprefix("-").removesuffix("-").strip()
+    return None if "{{" in inner else inner
 
 
 def written(text: str) -> tuple[str, str, int] | None:
     """The first foreign operator outside of texts, as (message, mend, offset)."""
     # the quotes stay, so that a prefix in front of them is still seen
-    masked = _STRING.sub(lambda m: m[0][0] + " " * (len(m[0]) - 2) + m[0][-1], text)
+    masked = _STRING.sub(lambda m: m[0][0] + " " * (len(m[0]) - 2) + m[0][-1], text[:MOST])
     for pattern, message, mend in _WRITTEN:
         found = pattern.search(masked)
         if found:

@@ -88,7 +88,7 @@ _UNCLOSED = re.compile(
     r"Unexpected end of template\. .*following tags: (.*?)\.(?: The innermost block that needs to be closed is '(\w+)'\.)?$")
 _UNKNOWN_TAG = re.compile(r"(?:Encountered u|U)nknown tag '([^']+)'")
 _CHAR = re.compile(r"unexpected char '?\"?(.+?)'?\"? at (\d+)$")
-_EXPECTED = re.compile(r"expected token '(.+?)', got '(.+?)'$")
+_EXPECTED = re.compile(r"expected token '([^']+)', got '(.+)'$")
 _EARLY = re.compile(r"unexpected end of template, expected '(.+)'\.$")
 _STRAY = re.compile(r"unexpected '([^\w\s']+)'")
 _WORDS = {"end of print statement": "the end of `{{ … }}`", "end of statement block": "the end of the tag",

@@ -16,7 +16,7 @@ SHORT_WORDS = 3
 """Up to so many words in quotation marks are a term, not a quotation, unless a citation stands behind them in their sentence."""
 
 CITATION = re.compile(r"\[(S\d[^\[\]\n]{0,200})\]")
-_TARGET = re.compile(r"S(\d{1,5})\s*(?:[,:]?\s*(?:pp?\.?|pages?)?\s*(\d[\d\s,–—-]*?))?\s*(?:[;&]|,(?=\s*S\d)|\band\b|$)\s*")
+_TARGET = re.compile(r"S(\d{1,5})\s*+(?:[,:]?\s*+(?:pp?\.?|pages?)?\s*+(\d[\d\s,–—-]*?))?\s*+(?:[;&]|,(?=\s*S\d)|\band\b|$)\s*")
 _RANGE = re.compile(r"\s*(\d{1,6})(?:\s*[–—-]+\s*(\d{1,6}))?\s*")
 _ODD_CITATION = re.compile(r"\((S\d{1,5}(?:,\s*pp?\.\s*[\d–-]+)?)\)|\[(s\d{1,5}[^\[\]\n]{0,40})\]")
 _EXCERPT = 400                      # characters of a paragraph that an excerpt of it is made of
@@ -30,7 +30,7 @@ _TICKS = re.compile(r"`+|\n")
 _LINK_TITLE = re.compile(r"(?<=\]\()[^()\n]*(?=\))")
 _SENTENCE_END = re.compile(r"[.!?。][*_)\]’”'\"]*\s+(?=[^\W\d_a-z]|[“\"„«])|[。！？]")
 _BETWEEN = " \t\n\r\f\v(—–-"
-_ATTRIBUTION = re.compile(r"\n\s*(?:[-–—]{1,3}|—)\s*[^\n]*$")
+_ATTRIBUTION = re.compile(r"\n[^\S\n]*+[-–—]{1,3}\s*+[^\n]*+$")
 _WORD = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|\\w+(?:[-'’.]\\w+)*")
 
 

@@ -72,7 +72,7 @@ class Ignored:
 
 def _rules(text: str, below: str) -> Iterator[_Rule]:
     for line in text.removeprefix("\ufeff").split("\n"):
-        written = re.sub(r"(?<!\\)((?:\\\\)*) +$", r"\1", line.removesuffix("\r"))
+        written = _without_spaces(line.removesuffix("\r"))
         if not written or written.startswith("#"):
             continue
         negated = written.startswith("!")
@@ -82,6 +82,12 @@ def _rules(text: str, below: str) -> Iterator[_Rule]:
         pattern = bare.removeprefix("/")
         if pattern and not paths.pattern_refusal(pattern):
             yield _Rule(below, pattern, negated, folders, "/" not in bare)
+
+
+def _without_spaces(line: str) -> str:
+    """The line without the spaces at its end, but for one that stands behind a backslash."""
+    bare = line.rstrip(" ")
+    return line[:len(bare) + (len(bare) - len(bare.rstrip("\\"))) % 2]
 
 
 def _unescaped(pattern: str) -> str:

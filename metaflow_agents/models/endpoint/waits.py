@@ -17,7 +17,8 @@ _UNITS = {"ms": 0.001, "milliseconds": 0.001, "s": 1.0, "sec": 1.0, "secs": 1.0,
           "day": 86400.0, "days": 86400.0}
 _LONGEST = 200                      # characters of a time
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]+)")
-_SPOKEN = re.compile(r"(?:try again|retry|wait|available|resets?)\s*(?:again\s*)?(?:in|after|for|at least)?[\s:=]*(?:about\s*)?"
+_SPOKEN = re.compile(r"(?:try again|retry|wait|available|resets?)\s*+(?:again\s*+)?(?:in|after|for|at least)?[\s:=]*+"
+                     r"(?:about\s*+)?"
                      r"((?:\d+(?:\.\d+)?\s*(?:ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hours?|d|days?)(?![a-z])\s*)+)",
                      re.IGNORECASE)
 _DELAY = re.compile(r'"(?:retryDelay|retry_after|retryAfter|retry_after_seconds)"\s*:\s*"?(\d+(?:\.\d+)?)(ms|s)?"?')

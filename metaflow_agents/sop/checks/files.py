@@ -18,7 +18,7 @@ from metaflow_agents.sop.graph import reads
 _WILD = re.compile(r"\*+|\?|\[")
 _MOST_WILDCARDS = 20
 """Whether two patterns meet is decided exactly, at a cost that grows with their wildcards."""
-_HOLE = re.compile(r"\{\{.*?\}\}", re.DOTALL)
+_HOLE = re.compile(r"\{\{.*?(?:\}\}|\Z)", re.DOTALL)
 
 
 def check_files(c: Context) -> None:
