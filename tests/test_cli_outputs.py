@@ -225,6 +225,15 @@ def test_inputs_of_every_type(say: Say, home: Path) -> None:
         assert status == 2 and told in err and err.count("\n") == 1, err
 
 
+@pytest.mark.parametrize("words", [("run", "typo.yaml"), ("prompt", "typo.yaml", "gather")])
+@pytest.mark.parametrize("given", [(), ("--level", "x"), ("--levle", "x")])
+def test_what_is_wrong_with_the_sop_is_told_before_its_inputs(say: Say, home: Path, words: tuple[str, ...],
+                                                             given: tuple[str, ...]) -> None:
+    (home / "typo.yaml").write_text(TYPES.replace("{type: low | high, default: low}", "text"))
+    status, _, err = say(*words, *given)
+    assert status == 2 and "typo.yaml:4:10\n  error `text` is no type" in err and "input" not in err.replace("inputs", ""), err
+
+
 def test_run_help_lists_the_sops_own_inputs(say: Say, home: Path) -> None:
     (home / "types.yaml").write_text(TYPES)
     _, out, _ = say("run", "--help", "types.yaml")

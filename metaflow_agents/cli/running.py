@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -59,13 +60,14 @@ def run(context: typer.Context,
         say([context.get_help(), "", *given.help_lines(program, own, page())])
         return 0
     everybody, named = options.models(model)
-    inputs = {**given.read_options(program, found.options, own), **given.read_pairs(program, pairs or ())}
-    if demo:
-        everybody, recorded = _demonstrated(program, everybody, named)
-        inputs = {**recorded, **inputs}
-    if sys.stdin.isatty() and sys.stderr.isatty():
-        inputs |= given.ask(program, inputs)
-    given.refuse_missing(program, inputs, own)
+    with _after_the_sop(found.file):
+        inputs = {**given.read_options(program, found.options, own), **given.read_pairs(program, pairs or ())}
+        if demo:
+            everybody, recorded = _demonstrated(program, everybody, named)
+            inputs = {**recorded, **inputs}
+        if sys.stdin.isatty() and sys.stderr.isatty():
+            inputs |= given.ask(program, inputs)
+        given.refuse_missing(program, inputs, own)
 
     from metaflow_agents.cli.drive import drive
     from metaflow_agents.runs import start
@@ -138,8 +140,9 @@ def prompt(context: typer.Context,
     program = _program(file)
     found = given.split([file, *(words or ())])
     own = [option for param in context.command.params for option in param.opts if option.startswith("--")]
-    inputs = {**given.read_options(program, found.options, own), **given.read_pairs(program, pairs or ())}
-    given.refuse_missing(program, inputs, own)
+    with _after_the_sop(file):
+        inputs = {**given.read_options(program, found.options, own), **given.read_pairs(program, pairs or ())}
+        given.refuse_missing(program, inputs, own)
     sent = asyncio.run(rehearse(file, step, inputs=inputs, given=given.read_values(program, values or ())))
     if json:
         say_json([{"key": one.request.key, "role": one.request.role, "messages": list(one.request.messages),
@@ -166,6 +169,18 @@ def _demonstrated(program: Program, everybody: str | None, named: Mapping[str, s
     folders = {name for name, spec in program.sop.inputs.items() if spec.type == "folder"}
     return found.model, {name: parse_option(program, name, value) if name in folders else value
                          for name, value in found.inputs.items()}
+
+
+@contextmanager
+def _after_the_sop(file: str) -> Iterator[None]:
+    """What is wrong with inputs is told where the SOP is right: a type that is none is not the fault of a value."""
+    try:
+        yield
+    except UsageError:
+        from metaflow_agents.opening import checked
+
+        checked(file)
+        raise
 
 
 def _program(file: str) -> Program:
