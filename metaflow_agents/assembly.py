@@ -65,7 +65,6 @@ from metaflow_agents.settings import Settings
 from metaflow_agents.sop.graph import SOPGraph
 from metaflow_agents.tooling import secrets_of, toolbox
 from metaflow_agents.tools.toolbox import Toolbox
-from metaflow_agents.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +219,7 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
                          observations, state, values, run_budget(program, state.budget))
         progress = Progress(sop, sop.progress, bus, state, values, scopes, judge)
     scheduler = Scheduler(program, graph, bus, state, values, scopes, fanout, until=state.until, progress=progress)
-    kept = None if folder is None else Folder(bus, state, tree, Workspace(folder), journal.path)
+    kept = None if folder is None else Folder(bus, state, tree, folder, journal.path)
     return Assembly(journal, bus, values, scheduler, graph, kept, parking, tuple(toolboxes.values()), project,
                     material)
 

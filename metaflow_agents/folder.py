@@ -13,8 +13,9 @@ from aiofiles.os import wrap
 
 from metaflow_agents.bus import Bus
 from metaflow_agents.errors import MetaflowError
+from metaflow_agents.journal.places import artifacts_of
 from metaflow_agents.journal.state import RunState
-from metaflow_agents.journal.tree import Tree
+from metaflow_agents.journal.tree import Leaf, Tree
 from metaflow_agents.schema.event import Committed
 from metaflow_agents.threads import carried, to_the_end
 from metaflow_agents.workspace import Workspace
@@ -25,8 +26,9 @@ _GATHER = 0.05          # seconds that a commit waits for others: a run that mak
 class Folder:
     """Writes what each commit changed; `settle` makes the whole folder agree, after a crash and when the run rests."""
 
-    def __init__(self, bus: Bus, state: RunState, tree: Tree, workspace: Workspace, journal: Path) -> None:
-        self._bus, self._state, self._tree, self._workspace, self._journal = bus, state, tree, workspace, journal
+    def __init__(self, bus: Bus, state: RunState, tree: Tree, folder: Path, journal: Path) -> None:
+        self._bus, self._state, self._tree, self._journal = bus, state, tree, journal
+        self._workspace, self._beside = Workspace(folder), Workspace(artifacts_of(folder))
         self._written: dict[str, Mapping[str, str]] = {}       # artifact → path → digest of what was written
 
     async def follow(self) -> None:
@@ -59,21 +61,16 @@ class Folder:
 
     async def settle(self) -> None:
         """Makes the folder hold exactly the files of the latest versions."""
-        leaves = self._tree.leaves()
-        held = {leaf.digest: leaf for leaf in leaves.values()}
-
-        async def load(name: str) -> bytes:
-            return held[name].load()
-
-        await self._workspace.reconcile({path: leaf.digest for path, leaf in leaves.items()}, load)
+        await _reconciled(self._workspace, self._tree.leaves())
 
     async def rest(self) -> None:
-        """Settles the folder and brings its git history to what the journal says. Raises RunError, as `take` does.
+        """Settles the folder, brings its git history to what the journal says, and writes beside the folder what has no file in
+        it. Raises RunError, as `take` does.
 
-        Each of the two is done also where the other can't be: what one file hinders is still in the history.
+        Each of the three is done also where another can't be: what one file hinders is still in the history.
         """
         failures = []
-        for work in (self.settle, self._remember):
+        for work in (self.settle, self._remember, self._lay_beside):
             try:
                 await work()
             except MetaflowError as error:
@@ -81,9 +78,23 @@ class Folder:
         if failures:
             raise failures[0]
 
+    async def _lay_beside(self) -> None:
+        leaves = self._tree.beside()
+        if leaves or self._beside.folder.exists():
+            await _reconciled(self._beside, leaves)
+
     async def _remember(self) -> None:
         remember = carried(lambda: _write_history(self._journal, self._workspace.folder))
         await to_the_end(asyncio.ensure_future(wrap(remember)()))
+
+
+async def _reconciled(workspace: Workspace, leaves: Mapping[str, Leaf]) -> None:
+    held = {leaf.digest: leaf for leaf in leaves.values()}
+
+    async def load(name: str) -> bytes:
+        return held[name].load()
+
+    await workspace.reconcile({path: leaf.digest for path, leaf in leaves.items()}, load)
 
 
 def _write_history(journal: Path, folder: Path) -> None:

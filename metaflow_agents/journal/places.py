@@ -10,6 +10,7 @@ from metaflow_agents.errors import UsageError
 
 WORKSPACE = Path("workspace")
 JOURNALS = ".journals"
+ARTIFACTS = ".artifacts"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -18,6 +19,11 @@ def journal_path(home: Path | None, name: str) -> Path:
     if home is None:
         raise UsageError("a run that is kept in memory has no journal file; give it a workspace")
     return home / JOURNALS / f"{fine_name(name)}.db"
+
+
+def artifacts_of(folder: Path) -> Path:
+    """Where the artifacts of a run lie that have no file in its folder: that holds only what its SOP puts there."""
+    return folder.parent / ARTIFACTS / folder.name
 
 
 def run_names(workspace: Path | str = WORKSPACE) -> list[str]:

@@ -12,6 +12,7 @@ from metaflow_agents.errors import ExpressionError
 from metaflow_agents.journal.values import Values, Versions
 from metaflow_agents.prompts import CollectionView, render
 from metaflow_agents.schema.binary import BinaryFile, jsonable
+from metaflow_agents.schema.media import ending
 from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.payload import Binary, Data, Files
 from metaflow_agents.schema.program import Program
@@ -23,6 +24,13 @@ class Leaf:
 
     digest: str
     load: Callable[[], bytes]
+
+
+def name_beside(artifact: str, value: Any) -> str:
+    """What the file of an artifact without `file` is called: text is Markdown, data JSON, and bytes are what they are."""
+    if isinstance(value, BinaryFile):
+        return f"{artifact}.{ending(value.media_type)}"
+    return f"{artifact}.md" if isinstance(value, str) else f"{artifact}.json"
 
 
 class Tree:
@@ -63,6 +71,17 @@ class Tree:
         documents = payload.documents if isinstance(payload, Data) else {}
         return {spec.file: Leaf(digest(data), lambda: data),
                 **{path: Leaf(blob, partial(self._values.data, blob)) for path, blob in documents.items()}}
+
+    def beside(self) -> dict[str, Leaf]:
+        """Path → file for the latest versions of artifacts that no file of the run's folder holds."""
+        found: dict[str, Leaf] = {}
+        for name, spec in self._program.sop.artifacts.items():
+            payload = self._state.payload(name) if spec.file is None and not spec.files else None
+            if payload is not None:
+                value = self._values.view(payload)
+                data = value.load() if isinstance(value, BinaryFile) else self._text(name, "", None, value).encode()
+                found[name_beside(name, value)] = Leaf(digest(data), partial(bytes, data))
+        return found
 
     def changes(self, artifact: str, digest_: str, before: Mapping[str, str]) -> tuple[Mapping[str, str], dict[str, Leaf]]:
         """The files of one payload as path → digest, and those of them that `before` has not, or has otherwise."""

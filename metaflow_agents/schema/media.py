@@ -7,6 +7,8 @@ https://www.iana.org/assignments/media-types.
 
 from __future__ import annotations
 
+import mimetypes
+
 UNKNOWN = "application/octet-stream"
 TEXT = "text/plain"
 HEAD = 512
@@ -29,6 +31,12 @@ _BEGINNINGS: tuple[tuple[bytes, str], ...] = (
     (b"wOFF", "font/woff"), (b"wOF2", "font/woff2"), (b"OggS", "audio/ogg"), (b"fLaC", "audio/flac"), (b"ID3", "audio/mpeg"),
     (b"SQLite format 3\0", "application/vnd.sqlite3"), (b"\x7fELF", "application/x-elf"), (b"\0asm", "application/wasm"),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "application/x-ole-storage"), (b"%!PS", "application/postscript"))
+
+
+def ending(type_: str) -> str:
+    """What the name of a file of such a type ends with, without the dot."""
+    of_office = {found: name for name, found in _IN_ZIP.items()}
+    return of_office.get(type_) or (mimetypes.guess_extension(type_) or ".bin")[1:]
 
 
 def media_type(head: bytes, name: str = "") -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -12,6 +13,7 @@ from typing import Any
 from metaflow_agents.history.standing import Standing
 from metaflow_agents.journal.ledger import KINDS, Ledger, ledger
 from metaflow_agents.journal.outline import Outline
+from metaflow_agents.journal.places import artifacts_of
 from metaflow_agents.journal.values import Values
 from metaflow_agents.models.tariff import dollars
 from metaflow_agents.people.question import Answer, Question
@@ -372,6 +374,8 @@ def _onward(told: Told, page: Page) -> list[str]:
         return []
     ways = [(f"sop show {told.name} ARTIFACT{where}", "an artifact's value"),
             (f"sop log {told.name}{where}", "who said what to whom")]
+    if artifacts_of(told.folder).is_dir():
+        ways.append((f"ls {shlex.quote(str(artifacts_of(told.folder)))}", "artifacts that have no file in the run's folder"))
     if any(getattr(told.values.payload(made[-1].payload), "missing", ()) for made in told.outline.versions.values()):
         ways.append((f"sop log {told.name} --kind failed{where}", "what failed, and why"))
     if told.standing == "success":
