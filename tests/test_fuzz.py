@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import mmap
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from fuzz.run import fed
-from fuzz.targets import TARGETS
+from fuzz.targets import TARGETS, beside
 from tiers import SEED
 
 HERE = Path(__file__).parent
@@ -87,6 +88,11 @@ def test_the_fuzzer_sees_faults(monkeypatch: pytest.MonkeyPatch) -> None:
             sum(range(1_000_000))
 
     assert "KeyError: \"'x'\" at test_fuzz.py" in fed(type(TARGETS[0])("broken", broken, lambda: ("x",)), "x")
+    def holding(text: str) -> None:                         # the engine of regular expressions keeps the lock of the interpreter
+        beside(lambda: re.fullmatch("(a+)+b", text), 0.2)
+
+    assert "TimeoutError" in fed(type(TARGETS[0])("holding", holding, lambda: ("x",)), "a" * 26)
+    beside(lambda: [sum(range(1000)) for _ in range(20_000)], 0.2)
     assert "stood still" in fed(type(TARGETS[0])("slow", slow, lambda: ("x",)), "x", 0.1)
     def hungry(text: str) -> None:
         with mmap.mmap(-1, 80 << 20) as taken:              # `malloc` may have as much left over from earlier tests

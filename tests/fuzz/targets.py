@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -39,6 +41,19 @@ def loaded(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
+
+
+def beside(work: Callable[[], object], standstill: float = 1.0) -> None:
+    """Work that a thread of its own does. Raises TimeoutError where no other thread could go on for `standstill` seconds."""
+    longest, last = 0.0, time.perf_counter()
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(work)
+        while not done.done():
+            time.sleep(0.01)
+            longest, last = max(longest, time.perf_counter() - last), time.perf_counter()
+    done.result()
+    if longest > standstill:
+        raise TimeoutError(f"it held all threads up for {longest:.1f} s")
 
 
 # -- what models say
@@ -434,7 +449,7 @@ QUOTATIONS = (
 
 
 def code(text: str) -> None:
-    """Python that a model wrote, against its design."""
+    """Python that a model wrote, against its design: as the function of a step, in a thread."""
     from metaflow_agents.contract.verification import verify
 
     file = {
@@ -444,7 +459,8 @@ def code(text: str) -> None:
         "covers": [],
         "interface": [{"signature": "def f(a: int) -> int", "purpose": "y"}],
     }
-    verify({"p/__init__.py": "", "p/a.py": text}, None, {"package": "p", "files": [file], "dependencies": [], "commands": []})
+    design = {"package": "p", "files": [file], "dependencies": [], "commands": []}
+    beside(lambda: verify({"p/__init__.py": "", "p/a.py": text}, None, design))
 
 
 CODE = (
