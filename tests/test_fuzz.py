@@ -91,7 +91,7 @@ def test_the_fuzzer_sees_faults(monkeypatch: pytest.MonkeyPatch) -> None:
     def holding(text: str) -> None:                         # the engine of regular expressions keeps the lock of the interpreter
         beside(lambda: re.fullmatch("(a+)+b", text), 0.2)
 
-    assert "TimeoutError" in fed(type(TARGETS[0])("holding", holding, lambda: ("x",)), "a" * 26)
+    assert "TimeoutError" in fed(type(TARGETS[0])("holding", holding, lambda: ("x",)), "a" * 24)
     beside(lambda: [sum(range(1000)) for _ in range(20_000)], 0.2)
     assert "stood still" in fed(type(TARGETS[0])("slow", slow, lambda: ("x",)), "x", 0.1)
     def hungry(text: str) -> None:

@@ -43,6 +43,8 @@ def told(error: yaml.YAMLError, text: str, file: str) -> Problem:
     context = str(getattr(error, "context", "") or "")
     problem = str(getattr(error, "problem", "") or getattr(error, "reason", "") or error)
     line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+    if "nesting depth" in problem:          # of PyYAML 6.0.4 on, which reads ahead: before this package has counted
+        return Problem("yaml-depth", "the file nests too many levels deep", "flatten it, or split the file", file, line, column)
     if "quoted scalar" in context and ("end of stream" in problem or "document indicator" in problem):
         start = getattr(error, "context_mark", None) or mark
         line, column = (start.line + 1, start.column + 1) if start else (line, column)
