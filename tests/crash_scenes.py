@@ -147,6 +147,28 @@ def nearly(request: ModelRequest) -> str:
     return "Sure: {'names': 'Jo, Ann',}"
 
 
+PATCHED = """
+    sop: patched
+    inputs: {letter: string}
+    roles: {smith: {profile: You code.}}
+    artifacts: {source: {files: "src/**", initial: {src/old.py: "a = 1\\nb = 2\\n"}}, told: {}}
+    steps:
+      mend: {role: smith, needs: [letter], sees: [source], makes: source}
+      say: {role: smith, needs: [source], makes: told}
+"""
+
+
+def patching(request: ModelRequest) -> str:
+    """A part of its first answer fits: a file and one edit; then it says the rest."""
+    if request.step == "say":
+        return str(request.messages[-1]["content"])[-300:]
+    edit = "=== edit: src/old.py ===\n<<<<<<< SEARCH\n{}\n=======\n{}\n>>>>>>> REPLACE\n=== end ===\n"
+    if "repair" in request.key:
+        return edit.format("b = 2", "b = 3")
+    return "=== file: src/new.py ===\nn = 1\n=== end ===\n" + edit.format(
+        "a = 1", "a = 7\n>>>>>>> REPLACE\n<<<<<<< SEARCH\nc = 2\n=======\nc")
+
+
 PRINTED = """
     sop: printed
     inputs: {topic: string}
@@ -365,6 +387,7 @@ SCENES: dict[str, Scene] = {
     "documents": Scene(PRINTED, lambda: lambda _: "# Snow\n\nIt *falls*.\n", {"topic": "snow"}, every=3),
     "repaired": Scene(untrusted(NEARLY, "letter"), lambda: nearly, {"letter": "x"},
                       at_work=("observed read@1~0/turn.0/repaired", "observed write@1~0/turn.0/repaired")),
+    "patched": Scene(PATCHED, lambda: patching, {"letter": "x"}),
     "chain_of_thought": Scene(untrusted(THOUGHT, "riddle"), lambda: thinker, {"riddle": "x"}),
     "tried_again": Scene(COPIED, Refusing, {"topic": "snow"}),
     "self_consistency": Scene(

@@ -129,6 +129,40 @@ async def test_faults_of_files_go_back_to_their_author(tmp_path: Path, answer: A
     assert told in model.last_said("mend@1~0/turn.0/repair.1")
 
 
+def edits(*pairs: tuple[str, str], path: str = "src/old.py") -> str:
+    inside = "".join(f"<<<<<<< SEARCH\n{old}\n=======\n{new}\n>>>>>>> REPLACE\n" for old, new in pairs)
+    return f"=== edit: {path} ===\n{inside}=== end ===\n"
+
+
+async def test_what_fits_is_taken_and_only_what_failed_is_asked_for_again(tmp_path: Path) -> None:
+    """And whoever reads the answer later (a check, the role's memory) has all of it."""
+    first = (block("src/new.py", "n = 1") + "=== delete: src/gone.py ===\n" + edits(("a = 1", "a = 7"), ("c = 3", "c = 4"))
+             + "=== file: src/cut.py ===\nx = 1\n")
+    rest = edits(("a = 7\nb = 2", "a = 7\nb = 5")) + block("src/cut.py", "x = 1")
+    whole = block("src/new.py", "n = 1") + "=== delete: src/gone.py ===\n" + edits(("a = 1", "a = 7"), ("a = 7\nb = 2", "a = 7\nb = 5"))
+    last = block("src/new.py", "n = 2") + edits(("a = 1\nb = 2", "a = 7\nb = 5"))
+    result, model = await code(tmp_path, first, rest, last, more=", check: {call: \"fns:fine\", repairs: 1}", fns_py="""
+        tried = []
+        def fine(source):
+            tried.append(1)
+            return "once more" if len(tried) == 1 else None
+    """)
+    assert result.ok, result.reason
+    assert result["source"] == {"src/gone.py": "x\n", "src/new.py": "n = 2\n", "src/old.py": "a = 7\nb = 5\n"}
+    told = model.last_said("mend@1~0/turn.0/repair.1")
+    assert "A part of your answer can't be taken." in told and "SEARCH is not in the file" in told and "left open" in told
+    assert "The rest is taken: `src/new.py`, `src/gone.py` (deleted), `src/old.py` (1 edit)." in told and "in full" not in told
+    checked = model.requests[2]                  # its answer is one of its own: it answers the check, in full
+    assert checked.key == "mend@1~0/check.1" and checked.messages[-2]["content"] == whole + block("src/cut.py", "x = 1")
+
+
+async def test_what_was_taken_is_forgotten_where_nothing_of_an_answer_fits_its_artifact(tmp_path: Path) -> None:
+    """A path that clashes: the author answers in full."""
+    result, model = await code(tmp_path, edits(("a = 1", "a = 7"), ("c", "d")), block("src/old.py/x", "x"), block("src/fine.py", "f = 1"))
+    assert result.ok and result["source"]["src/fine.py"] == "f = 1\n"
+    assert "in full" in model.last_said("mend@1~0/turn.0/repair.2")
+
+
 async def test_text_stays_as_it_is_said(tmp_path: Path) -> None:
     text = DATA.replace("{schema: {sender: string, pages: integer, kind: loan | other}}", "{file: facts.md}").replace(" MORE", "")
     said = "```\nnot taken apart\n```\n=== file: x ===\n{{ 7 * 7 }}\n"

@@ -100,6 +100,23 @@ async def test_files_by_tools_become_the_artifact(tmp_path: Path) -> None:
     assert model.results(2)[3:] == ["a = 2\n", "src/a.py:1: a = 2\nsrc/b.py:1: b = 1\n", "src/a.py (6)\nsrc/b.py (6)\n"]
 
 
+async def test_the_tool_edits_as_blocks_do(tmp_path: Path) -> None:
+    """A text to the letter anywhere, else lines but for white space; what stands nowhere is told with the nearest lines."""
+    text = "def f():\n    a = 1\n    b = 2\n"
+    model = Script(calls(("write", {"path": "src/a.py", "text": text}),
+                         ("edit", {"path": "src/a.py", "search": "= 1\n", "replace": "= 7\n"}),
+                         ("edit", {"path": "src/a.py", "search": "a=7\nb=2\n", "replace": "a=7\nc = 3\n"}),
+                         ("edit", {"path": "src/a.py", "search": "    b = 3", "replace": "x"}),
+                         ("edit", {"path": "src/a.py", "search": " = ", "replace": "x"})), "done")
+    result = await run(sop(tmp_path, FILES, "write, edit"), topic="x", model=model, workspace=None)
+    assert result["source"] == {"src/a.py": "def f():\n    a = 7\n    c = 3\n"}
+    assert model.results(1)[1:] == [
+        "`src/a.py` is changed at line 2",
+        "`src/a.py` is changed at line 2: `search` fits there but for white space and quotation marks",
+        "`src/a.py`: `search` is not in the file; nearest, at its line 3:\n    c = 3",
+        "`search` stands 2 times in `src/a.py`: add lines around it until it stands there once"]
+
+
 async def test_a_block_goes_before_what_a_tool_wrote(tmp_path: Path) -> None:
     model = Script(calls(("write", {"path": "src/a.py", "text": "tool"}), ("write", {"path": "src/b.py", "text": "tool"})),
                    "=== edit: src/a.py ===\n<<<<<<< SEARCH\ntool\n=======\nblock\n>>>>>>> REPLACE\n=== end ===\n"

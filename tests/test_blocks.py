@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metaflow_agents.agent.blocks import apply_blocks, parse_blocks
-from metaflow_agents.agent.edits import Edit
+from metaflow_agents.agent.blocks import Block, apply_blocks, joined_blocks, parse_blocks, written_blocks
+from metaflow_agents.edits import Edit
 from metaflow_agents.errors import AnswerInvalid
 
 ANSWER = """Here is what I did.
@@ -171,3 +171,30 @@ def test_the_page_on_files_from_a_model_shows_the_markers_that_are_read() -> Non
     assert [(block.kind, block.path, block.edits, block.target) for block in parse_blocks(shown)] == [
         ("file", "src/a.py", (), ""), ("edit", "src/b.py", (edit,), ""), ("rename", "src/old.py", (), "src/new.py"),
         ("delete", "src/c.py", (), "")]
+
+
+NAMED = st.sampled_from(["a.py", "b.md", "src/c.txt"])
+SOME_LINES = st.lists(st.sampled_from([
+    "x", "", "=== end ===", "=== file: q ===", "==== end ====", "```", "```python", "<<<< x", "  y"]), max_size=5)
+EDITS = st.lists(st.builds(Edit, SOME_LINES.map(tuple), SOME_LINES.map(tuple), st.just(0)), min_size=1, max_size=3)
+BLOCK = st.one_of(
+    st.builds(lambda path, lines: Block("file", path, 0, text="".join(f"{line}\n" for line in lines)), NAMED, SOME_LINES),
+    st.builds(lambda path, edits: Block("edit", path, 0, edits=tuple(edits)), NAMED, EDITS),
+    st.builds(lambda path: Block("delete", path, 0), NAMED),
+    st.builds(lambda path: Block("rename", path, 0, target="new/d.py"), NAMED))
+
+
+@given(st.lists(BLOCK, min_size=1, max_size=3, unique_by=lambda block: block.path))
+def test_blocks_that_are_written_are_read_as_they_were(blocks: list[Block]) -> None:
+    if [block.kind for block in blocks].count("rename") > 1:
+        return
+    read = parse_blocks(written_blocks(blocks))
+    assert [(one.kind, one.path, one.text, one.target, [(edit.search, edit.replace) for edit in one.edits]) for one in read] == [
+        (one.kind, one.path, one.text, one.target, [(edit.search, edit.replace) for edit in one.edits]) for one in blocks]
+
+
+def test_a_later_block_of_a_path_counts_and_edits_follow_each_other() -> None:
+    one, two = Edit(("a",), ("b",), 1), Edit(("b",), ("c",), 2)
+    kept = [Block("edit", "x", 1, edits=(one,)), Block("file", "y", 2, text="y\n"), Block("rename", "p", 3, target="q")]
+    more = [Block("edit", "x", 1, edits=(Edit(("a",), ("b",), 9), two)), Block("file", "q", 2, text="q\n")]
+    assert joined_blocks(kept, more) == (kept[1], Block("edit", "x", 1, edits=(one, two)), more[1])

@@ -10,6 +10,7 @@ from metaflow_agents.agent import rounds, strategies
 from metaflow_agents.agent.acting import Acting, Scene
 from metaflow_agents.agent.answering import Consulting
 from metaflow_agents.agent.answers import Answers
+from metaflow_agents.agent.blocks import Block, PartTaken, told_blocks
 from metaflow_agents.agent.briefing import Briefing
 from metaflow_agents.agent.checking import checked
 from metaflow_agents.agent.consulting import Consult
@@ -209,16 +210,20 @@ class RoleAgent:
 
     async def _in_form(self, activation: Activation, thinks: strategies.Strategy[Any], thinking: ActivationThinking,
                        answered: Said, branch: str) -> tuple[Work, Said]:
-        """The work that an answer is, repaired up to `ANSWER_REPAIRS` times. Raises AnswerInvalid."""
-        repairs = 0
+        """The work that an answer is, repaired up to `ANSWER_REPAIRS` times, and the answer with all that was taken of those
+        before it. Raises AnswerInvalid.
+        """
+        repairs, kept, answers = 0, tuple[Block, ...](), self._means.answers
         while True:
             try:
-                return self._means.answers.taken(activation, answered.reply, thinking.acting), answered
+                work = answers.taken(activation, answered.reply, thinking.acting, kept)
+                return work, answered._replace(reply=answers.whole(activation, answered.reply, kept))
             except AnswerInvalid as error:
                 if repairs >= ANSWER_REPAIRS:
                     raise
                 repairs += 1
-                messages = sent_back(*answered, error.faults, ANSWER_REPAIRS - repairs + 1)
+                kept = error.kept if isinstance(error, PartTaken) else ()
+                messages = sent_back(*answered, error.faults, ANSWER_REPAIRS - repairs + 1, taken=told_blocks(kept))
             answered = await thinks.mended(thinking, f"{branch}/repair.{repairs}", messages, form=True)
 
     async def _checked(self, step: Step, activation: Activation, work: Work, number: int) -> str | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from metaflow_agents.agent.acting import Acting
-from metaflow_agents.agent.blocks import apply_blocks, holds_block, parse_blocks
+from metaflow_agents.agent.blocks import Block, apply_blocks, holds_block, joined_blocks, read_blocks, written_blocks
 from metaflow_agents.agent.conversation import WRITING
 from metaflow_agents.doers.acceptance import Acceptance
 from metaflow_agents.engine.work import Activation, Work
@@ -32,13 +33,15 @@ class Answers:
     def __init__(self, sop: SOP, acceptance: Acceptance, values: Values, *, dry: bool) -> None:
         self._sop, self._acceptance, self._values, self._dry = sop, acceptance, values, dry
 
-    def taken(self, activation: Activation, reply: Reply, acting: Acting) -> Work:
-        """The work that an answer is. Raises AnswerInvalid with all that is wrong with it."""
+    def taken(self, activation: Activation, reply: Reply, acting: Acting, kept: Sequence[Block] = ()) -> Work:
+        """The work that an answer is, with what was `kept` of those before it. Raises AnswerInvalid with all that is wrong with
+        it; PartTaken where a part of it fits.
+        """
         artifact = self._sop.steps[activation.key.step].makes.artifact
         if reply.text is None:
             return self._acceptance.accept(activation, reply.value)
         if self._sop.artifacts[artifact].files:
-            written, deleted = self._files_made(activation, reply.text, acting)
+            written, deleted = self._files_made(activation, reply.text, acting, kept)
             by_tools = {path for path, data in acting.tree.written.items() if path in written and data_of(written[path]) == data}
             return self._acceptance.files(activation, written, deleted, ruled=not self._dry, judged=by_tools)
         if self.plain(activation, acting):
@@ -64,14 +67,22 @@ class Answers:
         """What a template sees of it."""
         return self._acceptance.value(work)
 
-    def _files_made(self, activation: Activation, answer: str, acting: Acting) -> tuple[dict[str, Content], tuple[str, ...]]:
+    def whole(self, activation: Activation, reply: Reply, kept: Sequence[Block]) -> Reply:
+        """The reply with what was kept of those before it."""
+        if not kept or reply.text is None or not self._sop.artifacts[self._sop.steps[activation.key.step].makes.artifact].files:
+            return reply
+        return replace(reply, text=written_blocks(joined_blocks(kept, read_blocks(reply.text)[0])))
+
+    def _files_made(self, activation: Activation, answer: str, acting: Acting,
+                    kept: Sequence[Block]) -> tuple[dict[str, Content], tuple[str, ...]]:
         """What the tools wrote and, over it, what the blocks of the answer say."""
         by_tools = {path: content(data, path) for path, data in acting.tree.written.items()}
         gone = acting.tree.deleted
-        if (by_tools or gone) and not holds_block(answer):
+        if (by_tools or gone) and not kept and not holds_block(answer):
             return by_tools, tuple(sorted(gone))
         before = {path: text for path, text in self._files_before(activation).items() if path not in gone} | by_tools
-        written, deleted = apply_blocks(parse_blocks(answer), before, activation.patterns)
+        blocks, faults = read_blocks(answer)
+        written, deleted = apply_blocks(joined_blocks(kept, blocks) if kept else blocks, before, activation.patterns, faults)
         left = {path: text for path, text in by_tools.items() if path not in deleted}
         return {**left, **written}, tuple(sorted({*deleted, *gone} - set(written)))
 

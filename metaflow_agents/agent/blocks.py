@@ -19,10 +19,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from metaflow_agents.agent.edits import Edit, Hints, edited
+from metaflow_agents.edits import Edit, Hints, edited
 from metaflow_agents.errors import AnswerInvalid, did_you_mean
 from metaflow_agents.schema import paths
 from metaflow_agents.schema.binary import Content
@@ -68,16 +68,74 @@ def holds_block(text: str) -> bool:
 
 def parse_blocks(text: str) -> Blocks:
     """The blocks of an answer. Raises AnswerInvalid with all faults of form, each with its line."""
+    blocks, faults = read_blocks(text)
+    if faults:
+        raise AnswerInvalid(faults)
+    return blocks
+
+
+def read_blocks(text: str) -> tuple[Blocks, list[str]]:
+    """The blocks of an answer that are in form, and the faults of what is not, each with its line."""
     reader = _Reader(text.replace("\r\n", "\n").split("\n"))
     reader.read()
     faults = reader.faults + _said_twice(reader.blocks)
     if not reader.blocks and not faults:
         faults = ["the answer holds no block: write `=== file: PATH ===`, the whole text, `=== end ===`"]
-    if faults:
-        raise AnswerInvalid(faults)
     blocks = Blocks(reader.blocks)
     blocks.remarks = "\n".join(reader.remarks).strip()
-    return blocks
+    return blocks, faults
+
+
+def written_blocks(blocks: Iterable[Block]) -> str:
+    """The answer that holds these blocks and nothing else."""
+    return "".join(_written(block) for block in blocks)
+
+
+def _written(block: Block) -> str:
+    if block.kind == "rename":
+        return f"=== rename: {block.path} -> {block.target} ===\n"
+    if block.kind == "delete":
+        return f"=== delete: {block.path} ===\n"
+    lines = block.text.removesuffix("\n").split("\n") if block.text else []
+    for edit in block.edits:
+        lines += [_SEARCH, *edit.search, _DIVIDER, *edit.replace, _REPLACE]
+    signs = "=" * max([3, *(len(line) - len(line.lstrip("=")) + 1 for line in lines if _header(line) or _END.fullmatch(line))])
+    inside = "".join(f"{line}\n" for line in lines)
+    if unfenced_lines(lines, block.path)[0] != lines and not block.edits:
+        inside = f"```{'markdown' if block.path.lower().endswith(MARKDOWN) else ''}\n{inside}```\n"
+    return f"{signs} {block.kind}: {block.path} {signs}\n{inside}{signs} end {signs}\n"
+
+
+def told_blocks(blocks: Iterable[Block]) -> list[str]:
+    """What each block does, in short."""
+    return [f"`{block.path}` ({len(block.edits)} {'edit' if len(block.edits) == 1 else 'edits'})" if block.kind == "edit"
+            else f"`{block.path}`{' (deleted)' if block.kind == 'delete' else ''}" if block.kind != "rename"
+            else f"`{block.path}` (now `{block.target}`)" for block in blocks]
+
+
+class PartTaken(AnswerInvalid):
+    """An answer of which a part fits: `kept` are the blocks of it that do, with those edits that do."""
+
+    def __init__(self, faults: Iterable[str], kept: Sequence[Block]) -> None:
+        super().__init__(faults)
+        self.kept = tuple(kept)
+
+
+def joined_blocks(kept: Sequence[Block], more: Sequence[Block]) -> tuple[Block, ...]:
+    """The blocks of an answer whose first part was taken before: later edits of a file follow the earlier ones; any other block
+    takes the place of those that name the same path. What is said once more, word for word, counts once.
+    """
+    found = {block.path: block for block in kept}
+    for block in more:
+        before = found.get(block.path)
+        if before is not None and before.kind == block.kind == "edit":
+            known = {(edit.search, edit.replace) for edit in before.edits}
+            edits = tuple(edit for edit in block.edits if (edit.search, edit.replace) not in known)
+            block = replace(block, edits=before.edits + edits)
+        for path in block.paths:
+            found = {named: other for named, other in found.items() if path not in other.paths}
+        found[block.path] = block
+    return tuple(found.values())
 
 
 def _said_twice(blocks: Iterable[Block]) -> list[str]:
@@ -253,27 +311,31 @@ def unfenced_lines(body: list[str], path: str) -> tuple[list[str], int]:
 
 
 def apply_blocks(
-    blocks: Sequence[Block], current: Mapping[str, Content], patterns: Sequence[str]
+    blocks: Sequence[Block], current: Mapping[str, Content], patterns: Sequence[str], faults: Sequence[str] = ()
 ) -> tuple[dict[str, Content], tuple[str, ...]]:
     """What the blocks make of `current` (path → content): (written path → content, deleted paths), within `patterns`.
 
-    Raises AnswerInvalid with all faults: refused paths and those outside of the patterns, what an edit does not find
-    or finds more than once, what to rename or delete is missing, a rename onto a file that is there.
+    `faults`: those of form that the answer had. Raises PartTaken with them and all others: refused paths and those outside of
+    the patterns, what an edit does not find or finds more than once, what to rename or delete is missing, a rename onto a
+    file that is there.
     """
-    faults = _said_twice(blocks)
+    found = [*faults, *_said_twice(blocks)]
+    twice = len(found) > len(faults)
     written: dict[str, Content] = {}
     deleted: list[str] = []
+    kept: list[Block] = []
     hints = Hints()
     for block in blocks:
-        refused = _refused(block, patterns)
-        faults += refused
-        if not refused:
-            faults += _apply(block, current, written, deleted, hints)
+        wrong = _refused(block, patterns)
+        if not wrong:
+            wrong, fits = _apply(block, current, written, deleted, hints)
+            kept += fits
+        found += wrong
     pair = paths.clash((set(current) - set(deleted)) | set(written))
-    if pair and not faults:
-        faults = [f"`{pair[0]}` can't be a file and the folder of `{pair[1]}`"]
-    if faults:
-        raise AnswerInvalid(faults)
+    if pair and not found:
+        found = [f"`{pair[0]}` can't be a file and the folder of `{pair[1]}`"]
+    if found:
+        raise PartTaken(found, [] if twice or pair else kept)
     return written, tuple(deleted)
 
 
@@ -290,26 +352,29 @@ def _refused(block: Block, patterns: Sequence[str]) -> list[str]:
 
 
 def _apply(block: Block, current: Mapping[str, Content], written: dict[str, Content], deleted: list[str],
-           hints: Hints) -> list[str]:
-    """Carry out one block; its faults."""
+           hints: Hints) -> tuple[list[str], list[Block]]:
+    """Carry out one block: its faults, and the block with what fits, if anything does."""
     where = f"line {block.line}: "
     if block.kind != "file" and block.path not in current:
         there = f": {did_you_mean(block.path, current)}" if hints.spend() else ""
-        return [f"{where}there is no file `{block.path}` to {block.kind}{there}"]
+        return [f"{where}there is no file `{block.path}` to {block.kind}{there}"], []
     if block.kind == "file":
         written[block.path] = block.text
     elif block.kind == "delete":
         deleted.append(block.path)
     elif block.kind == "rename":
         if block.target in current:
-            return [f"{where}can't rename `{block.path}`: `{block.target}` is there already"]
+            return [f"{where}can't rename `{block.path}`: `{block.target}` is there already"], []
         written[block.target] = current[block.path]
         deleted.append(block.path)
     else:
         before = current[block.path]
         if not isinstance(before, str):
-            return [f"{where}`{block.path}` can't be edited: it is {before}"]
-        text, faults = edited(block.path, block.edits, before, hints)
-        written[block.path] = text
-        return faults
-    return []
+            return [f"{where}`{block.path}` can't be edited: it is {before}"], []
+        done = edited(before, block.edits, hints)
+        written[block.path] = done.text
+        failed = [fault.edit for fault in done.faults]
+        fits = tuple(edit for edit in block.edits if not any(edit is one for one in failed))
+        return ([f"line {fault.edit.line}: `{block.path}`: {fault.why}" for fault in done.faults],
+                [replace(block, edits=fits)] if fits else [])
+    return [], [block]

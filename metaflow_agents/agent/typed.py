@@ -38,9 +38,9 @@ async def typed(send: Send, branch: str, messages: Messages, schema: Mapping[str
     raise AnswerInvalid(wrong)
 
 
-def sent_back(messages: Messages, reply: Reply, faults: Sequence[str], left: int) -> Messages:
-    """The conversation with the answer and what is wrong with it."""
-    told = render(package_template("repair"), {"faults": list(faults), "output_format": "", "left": left})
+def sent_back(messages: Messages, reply: Reply, faults: Sequence[str], left: int, *, taken: Sequence[str] = ()) -> Messages:
+    """The conversation with the answer and what is wrong with it. `taken`: what of it need not be said again."""
+    told = render(package_template("repair"), {"faults": list(faults), "output_format": "", "left": left, "taken": list(taken)})
     return (*messages, {"role": "assistant", "content": reply.said}, {"role": "user", "content": told})
 
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from metaflow_agents.edits import FITS, Hints, edited, whole_lines
 from metaflow_agents.errors import did_you_mean
 from metaflow_agents.policy.action import Action
 from metaflow_agents.schema import paths
@@ -107,13 +108,19 @@ class Edit(BuiltIn[_Editing]):
         if why or isinstance(text, Result):
             return Result(why, error=True) if why else text  # type: ignore[return-value]
         count = text.count(given.search)
-        if count != 1:
-            told = "does not stand in" if not count else f"stands {count} times in"
-            mend = "read the file and repeat its lines exactly" if not count else "add lines around it until it stands there once"
-            return Result(f"`search` {told} `{given.path}`: {mend}", error=True)
-        line = text[:text.index(given.search)].count("\n") + 1
-        changed = text.replace(given.search, given.replace, 1)
-        return Result(f"`{given.path}` is changed at line {line}", written={given.path: changed.encode()})
+        if count > 1:
+            return Result(f"`search` stands {count} times in `{given.path}`: add lines around it until it stands there once",
+                          error=True)
+        if count:
+            line = text[:text.index(given.search)].count("\n") + 1
+            changed = text.replace(given.search, given.replace, 1)
+            return Result(f"`{given.path}` is changed at line {line}", written={given.path: changed.encode()})
+        done = edited(text, [whole_lines(given.search, given.replace)], Hints())
+        if done.faults:
+            return Result(f"`{given.path}`: {done.faults[0].why}".replace("SEARCH", "`search`"), error=True)
+        (line, fit), = done.places
+        return Result(f"`{given.path}` is changed at line {line}: `search` fits there {FITS[fit]}",
+                      written={given.path: done.text.encode()})
 
 
 class _Listing(Arguments):
