@@ -78,7 +78,7 @@ def _rules(text: str, below: str) -> Iterator[_Rule]:
         negated = written.startswith("!")
         plain = _unescaped(written.removeprefix("!"))
         folders = plain.endswith("/")
-        bare = plain.rstrip("/") if folders else plain
+        bare = plain.removesuffix("/")              # one alone: `x//` is a path below `x`, which nothing fits
         pattern = bare.removeprefix("/")
         if pattern and not paths.pattern_refusal(pattern):
             yield _Rule(below, pattern, negated, folders, "/" not in bare)
