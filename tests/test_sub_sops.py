@@ -187,22 +187,23 @@ async def test_what_the_outer_policy_denies_is_denied_inside(tmp_path: Path) -> 
         if request.step == "plan_it":
             return {"chapters": [{"id": "a", "needs": []}]}
         if request.messages[-1]["role"] == "tool":
-            return str(request.messages[-1]["content"]) + "\n=== file: pages/a ===\nx\n=== end ==="
+            return str(request.messages[-1]["content"]) + "\n=== file: pages/b ===\nx\n=== end ==="
         return Reply(text="", calls=(ToolCall("1", "write", {"path": "pages/a", "text": "x"}),))
 
     async def decided(policy: str, name: str) -> list[str]:
         path = book(tmp_path, chapter=GUARDED)
-        text = path.read_text().replace("chapters: {each: string}", "chapters: {each: {'pages/a': string}}")
+        text = path.read_text().replace("chapters: {each: string}", "chapters: {each: {'pages/b': string}}")
         path.write_text(text + policy)
         result = await run(path, topic="rain", model=writing, workspace=tmp_path, name=name)
         assert result.ok, result.reason
         return [f"{event.key} {event.verdict}: {event.rule}" for event in events(tmp_path, name, Decided)]
 
-    free, denied = await decided("", "free"), await decided('policy: {deny: ["write(pages/**)"]}\n', "bound")
+    free, denied = await decided("", "free"), await decided('policy: {deny: ["write(pages/a)"]}\n', "bound")
     assert len(free) == 1 and free[0].startswith("write@1[a]~0/draft@1~0/turn.0/tool.0 allow")
     with Journal.read(tmp_path / ".journals" / "bound.db") as journal:
         assert verified([record for record in journal.events(*RECORDS)], None).faults == (), "one chain of records"
-    assert denied == ["write@1[a]~0/draft@1~0/turn.0/tool.0 deny: deny write(pages/**) of the SOP that this one is a step of"]
+    assert denied == ["write@1[a]~0/draft@1~0/turn.0/tool.0 deny: deny write(pages/a) of the SOP that this one is a step of",
+                      "write@1[a]~0/draft@1~0/answer allow: allow write(**) of the SOP's preset workspace"]
 
 
 ASKING = """

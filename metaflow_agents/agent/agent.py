@@ -213,7 +213,9 @@ class RoleAgent:
         repairs = 0
         while True:
             try:
-                return self._means.answers.taken(activation, answered.reply, thinking.acting), answered
+                work = self._means.answers.taken(activation, answered.reply, thinking.acting)
+                await self._means.answers.allowed(activation, answered.reply, thinking.acting)
+                return work, answered
             except AnswerInvalid as error:
                 if repairs >= ANSWER_REPAIRS:
                     raise
