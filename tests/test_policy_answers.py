@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import tiers
+import yaml
 from scripted import events
 from test_agent_tools import calls
 
@@ -39,15 +40,7 @@ def block(path: str, text: str = "new") -> str:
     return f"=== file: {path} ===\n{text}\n=== end ===\n"
 
 
-WAYS: dict[str, tuple[str, list[str]]] = {
-    "a file": (block("src/top.txt"), ["src/top.txt"]),
-    "a new file": (block("OLD/New.txt"), ["OLD/New.txt"]),
-    "an edit": ("=== edit: src/top.txt ===\n<<<<<<< SEARCH\none\n=======\ntwo\n>>>>>>> REPLACE\n=== end ===\n", ["src/top.txt"]),
-    "a deletion": ("=== delete: old/a.txt ===\n", ["old/a.txt"]),
-    "a rename from": ("=== rename: old/a.txt -> src/a.txt ===\n", ["old/a.txt"]),
-    "a rename to": ("=== rename: src/b.txt -> old/b.txt ===\n", ["old/b.txt"]),
-    "several": (block("src/top.txt") + block("old/x") + block("src/y"), ["src/top.txt", "old/x"]),
-}
+WAYS: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "security" / "answers.yaml").read_text(encoding="utf-8"))
 
 
 def sop(folder: Path, text: str = SOP, tools: str = "", strategy: str = "") -> Path:
@@ -64,9 +57,9 @@ def decisions(folder: Path, name: str = "r") -> list[tuple[str, str]]:
     return [(event.action, event.verdict) for event in events(folder, name) if isinstance(event, Decided)]
 
 
-@pytest.mark.parametrize("way", WAYS)
-async def test_what_is_denied_is_a_fault_that_its_author_is_told(tmp_path: Path, way: str) -> None:
-    said, paths = WAYS[way]
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way["way"])
+async def test_what_is_denied_is_a_fault_that_its_author_is_told(tmp_path: Path, way: dict[str, Any]) -> None:
+    said, paths = way["answer"], way["denied"]
     seen: list[str] = []
 
     def model(request: ModelRequest) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -171,6 +172,35 @@ async def test_labels_go_in_and_come_out(tmp_path: Path) -> None:
     assert all(version.untrusted for event in inner for version in event.versions if version.artifact in ("title", "text"))
     trusted = await run(book(tmp_path), topic="rain", model=answer, workspace=None)
     assert not trusted.untrusted
+
+
+async def test_each_input_has_the_label_of_its_own_expression(tmp_path: Path) -> None:
+    inner = """
+        sop: inner
+        inputs: {letter: string, limit: {type: integer}, help: string, spare: {type: string, default: x}, earlier: string}
+        artifacts: {found: {}}
+        steps: {join: {value: "letter ~ limit ~ help", needs: [letter, limit, help, spare, earlier], makes: found}}
+    """
+    outer = """
+        sop: outer
+        inputs: {letters: {type: [string], trusted: false}, help: string, limit: integer, note: {type: string, trusted: false}}
+        artifacts: {found: {each: string}}
+        steps:
+          each:
+            sop: inner.yaml
+            needs: [letters, help, limit, note]
+            foreach: {in: letters, as: letter, key: letter}
+            inputs: {letter: letter, limit: "limit + 1", help: help, earlier: "run.inputs.note ~ help"}
+            makes: found
+    """
+    (tmp_path / "inner.yaml").write_text(dedent(inner))
+    (tmp_path / "outer.yaml").write_text(dedent(outer))
+    result = await run(tmp_path / "outer.yaml", letters=["a"], help="h", limit=1, note="n", workspace=tmp_path, name="it")
+    assert result.ok, result.reason
+    first = next(event.event for event in events(tmp_path, "it", Inner) if event.event.kind == "committed")
+    assert {version.artifact: version.untrusted for version in first.versions} == {
+        "letter": "the input letters", "limit": "", "help": "", "spare": "", "earlier": "the input letters; the input note"}
+    assert result.untrusted == {"found": "the input letters; the input note"} or result.untrusted == {"found": "the input letters"}
 
 
 GUARDED = """
