@@ -289,7 +289,8 @@ async def test_a_staged_run_looks_up(tmp_path: Path, capsys: pytest.CaptureFixtu
         found = outline(journal)
     assert found.looked_up == ["call(find)"] and [one.action for one in found.staged or []] == ["call(guess)"]
     assert await asyncio.to_thread(command, ["show", "staged", "--workspace", str(tmp_path / "w")]) == 0
-    assert "staged: looked up, since the SOP says that it changes nothing (`effect: none`):\n  call(find)" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "staged: looked up, since the SOP says that it changes nothing (`effect: none`):\n  call(find)" in told
     asking = sop(tmp_path, TEXT, "find", tools=tools, policy="{ask: ['call(find)']}")
     model = Script(calls(("find", {"to": "ann"})), "done")
     assert (await run(asking, topic="x", model=model, workspace=None, staged=True)).ok
