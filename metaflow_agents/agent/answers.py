@@ -74,7 +74,7 @@ class Answers:
                  acting: Acting) -> Writing:
         by_tools = {path for path, data in acting.tree.written.items() if path in written and data_of(written[path]) == data}
         return Writing(activation, self._sop.steps[activation.key.step], acting, written, deleted, self._files_before(activation),
-                       by_tools | acting.tree.deleted, partial(self._acceptance.named, activation),
+                       by_tools | (acting.tree.deleted - set(written)), partial(self._acceptance.named, activation),
                        lambda path, held: self._acceptance.copied(path, digest(data_of(held))))
 
     def plain(self, activation: Activation, acting: Acting) -> bool:
