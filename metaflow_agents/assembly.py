@@ -100,6 +100,7 @@ class Within:
     prefix: str
     run: str
     step: str
+    acceptance: Acceptance
     budgets: Budgets | InnerBudgets
     desk: InnerDesk
     policies: tuple[PolicySpec | None, ...]
@@ -152,7 +153,7 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
         return partial(sources_of, folders=folders_of(one))
 
     load = loading(program)
-    acceptance = Acceptance(program, values, load)
+    acceptance = Acceptance(program, values, load, within.acceptance if within else None)
     observations = Observations(bus, state, values)
     told = within.told if within else told_name(journal)
     desk: Desk
@@ -197,9 +198,9 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
             return await project.handed_over(mind, past, lessons=lessons)
 
         joined = assemble(inner, its, replace(options, models=options.inner[inner.fingerprint], given={}, earlier=None),
-                          folder=None, within=Within(f"{prefix}{key}/", name, activation.key.step, caps, inside,
-                                                     (*above, sop.policy), toolboxes, staged, told, file, project.run, alone,
-                                                     inherited if wanted else None))
+                          folder=None, within=Within(f"{prefix}{key}/", name, activation.key.step, acceptance, caps,
+                                                     inside, (*above, sop.policy), toolboxes, staged, told, file, project.run,
+                                                     alone, inherited if wanted else None))
         return Joined(joined.scheduler, joined.values, inside, joined.memory)
 
     sops = SubSOPs(program, journal, acceptance, loading, join,

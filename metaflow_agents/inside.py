@@ -22,6 +22,7 @@ from metaflow_agents.journal.values import Values
 from metaflow_agents.memory.project import ProjectMemory
 from metaflow_agents.people.inner import InnerDesk
 from metaflow_agents.prompts import MISSING, CollectionView, FilesView, evaluate
+from metaflow_agents.prompts.names import free_names, histories
 from metaflow_agents.schema.binary import Content, files_in
 from metaflow_agents.schema.binary import packed as files_packed
 from metaflow_agents.schema.event import Committed, Version
@@ -108,10 +109,10 @@ class SubSOPs:
         return step.on_fail.action == "stop" and slot.series >= step.retries
 
     def _begin(self, step: Step, inner: Program, activation: Activation, blobs: dict[str, bytes]) -> tuple[Committed]:
-        """Its inputs and first values. Whatever the step takes in may stand in them, and so they are as untrusted."""
+        """Its inputs and first values. An input is as untrusted as what its own expression names; a default is the author's."""
         versions: dict[str, tuple[str, str]] = {}
         for name, spec in inner.sop.inputs.items():
-            label = joined(activation.untrusted, "" if vouched_for(spec) else of_input(name))
+            label = joined(_label_of(step.inputs.get(name), activation), "" if vouched_for(spec) else of_input(name))
             payload, loaded = self._input(inner, name, self._given(step, name, spec.default, activation))
             packed = pack(payload)
             blobs |= {**loaded, digest(packed): packed}
@@ -165,6 +166,12 @@ def plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: plain(inner) for key, inner in value.items()}
     return [plain(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def _label_of(expression: str | None, activation: Activation) -> str:
+    """What of all that an expression names came from outside the user."""
+    names = free_names(expression) | histories(expression) if expression is not None else ()
+    return joined(*(activation.labels.get(name, "") for name in names))
 
 
 def _labels(journal: InnerJournal) -> str:

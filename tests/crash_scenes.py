@@ -381,7 +381,30 @@ class Refusing:
         return "snow"
 
 
+SHELVED = """
+    sop: shelved
+    policy: {deny: ["write(old/**)"], ask: ["write(index.txt)", "write(gone.txt)"]}
+    inputs: {topic: string}
+    roles: {clerk: {profile: You write labels.}}
+    artifacts: {labels: {files: "**", initial: {gone.txt: "x"}}, told: {}}
+    steps:
+      label: {role: clerk, needs: [topic], sees: [labels], makes: labels}
+      tell: {role: clerk, needs: [labels], makes: told}
+    outputs: [labels, told]
+"""
+
+
+def labelling(request: ModelRequest) -> str:
+    """Writes what it may not, mends that, and tells what stands there."""
+    said = str(request.messages[-1]["content"])
+    if request.step == "tell":
+        return ", ".join(sorted(set(re.findall(r"\w+\.txt", said))))
+    denied = "" if "is not allowed" in said else "=== file: old/a.txt ===\na\n=== end ===\n"
+    return f"{denied}=== file: index.txt ===\nsnow\n=== end ===\n=== delete: gone.txt ===\n"
+
+
 SCENES: dict[str, Scene] = {
+    "asked_answers": Scene(untrusted(SHELVED, "topic"), lambda: labelling, {"topic": "snow"}),
     "single": Scene(SINGLE, lambda: buyer, {"order": "tea, jam and rum"}, pays=("tea", "jam", "rum")),
     "copied": Scene(COPIED, lambda: lambda _: "snow", {"topic": "snow"}),
     "documents": Scene(PRINTED, lambda: lambda _: "# Snow\n\nIt *falls*.\n", {"topic": "snow"}, every=3),

@@ -179,7 +179,11 @@ def _answering(make: Callable[[], Model], home: Path) -> Any:
 
 
 async def _look_outside(home: Path, question: Question, number: int) -> Answer | None:
-    """Whether a payment has happened that a kill cut off; a step that paid itself goes on with what is said."""
+    """Whether a payment has happened that a kill cut off; a step that paid itself goes on with what is said. An
+    action may be done.
+    """
+    if question.kind == "action":
+        return Answer(verdict="yes")
     if question.kind != "effect":
         return None
     paid = question.arguments["id"] in _lines(home / "outside")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import textwrap
 from collections.abc import Callable, Mapping
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from metaflow_agents import run, start
+from metaflow_agents.cli import command
 from metaflow_agents.journal.glance import RawJournal
 from metaflow_agents.journal.outline import outline
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
@@ -291,6 +293,25 @@ async def test_staged_tools_only_tell(tmp_path: Path) -> None:
     with RawJournal(tmp_path / "w" / ".journals" / "staged.db") as journal:
         found = outline(journal).staged
     assert found is not None and [(one.action, one.key) for one in found] == [("call(send)", "work@1~0/turn.0/tool.0")]
+
+
+async def test_a_staged_run_looks_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "funcs.py").write_text("def find(to: str) -> str:\n    \"\"\"Find.\"\"\"\n    return f'{to} is found'\n")
+    tools = "{find: {python: 'funcs:find', effect: none}, guess: {python: 'funcs:find', effect: idempotent}}"
+    path = sop(tmp_path, TEXT, "find, guess", tools=tools)
+    model = Script(calls(("find", {"to": "ann"}), ("guess", {"to": "bob"})), "done")
+    assert (await run(path, topic="x", model=model, workspace=tmp_path / "w", name="staged", staged=True)).ok
+    assert model.results(1)[0] == "ann is found" and model.results(1)[1].startswith("staged: nothing was done. `call(guess)`")
+    with RawJournal(tmp_path / "w" / ".journals" / "staged.db") as journal:
+        found = outline(journal)
+    assert found.looked_up == ["call(find)"] and [one.action for one in found.staged or []] == ["call(guess)"]
+    assert await asyncio.to_thread(command, ["show", "staged", "--workspace", str(tmp_path / "w")]) == 0
+    told = capsys.readouterr().out
+    assert "staged: looked up, since the SOP says that it changes nothing (`effect: none`):\n  call(find)" in told
+    asking = sop(tmp_path, TEXT, "find", tools=tools, policy="{ask: ['call(find)']}")
+    model = Script(calls(("find", {"to": "ann"})), "done")
+    assert (await run(asking, topic="x", model=model, workspace=None, staged=True)).ok
+    assert model.results(1)[0].startswith("staged: nothing was done")
 
 
 async def test_an_assumption_is_written_into_the_artifact(tmp_path: Path) -> None:

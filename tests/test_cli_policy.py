@@ -137,6 +137,33 @@ def test_without_an_action_all_tools_are_told(capsys: pytest.CaptureFixture[str]
         "of one level the first rule that matches holds; of the two levels the stricter one"]
 
 
+def test_a_sop_that_is_a_step_is_looked_into(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "inner.yaml").write_text("sop: inner\nroles: {clerk: {profile: You write.}}\nartifacts: {page: {files: '**'}}\n"
+                                         "steps: {write: {role: clerk, makes: page}}\n")
+    (tmp_path / "outer.yaml").write_text("sop: outer\npolicy: {deny: ['write(old/**)']}\nartifacts: {page: {files: '**'}}\n"
+                                         "steps: {enter: {sop: inner.yaml, makes: page}}\n")
+
+    def explained(*asked: str) -> tuple[int, str]:
+        status = command(["policy", "explain", str(tmp_path / "outer.yaml"), *asked])
+        captured = capsys.readouterr()
+        return status, captured.out + captured.err
+
+    status, said = explained("enter/clerk", "write(old/a)")
+    assert status == 0 and "write(old/a) by enter/clerk: denied" in said
+    assert "deny write(old/**) of the SOP that this one is a step of" in said
+    status, said = explained("enter/clerk", "write(a)")
+    assert "by enter/clerk: allowed" in said and "the files that its answers write: the same" in said
+    assert "its answers" in explained("enter/clerk")[1]
+    status, said = explained("enter/clerk", "write(.envrc)")
+    assert "by enter/clerk: a person is asked" in said and "in an answer: denied" in said
+    status, said = explained("entre/clerk", "write(a)")
+    assert status == 2 and "`entre` of `entre/clerk` is no step with `sop:`: did you mean `enter`?" in said
+    status, said = explained("enter/clark", "write(a)")
+    assert status == 2 and "`clark` is no role of the SOP `inner`: did you mean `clerk`?" in said
+    status, said = explained("clerk", "write(a)")
+    assert status == 2 and "enter/…" in said
+
+
 def test_a_step_that_calls_a_tool_is_explained_like_a_role(capsys: pytest.CaptureFixture[str]) -> None:
     sop = str(Path(__file__).parent.parent / "examples" / "order_list" / "order_list.yaml")
     assert command(["policy", "explain", sop, "look"]) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -173,6 +174,35 @@ async def test_labels_go_in_and_come_out(tmp_path: Path) -> None:
     assert not trusted.untrusted
 
 
+async def test_each_input_has_the_label_of_its_own_expression(tmp_path: Path) -> None:
+    inner = """
+        sop: inner
+        inputs: {letter: string, limit: {type: integer}, help: string, spare: {type: string, default: x}, earlier: string}
+        artifacts: {found: {}}
+        steps: {join: {value: "letter ~ limit ~ help", needs: [letter, limit, help, spare, earlier], makes: found}}
+    """
+    outer = """
+        sop: outer
+        inputs: {letters: {type: [string], trusted: false}, help: string, limit: integer, note: {type: string, trusted: false}}
+        artifacts: {found: {each: string}}
+        steps:
+          each:
+            sop: inner.yaml
+            needs: [letters, help, limit, note]
+            foreach: {in: letters, as: letter, key: letter}
+            inputs: {letter: letter, limit: "limit + 1", help: help, earlier: "run.inputs.note ~ help"}
+            makes: found
+    """
+    (tmp_path / "inner.yaml").write_text(dedent(inner))
+    (tmp_path / "outer.yaml").write_text(dedent(outer))
+    result = await run(tmp_path / "outer.yaml", letters=["a"], help="h", limit=1, note="n", workspace=tmp_path, name="it")
+    assert result.ok, result.reason
+    first = next(event.event for event in events(tmp_path, "it", Inner) if event.event.kind == "committed")
+    assert {version.artifact: version.untrusted for version in first.versions} == {
+        "letter": "the input letters", "limit": "", "help": "", "spare": "", "earlier": "the input letters; the input note"}
+    assert result.untrusted == {"found": "the input letters; the input note"}
+
+
 GUARDED = """
     sop: chapter
     inputs: {title: string}
@@ -187,22 +217,23 @@ async def test_what_the_outer_policy_denies_is_denied_inside(tmp_path: Path) -> 
         if request.step == "plan_it":
             return {"chapters": [{"id": "a", "needs": []}]}
         if request.messages[-1]["role"] == "tool":
-            return str(request.messages[-1]["content"]) + "\n=== file: pages/a ===\nx\n=== end ==="
+            return str(request.messages[-1]["content"]) + "\n=== file: pages/b ===\nx\n=== end ==="
         return Reply(text="", calls=(ToolCall("1", "write", {"path": "pages/a", "text": "x"}),))
 
     async def decided(policy: str, name: str) -> list[str]:
         path = book(tmp_path, chapter=GUARDED)
-        text = path.read_text().replace("chapters: {each: string}", "chapters: {each: {'pages/a': string}}")
+        text = path.read_text().replace("chapters: {each: string}", "chapters: {each: {'pages/b': string}}")
         path.write_text(text + policy)
         result = await run(path, topic="rain", model=writing, workspace=tmp_path, name=name)
         assert result.ok, result.reason
         return [f"{event.key} {event.verdict}: {event.rule}" for event in events(tmp_path, name, Decided)]
 
-    free, denied = await decided("", "free"), await decided('policy: {deny: ["write(pages/**)"]}\n', "bound")
+    free, denied = await decided("", "free"), await decided('policy: {deny: ["write(pages/a)"]}\n', "bound")
     assert len(free) == 1 and free[0].startswith("write@1[a]~0/draft@1~0/turn.0/tool.0 allow")
     with Journal.read(tmp_path / ".journals" / "bound.db") as journal:
         assert verified([record for record in journal.events(*RECORDS)], None).faults == (), "one chain of records"
-    assert denied == ["write@1[a]~0/draft@1~0/turn.0/tool.0 deny: deny write(pages/**) of the SOP that this one is a step of"]
+    assert denied == ["write@1[a]~0/draft@1~0/turn.0/tool.0 deny: deny write(pages/a) of the SOP that this one is a step of",
+                      "write@1[a]~0/draft@1~0/answer allow: allow write(**) of the SOP's preset workspace"]
 
 
 ASKING = """

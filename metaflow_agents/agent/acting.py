@@ -45,6 +45,8 @@ _BRINGING = frozenset({"fetch", "mcp", "api"})          # verbs that bring what 
 _SIDE_BY_SIDE = 16                                      # calls of one activation that are carried out at once
 MOST_CALLS = 200
 """Calls of one turn that are carried out; of the others the role is told."""
+ANSWER = "answer"
+"""What stands for the tool, in the journal and in questions, where an answer writes files."""
 _STRICT = {"allow": 0, "ask": 1, "deny": 2}
 
 
@@ -54,14 +56,16 @@ class Acting:
     `untrusted`: what the activation has read from outside the user so far; `heard`: what of it its tools said. `assumed`: what
     was assumed since nobody answered. Results of tools that `trusted` covers (`schema/trusting.py`) do not count in `untrusted`.
     `above`: of a role that another one started, the acting of that one: it may do nothing that the other one may not.
-    `role` is empty for a step that calls a tool itself: nobody is told then, and what the tool gave is taken as it is.
+    `doubted`: the names by which the step reads what is untrusted. `role` is empty for a step that calls a tool itself: nobody
+    is told then, and what the tool gave is taken as it is.
     """
 
     def __init__(self, around: Surroundings, step: Step, role: str, slot: Slot, policy: Callable[[], Policy], offered: Offered,
-                 tree: Tree, untrusted: str = "", *, trusted: Sequence[str] = (), above: Acting | None = None) -> None:
+                 tree: Tree, untrusted: str = "", *, trusted: Sequence[str] = (), above: Acting | None = None,
+                 doubted: Sequence[str] = ()) -> None:
         self._around, self._step, self.role, self._slot = around, step, role, slot
         self._policy, self.offered, self.tree, self.above = policy, offered, tree, above
-        self.untrusted, self.heard, self._trusted = untrusted, "", trusted
+        self.untrusted, self.heard, self._trusted, self._doubted = untrusted, "", trusted, doubted
         self.assumed: list[str] = []
         self._open = AsyncExitStack()
         self._kept: dict[str, Any] = {}
@@ -164,7 +168,8 @@ class Acting:
         if decision.verdict == "deny":
             told = f"`{action}` is not allowed ({decision.rule}), and nothing was done" + "; go on without it" * bool(self.role)
             return await self.recorded.done(key, tool.name, arguments, "none", Result(told, error=True), act, refused=True)
-        if self._around.staged and action.acting:
+        looks_up = decision.verdict == "allow" and tool.effect(arguments) == "none"
+        if self._around.staged and action.acting and not looks_up:
             return await self._staged(key, tool, action, arguments, decision, act)
         if decision.verdict == "ask":
             asked = await self._permission(key, tool, action, arguments, decision)
@@ -189,6 +194,11 @@ class Acting:
         theirs = self.above.judged(action, lookup=lookup)
         return theirs if _STRICT[theirs.verdict] > _STRICT[own.verdict] else own
 
+    @property
+    def heeds_writing(self) -> bool:
+        """Whether some rule is about writing: of the role's policy, or of the roles that it works for."""
+        return self._policy().says_of("write") or (self.above is not None and self.above.heeds_writing)
+
     def denied_programs(self) -> tuple[str, ...]:
         """The programs that the policy of the role denies, or those of the roles that it works for."""
         above = () if self.above is None else self.above.denied_programs()
@@ -197,13 +207,35 @@ class Acting:
     def decide(self, key: str, tool: str, action: Action, *, lookup: bool = False) -> Decision:
         """What the policy says, in the journal; said once of one action. `lookup`: see `Policy.decide`."""
         decision = self.judged(action, lookup=lookup)
+        self._record(key, tool, action, decision)
+        return decision
+
+    def of_answer(self, key: str, path: str, *, named: bool) -> Decision:
+        """What the policy says of a path that the role's answer writes or deletes, in the journal: see `Policy.answer`. Where no
+        rule is about writing, and it is allowed, there is nothing to record.
+        """
+        policy = self._policy()
+        decision = policy.answer(path, named=named)
+        if decision.verdict != "allow" or policy.says_of("write"):
+            self._record(key, ANSWER, Action("write", path), decision)
+        return decision
+
+    async def asked(self, question: Question) -> Answer:
+        """A person's word about what the answer writes. Raises Waiting."""
+        masked = self._around.secrets.masked
+        answer = await self._around.desk.ask(question.model_copy(update={
+            "text": masked(question.text), "action": masked(question.action),
+            "arguments": self.recorded.masked(question.arguments)}))
+        self.assumed += [one for one in self._assumed(question.key, ANSWER) if one not in self.assumed]
+        return answer
+
+    def _record(self, key: str, tool: str, action: Action, decision: Decision) -> None:
         record = Decided(at=time(), key=key, role=self.role, tool=tool, action=self._around.secrets.masked(str(action)),
                          verdict=decision.verdict, rule=decision.rule, untrusted=self.untrusted if action.acting else "")
         before = self._slot.decided.get((key, record.action))
         same = before is not None and (before.verdict, before.rule) == (record.verdict, record.rule)
         if not same:
             self._around.bus.post(chained(self._around.state, record))
-        return decision
 
     async def _permission(self, key: str, tool: Tool, action: Action, arguments: Mapping[str, Any],
                           decision: Decision) -> Mapping[str, Any] | Result:
@@ -211,9 +243,10 @@ class Acting:
         masked = self._around.secrets.masked
         who = f"`{self.role}`" if self.role else f"the step `{_step_of(key)}`"
         answer = await self._around.desk.ask(Question(
-            key=f"{key}/may", kind="action", text=f"May {who} do `{masked(str(action))}`?", role=self.role,
-            step=_step_of(key), tool=tool.name, action=masked(str(action)), arguments=self.recorded.masked(dict(arguments)),
-            rule=decision.rule, effect=tool.effect(arguments), untrusted=self.untrusted, on_no_answer=self._step.on_no_answer))
+            key=f"{key}/may", kind="action", role=self.role,
+            text=f"May {who} do `{masked(str(action))}`?{self._culprits(action)}", step=_step_of(key), tool=tool.name,
+            action=masked(str(action)), arguments=self.recorded.masked(dict(arguments)), rule=decision.rule,
+            effect=tool.effect(arguments), untrusted=self.untrusted, on_no_answer=self._step.on_no_answer))
         if answer.verdict != "yes":
             why = f": {answer.text}" if answer.text else ""
             return Result(f"a person did not allow `{action}`{why}; nothing was done", error=True)
@@ -229,6 +262,11 @@ class Acting:
         if self.decide(key, tool.name, changed).verdict == "deny":
             return Result(f"a person changed it to `{changed}`, which is not allowed; nothing was done", error=True)
         return answer.arguments
+
+    def _culprits(self, action: Action) -> str:
+        """Which of what the step reads is not trusted, so that its author knows what to add to `trusts`."""
+        named = ", ".join(f"`{name}`" for name in self._doubted)
+        return f" Of what it reads this is not trusted: {named}" if self.untrusted and action.acting and named else ""
 
     async def _staged(self, key: str, tool: Tool, action: Action, arguments: Mapping[str, Any], decision: Decision,
                       act: Act | None) -> Result:
@@ -356,6 +394,8 @@ class Scene:
 
         What was decided is durable before the action is taken.
         """
+        if action.verb == "write" and not self.acting.heeds_writing and self.acting.judged(action).verdict == "allow":
+            return                              # a command may write thousands of files, and no rule is about them
         decision = self.acting.decide(f"{self.key}/{action.verb}.{digest(action.target.encode())[:8]}", action.verb, action)
         if decision.verdict != "allow":
             raise AnswerInvalid([f"`{action}` is not allowed ({decision.rule})"])

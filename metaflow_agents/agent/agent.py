@@ -217,7 +217,10 @@ class RoleAgent:
         while True:
             try:
                 work = answers.taken(activation, answered.reply, thinking.acting, kept)
-                return work, answered._replace(reply=answers.whole(activation, answered.reply, kept))
+                answered = answered._replace(reply=answers.whole(activation, answered.reply, kept))
+                kept = ()
+                await answers.allowed(activation, answered.reply, thinking.acting)
+                return work, answered
             except AnswerInvalid as error:
                 if repairs >= ANSWER_REPAIRS:
                     raise

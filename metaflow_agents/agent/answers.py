@@ -5,17 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from metaflow_agents.agent.acting import Acting
 from metaflow_agents.agent.blocks import Block, apply_blocks, holds_block, joined_blocks, read_blocks, written_blocks
 from metaflow_agents.agent.conversation import WRITING
+from metaflow_agents.agent.writing import Writing
 from metaflow_agents.doers.acceptance import Acceptance
 from metaflow_agents.engine.work import Activation, Work
+from metaflow_agents.errors import AnswerInvalid
 from metaflow_agents.journal.values import Values
 from metaflow_agents.models.port import Reply
 from metaflow_agents.schema import paths
 from metaflow_agents.schema.binary import Content, content, data_of
+from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.sop import SOP
 
 _FENCED = re.compile(r"\s*```[a-zA-Z]*\n(.*)\n```\s*", re.DOTALL)
@@ -38,15 +42,43 @@ class Answers:
         it; PartTaken where a part of it fits.
         """
         artifact = self._sop.steps[activation.key.step].makes.artifact
+        if self._sop.artifacts[artifact].files:
+            try:
+                written, deleted = self._files_made(activation, reply, acting, kept)
+            except AnswerInvalid as error:
+                refused = self._refused_besides(activation, reply, acting)
+                if not refused:
+                    raise
+                raise AnswerInvalid([*error.faults, *refused]) from None
+            writing = None if self._dry else self._writing(activation, written, deleted, acting)
+            return self._acceptance.files(activation, written, deleted, ruled=not self._dry,
+                                          refused=None if writing is None else writing.refused)
         if reply.text is None:
             return self._acceptance.accept(activation, reply.value)
-        if self._sop.artifacts[artifact].files:
-            written, deleted = self._files_made(activation, reply.text, acting, kept)
-            by_tools = {path for path, data in acting.tree.written.items() if path in written and data_of(written[path]) == data}
-            return self._acceptance.files(activation, written, deleted, ruled=not self._dry, judged=by_tools)
         if self.plain(activation, acting):
             return self._acceptance.accept(activation, reply.text)
         return self._acceptance.accept(activation, self._acceptance.validator(artifact).validate_json(unfenced(reply.text)))
+
+    def _refused_besides(self, activation: Activation, reply: Reply, acting: Acting) -> list[str]:
+        """What the policy refuses of an answer whose blocks can't be carried out, so that its author is told all at once."""
+        blocks, _ = read_blocks(reply.text or "")
+        written = {path: block.text for block in blocks for path in block.paths if paths.matches(activation.patterns, path)}
+        refused = self._writing(activation, written, (), acting).refused
+        return [] if self._dry else [f"{path!r}: {why}" for path in written if (why := refused(path))]
+
+    async def allowed(self, activation: Activation, reply: Reply, acting: Acting) -> None:
+        """Before an answer that was taken becomes an artifact: a person is asked about files that the policy asks about. Raises
+        AnswerInvalid with what they did not allow; Waiting.
+        """
+        if not self._dry and self._sop.artifacts[self._sop.steps[activation.key.step].makes.artifact].files:
+            await self._writing(activation, *self._files_made(activation, reply, acting), acting).allowed()
+
+    def _writing(self, activation: Activation, written: Mapping[str, Content], deleted: tuple[str, ...],
+                 acting: Acting) -> Writing:
+        by_tools = {path for path, data in acting.tree.written.items() if path in written and data_of(written[path]) == data}
+        return Writing(activation, self._sop.steps[activation.key.step], acting, written, deleted, self._files_before(activation),
+                       by_tools | (acting.tree.deleted - set(written)), partial(self._acceptance.named, activation),
+                       lambda path, held: self._acceptance.copied(path, digest(data_of(held))))
 
     def plain(self, activation: Activation, acting: Acting) -> bool:
         """Whether any words whatever are an answer: of a text, and of files as soon as tools wrote some."""
@@ -73,9 +105,12 @@ class Answers:
             return reply
         return replace(reply, text=written_blocks(joined_blocks(kept, read_blocks(reply.text)[0])))
 
-    def _files_made(self, activation: Activation, answer: str, acting: Acting,
-                    kept: Sequence[Block]) -> tuple[dict[str, Content], tuple[str, ...]]:
-        """What the tools wrote and, over it, what the blocks of the answer say."""
+    def _files_made(self, activation: Activation, reply: Reply, acting: Acting,
+                    kept: Sequence[Block] = ()) -> tuple[dict[str, Content], tuple[str, ...]]:
+        """What the tools wrote and, over it, what the blocks of the answer say; or the files that a function answered with."""
+        if reply.text is None:
+            return self._acceptance.mapping(activation, reply.value), ()
+        answer = reply.text
         by_tools = {path: content(data, path) for path, data in acting.tree.written.items()}
         gone = acting.tree.deleted
         if (by_tools or gone) and not kept and not holds_block(answer):

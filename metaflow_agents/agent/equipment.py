@@ -102,7 +102,8 @@ class Equipment:
         step = self._sop.steps[activation.key.step]
         slot = self._around.state.active[activation.key.firing].slot(activation.key.item)
         return Acting(self._around, step, role, slot, partial(self._policy, role), offered, tree, untrusted,
-                      trusted=trusted_tools(self._sop, step), above=above)
+                      trusted=trusted_tools(self._sop, step), above=above,
+                      doubted=[name for name in activation.labels if name in self._sop.inputs or name in self._sop.artifacts])
 
     async def _offered(self, activation: Activation, role: str, names: tuple[str, ...], delegate: Delegate, key: str,
                        consult: Consult | None = None) -> Offered:

@@ -89,5 +89,10 @@ class ToolSteps:
                 raise AttemptFailed(f"what `{step.tool}` gave is not JSON: {error}") from None
         if self._sop.artifacts[step.makes.artifact].files:
             written = {path: content(data, path) for path, data in acting.tree.written.items()}
-            return self._acceptance.files(activation, written, tuple(sorted(acting.tree.deleted)), judged=written)
+            return self._acceptance.files(activation, written, tuple(sorted(acting.tree.deleted)), refused=_judged)
         return self._acceptance.accept(activation, result.text)
+
+
+def _judged(_: str) -> str:
+    """Why a path is refused that a tool wrote: for nothing, since it was judged when it was written."""
+    return ""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from metaflow_agents.policy.action import Action
     from metaflow_agents.schema.program import Program
     from metaflow_agents.schema.sop import SOP
+    from metaflow_agents.schema.tools import PolicySpec
 
 policy = typer.Typer(no_args_is_help=True, help="What roles may do.")
 
@@ -25,7 +26,8 @@ def _whole() -> None:
 
 @policy.command("explain")
 def explain(file: SOPFile,
-            who: Annotated[str, typer.Argument(metavar="WHO", help="One of its roles, or of its steps with `tool:`.")],
+            who: Annotated[str, typer.Argument(metavar="WHO", help="One of its roles, or of its steps with `tool:`; `STEP/WHO`: "
+                                                                   "one in a SOP that is a step.")],
             action: Annotated[str | None, typer.Argument(
                 metavar="ACTION", help="What it would do, as rules spell it: 'run(git push)', 'write(src/a.py)', "
                                        "'fetch(https://api.example.com/v1)'. By default all its tools.")] = None,
@@ -36,26 +38,42 @@ def explain(file: SOPFile,
     from metaflow_agents.policy.policy import Policy
     from metaflow_agents.views.permissions import explained, explained_lines, held, held_lines
 
-    program = _program(file)
+    program, name, above = _inside(_program(file), who)
     sop = program.sop
-    calling = [name for name, step in sop.steps.items() if step.tool is not None]
-    if who not in sop.roles and who not in calling:
-        raise UsageError(f"`{who}` is no role of this SOP{' and no step with `tool:`' if calling else ''}: "
-                         f"{did_you_mean(who, [*sop.roles, *calling])}")
-    rules = Policy(sop.policy, sop.roles[who].policy, role_name=who) if who in sop.roles else Policy(sop.policy)
+    calling = [step for step, spec in sop.steps.items() if spec.tool is not None]
+    if name not in sop.roles and name not in calling:
+        entries = [f"{step}/…" for step, spec in sop.steps.items() if spec.sop is not None]
+        raise UsageError(f"`{name}` is no role of {'this SOP' if name == who else f'the SOP `{sop.sop}`'}"
+                         f"{' and no step with `tool:`' if calling else ''}: "
+                         f"{did_you_mean(name, [*sop.roles, *calling, *entries])}")
+    rules = Policy(sop.policy, sop.roles[name].policy if name in sop.roles else None, role_name=name, above=above)
     if action is None:
-        tools = held(program, who, rules, untrusted=untrusted)
+        tools = held(program, name, rules, untrusted=untrusted)
         if json:
             say_json({"who": who, "untrusted": untrusted, "tools": tools})
         else:
             say(held_lines(who, tools, page()))
         return 0
-    told = explained(program, who, rules, _action(action, sop), untrusted=untrusted)
+    told = {**explained(program, name, rules, _action(action, sop), untrusted=untrusted), "who": who}
     if json:
         say_json(told)
     else:
         say(explained_lines(told, page()))
     return 0
+
+
+def _inside(program: Program, who: str) -> tuple[Program, str, list[PolicySpec | None]]:
+    """The SOP that `STEP/STEP/WHO` leads to, WHO, and the policies of the SOPs around it. Raises UsageError."""
+    *steps, name = who.split("/")
+    above: list[PolicySpec | None] = []
+    for step in steps:
+        spec, entries = program.sop.steps.get(step), [each for each, one in program.sop.steps.items() if one.sop is not None]
+        if spec is None or spec.sop is None:
+            raise UsageError(f"`{step}` of `{who}` is no step with `sop:`: "
+                             f"{did_you_mean(step, entries) if entries else f'`{program.sop.sop}` has none'}")
+        above.append(program.sop.policy)
+        program = program.sops[spec.sop]
+    return program, name, above
 
 
 def _program(file: str) -> Program:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +14,8 @@ from metaflow_agents.journal.values import Values
 from metaflow_agents.prompts import FilesView, evaluate, render_pattern, truthy
 from metaflow_agents.prompts.names import free_names
 from metaflow_agents.schema import acting_files, paths
-from metaflow_agents.schema.binary import BinaryFile, Content, content, files_in, packed
+from metaflow_agents.schema.binary import BinaryFile, Content, content, data_of, files_in, packed
+from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.payload import Binary, Data, Files, Patch, held
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.step import Foreach, Step
@@ -25,10 +26,13 @@ _TEXT: dict[str, Any] = {"type": "string"}
 
 
 class Acceptance:
-    """Turns what a doer gave into a payload, or raises AnswerInvalid with every fault, told as its author needs it."""
+    """Turns what a doer gave into a payload, or raises AnswerInvalid with every fault, told as its author needs it.
 
-    def __init__(self, program: Program, values: Values, load: Callable[[str], Any]) -> None:
-        self._program, self._sop, self._values, self._load = program, program.sop, values, load
+    `outer`: that of the SOP which this one is a step of.
+    """
+
+    def __init__(self, program: Program, values: Values, load: Callable[[str], Any], outer: Acceptance | None = None) -> None:
+        self._program, self._sop, self._values, self._load, self._outer = program, program.sop, values, load, outer
         self._validators: dict[str, Validator] = {}            # a python model is imported once, and all are asked for often
 
     def schema(self, artifact: str) -> dict[str, Any] | None:
@@ -44,13 +48,20 @@ class Acceptance:
         return self._validators[artifact]
 
     def accept(self, activation: Activation, given: Any) -> Work:
-        """The payload of a value that a function, an expression or a model gave: path → what a file holds, for files."""
+        """The payload of a value that a function, an expression or a model gave: path → what a file holds, for files, which no
+        role wrote.
+        """
         artifact = self._step(activation).makes.artifact
         if not self._sop.artifacts[artifact].files:
             return self._binary(activation, given) if isinstance(given, BinaryFile) else Work(self.data(activation, given))
+        return self.files(activation, self.mapping(activation, given), ())
+
+    def mapping(self, activation: Activation, given: Any) -> dict[str, Content]:
+        """A value that has to be path → what a file holds. Raises AnswerInvalid."""
         if not isinstance(given, Mapping) or not all(isinstance(k, str) and isinstance(v, Content) for k, v in given.items()):
+            artifact = self._step(activation).makes.artifact
             raise AnswerInvalid([f"`{artifact}` is a set of files: a mapping of path to text or bytes was expected"])
-        return self.files(activation, dict(given), ())
+        return dict(given)
 
     def _binary(self, activation: Activation, given: BinaryFile) -> Work:
         """A file that is no text, as the whole of an artifact (or of an item) without a schema."""
@@ -87,17 +98,21 @@ class Acceptance:
         return Data(value=checked)
 
     def files(self, activation: Activation, written: Mapping[str, Content], deleted: tuple[str, ...], *, ruled: bool = True,
-              judged: Collection[str] = ()) -> Work:
+              refused: Callable[[str], str] | None = None) -> Work:
         """A patch whose every path is confined to the activation's patterns and belongs to no other artifact.
 
-        `ruled`: the artifact's rules have to hold too. What stands in for files in a dry run could not keep them. `judged`: paths
-        that passed the policy already, when a tool wrote them: a person may have allowed what is refused here.
+        `ruled`: the artifact's rules have to hold too. What stands in for files in a dry run could not keep them. `refused`: why
+        a role may not write a path; None: no role wrote it, and only files that act later are refused.
         """
         artifact = self._step(activation).makes.artifact
         faults: list[str] = []
         for path in (*written, *deleted):
             faults += self._refused(artifact, path, activation.patterns, activation.bounds)
-        faults += self._acting(activation, (path for path in written if path not in judged))
+        if refused is None:
+            faults += self._acting(activation, written)
+        else:
+            faults += [f"{path!r}: {why}" for path in (*written, *deleted)
+                       if not paths.refusal(path) and (why := refused(path))]
         if not written and not deleted:
             faults.append(f"no file was given; wanted: {', '.join(paths.told(activation.patterns))}")
         elif ruled:
@@ -204,22 +219,41 @@ class Acceptance:
             if other != artifact and paths.matches(taken, path):
                 yield f"{path!r} belongs to `{other}` ({', '.join(paths.told(taken))})"
 
-    def _acting(self, activation: Activation, written: Iterable[str]) -> Iterator[str]:
-        """Files that would act later, and that neither the SOP nor a rule names."""
-        step = self._step(activation)
-        for path in written:
-            found = acting_files.find(path)
-            if found is None or found.row.verdict == "reported":
+    def _acting(self, activation: Activation, written: Mapping[str, Content]) -> Iterator[str]:
+        """Files that would act later, that neither the SOP nor a rule names, and that were not there before."""
+        for path, file in written.items():
+            if acting_files.find(path) is None or self.named(activation, path) or self.there(path, digest(data_of(file))):
                 continue
-            patterns = (*step.makes.patterns, *self._sop.artifacts[step.makes.artifact].files)
-            if found.row.verdict == "asked" and any("{{" not in one and paths.literal(one) == path for one in patterns):
-                continue                                        # the SOP's author wrote this very path
             from metaflow_agents.policy.policy import Policy  # seldom: most runs write no such file
 
-            role = self._sop.roles.get(step.role or "")
-            why = Policy(self._sop.policy, None if role is None else role.policy).may_write(path)
+            why = Policy(self._sop.policy).may_write(path)
             if why:
                 yield f"{path!r}: {why}"
+
+    def named(self, activation: Activation, path: str) -> bool:
+        """Whether the SOP's author wrote this very path, of a file that would act later and that a SOP may name."""
+        step, found = self._step(activation), acting_files.find(path)
+        patterns = (*step.makes.patterns, *self._sop.artifacts[step.makes.artifact].files)
+        return found is not None and found.row.verdict == "asked" and any(
+            "{{" not in one and paths.literal(one) == path for one in patterns)
+
+    def copied(self, path: str, name: str) -> bool:
+        """Whether a person gave a folder with this very file: `name` is the digest of its bytes. What a SOP hands to one that is
+        a step of it counts only if a person gave it to the outermost.
+        """
+        if self._outer is not None:
+            return self._outer.copied(path, name)
+        return any(self._holds(given, 1, path, name) for given, spec in self._sop.inputs.items() if spec.type == "folder")
+
+    def there(self, path: str, name: str) -> bool:
+        """Whether the file is one of a folder that a person gave, or of an earlier version: it was judged then."""
+        return self.copied(path, name) or (self._outer is not None and self._outer.there(path, name)) or any(
+            self._holds(made, number, path, name) for made, spec in self._sop.artifacts.items() if spec.files
+            for number in range(1, self._values.versions(made) + 1))
+
+    def _holds(self, name: str, number: int, path: str, blob: str) -> bool:
+        held = self._values.payload_at(name, number)
+        return isinstance(held, Files) and held.files.get(path) == blob
 
     @cached_property
     def _places(self) -> dict[str, tuple[str, ...]]:

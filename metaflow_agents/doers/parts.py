@@ -88,6 +88,9 @@ class Parts:
                 parts[f"tools{whose}"] = tools
             remembers = role if place or mind is None else mind
             parts[f"memory{whose}"] = self._memory.fingerprint(remembers, self._sop.roles[role], activation.key.firing)
+        writes = roles and self._sop.artifacts[self._sop.steps[name].makes.artifact].files
+        if self._sop.policy is not None and (writes or self._sop.steps[name].sop is not None):
+            parts["policy"] = fingerprint(self._sop.policy.model_dump(mode="json"))     # a role's own stands in the role
         if not roles and own_tools:
             parts["tools"] = self._tools("", own_tools)
         if "round" in names:

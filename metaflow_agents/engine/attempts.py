@@ -122,9 +122,12 @@ class Attempts:
     def _labelled(self, activation: Activation, heard: str) -> Activation:
         if not (self._means.state.outside or heard):
             return activation
+        walk = self._step.foreach
+        own = dict.fromkeys(("item", "key", walk.as_), self.label.listed) if walk is not None else {}
+        labels = {**self.label.each, **own, "prior": heard, "run": self.label.inputs}
         heard = joined(heard, self._means.recalled(activation))
         return replace(activation, untrusted=joined(self.label.lifted, heard), unlifted=joined(self.label.whole, heard),
-                       inputs=self.label.inputs)
+                       inputs=self.label.inputs, labels={name: label for name, label in labels.items() if label})
 
     def _of_work(self, activation: Activation, work: Work) -> str:
         if self._means.labels.lifts(self._firing.step):

@@ -7,7 +7,7 @@ A label is lifted by name (`trusts:`), or since the schema of what is made is cl
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 from metaflow_agents.journal.state import RunState
@@ -27,13 +27,14 @@ from metaflow_agents.sop.naming import Named, named
 class Label:
     """`whole`: of all that is read. `lifted`: without what the step trusts by name. `listed`: of that, the list it walks.
 
-    `inputs`: of all the inputs that the step does not trust by name, read or not.
+    `inputs`: of all the inputs that the step does not trust by name, read or not. `each`: of `lifted`, name → label.
     """
 
     whole: str = ""
     lifted: str = ""
     listed: str = ""
     inputs: str = ""
+    each: Mapping[str, str] = field(default_factory=dict)
 
 
 class Labels:
@@ -55,7 +56,8 @@ class Labels:
         lifted = {source: label for source, label in found.items() if source not in trusted}
         return Label(joined(*found.values()), joined(*lifted.values()),
                      joined(*(lifted.get(source, "") for source in self._walked(name, step, found))),
-                     joined(*(self._state.untrusted(given) for given in self._program.sop.inputs if given not in trusted)))
+                     joined(*(self._state.untrusted(given) for given in self._program.sop.inputs if given not in trusted)),
+                     {source: label for source, label in lifted.items() if label})
 
     def lifts(self, name: str) -> bool:
         """Whether what the step makes is trusted whatever it reads: no tools, nobody to ask, and its schema is closed."""

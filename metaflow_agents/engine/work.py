@@ -32,7 +32,7 @@ class Activation:
     `untrusted`: what of all that it starts with came from outside the user, in words (`schema/trust.py`), and may not decide
     about actions; empty: nothing. What the step `trusts` by name is left out of it, and stands in `unlifted`: elsewhere, as
     in what a role remembers, it is as untrusted as before. `inputs` is the label of all that `run.inputs` holds, for a
-    function that asks for `run`.
+    function that asks for `run`. `labels`: of what is untrusted, name in `scope` → its own label.
     """
 
     key: ActivationKey
@@ -46,6 +46,7 @@ class Activation:
     untrusted: str = ""
     unlifted: str = ""
     inputs: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,9 @@ class Staged:
     arguments: str
 
 
+_ELSEWHERE = ("mcp(", "api(", "call(")      # how an action begins that a tool of the SOP's own does
+
+
 @dataclass(slots=True)
 class Outline:
     """What a run is, made and cost.
@@ -51,7 +54,8 @@ class Outline:
     `by_yes`: what `--yes` answered, by key → digest of the question; `asked`: the same of all that was asked;
     `repaired`: call whose answer was not in its form → digest of what a repair made of it;
     `tries`: tries at calls that failed, by what was wrong; `waited`: seconds between them and the next;
-    `staged`: what acting tools would have done, None where they did it; `inside`: step of a sub-SOP (`write/draft`) → firings.
+    `staged`: what acting tools would have done, None where they did it; `looked_up`: what such a run did ask of them, since it
+    changes nothing; `inside`: step of a sub-SOP (`write/draft`) → firings.
     """
 
     glance: Glance
@@ -71,6 +75,7 @@ class Outline:
     asked: dict[str, str] = field(default_factory=dict)
     repaired: dict[str, str] = field(default_factory=dict)
     staged: list[Staged] | None = None
+    looked_up: list[str] = field(default_factory=list)
     inside: dict[str, int] = field(default_factory=dict)
     last: str | None = None
     tries: Mapping[str, int] = field(default_factory=dict)
@@ -99,11 +104,12 @@ def outline(journal: RawJournal) -> Outline:
             if firing is not None:
                 firing.done += 1
     if found.staged is not None:
-        found.staged += _not_done(journal)
+        found.staged += _not_done(journal, found.looked_up)
     return found
 
 
-def _not_done(journal: RawJournal) -> Iterator[Staged]:
+def _not_done(journal: RawJournal, looked_up: list[str]) -> Iterator[Staged]:
+    """What acting tools would have done; to `looked_up` comes what they did."""
     decided: dict[str, Mapping[str, Any]] = {}
     intended: dict[str, str] = {}
     for _, event in journal.events("decided", "intended", "done"):
@@ -114,6 +120,8 @@ def _not_done(journal: RawJournal) -> Iterator[Staged]:
         elif event.get("staged"):
             key = event["key"]
             yield Staged(key, decided[key]["action"], decided[key]["verdict"], intended[key])
+        elif not event.get("refused") and decided.get(event["key"], {}).get("action", "").startswith(_ELSEWHERE):
+            looked_up.append(decided[event["key"]]["action"])
 
 
 def _opened(found: Outline, event: Mapping[str, Any]) -> None:

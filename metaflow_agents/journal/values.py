@@ -43,6 +43,10 @@ class Values:
             self._recent.move_to_end(digest)
         return found
 
+    def versions(self, artifact: str) -> int:
+        """How many versions of an artifact there are."""
+        return self._state.version(artifact)
+
     def payload_at(self, artifact: str, version: int) -> Held | None:
         """The payload of one version of an artifact; None for version 0."""
         found = self._state.payload(artifact, version) if version else None

@@ -31,6 +31,10 @@ from metaflow_agents.schema.tools import PolicySpec
 _STRICTNESS: dict[Verdict, int] = {"allow": 0, "ask": 1, "deny": 2}
 
 
+def _strictness(decision: Decision) -> int:
+    return _STRICTNESS[decision.verdict]
+
+
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """What would happen, and why: the decision, and all rules of both levels that match, in the order in which they win."""
@@ -67,31 +71,58 @@ class Policy:
         matching = (words for level in self._levels for words in level.matching(action.verb, asked))
         return Explanation(self._decision(action, asked, untrusted, lookup), tuple(dict.fromkeys(matching)))
 
+    def answer(self, path: str, *, named: bool = False) -> Decision:
+        """The verdict about a path that a role's answer writes or deletes. `named`: the SOP's author wrote this very path.
+
+        As of a tool that writes it, but for a file that would act later and that no rule is about: an answer is refused, with the
+        fix, where a tool asks.
+        """
+        try:
+            decision = self._by_rules("write", read(Action("write", path)))
+        except Refused as error:
+            return Decision("deny", f"deny always: {error}")
+        found = acting_files.find(path)
+        if found is not None and decision.verdict != "deny":
+            if found.row.verdict == "refused":
+                return Decision("deny", f"deny always: {self.may_write(path)}")
+            if decision.verdict == "allow" and not named and (why := self.may_write(path)):
+                return Decision("deny", f"deny: {why}")
+        return decision
+
+    def says_of(self, verb: Verb) -> bool:
+        """Whether a rule is about the verb, or a preset that is written denies or asks about it: else all of it is allowed as
+        ever, and no decision about it is worth a record.
+        """
+        return any(rule.verb == verb for level in self._levels for rule in (*level.deny, *level.ask, *level.allow)) or any(
+            level.preset is not None and not any(rule.verb == verb for rule in level.preset.allow) for level in self._levels)
+
     def may_write(self, path: str) -> str:
         """Why a role may not write a path without a person, with the fix: the file would act later. Empty where it may."""
         found = acting_files.find(path)
-        if found is None or found.row.verdict == "reported" or self._names(found, path):
+        if found is None or found.row.verdict == "reported":
             return ""
-        name = found.name.removesuffix("/")
-        why = f"{found.row.why} (`{name}`)"
+        why = f"{found.row.why} (`{found.name.removesuffix('/')}`)"
         if found.row.verdict == "refused":
             return f"{why}; no rule allows it: choose another name"
+        subject = Asked(PathSubject(path))
+        against = [one for level in self._levels if (one := level.decide("write", subject)) is not None
+                   and one.verdict != "allow"]
+        if against:
+            return f"{why}; what would allow it is overruled: {max(against, key=_strictness).rule}"
+        patterns = (rule.pattern for level in self._levels for rule in _covering(level.allow, "write", subject))
+        if any(found.named_by(pattern.pattern) for pattern in patterns if isinstance(pattern, PathPattern)):
+            return ""
         rule = f"write({path.partition('/')[0]}/**)" if found.name.endswith("/") and "/" in path else f"write({path})"
         return f"{why}; to allow it write `policy: {{allow: [\"{rule}\"]}}` in the SOP"
 
-    def _names(self, found: acting_files.Found, path: str) -> bool:
-        """Whether a rule allows the very place by its name, and none denies it or asks."""
-        subject = Asked(PathSubject(path))
-        if found.row.verdict == "refused":
-            return False
-        if any(one.verdict != "allow" for level in self._levels if (one := level.decide("write", subject)) is not None):
-            return False
-        patterns = (rule.pattern for level in self._levels for rule in _covering(level.allow, "write", subject))
-        return any(found.named_by(pattern.pattern) for pattern in patterns if isinstance(pattern, PathPattern))
+    def _by_rules(self, verb: Verb, asked: Asked) -> Decision:
+        """What the levels say: the strictest; where all allow it the narrowest, which says more."""
+        spoken = [one for level in self._levels if (one := level.decide(verb, asked)) is not None]
+        decision = max(spoken, key=_strictness)                 # of equals the first, the SOP's
+        return spoken[-1] if decision.verdict == "allow" else decision
 
     def _decision(self, action: Action, asked: Asked, untrusted: str, lookup: bool) -> Decision:
-        spoken = [one for level in self._levels if (one := level.decide(action.verb, asked)) is not None]
-        decision = max(spoken, key=lambda one: _STRICTNESS[one.verdict])        # of equals the first, the SOP's
+        decision = self._by_rules(action.verb, asked)
         if action.verb == "write" and decision.verdict != "deny" and isinstance(asked.subject, PathSubject):
             found = acting_files.find(asked.subject.path)
             if found is not None and found.row.verdict == "refused":
@@ -99,7 +130,6 @@ class Policy:
             if decision.verdict == "allow" and (why := self.may_write(asked.subject.path)):
                 return Decision("ask", f"ask: {why}")
         if decision.verdict == "allow":
-            decision = spoken[-1]                                               # the narrower one says more
             if untrusted and action.acting:
                 named = self._named(action) if lookup else ""
                 decision = Decision("allow", f"{named}: a look-up, by its name") if named else Decision(

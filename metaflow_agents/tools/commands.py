@@ -15,7 +15,7 @@ from metaflow_agents.errors import AnswerInvalid
 from metaflow_agents.policy.action import Action
 from metaflow_agents.sandbox.command import CommandWritten, parse_argv
 from metaflow_agents.sandbox.port import Changes, Completed, Interpreter, Sandbox
-from metaflow_agents.schema import acting_files, paths
+from metaflow_agents.schema import paths
 from metaflow_agents.schema.tools import Effect
 from metaflow_agents.tools.builtin import Arguments, BuiltIn
 from metaflow_agents.tools.port import Result, Situation
@@ -71,12 +71,13 @@ class Run(BuiltIn[_Running]):
 
     async def _told(self, done: Completed, situation: Situation) -> Result:
         written, deleted, lost = _kept(done.changes, situation)
-        for path in [path for path in written if acting_files.find(path) is not None]:
+        for path in [*written, *deleted]:
             try:
                 await situation.granted(Action("write", path))
             except AnswerInvalid as error:
                 lost[path] = "; ".join(error.faults)
-                del written[path]
+                written.pop(path, None)
+        deleted = [path for path in deleted if path not in lost]
         late = f"[ended after {done.seconds:.0f} seconds: it ran too long]\n" if done.timed_out else ""
         parts = [f"exit code {done.exit_code}\n{late}",
                  f"--- stdout\n{done.stdout}" if done.stdout else "", f"--- stderr\n{done.stderr}" if done.stderr else "",

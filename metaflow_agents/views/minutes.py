@@ -233,8 +233,9 @@ def _finished(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
     return spoken(event["activation"]), f"is done in {duration(event.get('seconds', 0.0))}{assumed}{why}"
 
 
-_PARTS = {"step": "its step changed", "role": "its role changed", "model": "its model is another", "memory": "its role remembers "
-          "something else", "item": "its item changed", "round": "its round is another", "run": "the run's name or inputs differ",
+_PARTS = {"step": "its step changed", "policy": "what the SOP's policy allows changed", "role": "its role changed",
+          "model": "its model is another", "memory": "its role remembers something else", "item": "its item changed",
+          "round": "its round is another", "run": "the run's name or inputs differ",
           "untrusted": "what it reads is trusted otherwise", "unlifted": "what it remembers is trusted otherwise",
           "given": "the value given for it differs", "dry": "one of the two runs was dry"}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -97,6 +98,7 @@ class Told:
             "staged": None if run.staged is None else [
                 {"key": one.key, "action": one.action, "verdict": one.verdict, "arguments": self.values.plain(one.arguments)}
                 for one in run.staged],
+            "looked_up": run.looked_up,
             "repaired": self.repaired(),
             "assumed": {key: self.answer(digest).model_dump(mode="json", exclude_defaults=True)
                         for key, digest in run.assumed.items()},
@@ -272,14 +274,18 @@ def _left_out(told: Told, page: Page) -> list[str]:
 
 
 def _acting(told: Told, page: Page) -> list[str]:
-    """Files in the run's folder that programs obey by their names."""
+    """Files in the run's folder that programs obey by their names: those that were written in the run. Of a folder that a person
+    gave, what stands there as it was is none.
+    """
     paths: list[str] = []
+    folders = [held.files for name in told.program.sop.inputs for made in told.outline.versions.get(name, ())[:1]
+               if isinstance(held := told.values.payload(made.payload), Files)]
     for name, made in told.outline.versions.items():
         spec = told.program.sop.artifacts.get(name)
         if spec is not None and spec.file is not None:
             paths += (spec.file, *spec.documents)
         elif spec is not None and isinstance(held := told.values.payload(made[-1].payload), Files):
-            paths += held.files
+            paths += [path for path, blob in held.files.items() if all(files.get(path) != blob for files in folders)]
     found: dict[str, list[str]] = {}
     for path, why in acting_files.told(paths).items():
         found.setdefault(why, []).append(path)
@@ -343,9 +349,13 @@ def _staged(told: Told, page: Page) -> list[str]:
     """What acting tools would have done."""
     if told.outline.staged is None:
         return []
+    counted = Counter(told.outline.looked_up)
+    looked = [line for action, times in counted.items() for line in page.wrapped(
+        safe(f"{action}{f', {times} times' if times > 1 else ''}"), "  ")]
+    looked = ["staged: looked up, since the SOP says that it changes nothing (`effect: none`):", *looked] if looked else []
     if not told.outline.staged:
-        return ["staged: no acting tool was called"]
-    lines = ["staged: nothing of this was done:"]
+        return looked or ["staged: no acting tool was called"]
+    lines = [*looked, "staged: nothing of this was done:"]
     for one in told.outline.staged:
         asks = " (a person would be asked first)" if one.verdict == "ask" else ""
         arguments = json.dumps(told.values.plain(one.arguments), ensure_ascii=False)

@@ -114,6 +114,73 @@ def test_what_an_inner_sop_allows_the_outer_does_not(tmp_path: Path) -> None:
     assert not result.ok and refused(result.reason)[:1] != [".envrc"] and "'.envrc': " in result.reason
 
 
+COPYING = """
+sop: copying
+inputs: {repo: {type: folder}}
+roles: {worker: {profile: a worker}}
+artifacts: {tree: {files: "**"}}
+steps:
+  copy: {WAY, needs: [repo], makes: tree}
+  work: {role: worker, needs: [tree], makes: {tree: ["**"]}}
+outputs: [tree]
+"""
+CI = ".github/workflows/ci.yml"
+INNER = """
+sop: inner
+inputs: {repo: {type: folder}}
+artifacts: {tree: {files: "**"}}
+steps: {copy: {value: repo, needs: [repo], makes: tree}}
+"""
+
+
+def repository(folder: Path) -> Path:
+    for path, text in ((CI, "on: push\n"), ("pyproject.toml", "[project]\n"), ("src/a.py", "1\n")):
+        (folder / "repo" / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "repo" / path).write_text(text)
+    return folder / "repo"
+
+
+@pytest.mark.parametrize("way", ["value: repo", "call: 'making:same'", "sop: inner, inputs: {repo: repo}"])
+def test_what_a_person_gave_is_copied_and_only_what_was_changed_is_told(
+        tmp_path: Path, way: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "making.py").write_text("def same(repo: dict):\n    return dict(repo)\n")
+    (tmp_path / "inner.yaml").write_text(INNER)
+    file = sop(tmp_path, text=COPYING.replace("WAY", way))
+    given: dict[str, Any] = {"repo": repository(tmp_path), "settings": Settings(), "workspace": tmp_path / "w"}
+    result = run_sync(file, model=lambda _: blocks(["src/b.py", "Makefile"]), name="good", **given)
+    assert result.ok and CI in result["tree"], result.reason
+    assert command(["show", "good", "--workspace", str(tmp_path / "w")]) == 0
+    told = capsys.readouterr().out
+    assert "Makefile" in told and "ci.yml" not in told and "pyproject.toml" not in told
+    for changed in (blocks([CI]), f"=== rename: {CI} -> .github/other.yml ===\n"):
+        result = run_sync(file, model=lambda _, changed=changed: changed, name="bad", **{**given, "workspace": None})
+        assert not result.ok and "'.github/" in result.reason
+
+
+def test_what_is_changed_on_the_way_is_no_copy(tmp_path: Path) -> None:
+    (tmp_path / "making.py").write_text(f"def other(repo: dict):\n    return {{**repo, {CI!r}: 'x'}}\n"
+                                        f"def moved(repo: dict):\n    return {{'sub/{CI}': repo[{CI!r}]}}\n")
+    for way in ("call: 'making:other'", "call: 'making:moved'"):
+        result = run_sync(sop(tmp_path, text=COPYING.replace("WAY", way)), repo=repository(tmp_path), workspace=None,
+                          settings=Settings(), model=lambda _: blocks(["x"]))
+        assert not result.ok and f"{CI}': " in result.reason
+
+
+def test_a_folder_that_a_sop_made_of_a_roles_words_is_nothing_that_a_person_gave(tmp_path: Path) -> None:
+    (tmp_path / "inner.yaml").write_text(INNER)
+    text = f"""
+sop: outer
+policy: {{preset: danger-full-access}}
+roles: {{worker: {{profile: a worker}}}}
+artifacts: {{word: {{}}, tree: {{files: "**"}}}}
+steps:
+  say: {{role: worker, makes: word}}
+  enter: {{sop: inner, needs: [word], inputs: {{repo: "{{'{CI}': word}}"}}, makes: tree}}
+"""
+    result = run_sync(sop(tmp_path, text=text), workspace=None, settings=Settings(), model=lambda _: "on: push")
+    assert not result.ok and f"'{CI}': " in result.reason
+
+
 @pytest.mark.parametrize("tool", ["write", "edit"])
 async def test_the_tools(tool: str, tmp_path: Path) -> None:
     """Refused ones are denied, the others are asked about, and a person says no; where nobody is there the run waits."""

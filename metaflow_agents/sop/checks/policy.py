@@ -46,6 +46,7 @@ def check_policies(c: Context) -> None:
         for one in found or []:
             _beneath(c, one, own, bound)
     _tools(c)
+    _answers(c)
 
 
 def _read(c: Context, where: Place, spec: PolicySpec | None) -> list[_Written] | None:
@@ -127,6 +128,23 @@ def _tools(c: Context) -> None:
             c.say("tool-never-allowed", where, f"`{role}` may never use `{tool}`: {whose} denies every call of it",
                   f"remove `{denied}` from `deny` of {whose}, or remove the tool" if denied else
                   f"add `{one.rule}` to `allow` (or `ask`) of {whose}, or remove the tool")
+
+
+def _answers(c: Context) -> None:
+    """Steps that make files by a role that may write none."""
+    for name, step in c.sop.steps.items():
+        made = c.sop.artifacts.get(step.makes.artifact)
+        if step.role not in c.sop.roles or made is None or not made.files:
+            continue
+        policy = c.sop.roles[step.role].policy
+        if not Policy(c.sop.policy, policy, role_name=step.role).ever("write"):
+            blocked = not Policy(c.sop.policy).ever("write")
+            whose = "the SOP's `policy`" if blocked else f"the `policy` of the role `{step.role}`"
+            denied = _denying(parse_rule("write"), c.sop.policy if blocked else policy)
+            c.say("tool-never-allowed", ("steps", name, "makes"),
+                  f"`{step.role}` may never write a file, and this step makes files: {whose} denies it, in answers too",
+                  f"remove `{denied}` from `deny` of {whose}, or make no files" if denied else
+                  f"add `write({made.files[0]})` to `allow` (or `ask`) of {whose}")
 
 
 def _denying(whole: Rule, spec: PolicySpec | None) -> str:
