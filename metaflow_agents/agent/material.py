@@ -10,7 +10,7 @@ from typing import Any
 from metaflow_agents.engine.work import Activation
 from metaflow_agents.errors import AttemptFailed, ExpressionError
 from metaflow_agents.journal.values import Values
-from metaflow_agents.prompts import MISSING, CollectionView, FilesView, package_template, render, render_pattern
+from metaflow_agents.prompts import MISSING, CollectionView, FilesView, from_package, render, render_pattern
 from metaflow_agents.prompts.names import named_paths
 from metaflow_agents.schema import paths
 from metaflow_agents.schema.binary import BinaryFile, files_in
@@ -173,7 +173,7 @@ class Material:
 
 
 def _material(entries: Sequence[Mapping[str, Any]], prior: Mapping[str, Any] | None = None, *, files: bool = False) -> str:
-    return render(package_template("material"), {"reads": entries, "prior": prior or {}, "prior_files": files})
+    return from_package("material", {"reads": entries, "prior": prior or {}, "prior_files": files})
 
 
 def _entries(written: Sequence[str], activation: Activation, *, pattern: bool) -> list[str]:
