@@ -235,5 +235,5 @@ def test_sop_prompt_tells_what_each_part_costs(tmp_path: Path, monkeypatch: pyte
     assert abs(counted - sent / 4) <= len(parts) + 60, "all that is sent, but for the rounding and the heading of the material"
     assert command(["prompt", "desk.yaml", "write", "--handbook", "book"]) == 0
     out = capsys.readouterr().out
-    assert "plan: not shown\n" in out and "cast: in the task\n" in out and "in all" in out
+    assert "plan: not shown\n" in out and "cast: as far as the task prints it\n" in out and "in all" in out
     assert "`handbook` is large, and the role has `read`: `show: {handbook: names}`" in out
