@@ -88,7 +88,8 @@ def _unprinted(c: Context, name: str, step: Step) -> None:
     for artifact in reads(step):
         named = [path[1:] for path in named_paths(step.task or "") if path[0] == artifact]
         shape = c.shape(artifact)
-        if artifact in step.show or c.fixed(artifact) is not None or not any(_presents(shape, path) for path in named):
+        kept = artifact in step.show or shape.file or c.fixed(artifact) is not None       # a file may be sent as a picture
+        if kept or not any(_presents(shape, path) for path in named):
             continue
         reached = [path for path in printed.whole | {path for path in printed.asked if len(path) > 1} if path[0] == artifact]
         fields = list(_leaves(shape, (artifact,)))
