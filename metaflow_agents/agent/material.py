@@ -138,7 +138,8 @@ class Material:
             return FilesView((path for path in value if paths.matches(patterns, path)), value.__getitem__, value.missing), []
         wanted = _entries(how, activation, pattern=False)
         if isinstance(value, CollectionView):
-            return (CollectionView({key: value[key] for key in wanted if key in value}, value.missing),
+            failed = [key for key in value.missing if key in wanted]
+            return (CollectionView({key: value[key] for key in wanted if key in value}, failed),
                     [key for key in wanted if key not in value and key not in value.missing])
         if isinstance(value, Mapping):
             return {key: value[key] for key in wanted if key in value}, [key for key in wanted if key not in value]
