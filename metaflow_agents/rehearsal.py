@@ -22,7 +22,7 @@ from metaflow_agents.sop.checks.showing import READERS
 
 LARGE = 8_000
 """Tokens of an artifact from which on it is told that the role could read it by a tool."""
-_NOT_SHOWN = {"none": "not shown", "task": "in the task"}
+_NOT_SHOWN = {"none": "not shown", "task": "as far as the task prints it"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,10 @@ def test_a_result_in_words(value: Any, told: str) -> None:
 
 
 def test_a_check_in_words() -> None:
-    assert observed_told("a@1~0/checked.0", {"value": None}) == "it passes"
+    for content in (None, [], "", True):
+        assert observed_told("a@1~0/checked.0", {"value": content}) == "it passes"
+    assert observed_told("a@1~0/checked.0", {"value": ["no title", "too long"]}) == "it fails: no title; too long"
+    assert observed_told("a@1~0/checked.0", {"value": False}) == "it fails: False"
     assert observed_told("a@1~0/checked.2", {"value": "exit code 1\n  no\n"}) == "it fails: exit code 1 no"
     assert is_check("a@1[x%2Fy]~0/checked.11") and not is_check("a@1~0/turn.0/unchecked.0")
     assert not is_check("a@1[/checked.0]~0/run")

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
+import pytest
+from scripted import Scripted, write
+
+from metaflow_agents import run
 from metaflow_agents.memory.window import Turn, latest
 
 TURNS = [Turn(f"asked {number}", f"answered {number}") for number in range(6)]
@@ -34,3 +38,19 @@ def test_the_newest_that_does_not_fit_hides_what_is_older() -> None:
 def test_the_order_stays(unit: str) -> None:
     assert latest(TURNS, 5, "turns") == sorted(TURNS[-5:], key=TURNS.index)
     assert latest(TURNS, 1000, unit) == TURNS
+
+
+@pytest.mark.parametrize(("memory", "messages"), [("{}", 4), ("{window: 1 turns}", 4), ("{window: 0 turns}", 2), ("none", 2)])
+async def test_a_role_without_memory_remembers_nothing(tmp_path: Path, memory: str, messages: int) -> None:
+    sop = write(tmp_path, """
+        sop: twice
+        inputs: {topic: string}
+        roles: {writer: {profile: You write., memory: MEMORY}}
+        artifacts: {note: {}, letter: {}}
+        steps:
+          jot: {role: writer, needs: [topic], makes: note}
+          write: {role: writer, needs: [note], makes: letter}
+    """.replace("MEMORY", memory))
+    model = Scripted()
+    assert (await run(sop, model=model, topic="rain", workspace=None)).ok
+    assert [len(request.messages) for request in model.requests] == [2, messages]

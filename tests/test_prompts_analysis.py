@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from metaflow_agents.prompts import (
     analyse_expression,
     analyse_template,
     evaluate,
+    from_package,
     includes,
     package_template,
     render,
@@ -266,21 +268,22 @@ def test_package_templates_are_clean_and_say_what_matters() -> None:
     anything = dict.fromkeys(("name", "kind", "description", "schema", "rules", "patterns", "revises", "key", "reads", "item", "prior",
                               "prior_files", "task", "output_format", "faults", "left", "role", "step", "part"), Shape.any())
     for name in ("material", "activation", "output_format", "repair", "role", "strategies/form"):
-        assert analyse_template(package_template(name), anything).findings == ()
+        template = re.sub(r"\b(enclosed|attribute)\(", "(", package_template(name))         # functions of `from_package`
+        assert analyse_template(template, anything).findings == ()
 
 
 def test_output_formats() -> None:
     common = {"name": "source", "description": "", "rules": [], "patterns": [], "revises": False, "key": None}
-    files = render(package_template("output_format"), {**common, "kind": "files", "patterns": ["src/[[]a]/**"], "rules": ["it compiles"]})
+    files = from_package("output_format", {**common, "kind": "files", "patterns": ["src/[[]a]/**"], "rules": ["it compiles"]})
     assert "=== file: path/of/the/file ===\n" in files and "\n=== end ===\n" in files
     assert "- `src/[[]a]/**`\n" in files and "- it compiles\n" in files
     assert "=== edit:" not in files
-    revising = render(package_template("output_format"), {**common, "kind": "files", "patterns": ["**"], "revises": True})
+    revising = from_package("output_format", {**common, "kind": "files", "patterns": ["**"], "revises": True})
     assert "<<<<<<< SEARCH\n" in revising and ">>>>>>> REPLACE\n=== end ===\n" in revising
     assert "=== rename: old/path -> new/path ===\n=== delete: path/of/the/file ===\n" in revising
-    data = render(package_template("output_format"), {**common, "kind": "data", "key": "t1"})
+    data = from_package("output_format", {**common, "kind": "data", "key": "t1"})
     assert "one JSON value" in data and "the entry `t1` of `source`" in data and "===" not in data
-    assert "the text itself" in render(package_template("output_format"), {**common, "kind": "text"})
+    assert "the text itself" in from_package("output_format", {**common, "kind": "text"})
 
 
 def test_activation() -> None:
@@ -289,22 +292,22 @@ def test_activation() -> None:
              {"name": "notes", "kind": "text", "description": "", "value": None}]
     scope = {"reads": reads, "item": {"name": "file", "key": "b.py", "value": {"path": "b.py"}}, "prior": {"a.py": "made"},
              "prior_files": False, "task": "Write it.\n"}
-    text = render(package_template("material"), scope) + render(package_template("activation"), scope)
-    assert text == render(package_template("material"), scope) + render(package_template("activation"), scope)
+    text = from_package("material", scope) + from_package("activation", scope)
+    assert text == from_package("material", scope) + from_package("activation", scope)
     parts = ['<artifact name="prd" kind="data">\n(what to build)\n{\n  "title": "é {{ x }}"\n}\n</artifact>', "a.py\n```\nx = 1\n```",
              "Missing, because their work failed: c.py", "(none: no step has made it)", '<made key="a.py">\nmade\n</made>', "only: `b.py`",
              '<item name="file">', "# Your task\n\nWrite it.\n"]
     at = [text.index(part) for part in parts]
     assert at == sorted(at), "what changes least stands first"
-    assert render(package_template("material"), {"reads": [], "prior": None, "prior_files": False}).strip() == ""
-    assert render(package_template("activation"), {"item": None, "task": ""}) == ""
+    assert from_package("material", {"reads": [], "prior": None, "prior_files": False}).strip() == ""
+    assert from_package("activation", {"item": None, "task": ""}) == ""
 
 
 def test_repair_role_and_reasoning() -> None:
-    repair = render(package_template("repair"), {"faults": ["a: is\nwrong", "b is missing"], "output_format": "", "left": 1})
+    repair = from_package("repair", {"faults": ["a: is\nwrong", "b is missing"], "output_format": "", "left": 1})
     assert "- a: is\n  wrong\n- b is missing\n" in repair and "last answer" in repair
-    role = render(package_template("role"), {"role": {"name": "qa_engineer", "profile": "tests", "goal": "", "constraints": ["be kind"]},
-                                             "step": "triage"})
+    role = from_package("role", {"role": {"name": "qa_engineer", "profile": "tests", "goal": "", "constraints": ["be kind"]},
+                                 "step": "triage"})
     assert role.startswith("You are the qa engineer: tests.\n") and "- be kind\n" in role and "goal" not in role
     assert "not the answer yet" in render(package_template("strategies/chain_of_thought.reason"), {})
     assert render(package_template("strategies/chain_of_thought.answer"), {"output_format": "F"}).endswith("F\n")

@@ -108,6 +108,25 @@ async def test_of_a_list_of_objects_each_is_cut_to_the_fields(tmp_path: Path) ->
     assert '"id": 1' in said and '"id": 2' in said and "secret" not in said
 
 
+@pytest.mark.parametrize(("show", "named"), [
+    ("{parts: [\"{{ number }}\"]}", {"1": "", "0": "0"}), ("{}", {"1": "0, 00", "0": "0, 00"})])
+async def test_of_items_that_failed_those_are_named_that_show_asks_for(tmp_path: Path, show: str, named: dict[str, str]) -> None:
+    sop = write(tmp_path, """
+        sop: parts
+        inputs: {numbers: {type: [string], default: ["1", "0", "00"]}}
+        roles: {bob: {profile: You write.}}
+        artifacts: {parts: {each: number}, texts: {each: string}}
+        steps:
+          divide: {value: 1 / (number | int), needs: [numbers], foreach: {in: numbers, as: number}, makes: parts, on_fail: skip}
+          write: {role: bob, needs: [parts, numbers], foreach: {in: "['1', '0']", as: number}, makes: texts, show: SHOW}
+    """.replace("SHOW", show))
+    model = Scripted({"write": "text"})
+    assert (await run(sop, model=model, workspace=None)).ok
+    told = {request.key.partition("[")[2][0]: str(request.messages[-1]["content"]) for request in model.requests}
+    said = "Missing, because their work failed: "
+    assert {key: text.partition(said)[2].partition("\n")[0] for key, text in told.items()} == named
+
+
 async def test_what_the_task_names_stands_there_too_where_show_says_whole(tmp_path: Path) -> None:
     task = "{{ cast.ann }} of {{ cast }}"
     assert '<artifact name="cast"' not in await written(tmp_path, "{}", task)
@@ -235,5 +254,5 @@ def test_sop_prompt_tells_what_each_part_costs(tmp_path: Path, monkeypatch: pyte
     assert abs(counted - sent / 4) <= len(parts) + 60, "all that is sent, but for the rounding and the heading of the material"
     assert command(["prompt", "desk.yaml", "write", "--handbook", "book"]) == 0
     out = capsys.readouterr().out
-    assert "plan: not shown\n" in out and "cast: in the task\n" in out and "in all" in out
+    assert "plan: not shown\n" in out and "cast: as far as the task prints it\n" in out and "in all" in out
     assert "`handbook` is large, and the role has `read`: `show: {handbook: names}`" in out

@@ -41,7 +41,7 @@ from metaflow_agents.memory.window import RoleMemory, Turn
 from metaflow_agents.models.caller import Caller
 from metaflow_agents.models.port import Model, ModelRequest, Reply, traits
 from metaflow_agents.models.registry import Models
-from metaflow_agents.prompts import package_template, render
+from metaflow_agents.prompts import from_package
 from metaflow_agents.schema.caps import ANSWER_REPAIRS
 from metaflow_agents.schema.keys import CHECKED
 from metaflow_agents.schema.model import as_ordered
@@ -171,7 +171,7 @@ class RoleAgent:
                     tools=tools, max_tokens=its.max_tokens, parameters=its.parameters))
 
             system = self._conversations.system(role, self._sop.roles[role], activation)
-            asked = render(package_template("subtask"), {"by": scene.acting.role, "task": task})
+            asked = from_package("subtask", {"by": scene.acting.role, "task": task})
             messages = self._conversations.opening(system, [], asked)
             acting = await self._equipment.below(activation, role, delegate, scene)
             with labelled(lambda: acting.untrusted):

@@ -13,7 +13,7 @@ from metaflow_agents.journal.state import RunState
 from metaflow_agents.memory.window import RoleMemory, Turn
 from metaflow_agents.models.caller import Caller
 from metaflow_agents.models.port import Model, ModelRequest, Reply, traits
-from metaflow_agents.prompts import package_template, render
+from metaflow_agents.prompts import from_package
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.schema.trust import joined
 from metaflow_agents.tools.port import Result
@@ -69,4 +69,4 @@ class Consulting:
 
 
 def _asked(by: str, activation: Activation, text: str) -> str:
-    return render(package_template("question"), {"by": by, "step": activation.key.step, "question": text})
+    return from_package("question", {"by": by, "step": activation.key.step, "question": text})

@@ -12,7 +12,7 @@ from metaflow_agents.errors import AnswerInvalid
 from metaflow_agents.models.port import Reply
 from metaflow_agents.models.schema_in_words import in_words
 from metaflow_agents.models.structured import as_asked
-from metaflow_agents.prompts import package_template, render
+from metaflow_agents.prompts import from_package
 
 MORE = 3                            # calls that go on with one answer, at most
 _TAIL = 120                         # characters of the end that are shown
@@ -33,7 +33,7 @@ async def whole(reply: Reply, messages: Messages, ask: Callable[[str, Messages],
         return reply
     asked = in_words(messages, schema)                  # it is not told as the form of a part
     for number in range(1, MORE + 1):
-        told = render(package_template("more"), {"tail": text[-_TAIL:]})
+        told = from_package("more", {"tail": text[-_TAIL:]})
         more = await ask(f"more.{number}", (*asked, {"role": "assistant", "content": text}, {"role": "user", "content": told}))
         text = joined(text, more.said, data=schema is not None)
         if not more.cut:

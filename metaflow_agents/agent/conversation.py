@@ -9,7 +9,7 @@ from metaflow_agents.agent.strategies.port import Messages
 from metaflow_agents.doers.acceptance import Acceptance
 from metaflow_agents.engine.work import Activation
 from metaflow_agents.memory.window import Turn
-from metaflow_agents.prompts import analyse_template, package_template, render
+from metaflow_agents.prompts import analyse_template, from_package, render
 from metaflow_agents.schema import paths
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.role import Role
@@ -46,7 +46,7 @@ class Conversations:
         told = {"name": name, "profile": role.profile, "goal": role.goal, "constraints": list(role.constraints)}
         scope = {**activation.scope, "role": told, "step": activation.key.step}
         if role.prompt is None:
-            return render(package_template("role"), scope)
+            return from_package("role", scope)
         return render(self._program.templates[role.prompt], scope, self._program.templates, name=role.prompt)
 
     def asked(self, step: Step, activation: Activation) -> str:
@@ -54,11 +54,11 @@ class Conversations:
         item, task = activation.item, "" if step.task is None else render(step.task, activation.scope)
         if item is None and task == (step.task or ""):
             if task not in self._tasks:
-                self._tasks[task] = render(package_template("activation"), {"item": None, "task": task})
+                self._tasks[task] = from_package("activation", {"item": None, "task": task})
             return self._tasks[task]
         as_ = step.foreach.as_ if step.foreach is not None else "item"
         told = None if item is None else {"name": as_, "key": item.key, "value": item.value}
-        return render(package_template("activation"), {"item": told, "task": task})
+        return from_package("activation", {"item": told, "task": task})
 
     def output_format(self, step: Step, activation: Activation) -> str:
         """What the role is told about the form of its answer, made from the artifact."""
@@ -73,13 +73,13 @@ class Conversations:
     def writing(self, tools: Sequence[Mapping[str, Any]]) -> str:
         """What a role is told that makes files and has tools that write them; empty where it has none."""
         names = [told["name"] for told in tools if told["name"] in WRITING]
-        return render(package_template("files_by_tools"), {"tools": names}) if names else ""
+        return from_package("files_by_tools", {"tools": names}) if names else ""
 
     def _format(self, name: str, activation: Activation) -> str:
         spec = self._sop.artifacts[name]
         schema = self._acceptance.schema(name)
         kind = "files" if spec.files else "text" if schema is None or schema == {"type": "string"} else "data"
-        return render(package_template("output_format"), {
+        return from_package("output_format", {
             "name": name, "kind": kind, "description": spec.description,
             "rules": [rule.message or rule.assert_ for rule in spec.rules], "patterns": paths.told(activation.patterns),
             "revises": activation.base is not None, "key": activation.item.key if activation.item and not spec.files else None,

@@ -10,7 +10,7 @@ from typing import Any
 from metaflow_agents.engine.work import Activation
 from metaflow_agents.errors import AttemptFailed, ExpressionError
 from metaflow_agents.journal.values import Values
-from metaflow_agents.prompts import MISSING, CollectionView, FilesView, package_template, render, render_pattern
+from metaflow_agents.prompts import MISSING, CollectionView, FilesView, from_package, render, render_pattern
 from metaflow_agents.prompts.names import named_paths
 from metaflow_agents.schema import paths
 from metaflow_agents.schema.binary import BinaryFile, files_in
@@ -138,7 +138,8 @@ class Material:
             return FilesView((path for path in value if paths.matches(patterns, path)), value.__getitem__, value.missing), []
         wanted = _entries(how, activation, pattern=False)
         if isinstance(value, CollectionView):
-            return (CollectionView({key: value[key] for key in wanted if key in value}, value.missing),
+            failed = [key for key in value.missing if key in wanted]
+            return (CollectionView({key: value[key] for key in wanted if key in value}, failed),
                     [key for key in wanted if key not in value and key not in value.missing])
         if isinstance(value, Mapping):
             return {key: value[key] for key in wanted if key in value}, [key for key in wanted if key not in value]
@@ -173,7 +174,7 @@ class Material:
 
 
 def _material(entries: Sequence[Mapping[str, Any]], prior: Mapping[str, Any] | None = None, *, files: bool = False) -> str:
-    return render(package_template("material"), {"reads": entries, "prior": prior or {}, "prior_files": files})
+    return from_package("material", {"reads": entries, "prior": prior or {}, "prior_files": files})
 
 
 def _entries(written: Sequence[str], activation: Activation, *, pattern: bool) -> list[str]:

@@ -20,7 +20,7 @@ from metaflow_agents.models.caller import Caller
 from metaflow_agents.models.port import ModelRequest, traits
 from metaflow_agents.models.registry import Models
 from metaflow_agents.models.tariff import PICO
-from metaflow_agents.prompts import package_template, render
+from metaflow_agents.prompts import from_package, render
 from metaflow_agents.schema.caps import Budget
 from metaflow_agents.schema.keys import LOOK
 from metaflow_agents.schema.sop import SOP, Progress
@@ -56,7 +56,7 @@ class RunJudge:
 
         standing = await self._observations.once(f"{activation.key}/standing", look)
         actions = ["continue", *(["replan"] if replan else []), "stop"]
-        asked = render(package_template("progress"), {
+        asked = from_package("progress", {
             "goal": self._spec.goal, "description": self._sop.description, "replan": replan, "artifacts": self._shown(activation),
             **standing})
         messages = self._conversations.opening(

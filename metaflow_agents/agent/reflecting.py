@@ -18,7 +18,7 @@ from metaflow_agents.errors import AnswerInvalid
 from metaflow_agents.memory.project import ProjectMemory
 from metaflow_agents.memory.scoring import UNRATED
 from metaflow_agents.memory.window import RoleMemory
-from metaflow_agents.prompts import package_template, render
+from metaflow_agents.prompts import from_package
 from metaflow_agents.schema.caps import REFLECTION_QUESTIONS
 from metaflow_agents.schema.event import Entry
 from metaflow_agents.schema.model import digest
@@ -75,7 +75,7 @@ class Reflecting:
             return []
 
     async def _reflected(self, activation: Activation, turn: Entry, wanted: Recall, recent: Sequence[Any], ask: Typed) -> Written:
-        asked = render(package_template("reflect"), {
+        asked = from_package("reflect", {
             "part": "questions", "memories": [_stated(one) for one in recent], "question": "", "number": REFLECTION_QUESTIONS})
         questions: list[str] = (await ask("reflect/questions", asked, QUESTIONS))["questions"]
         label = joined(*(one["untrusted"] for one in recent))
@@ -111,7 +111,7 @@ class Reflecting:
 
 
 async def _inferred(number: int, question: str, statements: Sequence[Any], ask: Typed) -> list[Any]:
-    asked = render(package_template("reflect"), {
+    asked = from_package("reflect", {
         "part": "insights", "memories": [_stated(one) for one in statements], "question": question, "number": INSIGHTS})
     place = {"type": "integer", "minimum": 1, "maximum": len(statements)}
     insight = {"type": "object", "required": ["insight", "because", "importance"], "additionalProperties": False, "properties": {

@@ -14,7 +14,7 @@ from metaflow_agents.engine.work import Activation
 from metaflow_agents.errors import AnswerInvalid
 from metaflow_agents.memory.project import ProjectMemory, worded
 from metaflow_agents.memory.window import RoleMemory, Turn
-from metaflow_agents.prompts import package_template, render
+from metaflow_agents.prompts import from_package
 from metaflow_agents.schema.event import Entry
 from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.sop import SOP
@@ -77,7 +77,7 @@ class Remembering:
         found = await self._observations.once(f"{activation.key}/recalled", look)
         if not found:
             return []
-        told = render(package_template("recalled"), {"memories": found, "role": mind})
+        told = from_package("recalled", {"memories": found, "role": mind})
         return [Turn(told, None, joined(*(one["untrusted"] for one in found)))]
 
     async def lessons(self, activation: Activation, name: str) -> list[Turn]:
@@ -94,7 +94,7 @@ class Remembering:
         found = await self._observations.once(f"{activation.key}/lessons", look)
         if not found:
             return []
-        told = render(package_template("lessons"), {"lessons": found})
+        told = from_package("lessons", {"lessons": found})
         return [Turn(told, None, joined(*(one["untrusted"] for one in found)))]
 
     async def summarised(self, activation: Activation, name: str, say: Says) -> list[Summary]:
@@ -107,8 +107,8 @@ class Remembering:
         if fallen.turns:
             turns = [{"asked": turn.asked[:_SUMMED], "answered": turn.answered and turn.answered[:_SUMMED]}
                      for turn in fallen.turns]
-            text = await say("summary", render(package_template("summary"), {"part": "ask", "before": text, "turns": turns}))
-        told = render(package_template("summary"), {"part": "told", "before": text, "turns": []})
+            text = await say("summary", from_package("summary", {"part": "ask", "before": text, "turns": turns}))
+        told = from_package("summary", {"part": "told", "before": text, "turns": []})
         return [Summary(told, None, fallen.untrusted, text, fallen.covers)]
 
     async def kept(self, activation: Activation, name: str, asked: str, answered: str, untrusted: str, ask: Typed,
@@ -138,7 +138,7 @@ class Remembering:
         """How important it is to remember this, 1 to 10; None where nobody weighs it, or the model has no number for it."""
         if not self._sop.rates(name):
             return None
-        text = render(package_template("importance"), {"asked": asked[:_RATED], "answered": answered[:_RATED]})
+        text = from_package("importance", {"asked": asked[:_RATED], "answered": answered[:_RATED]})
         try:
             rated: int = (await ask("importance", text, IMPORTANCE))["importance"]
         except AnswerInvalid:           # its answers stand in the journal; the work is done, and the memory counts as unrated

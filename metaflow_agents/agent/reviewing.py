@@ -11,7 +11,7 @@ from typing import Any
 from metaflow_agents.agent.strategies.port import Thinking
 from metaflow_agents.engine.work import Activation
 from metaflow_agents.errors import AnswerInvalid
-from metaflow_agents.prompts import package_template, render
+from metaflow_agents.prompts import from_package
 from metaflow_agents.schema.model import as_ordered
 from metaflow_agents.schema.payload import Binary, Data, Patch
 from metaflow_agents.schema.program import Program
@@ -44,7 +44,7 @@ class Reviewing:
             return None
         async with self._thinking.apart(f"reviewed.{number}", review.role) as judge:
             deleted = list(payload.deleted) if isinstance(payload, Patch) else []
-            asked = judge.compose(render(package_template("review"), {
+            asked = judge.compose(from_package("review", {
                 "answer": answer, "files": isinstance(payload, Patch), "deleted": deleted, "before": self._before,
                 "accept": review.accept or ""}))
             try:

@@ -20,7 +20,7 @@ from metaflow_agents.errors import Stuck
 from metaflow_agents.models.port import ToolCall
 from metaflow_agents.people.desk import Desk
 from metaflow_agents.people.question import Question
-from metaflow_agents.prompts import package_template, render
+from metaflow_agents.prompts import from_package
 from metaflow_agents.schema.model import canonical
 from metaflow_agents.schema.step import Step
 
@@ -61,7 +61,7 @@ class Ladder:
         if rung == "stop":
             raise Stuck(f"stuck: {told}")
         if rung == "reflect":
-            asked = thinking.compose(render(package_template("stuck"), {"part": "reflect", "told": told, "said": ""}))
+            asked = thinking.compose(from_package("stuck", {"part": "reflect", "told": told, "said": ""}))
             said = (await thinking.ask(f"{branch}/reflect", asked, structured=False)).reply.said
         elif rung == "ask":
             answer = await self._desk.ask(Question(
@@ -69,7 +69,7 @@ class Ladder:
                 text=f"`{thinking.role}` is stuck in `{self._name}`: {told}. What shall it do?",
                 on_no_answer=self._step.on_no_answer))
             said = answer.text
-        return render(package_template("stuck"), {"part": rung, "told": told, "said": said}).strip()
+        return from_package("stuck", {"part": rung, "told": told, "said": said}).strip()
 
     def complained(self, told: str) -> list[Sign]:
         """The sign of what a check or a review says, where it said the same the last time."""

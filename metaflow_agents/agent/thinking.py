@@ -22,7 +22,7 @@ from metaflow_agents.errors import AnswerInvalid, AttemptFailed, ExpressionError
 from metaflow_agents.models.caller import Caller
 from metaflow_agents.models.port import Model, ModelRequest, Reply, ToolCall, traits
 from metaflow_agents.models.schema_in_words import told_schema
-from metaflow_agents.prompts import evaluate, package_template, render
+from metaflow_agents.prompts import evaluate, from_package, render
 from metaflow_agents.schema.caps import TOOL_TURNS
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.shorthand import to_json_schema
@@ -95,7 +95,7 @@ class ActivationThinking:
         own = self._prompting.prompts.get(name)
         if own is not None:
             return render(templates[own], scope, templates, name=own)
-        return render(package_template(f"strategies/{self._prompting.strategy}.{name}"), scope)
+        return from_package(f"strategies/{self._prompting.strategy}.{name}", scope)
 
     def evaluate(self, expression: str, **more: Any) -> Any:
         """See `Thinking`."""
@@ -185,7 +185,7 @@ class ActivationThinking:
             told = await self._means.commands.check(evaluator.run, self._activation, work, f"{self.key}/{branch}")
             return Verdict(told is None, told or "")
         async with self.apart(branch, evaluator.role or "") as judge:
-            asked = judge.compose(render(package_template("strategies/verdict"), {"answer": answer}))
+            asked = judge.compose(from_package("strategies/verdict", {"answer": answer}))
             found = await judge.typed("verdict", asked, {"good": "boolean", "why": "string"})
         return Verdict(found["good"] or self._means.dry, found["why"])
 
@@ -293,6 +293,6 @@ async def turns(send: Callable[[str, Messages, tuple[Mapping[str, Any], ...]], A
         besides = () if noticed is None else await noticed(at, reply.calls, tuple(told))
         messages = (*messages, reply.message, *told, *besides)
         if number + 1 == TOOL_TURNS:
-            messages = (*messages, {"role": "user", "content": render(package_template("last_turn"), {"turns": TOOL_TURNS})})
+            messages = (*messages, {"role": "user", "content": from_package("last_turn", {"turns": TOOL_TURNS})})
         at = f"{first}turn.{number + 1}" if branch.endswith("turn.0") else f"{branch}/turn.{number + 1}"
     return at, messages, reply

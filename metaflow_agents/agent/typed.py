@@ -9,7 +9,7 @@ from metaflow_agents.agent.answers import unfenced
 from metaflow_agents.agent.strategies.port import Messages, Said
 from metaflow_agents.errors import AnswerInvalid
 from metaflow_agents.models.port import Reply
-from metaflow_agents.prompts import package_template, render
+from metaflow_agents.prompts import from_package
 from metaflow_agents.schema.caps import ANSWER_REPAIRS
 from metaflow_agents.schema.validation import validator
 
@@ -23,7 +23,7 @@ async def typed(send: Send, branch: str, messages: Messages, schema: Mapping[str
 
     Raises AnswerInvalid where `ANSWER_REPAIRS` repairs don't help.
     """
-    messages = ending(messages, render(package_template("strategies/form"), {}))
+    messages = ending(messages, from_package("strategies/form", {}))
     check, at = validator(schema, "answer"), branch
     for repairs in range(ANSWER_REPAIRS + 1):
         messages, reply = await send(at, messages, schema)
@@ -40,7 +40,7 @@ async def typed(send: Send, branch: str, messages: Messages, schema: Mapping[str
 
 def sent_back(messages: Messages, reply: Reply, faults: Sequence[str], left: int, *, taken: Sequence[str] = ()) -> Messages:
     """The conversation with the answer and what is wrong with it. `taken`: what of it need not be said again."""
-    told = render(package_template("repair"), {"faults": list(faults), "output_format": "", "left": left, "taken": list(taken)})
+    told = from_package("repair", {"faults": list(faults), "output_format": "", "left": left, "taken": list(taken)})
     return (*messages, {"role": "assistant", "content": reply.said}, {"role": "user", "content": told})
 
 

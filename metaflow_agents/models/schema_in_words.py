@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from metaflow_agents.prompts import package_template, render
+from metaflow_agents.prompts import from_package
 
 _SHOWN_BY = ("api.openai.com", "openai.azure.com")      # hosts, and what lies under them
 
@@ -29,7 +29,7 @@ def asks_for_text(schema: Mapping[str, Any] | None) -> bool:
 
 def told_schema(schema: Mapping[str, Any] | None) -> str:
     """What a model is told of it; empty for text."""
-    return "" if asks_for_text(schema) else render(package_template("schema"), {"schema": json.dumps(schema, ensure_ascii=False)})
+    return "" if asks_for_text(schema) else from_package("schema", {"schema": json.dumps(schema, ensure_ascii=False)})
 
 
 def in_words(messages: Sequence[Mapping[str, Any]], schema: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:

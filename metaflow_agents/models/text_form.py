@@ -24,7 +24,7 @@ from metaflow_agents.foreign_json import NotJSON, read_next
 from metaflow_agents.models.calls import arguments_of, as_text, numbered
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
 from metaflow_agents.models.schema_in_words import in_words
-from metaflow_agents.prompts import package_template, render
+from metaflow_agents.prompts import from_package
 
 _OPENING = re.compile(r"^(?: {0,3}(?P<fence>`{3,}|~{3,})(?P<info>[^\n`]*)|=== (?:file|edit): [^\n]* ===[ \t\r]*)$", re.MULTILINE)
 _FILE_END = re.compile(r"^=== end ===[ \t\r]*$", re.MULTILINE)
@@ -67,7 +67,7 @@ def in_text(request: ModelRequest) -> ModelRequest:
 def _spoken(request: ModelRequest) -> Iterator[dict[str, Any]]:
     messages = [dict(message) for message in in_words(request.messages, request.schema if request.tools else None)]
     if request.tools:
-        told = render(package_template("tools"), {"part": "tools", "results": [], "tools": [
+        told = from_package("tools", {"part": "tools", "results": [], "tools": [
             {"name": tool["name"], "description": tool.get("description") or "",
              "parameters": json.dumps(tool.get("parameters") or {}, ensure_ascii=False)} for tool in request.tools]})
         if messages and messages[0]["role"] == "system":
@@ -91,7 +91,7 @@ def _quoted(results: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """One message for all results that came together: many models take no two messages of one side in a row."""
     if results:
         shown = [{**result, "fence": _fence_around(result["content"])} for result in results]
-        yield {"role": "user", "content": render(package_template("tools"), {"part": "results", "tools": [], "results": shown})}
+        yield {"role": "user", "content": from_package("tools", {"part": "results", "tools": [], "results": shown})}
 
 
 def _fence_around(content: str) -> str:

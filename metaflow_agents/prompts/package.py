@@ -1,11 +1,29 @@
-"""The prompt templates that the package owns, versioned by the comment that each begins with."""
+"""The prompt templates that the package owns, versioned by the comment that each begins with, and the texts made of them.
+
+Texts that come from data stand in them between tags (`<artifact …>` … `</artifact>`) or bare, below a heading. No text closes or
+opens what the package writes around it: where one holds such a tag, the tags around it get another name (`<artifact-2 …>` …
+`</artifact-2>`), and a bare text that holds a tag or a heading stands between `<text>` and `</text>`. The text stays as it is.
+"""
 
 from __future__ import annotations
 
+import re
+import secrets
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Any
 
 from metaflow_agents.errors import SOPNotFound, did_you_mean
+from metaflow_agents.prompts.operations import as_text
+from metaflow_agents.prompts.rendering import render
+
+_BARE = "text"                      # the tag around a bare text that holds what the package writes
+_TAG = re.compile(r"(</?)([a-z_]+)(?=[ >])")
+_HEADING = re.compile(r"^(# [^{\n]+|Asked:|Answered:)$", re.MULTILINE)
+_BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+_UNSEEN = re.compile(r"[\x00-\x20\x7f\x85\u2028\u2029]+")
 
 
 @cache
@@ -17,8 +35,78 @@ def package_template(name: str) -> str:
     Raises SOPNotFound, naming those that exist.
     """
     folder, _, name = name.removesuffix(".md.j2").rpartition("/")
-    place = (files("metaflow_agents.prompts") / "templates").joinpath(*folder.split("/"))
-    found = {entry.name.removesuffix(".md.j2"): entry for entry in place.iterdir() if entry.name.endswith(".md.j2")}
+    found = {entry.name.removesuffix(".md.j2"): entry for entry in _folder(folder).iterdir() if entry.name.endswith(".md.j2")}
     if name not in found:
         raise SOPNotFound(f"the package has no prompt template `{name}`; {did_you_mean(name, sorted(found))}")
     return found[name].read_text(encoding="utf-8")
+
+
+def from_package(name: str, scope: Mapping[str, Any]) -> str:
+    """What a template of the package makes of its scope. Nothing in the scope closes or opens what the template writes around it.
+
+    Raises ExpressionError as `render` does.
+    """
+    template, tags = _marked(name)
+    text = render(template, {**scope, "enclosed": enclosed, "attribute": attribute})
+    return text if tags is None else text.replace(_ours(), _mark(tags, text))
+
+
+def enclosed(value: Any) -> str:
+    """A bare text as it is; one that holds a tag or a heading of the package stands between tags that it does not hold."""
+    text = as_text(value)
+    if _structure().search(text) is None:
+        return text
+    mark = _mark(_tags(frozenset({_BARE})), text)
+    return f"<{_BARE}{mark}>\n{text}\n</{_BARE}{mark}>"
+
+
+def attribute(value: Any) -> str:
+    """A text as it stands between the quotes of an attribute: on one line, without quotes of that kind."""
+    return _UNSEEN.sub(" ", as_text(value)).replace('"', "'")
+
+
+@cache
+def _ours() -> str:
+    """What stands behind each tag that a template writes, until it gets its mark: nobody can guess it, and no text holds it."""
+    return secrets.token_hex(16)
+
+
+@cache
+def _marked(name: str) -> tuple[str, re.Pattern[str] | None]:
+    """A template with `_ours` behind the names of its tags, and how these look in a text; None where it has none."""
+    template = package_template(name)
+    names = frozenset(found[2] for found in _TAG.finditer(template))
+    return _TAG.sub(lambda found: found[0] + _ours(), template), _tags(names) if names else None
+
+
+@cache
+def _tags(names: frozenset[str]) -> re.Pattern[str]:
+    """The tags of these names in a text, with what stands behind the name, as somebody reads them who is not strict."""
+    return re.compile(rf"<\s*(?:/\s*)?(?:{'|'.join(sorted(names))})(-\d+)?(?![\w-])", re.IGNORECASE)
+
+
+def _mark(tags: re.Pattern[str], text: str) -> str:
+    """What makes a tag's name another one than all in the text; empty where it holds none."""
+    held = {found[1] or "" for found in tags.finditer(text)}
+    return next(mark for number in range(1, len(held) + 2) if (mark := f"-{number}" if number > 1 else "") not in held)
+
+
+@cache
+def _structure() -> re.Pattern[str]:
+    """The tags of all templates, and the lines that are a heading of one."""
+    names, headings = {_BARE}, set[str]()
+    for template in _all():
+        names |= {found[2] for found in _TAG.finditer(template)}
+        headings |= {found[1] for found in _HEADING.finditer(template)}
+    lines = "|".join(re.escape(heading).replace(r"\#\ ", r"#+[ \t]*") for heading in sorted(headings))
+    return re.compile(rf"{_tags(frozenset(names)).pattern}|(?:\A|[{_BREAKS}])[ \t]*(?:{lines})[ \t]*(?:[{_BREAKS}]|\Z)",
+                      re.IGNORECASE)
+
+
+def _all() -> list[str]:
+    return [entry.read_text(encoding="utf-8") for folder in ("", "strategies") for entry in _folder(folder).iterdir()
+            if entry.name.endswith(".md.j2")]
+
+
+def _folder(name: str) -> Traversable:
+    return (files("metaflow_agents.prompts") / "templates").joinpath(*name.split("/"))

@@ -14,7 +14,8 @@ class Rule(Value):
     """What a schema can't say; a broken rule goes back to the author."""
 
     assert_: Expression = Field(alias="assert", description="an expression over the artifact, by its name")
-    message: str = Field("", description="what the author is told")
+    message: str = Field("", description="the rule as a demand: it stands in the author's prompt, and goes back with an answer "
+                                         "that breaks it; by default the expression")
 
 
 class Graph(Value):

@@ -60,11 +60,15 @@ def dollars(written: object) -> float:
 
 
 def window(written: object) -> tuple[int, str]:
-    """`40 turns` or `16k tokens` as (number, unit). Raises ValueError, saying the forms."""
+    """`40 turns` or `16k tokens` as (number, unit); `0 turns` keeps none. Raises ValueError, saying the forms."""
     if isinstance(written, str):
         number, _, unit = written.strip().rpartition(" ")
+        if number.strip() == "0":
+            if unit == "turns":
+                return 0, unit
+            raise ValueError(f"{written!r} is not a window: to keep nothing write `0 turns`, or `memory: none` at the role")
         if unit in ("turns", "tokens", "turn", "token") and number:
             return count(number), unit.rstrip("s") + "s"
     if isinstance(written, list | tuple) and len(written) == 2 and written[1] in ("turns", "tokens"):
-        return count(written[0]), str(written[1])          # its own normal form, as the journal keeps it
+        return (0 if written[0] == 0 else count(written[0])), str(written[1])      # its own normal form, as the journal keeps it
     raise ValueError(f"{written!r} is not a window: write like `40 turns` or `16k tokens`")

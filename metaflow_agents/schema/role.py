@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from metaflow_agents.schema.caps import Budget
 from metaflow_agents.schema.model import Value
@@ -52,7 +52,8 @@ class Reflect(Value):
 class Memory(Value):
     """What a role remembers between its activations."""
 
-    window: Window = Field((40, "turns"), description="what stays verbatim: `40 turns` or `16k tokens`; the oldest is dropped")
+    window: Window = Field((40, "turns"), description="what stays verbatim: `40 turns` or `16k tokens`; the oldest is dropped; "
+                                                          "`0 turns`: none")
     summary: bool = Field(
         False, strict=True, description="whether what falls out of the window is summed up, by the role's model, in its prompts")
     over: Literal["runs", "run"] = Field(
@@ -71,6 +72,14 @@ class Memory(Value):
         return self.over == "runs" and (self.recall is None or self.recall.from_ != "run")
 
 
+def _no_memory(written: object) -> object:
+    return {"window": "0 turns"} if written == "none" else written
+
+
+MemorySpec = Annotated[Memory, BeforeValidator(_no_memory)]
+"""`none` is a memory that keeps nothing."""
+
+
 class Role(Value):
     """Who works: a profile, a prompt template, a model and a memory. The file is `roles/NAME.yaml`."""
 
@@ -82,7 +91,7 @@ class Role(Value):
     model: str | None = Field(None, description="a name under `models`, or a model itself")
     accepts: Accepts = Field(
         ("text",), description="what its prompts carry: `[text]`, or `[text, image]` with pictures among the files that it reads")
-    memory: Memory = Field(Memory(), description="what the role remembers")
+    memory: MemorySpec = Field(Memory(), description="what the role remembers; `none`: nothing")
     watches: tuple[Name, ...] = Field((), description="artifacts whose messages reach the role's inbox and memory")
     budget: Budget | None = Field(None, description="caps for all the role's work in a run")
     tools: Texts = Field((), description="what it may use: built-in tools, declared ones, `SERVER.*` of a server or a service")

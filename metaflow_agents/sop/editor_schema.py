@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from metaflow_agents.schema.artifact import Artifact
 from metaflow_agents.schema.endpoint import EndpointModel, ModelSpec
 from metaflow_agents.schema.model import Value
-from metaflow_agents.schema.role import Role
+from metaflow_agents.schema.role import Memory, MemorySpec, Role
 from metaflow_agents.schema.scalars import NAME_PATTERN, Calls, Count, Dollars, Expression, Seconds, Texts, Window
 from metaflow_agents.schema.sop import LANGUAGE_VERSIONS, PATHS, SOP, Input
 from metaflow_agents.schema.step import Review, Step, ToolChoice, ToolsSpec
@@ -31,7 +31,7 @@ _SPELLINGS: list[tuple[Any, Node]] = [
     (Count, {"type": ["integer", "string"], "examples": [300, "16k", "1.5M"]}),
     (Calls, {"type": ["integer", "string"], "examples": ["10 calls"]}),
     (Dollars, {"type": ["number", "string"], "examples": [5, 0.25, "$5"]}),
-    (Window, {"type": "string", "examples": ["40 turns", "16k tokens"]}),
+    (Window, {"type": "string", "examples": ["40 turns", "16k tokens", "0 turns"]}),
     (Expression, {"type": ["string", "boolean", "number"], "minLength": 1}),
     (Texts, _TEXTS),
 ]
@@ -107,6 +107,8 @@ def _node(hint: Any, found: dict[str, Node]) -> Node:
         return _node(str | EndpointModel, found)
     if hint == ToolsSpec:
         return {"anyOf": [_node(Texts, found), _node(ToolChoice, found)]}
+    if hint == MemorySpec:
+        return {"anyOf": [{"const": "none"}, _node(Memory, found)]}
     for spelt, node in _SPELLINGS:
         if hint == spelt:
             return node

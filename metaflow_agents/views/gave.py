@@ -24,7 +24,9 @@ def observed_told(key: str, stored: Mapping[str, Any]) -> str:
     """What an observation says; empty where it is none of a command or a check. `stored`: its payload as JSON."""
     value = stored.get("value")
     if is_check(key):
-        return "it passes" if value is None else f"it fails: {_line(str(value))}"
+        if value in (None, "", []) or value is True:        # what `Functions.check` takes for content
+            return "it passes"
+        return f"it fails: {_line('; '.join(map(str, value)) if isinstance(value, list) else str(value))}"
     return result_told(value) if key.endswith(RUN) else ""
 
 

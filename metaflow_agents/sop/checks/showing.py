@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from metaflow_agents.errors import did_you_mean
 from metaflow_agents.prompts.names import named_paths
+from metaflow_agents.prompts.printed import Path, printed_paths
 from metaflow_agents.schema import paths
 from metaflow_agents.schema.shape import Shape
 from metaflow_agents.schema.step import Step
@@ -13,12 +16,14 @@ from metaflow_agents.sop.graph import reads
 
 READERS = ("read", "search")
 """Tools by which a role can look into the files that its step reads."""
+_DEEPEST = 8                        # fields in fields, after which a schema that refers to itself is not followed
 
 
 def check_show(c: Context, name: str, step: Step, scope: Scope) -> None:
     """A step's `show`. `scope`: what its templates may name for each item."""
     if c.doers.get(name) == "role":
         _pasted(c, name, step)
+        _unprinted(c, name, step)
     for artifact, how in step.show.items():
         where = ("steps", name, "show", artifact)
         if artifact not in reads(step):
@@ -70,3 +75,48 @@ def _pasted(c: Context, name: str, step: Step) -> None:
             c.say("files-pasted", ("steps", name), f"all files of `{artifact}` stand in the prompt of `{name}`, whose role could "
                   f"{' and '.join(f'`{tool}`' for tool in tools)} them",
                   f"add `show: {{{artifact}: names}}`; `whole` where all of them shall stand there", key=True)
+
+
+def _unprinted(c: Context, name: str, step: Step) -> None:
+    """Fields of an artifact that the task does not print, and that stand nowhere else (`Material` leaves out what a task names).
+
+    Results of commands and failures have the fields that this package gives them, of which a task names what it needs.
+    """
+    printed = printed_paths(step.task or "")
+    if printed is None:
+        return
+    for artifact in reads(step):
+        named = [path[1:] for path in named_paths(step.task or "") if path[0] == artifact]
+        shape = c.shape(artifact)
+        kept = artifact in step.show or shape.file or c.fixed(artifact) is not None       # a file may be sent as a picture
+        if kept or not any(_presents(shape, path) for path in named):
+            continue
+        reached = [path for path in printed.whole | {path for path in printed.asked if len(path) > 1} if path[0] == artifact]
+        fields = list(_leaves(shape, (artifact,)))
+        if any(not any(path == field[:len(path)] or field == path[:len(field)] for field in fields) for path in reached):
+            continue                                        # a key, or what no schema names: what is printed can't be told
+        lost = [field for field in fields if not any(path == field[:len(path)] for path in reached)]
+        if lost:
+            told = ", ".join(f"`{'.'.join(field)}`" for field in lost)
+            c.say("fields-unshown", ("steps", name, "task"), f"`task` names `{artifact}`, so that it stands nowhere else in the "
+                  f"prompt, and does not print {told}", f"print what is missing, or add `show: {{{artifact}: whole}}`; "
+                  f"`show: {{{artifact}: none}}` where nobody needs it", key=True)
+
+
+def _presents(shape: Shape, fields: Path) -> bool:
+    """Whether a task that names this part of a value shows the value in the place of the material."""
+    part: Shape | None = shape
+    for field in fields:
+        part = None if part is None else part.field(field)
+    return not fields or (part is not None and bool(part.kinds & {"object", "list"}))
+
+
+def _leaves(shape: Shape, path: Path, depth: int = 0) -> Iterator[Path]:
+    """The fields that a schema names, those in items and in other fields included."""
+    while shape.kind in ("list", "collection") and depth < _DEEPEST:
+        shape, depth = shape.element or shape.item(), depth + 1
+    if shape.kind != "object" or not shape.fields() or depth >= _DEEPEST:
+        yield path
+        return
+    for field in shape.fields():
+        yield from _leaves(shape.field(field) or Shape.any(), (*path, field), depth + 1)
