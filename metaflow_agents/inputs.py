@@ -120,7 +120,9 @@ def _take_over(program: Program, name: str, kept: Kept, blobs: dict[str, bytes],
     """The digest of a kept value as the input's payload, checked as one that is given. Raises AnswerInvalid."""
     kind, value = program.sop.inputs[name].type, kept.value
     payload: Data | Binary | Files
-    if kind == "folder":
+    if value is None and not program.sop.inputs[name].required:
+        payload = Data(value=None)              # what a run read where nothing had been kept yet
+    elif kind == "folder":
         if not isinstance(value, Mapping) or not all(isinstance(one, str | bytes) for one in value.values()):
             raise AnswerInvalid([f"`{name}` has to be a set of files"])
         files = {path: one.encode() if isinstance(one, str) else one for path, one in sorted(value.items())}

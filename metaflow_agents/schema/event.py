@@ -54,6 +54,9 @@ class RunOpened(_Event):
     left_out: dict[str, tuple[str, ...]] = Field(
         default_factory=dict, description="input that is a folder → paths that were not read: at most 20, and how many more")
     kept: dict[str, str] = Field(default_factory=dict, description="input → artifact and run that its value was kept from")
+    kept_without: dict[str, dict[str, str]] = Field(
+        default_factory=dict, description="input that looked for a kept value → run whose values are not in it, as it began later "
+                                          "than the one that is read → how it stood then")
 
 
 class Resumed(_Event):
