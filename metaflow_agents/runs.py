@@ -152,7 +152,7 @@ def start(
     handed = {**(inputs or {}), **more_inputs}
     wanted = {name: spec.keep for name, spec in program.sop.inputs.items() if spec.keep is not None and name not in handed}
     kept = kept_values(home, program.sop.sop, wanted, keep_from=keep_from, from_run=from_run)
-    payloads, blobs, left_out = read_inputs(program, handed, load, remote, everything=everything, kept=kept)
+    payloads, blobs, left_out, untaken = read_inputs(program, handed, load, remote, everything=everything, kept=kept)
     label = free_name(home, program.sop.sop) if name is None else fine_name(name)
     if home is not None and not journal_path(home, label).exists():
         refuse_taken(home, label)
@@ -162,6 +162,7 @@ def start(
         budget=caps(budget), given=given_payloads(program.sop, given, blobs), reused_from=from_run,
         package=installed("metaflow-agents"), staged=staged, functions=located(loaded),
         left_out={name: some(listed) for name, listed in left_out.items()},
+        untaken={name: {why: some(listed) for why, listed in reasons.items()} for name, reasons in untaken.items()},
         kept={name: one.source for name, one in kept.items()})
     versions = {**payloads, **initial_versions(program, blobs, load)}
     untrusted = labels(program, handed, remote, kept)

@@ -85,6 +85,10 @@ class Told:
             "unpriced": glance.unpriced,
             "unanswered": glance.unanswered,
             "tries": {"failed": dict(run.tries), "waited": run.waited},
+            "left_out": run.left_out,
+            "untaken": run.untaken,
+            "kept": run.kept,
+            "kept_without": run.kept_without,
             "models": dict(run.models),
             "sandbox": run.sandbox,
             "roles": cast(self.program.sop, run.models),
@@ -276,8 +280,11 @@ def kept_lines(kept: Mapping[str, str], without: Mapping[str, Mapping[str, str]]
 
 def _left_out(told: Told, page: Page) -> list[str]:
     """What of folders was not read."""
-    return [line for name, listed in told.outline.left_out.items() for line in page.wrapped(safe(
-        f"left out of `{name}`: {', '.join(listed)}; `--everything` takes all"))]
+    lines = [f"left out of `{name}`: {', '.join(listed)}; `--everything` takes all"
+             for name, listed in told.outline.left_out.items()]
+    lines += [f"left out of `{name}` ({why}): {', '.join(listed)}"
+              for name, reasons in told.outline.untaken.items() for why, listed in reasons.items()]
+    return [line for one in lines for line in page.wrapped(safe(one))]
 
 
 def _acting(told: Told, page: Page) -> list[str]:
