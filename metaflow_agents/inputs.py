@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ if TYPE_CHECKING:                       # loads SQLite and asyncio, and `sop run
 
 MAX_BYTES = 64 * 1024 * 1024
 _IGNORE_BYTES = 1 << 18
+_ONLY_BITS = "only its executable bit"
+_PART = re.compile(r"its part `.*?` (?=ends |is )", re.DOTALL)
 _WALK = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -69,11 +72,16 @@ class Remote:
 
 
 class Given(NamedTuple):
-    """What a run is given. `payloads`: input → digest; `left_out`: input that is a folder → paths in it that were not read."""
+    """What a run is given. `payloads`: input → digest.
+
+    `left_out`: input that is a folder → paths in it that are not read, and are with `everything`;
+    `untaken`: input that is a folder → why paths in it are not read, whatever is asked for → these paths.
+    """
 
     payloads: dict[str, str]
     blobs: dict[str, bytes]
     left_out: dict[str, tuple[str, ...]]
+    untaken: dict[str, dict[str, tuple[str, ...]]]
 
 
 def read_inputs(program: Program, given: Mapping[str, Any], load: Callable[[str], Any] | None = None,
@@ -113,14 +121,16 @@ def read_inputs(program: Program, given: Mapping[str, Any], load: Callable[[str]
         blobs[found[name]] = packed
     if faults:
         raise UsageError("\n".join(faults))
-    return Given(found, blobs, reading.left_out)
+    return Given(found, blobs, reading.left_out, reading.untaken)
 
 
 def _take_over(program: Program, name: str, kept: Kept, blobs: dict[str, bytes], load: Callable[[str], Any] | None) -> str:
     """The digest of a kept value as the input's payload, checked as one that is given. Raises AnswerInvalid."""
     kind, value = program.sop.inputs[name].type, kept.value
     payload: Data | Binary | Files
-    if kind == "folder":
+    if value is None and not program.sop.inputs[name].required:
+        payload = Data(value=None)              # what a run read where nothing had been kept yet
+    elif kind == "folder":
         if not isinstance(value, Mapping) or not all(isinstance(one, str | bytes) for one in value.values()):
             raise AnswerInvalid([f"`{name}` has to be a set of files"])
         files = {path: one.encode() if isinstance(one, str) else one for path, one in sorted(value.items())}
@@ -206,6 +216,7 @@ class _Reading:
         self.everything = everything
         self.blobs: dict[str, bytes] = {}
         self.left_out: dict[str, tuple[str, ...]] = {}
+        self.untaken: dict[str, dict[str, tuple[str, ...]]] = {}
 
 
 def _payload(program: Program, name: str, value: Any, reading: _Reading, load: Callable[[str], Any] | None,
@@ -223,6 +234,8 @@ def _payload(program: Program, name: str, value: Any, reading: _Reading, load: C
         files = folder.read()
         if folder.left_out:
             reading.left_out[name] = tuple(sorted(folder.left_out))
+        if folder.untaken:
+            reading.untaken[name] = {why: tuple(sorted(folder.untaken[why])) for why in sorted(folder.untaken)}
         reading.blobs.update((digest(data), data) for data in files.values())
         return Files(patterns=("**",), files={inner: digest(files[inner]) for inner in sorted(files)})
     return Data(value=validator(program.schemas.get(f"input:{name}", {"type": "string"}), name, load).validate(value))
@@ -263,6 +276,7 @@ class _Folder:
         self._left = MAX_BYTES
         self._found: dict[str, bytes] = {}
         self.left_out: list[str] = []
+        self.untaken: dict[str, list[str]] = {}
 
     def read(self) -> dict[str, bytes]:
         """Path → bytes. Raises UsageError."""
@@ -275,13 +289,13 @@ class _Folder:
             if not self._everything:
                 self._look_above()
             top, opened = (folder, None) if self._remote is None else (Path("."), self._remote.open(folder, _WALK))
-            for where, folders, names, here in os.fwalk(top, dir_fd=opened):
+            for where, folders, names, here in os.fwalk(top, onerror=_refuse, dir_fd=opened):
                 below = Path(where).relative_to(top).as_posix()
                 prefix = "" if below == "." else f"{below}/"
                 if not self._everything:
                     self._gitignore(here, prefix.removesuffix("/"))
-                if self._exclude or not self._everything:
-                    folders[:] = [name for name in folders if self._takes(prefix + name, folder=True)]
+                folders[:] = [name for name in folders if self._takes(prefix + name, folder=True) and
+                              not self._is_link(prefix + name, name, here)]
                 for name in names:
                     self._take(prefix + name, name, here)
         except OSError as error:
@@ -300,18 +314,34 @@ class _Folder:
         if data is not None:
             self._left -= len(data)
             self._found[path] = data
+            if os.stat(name, dir_fd=here, follow_symlinks=False).st_mode & 0o111:
+                self.untaken.setdefault(_ONLY_BITS, []).append(path)
+        elif not self._is_link(path, name, here):
+            self.untaken.setdefault("no regular file", []).append(path)
         if self._left < 0:
             raise UsageError(f"{self._folder} holds more than {MAX_BYTES // 1024 // 1024} MiB")
 
     def _takes(self, path: str, *, folder: bool) -> bool:
-        if paths.refusal(path):
-            return False                        # `.git` and the like are never part of it, and nobody asks for them
-        named = not self._everything and (holds_secrets(path.rpartition("/")[2], folder=folder)
-                                          or self._ignored.leaves_out(self._above + path, folder=folder))
-        if named or self._excluded.leaves_out(path, folder=folder):
+        name = path.rpartition("/")[2]
+        if name.casefold() == ".git":
+            return False                        # never part of it, and nobody asks for it
+        excluded = self._excluded.leaves_out(path, folder=folder)
+        why = "`exclude` names it" if excluded else _refusal(path)
+        if why is not None:
+            self.untaken.setdefault(why, []).append(_written(path) + "/" * folder)
+            return False
+        if not self._everything and (holds_secrets(name, folder=folder)
+                                     or self._ignored.leaves_out(self._above + path, folder=folder)):
             self.left_out.append(f"{path}/" if folder else path)
             return False
         return True
+
+    def _is_link(self, path: str, name: str, here: int) -> bool:
+        """Whether it is a link, which is told then: links are not followed, to files or to folders."""
+        link = stat.S_ISLNK(os.stat(name, dir_fd=here, follow_symlinks=False).st_mode)
+        if link:
+            self.untaken.setdefault("a link", []).append(path)
+        return link
 
     def _look_above(self) -> None:
         """The `.gitignore` files of the folders around it, up to the top of its repository."""
@@ -341,6 +371,23 @@ class _Folder:
         if data is not None and len(data) > _IGNORE_BYTES:
             raise TooMany(f"a .gitignore has more than {_IGNORE_BYTES:,} bytes")
         self._ignored.add((data or b"").decode("utf-8", "replace"), below)
+
+
+def _refusal(path: str) -> str | None:
+    """Why a path can't be one of a set of files, in words that name no part: paths are told by their reason."""
+    if any("\udc80" <= char <= "\udcff" for char in path):
+        return "its name is not UTF-8"
+    why = paths.refusal(path)
+    return None if why is None else _PART.sub("a part of its path ", why)
+
+
+def _written(path: str) -> str:
+    """A path as text, also where its bytes are none."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def _refuse(error: OSError) -> None:
+    raise error                                 # or a folder that can't be opened would be taken for an empty one
 
 
 def _regular(name: str, folder: int, most: int) -> bytes | None:

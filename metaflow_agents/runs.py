@@ -25,7 +25,7 @@ from metaflow_agents.errors import RunBusy, RunSucceeded, UsageError, did_you_me
 from metaflow_agents.inputs import Remote, initial_versions, labels, read_inputs
 from metaflow_agents.journal.consent import Consents
 from metaflow_agents.journal.journal import Journal
-from metaflow_agents.journal.keeping import kept_values
+from metaflow_agents.journal.keeping import kept_values, overlooked
 from metaflow_agents.journal.places import never_began
 from metaflow_agents.journal.values import Values
 from metaflow_agents.models.limits import Limiters
@@ -105,6 +105,7 @@ def start(
     workspace: Path | str | None = WORKSPACE,
     until: str | None = None,
     from_run: str | None = None,
+    keep_from: str | None = None,
     sandbox: str | None = None,
     budget: Mapping[str, float | str] | None = None,
     given: Mapping[str, Any] | None = None,
@@ -118,16 +119,17 @@ def start(
 ) -> Run:
     """A new run, to be entered with `async with`.
 
-    `model` answers for every role (a name such as `dry`, or a function that gets the request), `models` for the names
-    that the SOP gives. Inputs are keywords, or stand in `inputs`. `workspace` is where runs lie; None keeps journal and
-    files in memory. `until` is a step after which the run rests, `from_run` a run whose unchanged activations are taken
-    over, `sandbox` is where commands run: `"bubblewrap"`, `"landlock"`, `"container"` (the default is the first that holds), or
-    `"none"`, which does not confine them; `budget` caps `usd`, `tokens`, `calls` and `time` (seconds), `given` maps artifacts to
-    values that stand in for the work of their steps. `staged`: acting tools only tell what they would do. `everything`:
-    folders are read whole, with keys and what their `.gitignore` names. `asker` asks a person a question that the run has (an
-    async function: the question and its number → an answer, or None for "not now"); without one the run waits for `sop answer`.
-    `yes` approves and allows what would be asked about, never what is denied. `remote` is the client of a server who hands in the
-    inputs: another party than the user, whose files and trust it does not have.
+    `model` answers for every role (a name such as `dry`, or a function that gets the request), `models` for the names that
+    the SOP gives. Inputs are keywords, or stand in `inputs`. `workspace` is where runs lie; None keeps journal and files in
+    memory. `until` is a step after which the run rests, `from_run` a run whose unchanged activations are taken over,
+    `keep_from` the run from which inputs with `keep` are read, or `"none"`; `sandbox` is where commands run: `"bubblewrap"`,
+    `"landlock"`, `"container"` (the default is the first that holds), or `"none"`, which does not confine them; `budget` caps
+    `usd`, `tokens`, `calls` and `time` (seconds), `given` maps artifacts to values that stand in for the work of their steps.
+    `staged`: acting tools only tell what they would do. `everything`: folders are read whole, with keys and what their
+    `.gitignore` names. `asker` asks a person a question that the run has (an async function: the question and its number → an
+    answer, or None for "not now"); without one the run waits for `sop answer`. `yes` approves and allows what would be asked
+    about, never what is denied. `remote` is the client of a server who hands in the inputs: another party than the user,
+    whose files and trust it does not have.
     Raises SOPInvalid, SOPNotFound, UsageError, ModelMissing; nothing has been made then.
     """
     settings = settings or Settings.read()
@@ -148,9 +150,9 @@ def start(
         refuse_unset_secrets(one.sop, settings, dry=resolved.models.dry)
     load = partial(load_function, folders=folders)
     handed = {**(inputs or {}), **more_inputs}
-    kept = kept_values(home, program.sop.sop, {
-        name: spec.keep for name, spec in program.sop.inputs.items() if spec.keep is not None and name not in handed})
-    payloads, blobs, left_out = read_inputs(program, handed, load, remote, everything=everything, kept=kept)
+    wanted = {name: spec.keep for name, spec in program.sop.inputs.items() if spec.keep is not None and name not in handed}
+    kept = kept_values(home, program.sop.sop, wanted, keep_from=keep_from, from_run=from_run)
+    payloads, blobs, left_out, untaken = read_inputs(program, handed, load, remote, everything=everything, kept=kept)
     label = free_name(home, program.sop.sop) if name is None else fine_name(name)
     if home is not None and not journal_path(home, label).exists():
         refuse_taken(home, label)
@@ -160,6 +162,7 @@ def start(
         budget=caps(budget), given=given_payloads(program.sop, given, blobs), reused_from=from_run,
         package=installed("metaflow-agents"), staged=staged, functions=located(loaded),
         left_out={name: some(listed) for name, listed in left_out.items()},
+        untaken={name: {why: some(listed) for why, listed in reasons.items()} for name, reasons in untaken.items()},
         kept={name: one.source for name, one in kept.items()})
     versions = {**payloads, **initial_versions(program, blobs, load)}
     untrusted = labels(program, handed, remote, kept)
@@ -172,6 +175,8 @@ def start(
 
     def begun(label: str) -> list[Event]:
         named = opened.model_copy(update={"run": label, "at": time()})
+        if home is not None and keep_from is None and from_run is None:         # as late as can be: another may begin meanwhile
+            named = named.model_copy(update={"kept_without": overlooked(home, program.sop.sop, wanted, kept)})
         if confining.name == "none":
             Consents(settings.consents).give(named, named.compiled)     # before the event: a kill in between loses nothing
         return [named, first]

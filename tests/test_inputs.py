@@ -33,7 +33,7 @@ SOP = """
 
 def read(tmp_path: Path, **given: Any) -> dict[str, Any]:
     program = load_sop(write(tmp_path, SOP)).program
-    found, blobs, _ = read_inputs(program, given)
+    found, blobs, *_ = read_inputs(program, given)
     values: dict[str, Any] = {}
     for name, digest in found.items():
         payload = unpack(blobs[digest])
@@ -171,7 +171,7 @@ def test_a_client_reads_files_below_the_root(root: Path) -> None:
     for path in ("a.txt", "inner/b.txt", f"{root}/a.txt", "./a.txt"):
         assert read_inputs(program, {"text": "x", "page": path}, remote=Remote(root))[0]
     for folder, there in ((".", ["a.txt", "inner/b.txt"]), ("inner", ["b.txt"]), (str(root), ["a.txt", "inner/b.txt"])):
-        found, blobs, _ = read_inputs(program, {"text": "x", "code": folder}, remote=Remote(root))
+        found, blobs, *_ = read_inputs(program, {"text": "x", "code": folder}, remote=Remote(root))
         payload = unpack(blobs[found["code"]])
         assert isinstance(payload, Files) and list(payload.files) == there
     for folder in ("out", "inner/up", "../root", "a.txt", "pipe"):

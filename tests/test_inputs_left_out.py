@@ -52,6 +52,12 @@ def taken(tmp_path: Path, folder: Path, *, everything: bool = False, sop: str = 
     return set(payload.files), found.left_out.get("code", ())
 
 
+def untaken(tmp_path: Path, folder: Path, *, everything: bool = False, sop: str = SOP) -> dict[str, tuple[str, ...]]:
+    """Why paths are not read, whatever is asked for → these paths."""
+    lay(tmp_path, {"it/given.yaml": sop})
+    return read_inputs(load_sop(tmp_path / "it" / "given.yaml").program, {"code": folder}, everything=everything).untaken["code"]
+
+
 def test_keys_and_journals_stay_out_unless_asked_for(tmp_path: Path) -> None:
     folder = lay(tmp_path / "code", dict.fromkeys((*HELD, *FREE, ".git/config"), "x"))
     (folder / ".gitignore").write_text("")
@@ -70,9 +76,69 @@ def test_what_exclude_names_stays_out_whatever_else_is_asked_for(tmp_path: Path,
     sop = SOP.replace("code: folder", 'code: {type: folder, exclude: ["*.log", /build/, "src/.gitignore"]}')
     files, left_out = taken(tmp_path, folder, everything=everything, sop=sop)
     assert files == {"b.txt", "src/build/y", "src/c.py"}
-    assert left_out == ("a.log", "build/", "src/.gitignore", "src/a.log")
+    assert left_out == (), "`--everything` does not take it"
+    assert untaken(tmp_path, folder, everything=everything, sop=sop) == {
+        "`exclude` names it": ("a.log", "build/", "src/.gitignore", "src/a.log")}
     one = SOP.replace("code: folder", 'code: {type: folder, exclude: "*.py"}')
-    assert taken(tmp_path, folder, everything=everything, sop=one)[1] == ("src/c.py",)
+    assert untaken(tmp_path, folder, everything=everything, sop=one) == {"`exclude` names it": ("src/c.py",)}
+
+
+@pytest.mark.parametrize("everything", [False, True])
+def test_each_file_that_can_not_be_taken_is_told_with_its_reason(tmp_path: Path, everything: bool) -> None:
+    names = ["ok.txt", "~$lock.txt", "dot.", "space ", "tab\tname.txt", "back\\slash.txt", os.fsdecode(b"caf\xe9.txt"), "x" * 249,
+             "dir./inner.txt", "dir./more/inner.txt", "Halden & Co./a.txt", "git~1/x", ".git/config", "in/.git"]
+    folder = lay(tmp_path / "code", dict.fromkeys(names, "x"))
+    (folder / "link").symlink_to("ok.txt")
+    (folder / "links").symlink_to(tmp_path)
+    (folder / "dangling").symlink_to("nowhere")
+    os.mkfifo(folder / "fifo")
+    (folder / "run.sh").write_text("true")
+    (folder / "run.sh").chmod(0o755)
+    assert taken(tmp_path, folder, everything=everything) == ({"ok.txt", "run.sh"}, ())
+    assert untaken(tmp_path, folder, everything=everything) == {
+        "a link": ("dangling", "link", "links"),
+        "a part of its path ends in a dot": ("Halden & Co./", "dir./", "dot."),
+        "a part of its path ends in a space": ("space ",),
+        "a part of its path is a spelling of `.git`, and `.git` belongs to git alone": ("git~1/",),
+        "it holds a backslash: parts are joined by `/`": ("back\\slash.txt",),
+        "it holds a control or an invisible character": ("tab\tname.txt",),
+        "it starts with `~`: nothing is expanded, a path is relative to the run's repository": ("~$lock.txt",),
+        "its name is not UTF-8": ("caf\\xe9.txt",),
+        "no regular file": ("fifo",),
+        "one of its parts is longer than 240 bytes": ("x" * 249,),
+        "only its executable bit": ("run.sh",)}
+
+
+def test_what_can_not_be_taken_is_told_in_the_output_and_in_the_journal(
+        tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = lay(tmp_path / "code", {"ok.txt": "x", **{f"{number:02}.": "x" for number in range(30)}})
+    (folder / "link").symlink_to("ok.txt")
+    lay(tmp_path, {"it/given.yaml": SOP})
+    home = tmp_path / "w"
+    words = ["run", str(tmp_path / "it" / "given.yaml"), "--code", str(folder), "--workspace", str(home), "--everything"]
+    assert command(words) == 0
+    for _ in range(2):
+        said = " ".join(capsys.readouterr().out.split())
+        assert "left out of `code` (a link): link" in said
+        assert "left out of `code` (a part of its path ends in a dot): 00., 01., " in said and "… and 10 more" in said
+        assert "takes all" not in said
+        command(["show", "given-1", "--workspace", str(home)])
+    with Journal.read(home / ".journals" / "given-1.db") as journal:
+        assert journal.state.opened is not None and journal.state.opened.untaken["code"]["a link"] == ("link",)
+
+
+def test_a_folder_in_it_that_fails_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = lay(tmp_path / "code", {"ok.txt": "x", "shut/a.txt": "x"})
+    opened = os.open
+
+    def refused(path: object, *options: object, **more: object) -> int:
+        if path == "shut":
+            raise PermissionError(13, "Permission denied", "shut")
+        return opened(path, *options, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "open", refused)
+    with pytest.raises(UsageError, match=r"can't read .*Permission denied"):
+        taken(tmp_path, folder)
 
 
 def test_what_gitignore_names(tmp_path: Path) -> None:

@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
-from metaflow_agents import resume, run_sync
+from metaflow_agents import resume, run_sync, start
 from metaflow_agents.cli.edge import command
 from metaflow_agents.errors import UsageError
 from metaflow_agents.journal.journal import Journal
+from metaflow_agents.journal.lock import RunLock
 from metaflow_agents.journal.places import journal_path
 from metaflow_agents.runs import fork
+from metaflow_agents.schema.event import RunOpened
 from metaflow_agents.trial import try_out
 
 COUNT = """
@@ -60,10 +62,19 @@ def ran(sop: Path, name: str | None = None, **given: Any) -> Any:
     return run_sync(sop, workspace=sop.parent / "w", name=name, model=given.pop("model", None), **given)
 
 
-def opened(sop: Path, run: str) -> dict[str, str]:
+def beginning(sop: Path, run: str) -> RunOpened:
     with Journal.read(journal_path(sop.parent / "w", run)) as journal:
         assert journal.state.opened is not None
-        return journal.state.opened.kept
+        return journal.state.opened
+
+
+def opened(sop: Path, run: str) -> dict[str, str]:
+    return beginning(sop, run).kept
+
+
+def cut(sop: Path, run: str, name: str) -> None:
+    """A run as a kill leaves it: the first events of another."""
+    Journal.copy(journal_path(sop.parent / "w", run), journal_path(sop.parent / "w", name), 2).__exit__()
 
 
 def test_a_run_reads_what_the_last_successful_one_left(tmp_path: Path) -> None:
@@ -156,7 +167,7 @@ def test_a_run_that_was_killed_at_any_write_keeps_nothing_until_it_has_ended(tmp
     assert ran(sop, "next", word="c")["seen"] == expected
     if until < last:
         assert asyncio.run(resume("cut", workspace=home))["seen"] == ["a", "b"], "it reads what it read when it began"
-        assert ran(sop, "last", word="d")["seen"] == ["a", "b", "d"], "the last to succeed counts"
+        assert ran(sop, "last", word="d")["seen"] == ["a", "c", "d"], "it began before `next`"
 
 
 def test_a_fork_keeps_nothing_before_its_own_end(tmp_path: Path) -> None:
@@ -183,6 +194,154 @@ def test_show_tells_the_run_that_it_came_from(tmp_path: Path, capsys: pytest.Cap
     ran(sop, "two", word="b")
     command(["show", "two", "--workspace", str(tmp_path / "w")])
     assert "`before` is kept from `seen@1` of run `one`" in capsys.readouterr().out
+
+
+def test_an_older_run_that_ends_later_does_not_overtake_a_newer_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sop, home = lay(tmp_path, COUNT), tmp_path / "w"
+    ran(sop, "may", word="a")
+    assert ran(sop, "june", word="b", until="add").outcome == "until"
+    assert ran(sop, "july", word="c")["seen"] == ["a", "c"]
+    assert beginning(sop, "july").kept_without == {"before": {"june": "until"}}
+    capsys.readouterr()
+    command(["resume", "june", "--workspace", str(home)])
+    told = "the next run reads `seen@1` of run `july` for `before`, and not what this one made: `july` began later"
+    assert told in " ".join(capsys.readouterr().out.split())
+    command(["run", str(sop), "--word", "e", "--name", "trial", "--workspace", str(home), "--model", "dry"])
+    assert "the next run reads" not in capsys.readouterr().out
+    assert ran(sop, "august", word="d")["seen"] == ["a", "c", "d"], "july began last"
+    assert beginning(sop, "august").kept_without == {"before": {}}
+
+
+def test_a_fork_stands_where_its_run_stood_and_goes_before_it(tmp_path: Path) -> None:
+    sop, home = lay(tmp_path, COUNT), tmp_path / "w"
+    ran(sop, "one", word="a")
+    fork("one", at="add@1", new_name="one-again", workspace=home)
+    asyncio.run(resume("one-again", workspace=home))
+    ran(sop, "two", word="b")
+    assert opened(sop, "two") == {"before": "`seen@1` of run `one-again`"}
+    fork("one", at="add@1", new_name="one-late", workspace=home)
+    asyncio.run(resume("one-late", workspace=home))
+    ran(sop, "three", word="c")
+    assert opened(sop, "three") == {"before": "`seen@1` of run `two`"}
+
+
+def test_runs_that_are_unfinished_are_told_at_the_start_and_in_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sop, home = lay(tmp_path, COUNT), tmp_path / "w"
+    ran(sop, "before-it", word="z", until="add")
+    ran(sop, "base", word="a")
+    ran(sop, "waits", word="b", until="add")
+    ran(sop, "failed", word="bad")
+    ran(sop, "made-up", word="b", until="add", given={"seen": ["q"]})
+    for name in ("killed", "runs"):
+        ran(sop, f"of-{name}", word="b")
+        cut(sop, f"of-{name}", name)
+        for rest in journal_path(home, "x").parent.glob(f"of-{name}.db*"):
+            rest.unlink()
+    lock = RunLock(journal_path(home, "runs"))
+    command(["run", str(sop), "--word", "c", "--name", "new", "--workspace", str(home)])
+    lock.release()
+    told = ("not in `before`: what runs make that began later: `waits` (at the step asked for), `killed` (killed), "
+            "`runs` (running); to have it, let them succeed and begin anew")
+    said = " ".join(capsys.readouterr().out.split())
+    assert 0 < said.index(told) < said.index("add@1"), "told before anything is done"
+    command(["show", "new", "--workspace", str(home)])
+    assert told in " ".join(capsys.readouterr().out.split())
+
+
+def test_that_nothing_was_kept_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sop, home = lay(tmp_path, COUNT), tmp_path / "w"
+    for options, told in (([], True), (["--before", "[]"], False)):
+        command(["run", str(sop), "--word", "c", "--workspace", str(home / str(told)), *options])
+        assert ("nothing was kept for `before`: it has its default" in capsys.readouterr().out) is told
+
+
+def test_a_run_that_has_succeeded_counts_while_its_files_are_written(tmp_path: Path) -> None:
+    sop = lay(tmp_path, COUNT)
+    ran(sop, "one", word="a")
+    lock = RunLock(journal_path(tmp_path / "w", "one"))
+    assert ran(sop, "two", word="b")["seen"] == ["a", "b"]
+    lock.release()
+
+
+async def test_a_run_that_ended_between_the_reading_and_the_beginning_is_told(tmp_path: Path) -> None:
+    sop = lay(tmp_path, COUNT)
+    await asyncio.to_thread(ran, sop, "one", word="a")
+    going = start(sop, workspace=tmp_path / "w", name="slow", word="b")
+    await asyncio.to_thread(ran, sop, "quick", word="c")
+    async with going as run:
+        await run.result()
+    assert opened(sop, "slow") == {"before": "`seen@1` of run `one`"}
+    assert beginning(sop, "slow").kept_without == {"before": {"quick": "success"}}
+
+
+def test_from_a_run_reads_what_that_run_read(tmp_path: Path) -> None:
+    sop, asked = lay(tmp_path, MODEL), []
+
+    def model(request: Any) -> str:
+        asked.append(request.key)
+        return f"Letter {len(asked)}."
+
+    for name in ("one", "two"):
+        ran(sop, name, topic="rain", model=model)
+    assert ran(sop, "again", topic="rain", model=model, from_run="two")["letter"] == "Letter 2."
+    assert ran(sop, "first-again", topic="rain", model=model, from_run="one")["letter"] == "Letter 1."
+    assert len(asked) == 2, "nobody was asked again"
+    assert opened(sop, "again") == {"before": "`before@1` of run `two`"} and beginning(sop, "again").kept_without == {}
+    with Journal.read(journal_path(tmp_path / "w", "again")) as journal:
+        assert journal.state.untrusted("before") == "the input topic"
+    ran(sop, "given", topic="rain", model=model, from_run="two", before="x")
+    assert len(asked) == 3 and opened(sop, "given") == {}, "what is given goes before it"
+
+
+def test_from_a_run_that_had_no_such_input_reads_what_it_would_have_read(tmp_path: Path) -> None:
+    old = COUNT.replace("  before: {type: [string], default: [], keep: seen}\n", "").replace("before + [word]", "[word]")
+    sop = lay(tmp_path, old.replace("needs: [before, word]", "needs: [word]").partition("tests:")[0])
+    for name, word in (("one", "a"), ("two", "b")):
+        ran(sop, name, word=word)
+    assert ran(lay(tmp_path, COUNT), "three", word="b", from_run="two")["seen"] == ["a", "b"]
+    assert ran(sop, "four", word="b", from_run="one")["seen"] == ["b"], "there was none before it"
+
+
+def test_from_a_run_that_had_nothing_to_read_has_nothing(tmp_path: Path) -> None:
+    sop = lay(tmp_path, TYPED.replace("TYPE", "folder").replace("SHAPE", "files: ['**']"))
+    (tmp_path / "fns.py").write_text("def add(before, word):\n    return {**(before or {}), word: word}\n")
+    for name, more in (("one", {}), ("two", {"from_run": "one"})):
+        assert ran(sop, name, word="a", **more)["made"] == {"a": "a"}
+
+
+def test_which_run_is_read_may_be_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sop, home = lay(tmp_path, COUNT), tmp_path / "w"
+    ran(sop, "one", word="a")
+    ran(sop, "trial", word="x")
+    ran(sop, "open", word="y", until="add")
+    assert ran(sop, "two", word="b", keep_from="one")["seen"] == ["a", "b"]
+    assert ran(sop, "new", word="c", keep_from="none")["seen"] == ["c"]
+    assert beginning(sop, "two").kept_without == {} == beginning(sop, "new").kept_without
+    command(["run", str(sop), "--word", "d", "--name", "three", "--workspace", str(home), "--keep-from", "two", "--from", "new"])
+    assert opened(sop, "three") == {"before": "`seen@1` of run `two`"}, "it says more than `--from`"
+
+
+@pytest.mark.parametrize("keep_from, more, told", [
+    ("on", {}, r"`--keep-from on`: 'on' is no run here; did you mean `one`\? there is: two, one, none"),
+    ("open", {}, r"'open' is no run of `count` that succeeded and keeps what it made; .*there is: two, one, none"),
+    ("other", {}, r"'other' is no run of `count` that succeeded"),
+    ("one", {"before": ["x"]}, r"`--keep-from one` would do nothing: no input with `keep` is left to read"),
+    ("none", {"before": ["x"]}, r"`--keep-from none` would do nothing"),
+    ("one", {"workspace": None}, r"a run in memory reads no other run")])
+def test_a_wrong_run_to_keep_from_gets_the_choices(tmp_path: Path, keep_from: str, more: dict[str, Any], told: str) -> None:
+    sop = lay(tmp_path, COUNT)
+    ran(sop, "one", word="a")
+    ran(sop, "two", word="b")
+    ran(sop, "open", word="c", until="add")
+    ran(lay(tmp_path, COUNT.replace("sop: count", "sop: other"), "other.yaml"), "other", word="d")
+    with pytest.raises(UsageError, match=told):
+        run_sync(sop, **{"workspace": tmp_path / "w", "word": "e", "keep_from": keep_from, **more})
+
+
+def test_a_run_to_keep_from_that_made_no_such_artifact_is_an_error(tmp_path: Path) -> None:
+    ran(lay(tmp_path, COUNT.replace("seen", "known")), "one", word="a")
+    with pytest.raises(UsageError, match="that run made no `seen` for the input `before`; name another run, or give the input"):
+        ran(lay(tmp_path, COUNT), "two", word="b", keep_from="one")
 
 
 async def test_a_test_of_the_sop_gives_what_was_kept(tmp_path: Path) -> None:

@@ -74,6 +74,7 @@ steps:
   tell: {value: tone.choice, needs: [tone], makes: told}
 """
 REMEMBERING = LETTERS.replace("{profile: a writer}", "{profile: a writer, memory: {recall: {importance: 0}}}")
+KEEPING = LETTERS.replace("default: rain}", "default: rain, keep: letter}")
 FOLDER = """
 sop: folder
 inputs: {code: folder}
@@ -83,7 +84,7 @@ steps: {join: {value: "'x'", needs: [code], makes: out}}
 FILES = {"asking.yaml": ASKING, "folder.yaml": FOLDER, "keys/a.key": "x",
          "letters.yaml": LETTERS, "open.yaml": OPEN, "reading.yaml": READING,
          "clashing.yaml": CLASHING, "thinking.yaml": THINKING,
-         "tooled.yaml": TOOLED, "remembering.yaml": REMEMBERING,
+         "tooled.yaml": TOOLED, "remembering.yaml": REMEMBERING, "keeping.yaml": KEEPING,
          "commands.yaml": COMMANDS, "desk.py": DESK}
 
 
@@ -124,6 +125,7 @@ PAIRS = [
     Pair("run --workspace", "run letters.yaml", "run letters.yaml --workspace elsewhere"),
     Pair("run --until", "run letters.yaml", "run letters.yaml --until write"),
     Pair("run --from", "run letters.yaml", "run letters.yaml --from one", [RUN]),
+    Pair("run --keep-from", "run keeping.yaml", "run keeping.yaml --keep-from none", ["run keeping.yaml"]),
     Pair("run --sandbox", "run commands.yaml", "run commands.yaml --sandbox none"),
     Pair("run --budget", "run letters.yaml", "run letters.yaml --budget calls=1", status=3),
     Pair("run --everything", "run folder.yaml --code keys", "run folder.yaml --code keys --everything"),

@@ -19,6 +19,8 @@ from metaflow_agents.cli.asking import TerminalAsker, at_terminal
 from metaflow_agents.cli.faces import Face, PlainFace, SilentFace, live_face, shows_board
 from metaflow_agents.cli.output import page, say, say_json
 from metaflow_agents.cli.told import telling
+from metaflow_agents.errors import UsageError
+from metaflow_agents.journal.keeping import kept_values
 from metaflow_agents.sandbox.process import end_all
 from metaflow_agents.schema.binary import announced
 from metaflow_agents.sop.graph import SOPGraph, outputs_of
@@ -30,8 +32,9 @@ from metaflow_agents.views.calling import Calling
 from metaflow_agents.views.cast import cast_lines
 from metaflow_agents.views.gave import commands_of
 from metaflow_agents.views.minutes import readers
+from metaflow_agents.views.page import safe
 from metaflow_agents.views.pulse import Pulse
-from metaflow_agents.views.story import ending_lines
+from metaflow_agents.views.story import Told, ending_lines, kept_lines
 from metaflow_agents.views.wording import amount
 from metaflow_agents.views.writing import Writing
 from metaflow_agents.watchdog import watched
@@ -49,7 +52,7 @@ def drive(run: Run, home: Path, *, json: bool) -> int:
             say_json({**told.as_json(), "outcome": result.outcome, "exit_status": result.exit_status,
                       "outputs": announced(dict(result.outputs))})
         else:
-            say(ending_lines(told, page()))
+            say([*ending_lines(told, page()), *_overtaken(told)])
     return result.exit_status
 
 
@@ -67,6 +70,19 @@ def rested(name: str, home: Path, *, json: bool) -> int:
     return 0
 
 
+def _overtaken(told: Told) -> list[str]:
+    """That the next run does not read what this one leaves, where one that began later has succeeded meanwhile."""
+    wanted = {name: spec.keep for name, spec in told.program.sop.inputs.items() if spec.keep is not None}
+    if told.standing != "success" or not wanted:
+        return []
+    try:
+        counts = kept_values(told.home, told.program.sop.sop, wanted)
+    except UsageError as error:                         # of another run: this one has succeeded
+        return page().wrapped(safe(str(error)))
+    return [line for name, one in counts.items() if one.began > told.outline.glance.began for line in page().wrapped(page().paint(
+        safe(f"the next run reads {one.source} for `{name}`, and not what this one made: `{one.run}` began later"), "yellow"))]
+
+
 async def _driven(run: Run, json: bool) -> RunResult:
     writing, board = Writing(), shows_board(json=json, spoken=run.at_terminal)
     if not json:
@@ -81,6 +97,8 @@ async def _driven(run: Run, json: bool) -> RunResult:
             if going.earlier and not board:
                 say([f"{going.name}: goes on after {amount(going.earlier, 'event')}, which `sop log {going.name}` tells"])
             say(cast_lines(going.program.sop, state.models, state.latest, page()))
+            if state.opened is not None and not going.earlier:
+                say(kept_lines(state.opened.kept, state.opened.kept_without, page()))
         plain = going.program.plain()
 
         def blob(digest: str) -> Any:

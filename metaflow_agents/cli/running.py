@@ -34,6 +34,8 @@ def run(context: typer.Context,
         until: Until = None,
         from_run: Annotated[str | None, typer.Option(
             "--from", metavar="RUN", help="Take over every activation of that run whose inputs are unchanged.")] = None,
+        keep_from: Annotated[str | None, typer.Option(
+            "--keep-from", metavar="RUN", help="Read inputs with `keep` from that run; `none`: from no run.")] = None,
         sandbox: Sandbox = None,
         budget: Budget = None,
         yes: Yes = False,
@@ -73,7 +75,7 @@ def run(context: typer.Context,
     from metaflow_agents.runs import start
 
     return drive(start(found.file, model=everybody, models=named, inputs=inputs, name=name, workspace=workspace, until=until,
-                       from_run=from_run, staged=staged, everything=everything, sandbox=sandbox,
+                       from_run=from_run, keep_from=keep_from, staged=staged, everything=everything, sandbox=sandbox,
                        budget=options.budget(budget), yes=yes), workspace, json=json)
 
 

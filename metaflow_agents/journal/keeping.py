@@ -1,22 +1,26 @@
 """Values kept across runs: what a successful run leaves in its journal for later runs of the same SOP in its workspace.
 
 There is no second store. The event that ends a run with success is what keeps its values, so a kill leaves both or neither.
+Which run counts is a matter of when runs began, not of when they ended: a run that waited for a person may end after a newer one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from metaflow_agents.errors import JournalError, UsageError
+from metaflow_agents.errors import JournalError, UsageError, did_you_mean
 from metaflow_agents.foreign_json import read
 from metaflow_agents.journal.glance import RawJournal
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.places import journal_path, run_names
 from metaflow_agents.journal.values import Values
 from metaflow_agents.schema.binary import loaded
+
+NONE = "none"
+"""`--keep-from none`: what earlier runs left is not read."""
 
 _NOT_ASKED = ("dry", "replay:")     # models that make answers up, or repeat those of another run
 
@@ -25,13 +29,14 @@ _NOT_ASKED = ("dry", "replay:")     # models that make answers up, or repeat tho
 class Kept:
     """A kept value, as a Python program has it (bytes for a file that is no text), and the run and artifact that it came from.
 
-    `untrusted`: the label that it had there.
+    `untrusted`: the label that it had there; `began`: when that run began, in Unix time.
     """
 
     run: str
     artifact: str
     value: Any
     untrusted: str
+    began: float
 
     @property
     def source(self) -> str:
@@ -39,49 +44,133 @@ class Kept:
         return f"`{self.artifact}` of run `{self.run}`"
 
 
-def kept_values(workspace: Path | None, sop: str, wanted: Mapping[str, str]) -> dict[str, Kept]:
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A run of the SOP that keeps what it makes once it has succeeded. `standing`: see `RawJournal.standing`."""
+
+    began: float
+    ended: float
+    name: str
+    standing: str
+    path: Path
+
+
+def kept_values(workspace: Path | None, sop: str, wanted: Mapping[str, str], *, keep_from: str | None = None,
+                from_run: str | None = None) -> dict[str, Kept]:
     """Input → the value that was kept for it, for those for which there is one.
 
-    `wanted`: input → artifact. Of the runs of a SOP with that name that succeeded, the last one that made the artifact counts.
-    A run that was given values for steps, only staged its acting tools, or was answered by `dry` or a recording keeps nothing.
-    Raises UsageError for a journal that can't be read: it may be the one that counts.
+    `wanted`: input → artifact. Of the runs of a SOP with that name that succeeded, the one that began last and made the artifact
+    counts. A run that was given values for steps, only staged its acting tools, or was answered by `dry` or a recording keeps
+    nothing. `keep_from` names the run that counts, or is `none`. `from_run`: a run whose inputs are read as it read them; for
+    inputs that it does not have, what it would have read.
+    Raises UsageError for a journal that can't be read (it may be the one that counts) and for a run that keeps nothing.
     """
+    if keep_from is not None and not wanted:
+        raise UsageError(f"`--keep-from {keep_from}` would do nothing: no input with `keep` is left to read, since the SOP "
+                         "has none or each is given; leave it out")
+    if workspace is None or not wanted or keep_from == NONE:
+        if keep_from not in (None, NONE):
+            raise UsageError(f"`--keep-from {keep_from}`: a run in memory reads no other run; give it a workspace")
+        return {}
+    if keep_from is not None:
+        return _named(workspace, sop, wanted, keep_from)
     found: dict[str, Kept] = {}
-    if workspace is None or not wanted:
-        return found
-    ended = []
-    for run in run_names(workspace):
-        path = journal_path(workspace, run)
-        try:
-            at = _succeeded(path, sop)
-        except JournalError as error:
-            options = ", ".join(f"`--{name.replace('_', '-')}`" for name in wanted)
-            raise UsageError(f"kept values can't be looked for: {error}; or move that file away, or give {options}") from error
-        if at is not None:
-            ended.append((at, run, path))
-    for _, run, path in sorted(ended, reverse=True):
+    before = float("inf")
+    if from_run is not None:
+        found, before = _as_read(workspace, wanted, from_run)
+    for one in sorted(_runs(workspace, sop, wanted), key=lambda one: (one.began, one.ended), reverse=True):
         open_ = {name: artifact for name, artifact in wanted.items() if name not in found}
         if not open_:
             break
-        with Journal.read(path) as journal:
-            values = Values(journal.blob, journal.state)
-            for name, artifact in open_.items():
-                payload = journal.state.payload(artifact)
-                if payload is not None:
-                    label = journal.state.untrusted(artifact)
-                    found[name] = Kept(run, f"{artifact}@{journal.state.version(artifact)}", loaded(values.plain(payload)), label)
+        if one.standing == "success" and one.began < before:
+            found |= _made(one, open_)
     return found
 
 
-def _succeeded(path: Path, sop: str) -> float | None:
-    """When a run of that SOP succeeded, in Unix time; None where it did not, or keeps nothing."""
+def overlooked(workspace: Path, sop: str, wanted: Mapping[str, str], kept: Mapping[str, Kept]) -> dict[str, dict[str, str]]:
+    """Input → the runs that began after the one that it is kept from, and how they stand, for each that was looked for.
+
+    Their values are not in it: they are unfinished, or have succeeded since it was read. A run without success may still keep its
+    values, but by its own account it has failed; it is not told.
+    """
+    told: dict[str, dict[str, str]] = {name: {} for name in wanted}
+    for one in sorted(_runs(workspace, sop, wanted), key=lambda one: one.began) if wanted else ():
+        for name, artifact in wanted.items():
+            since = kept[name].began if name in kept else 0.0
+            made = one.standing != "success" or bool(_made(one, {name: artifact}))
+            if one.began > since and one.standing != "failure" and made:
+                told[name][one.name] = one.standing
+    return told
+
+
+def _named(workspace: Path, sop: str, wanted: Mapping[str, str], name: str) -> dict[str, Kept]:
+    """What one run kept. Raises UsageError where it keeps nothing, or not all that is wanted."""
+    runs = [one for one in _runs(workspace, sop, wanted) if one.standing == "success"]
+    one = next((one for one in runs if one.name == name), None)
+    if one is None:
+        choices = [one.name for one in sorted(runs, key=lambda one: one.began, reverse=True)]
+        why = f"is no run of `{sop}` that succeeded and keeps what it made" if name in run_names(workspace) else "is no run here"
+        raise UsageError(f"`--keep-from {name}`: {name!r} {why}; {did_you_mean(name, [*choices, NONE])}")
+    found = _made(one, wanted)
+    for missing in [f"`{artifact}` for the input `{name}`" for name, artifact in wanted.items() if name not in found]:
+        raise UsageError(f"`--keep-from {name}`: that run made no {missing}; name another run, or give the input")
+    return found
+
+
+def _as_read(workspace: Path, wanted: Mapping[str, str], run: str) -> tuple[dict[str, Kept], float]:
+    """What a run read in inputs of these names, and when it began."""
+    found = {}
+    with Journal.read(journal_path(workspace, run)) as journal:
+        state = journal.state
+        if state.opened is None:
+            return {}, float("inf")                         # whoever reads its activations says so
+        inputs = read(journal.blob(state.opened.compiled))["sop"].get("inputs", {})
+        values = Values(journal.blob, state)
+        for name in wanted:
+            payload = state.payload(name, 1) if name in inputs else None
+            if payload is not None:
+                found[name] = Kept(run, f"{name}@1", loaded(values.plain(payload)), state.untrusted(name, 1), state.opened.at)
+        return found, state.opened.at
+
+
+def _made(run: _Run, wanted: Mapping[str, str]) -> dict[str, Kept]:
+    """Input → what a run that succeeded left of its artifact; where it made none, nothing."""
+    found = {}
+    with Journal.read(run.path) as journal:
+        values = Values(journal.blob, journal.state)
+        for name, artifact in wanted.items():
+            payload = journal.state.payload(artifact)
+            if payload is not None:
+                label = journal.state.untrusted(artifact)
+                told = f"{artifact}@{journal.state.version(artifact)}"
+                found[name] = Kept(run.name, told, loaded(values.plain(payload)), label, run.began)
+    return found
+
+
+def _runs(workspace: Path, sop: str, wanted: Mapping[str, str]) -> Iterator[_Run]:
+    """The runs of a SOP with that name that keep what they make, in no order. Raises UsageError."""
+    for name in run_names(workspace):
+        try:
+            run = _looked_at(journal_path(workspace, name), sop)
+        except JournalError as error:
+            options = ", ".join(f"`--{name.replace('_', '-')}`" for name in wanted)
+            raise UsageError(f"kept values can't be looked for: {error}; or move that file away, or give {options}") from error
+        if run is not None:
+            yield run
+
+
+def _looked_at(path: Path, sop: str) -> _Run | None:
+    """A run of that SOP; None where it is none, has not begun, or keeps nothing."""
     with RawJournal(path) as journal:
         events = [event for _, event in journal.events("run_opened", "resumed", "run_ended")]
         try:
-            if not events or events[-1].get("outcome") != "success" or any(map(_keeps_nothing, events)):
+            if not events or any(map(_keeps_nothing, events)):
                 return None
             compiled = [event["compiled"] for event in events if "compiled" in event][-1]
-            return float(events[-1]["at"]) if read(journal.blob(compiled))["sop"]["sop"] == sop else None
+            if read(journal.blob(compiled))["sop"]["sop"] != sop:
+                return None
+            standing = events[-1].get("outcome") or journal.standing()[0]     # a run that has ended may still be open
+            return _Run(float(events[0]["at"]), float(events[-1]["at"]), path.stem, standing, path)
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise JournalError(f"{path} is damaged: its beginning and end are no events of a run ({error}); "
                                "restore the file from a copy") from error

@@ -50,7 +50,9 @@ class Outline:
 
     `versions`: artifact → its versions; `fired`: step → firings; `walked`: step → how many items its last firing had;
     `active`: by firing; `last`: the last firing of all; `assumed`: what nobody answered → digest of what was assumed;
-    `left_out`: input → paths that were not read; `kept`: input → where its value was kept from;
+    `left_out`: input → paths that were not read; `untaken`: input → why not, whatever was asked for → paths;
+    `kept`: input → where its value was kept from; `kept_without`: input →
+    run whose values are not in it → how it stood then;
     `by_yes`: what `--yes` answered, by key → digest of the question; `asked`: the same of all that was asked;
     `repaired`: call whose answer was not in its form → digest of what a repair made of it;
     `tries`: tries at calls that failed, by what was wrong; `waited`: seconds between them and the next;
@@ -64,7 +66,9 @@ class Outline:
     models: dict[str, str] = field(default_factory=dict)
     sandbox: str = ""
     left_out: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    untaken: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict)
     kept: dict[str, str] = field(default_factory=dict)
+    kept_without: dict[str, dict[str, str]] = field(default_factory=dict)
     versions: dict[str, list[Made]] = field(default_factory=dict)
     fired: dict[str, int] = field(default_factory=dict)
     walked: dict[str, int] = field(default_factory=dict)
@@ -128,7 +132,8 @@ def _opened(found: Outline, event: Mapping[str, Any]) -> None:
     found.location, found.compiled = event.get("location", ""), event["compiled"]
     found.models, found.sandbox = dict(event.get("models", {})), event.get("sandbox", "")
     found.left_out = {name: tuple(listed) for name, listed in event.get("left_out", {}).items()}
-    found.kept = dict(event.get("kept", {}))
+    found.untaken = dict(event.get("untaken", {}))
+    found.kept, found.kept_without = dict(event.get("kept", {})), dict(event.get("kept_without", {}))
     found.staged = [] if event.get("staged") else None
 
 

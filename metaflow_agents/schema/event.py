@@ -52,8 +52,15 @@ class RunOpened(_Event):
         default_factory=dict, description="Python that the SOP names → the file that it was found in")
     staged: bool = Field(False, description="acting tools only tell what they would do")
     left_out: dict[str, tuple[str, ...]] = Field(
-        default_factory=dict, description="input that is a folder → paths that were not read: at most 20, and how many more")
+        default_factory=dict, description="input that is a folder → paths that were not read and `--everything` reads: "
+                                          "at most 20, and how many more")
+    untaken: dict[str, dict[str, tuple[str, ...]]] = Field(
+        default_factory=dict, description="input that is a folder → why paths in it were not read, whatever was asked for → "
+                                          "these paths: at most 20, and how many more")
     kept: dict[str, str] = Field(default_factory=dict, description="input → artifact and run that its value was kept from")
+    kept_without: dict[str, dict[str, str]] = Field(
+        default_factory=dict, description="input that looked for a kept value → run whose values are not in it, as it began "
+                                          "later than the one that is read → how it stood then")
 
 
 class Resumed(_Event):

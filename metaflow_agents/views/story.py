@@ -86,6 +86,10 @@ class Told:
             "unpriced": glance.unpriced,
             "unanswered": glance.unanswered,
             "tries": {"failed": dict(run.tries), "waited": run.waited},
+            "left_out": run.left_out,
+            "untaken": run.untaken,
+            "kept": run.kept,
+            "kept_without": run.kept_without,
             "models": dict(run.models),
             "sandbox": run.sandbox,
             "roles": cast(self.program.sop, run.models),
@@ -137,7 +141,7 @@ def ending_lines(told: Told, page: Page) -> list[str]:
     word, colon, reason = _standing(told).partition(":")
     style = _STYLES.get(told.standing, "red")
     lines = [f"{page.paint(told.name, 'bold')}: {page.paint(word, style, 'bold')}{colon}{safe(reason, lines=True)}",
-             *_kept(told, page), *_left_out(told, page), *_made(told, page),
+             *kept_lines(told.outline.kept, told.outline.kept_without, page), *_left_out(told, page), *_made(told, page),
              *outputs_lines(told.program, told.outline, told.values, str(told.folder), page),
              *_acting(told, page), *_repaired(told, page), *_assumed(told, page), *_by_yes(told, page), *_staged(told, page)]
     never = told.outline.never
@@ -167,8 +171,9 @@ def show_lines(told: Told, history: Standing, page: Page) -> list[str]:
     ]
     lines = [page.paint(told.name, "bold")]
     lines += [line for word, fact in facts for line in page.wrapped(safe(fact, lines=True), f"  {word:<9}")]
-    lines += ["", *_kept(told, page), *_left_out(told, page), *(_made(told, page) or ["nothing was made"]), *_acting(told, page),
-              *_repaired(told, page), *_assumed(told, page), *_by_yes(told, page), *_staged(told, page)]
+    lines += ["", *kept_lines(run.kept, run.kept_without, page), *_left_out(told, page),
+              *(_made(told, page) or ["nothing was made"]), *_acting(told, page), *_repaired(told, page),
+              *_assumed(told, page), *_by_yes(told, page), *_staged(told, page)]
     rows = []
     for name in told.program.sop.steps:
         fired = name in run.fired
@@ -262,15 +267,26 @@ def _made(told: Told, page: Page) -> list[str]:
     return table(rows, page, headings=("made", "by", f"in {told.folder}/"), indent="  ") if rows else []
 
 
-def _kept(told: Told, page: Page) -> list[str]:
-    """Which inputs were read from what an earlier run left."""
-    return [line for name, source in told.outline.kept.items() for line in page.wrapped(safe(f"`{name}` is kept from {source}"))]
+def kept_lines(kept: Mapping[str, str], without: Mapping[str, Mapping[str, str]], page: Page) -> list[str]:
+    """Which inputs were read from what an earlier run left, and which runs were passed over (`RunOpened.kept_without`)."""
+    told = [f"`{name}` is kept from {source}" for name, source in kept.items()]
+    told += [f"nothing was kept for `{name}`: it has its default" for name in without if name not in kept]
+    lines = [line for one in told for line in page.wrapped(safe(one))]
+    for name, runs in without.items():
+        if runs:
+            listed = ", ".join(f"`{run}` ({OUTCOMES.get(standing, standing)})" for run, standing in runs.items())
+            one = f"not in `{name}`: what runs make that began later: {listed}; to have it, let them succeed and begin anew"
+            lines += page.wrapped(page.paint(safe(one), "yellow"))
+    return lines
 
 
 def _left_out(told: Told, page: Page) -> list[str]:
     """What of folders was not read."""
-    return [line for name, listed in told.outline.left_out.items() for line in page.wrapped(safe(
-        f"left out of `{name}`: {', '.join(listed)}; `--everything` takes all"))]
+    lines = [f"left out of `{name}`: {', '.join(listed)}; `--everything` takes all"
+             for name, listed in told.outline.left_out.items()]
+    lines += [f"left out of `{name}` ({why}): {', '.join(listed)}"
+              for name, reasons in told.outline.untaken.items() for why, listed in reasons.items()]
+    return [line for one in lines for line in page.wrapped(safe(one))]
 
 
 def _acting(told: Told, page: Page) -> list[str]:
