@@ -19,7 +19,10 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
-READS = "commonmark_x-raw_html-raw_attribute-yaml_metadata_block+implicit_figures"
+READS = "commonmark+pipe_tables+footnotes+task_lists+strikeout+gfm_auto_identifiers+implicit_figures-raw_html"
+"""What of Markdown is read; docs/language.md says so in words."""
+FAULTY = 3
+"""What this process ends with where the text asks for what can't be: the words on stderr say it all."""
 WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 COMMON = ("--from", READS, "--lua-filter", "text.lua", "--standalone")
 MADE = 315532800
@@ -27,6 +30,7 @@ MADE = 315532800
 TOLD = ("title", "subtitle", "author", "date", "lang", "description", "keywords")
 """What the front matter may tell; all else in it is left out."""
 LONGEST = 20_000                    # characters of front matter
+NAMED = 8                           # pictures that an error names
 TEXT, ACCENT, RULE = "222222", "1F4E79", "BFC7D1"
 """Colours of the styles, as in `page.css` and `page.typ`."""
 
@@ -73,7 +77,8 @@ def pdf(name: str) -> None:
     """By typst. What the text tells of itself comes as data, never as a piece of typst."""
     import typst
 
-    pandoc("--to", "typst", "--template", "page.typ", "--syntax-highlighting", "none", "--output", "page-filled.typ")
+    pandoc("--to", "typst", "--template", "page.typ", "--syntax-highlighting", "none", "--wrap", "none",
+           "--output", "page-filled.typ")
     told = {"author": json.dumps(JOB["told"].get("author", [])), "lang": JOB["told"].get("lang", ["en"])[0].partition("-")[0]}
     typst.compile("page-filled.typ", output=name, root=".", timestamp=MADE, sys_inputs=told)
 
@@ -138,6 +143,23 @@ def epub(name: str) -> None:
            f"--metadata=identifier=urn:sha256:{digest}", "--output", name)
 
 
+def lost() -> str:
+    """The pictures that the text shows and nobody can, with why; empty where there is none."""
+    lines = Path("lost.txt").read_text(encoding="utf-8").splitlines() if Path("lost.txt").exists() else []
+    if not lines:
+        return ""
+    whys = dict(line.rpartition("\t")[::2] for line in lines)
+    there = ", ".join(some([f"`{path}`" for path in JOB["pictures"]])) or "none"
+    told = ", ".join(some([f"`{source[:200]}` {why}" for source, why in whys.items()]))
+    return (f"pictures can't be shown: {told}; pictures that the step reads: {there}; let the step read their files (`needs` or "
+            "`sees`), correct their paths, or take them out of the text")
+
+
+def some(words: list[str]) -> list[str]:
+    """The first of them, and how many more there are."""
+    return [*words[:NAMED], *([f"{len(words) - NAMED} more"] if len(words) > NAMED else [])]
+
+
 MAKERS = {"html": html, "pdf": pdf, "docx": docx, "epub": epub}
 
 
@@ -154,6 +176,9 @@ def main() -> None:
             MAKERS[made](file)
         except Exception as error:          # typst raises what it likes, and its words are for who wrote the text
             sys.exit(f"{file}: {type(error).__name__}: {str(error)[:2000]}")
+    if why := lost():
+        sys.stderr.write(f"{why}\n")
+        sys.exit(FAULTY)
 
 
 if __name__ == "__main__":
