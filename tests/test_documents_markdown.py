@@ -212,3 +212,82 @@ def test_escaped_text_is_itself_in_a_paragraph_a_heading_and_a_cell(tmp_path: Pa
     ("  a *b*\n\tc  ", r"a \*b\* c"), ("", ""), (5, "5"), ("é – ü", "é – ü"), ("a|b", r"a\|b"), (r"a\b", r"a\\b")])
 def test_the_filter_for_markdown(value: object, shown: str) -> None:
     assert render("{{ x | markdown_text }}", {"x": value}, {}) == shown
+
+
+FRONT = """---
+title: "The [Moss](javascript:x) ... 'Book'"
+subtitle: A *sub*
+author: [Ann Bell, Bo Cruz]
+date: 2026-11-24
+lang: en
+description: 'What "moss" http-equiv="refresh" is'
+keywords: [moss, '"><script>']
+publisher: Press & Co
+rights: © 2026 Ann
+identifier: 978-3-16-148410-0
+toc: true
+book: true
+cover-image: plates/moss.png
+papersize: A5
+---
+
+# What is known
+
+Text.
+
+## Inner
+
+# What is not
+
+More.
+"""
+PLATES = {"plates/moss.png": png(60, 20, 6, 5)}
+
+
+def test_front_matter_does_what_the_reference_says(tmp_path: Path) -> None:
+    converted(tmp_path, FRONT, tree=PLATES)
+    title, described = "The [Moss](javascript:x) ... 'Book'", 'What "moss" http-equiv="refresh" is'
+    html = page(tmp_path)
+    metas = [(one.attributes["name"], one.attributes["content"]) for one in html.css("meta[name]")][1:]
+    assert metas == [("author", "Ann Bell"), ("author", "Bo Cruz"), ("keywords", "moss"), ("keywords", '"><script>'),
+                     ("description", described), ("dcterms.publisher", "Press & Co"), ("dcterms.rights", "© 2026 Ann"),
+                     ("dcterms.identifier", "978-3-16-148410-0")]
+    assert not html.css("script, [http-equiv]") and [one.text() for one in html.css("h1.title")] == [title]
+    assert [one.text() for one in html.css("nav a")] == ["What is known", "Inner", "What is not"]
+    assert html.css("body > img[src^='data:image/png']") and "size: A5" in (tmp_path / "a.html").read_text()
+
+    pdf = PdfReader(tmp_path / "a.pdf")
+    told = pdf.metadata
+    assert told is not None and (told.title, told.subject, told.author) == (title, described, "Ann Bell, Bo Cruz")
+    assert told["/Keywords"] == 'moss, "><script>' and [round(side) for side in pdf.pages[1].mediabox[2:]] == [420, 595]
+    pages = [" ".join(one.extract_text().split()) for one in pdf.pages]
+    assert [len(one.images) for one in pdf.pages] == [1, 0, 0, 0, 0] and pages[1].replace(" ", "").startswith(
+        title.replace(" ", ""))
+    assert all(one in pages[1] for one in ("A *sub*", "Press & Co", "© 2026 Ann", "978-3-16-148410-0"))
+    assert re.search(r"What is known.*4.*Inner.*What is not.*5", pages[2])
+    assert pages[3].startswith("What is known Text.") and pages[4].startswith("What is not")
+
+    word = docx.Document(str(tmp_path / "a.docx"))
+    assert (word.core_properties.title, word.core_properties.keywords) == (title, 'moss, "><script>')
+    assert word.core_properties.comments == described and len(word.inline_shapes) == 1
+    own = members(tmp_path / "a.docx")
+    assert all(one in own["docProps/custom.xml"] for one in ("Press &amp; Co", "© 2026 Ann", "978-3-16-148410-0"))
+    assert "TOC" in own["word/document.xml"] and "pageBreakBefore" in own["word/styles.xml"]
+    assert round(word.sections[-1].page_width.mm) == 148                                                # type: ignore[union-attr]
+
+    package = members(tmp_path / "a.epub")["EPUB/content.opf"]
+    assert all(one in package for one in (">Press &amp; Co<", ">© 2026 Ann<", ">978-3-16-148410-0<", 'properties="cover-image"'))
+
+
+def test_without_front_matter_there_is_none_of_it(tmp_path: Path) -> None:
+    converted(tmp_path, "# One\n\n# Two\n")
+    assert not page(tmp_path).css("nav, img, meta[name='keywords']") and len(PdfReader(tmp_path / "a.pdf").pages) == 1
+    own = members(tmp_path / "a.docx")
+    assert "TOC" not in own["word/document.xml"] and "pageBreakBefore" not in own["word/styles.xml"]
+    assert "urn:sha256:" in members(tmp_path / "a.epub")["EPUB/content.opf"]
+
+
+@pytest.mark.parametrize("path", ["plates/no.png", "../x.png", "job.json"])
+def test_a_cover_that_is_not_there_is_told(tmp_path: Path, path: str) -> None:
+    said = converted(tmp_path, f"---\ncover-image: {path}\n---\n\nText.\n", ("a.html", "a.epub"), PLATES, ends=publishing.FAULTY)
+    assert said.startswith(f"pictures can't be shown: `{path}` is not among the files that the step reads")

@@ -48,6 +48,35 @@ local function lacks(source)
   return "is no PNG, JPEG, GIF, WebP or SVG"
 end
 
+-- What stands in an attribute of the page.
+local IN_ATTRIBUTES = { keywords = true, description = true, publisher = true, rights = true, identifier = true }
+local ENTITIES = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;", ["'"] = "&#39;" }
+local function in_attribute(text)
+  return pandoc.MetaInlines({ pandoc.RawInline("html", (text:gsub("[&<>\"']", ENTITIES))) })
+end
+
+-- What the front matter tells, as data: no word of it is read as Markdown.
+local function meta(doc)
+  local file = assert(io.open("told.json"))
+  local all = pandoc.json.decode(file:read("a"), false)
+  file:close()
+  local many = { author = true, keywords = true }
+  for name, values in pairs(all) do
+    local texts = pandoc.List(values):map(function(text)
+      if IN_ATTRIBUTES[name] and FORMAT:match("^html") then return in_attribute(text) end
+      return pandoc.MetaInlines({ pandoc.Str(text) })
+    end)
+    if name == "cover-image" then
+      if FORMAT == "docx" then doc.blocks:insert(1, pandoc.Para({ pandoc.Image({}, values[1]) })) end
+      if FORMAT:match("^html") then doc.meta.cover = in_attribute(values[1]) end
+    elseif name == "book" then
+      doc.meta.book = (FORMAT:match("^html") or FORMAT == "typst") and true or nil
+    elseif name ~= "toc" and (name ~= "papersize" or FORMAT:match("^html")) then        -- `toc` is an argument of pandoc
+      doc.meta[name] = many[name] and pandoc.MetaList(texts) or texts[1]
+    end
+  end
+end
+
 local function title(doc)
   if doc.meta.title then return end
   local first = doc.blocks[1]
@@ -78,6 +107,10 @@ return {
     end },
   { RawInline = function(raw) return pandoc.Str(raw.text) end,      -- HTML in a text is text; a page would load what it names
     RawBlock = function(raw) return pandoc.Para({ pandoc.Str(raw.text) }) end },
+  { Pandoc = function(doc)
+      meta(doc)
+      return doc
+    end },
   { Table = function(shown)                     -- a column that says nothing of it begins at the left, also in a PDF
       shown.colspecs = shown.colspecs:map(function(column)
         if column[1] == "AlignDefault" then column[1] = "AlignLeft" end
