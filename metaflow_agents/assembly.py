@@ -127,6 +127,7 @@ class Assembly:
     toolboxes: tuple[Toolbox, ...]
     memory: ProjectMemory
     material: Material
+    documents: Documents
 
 
 def assemble(program: Program, journal: Journal, options: Options, *, folder: Path | None,
@@ -206,8 +207,9 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
     sops = SubSOPs(program, journal, acceptance, loading, join,
                    {name: models.identities for name, models in options.inner.items()})
     tool_steps = ToolSteps(sop, state, equipment, acceptance, commands, functions)
+    documents = Documents(sop, tree, state, values, options.sandbox, dry=options.models.dry)
     doers = Doers(sop, agent, commands, functions, Expressions(sop, acceptance), Humans(program, acceptance, desk), tool_steps,
-                  Documents(sop, tree, commands, options.sandbox), acceptance, Parts(program, state, memory, known),
+                  documents, acceptance, Parts(program, state, values, memory, known),
                   Code(program, reading, options.inner), sops,
                   dry=options.models.dry, given=options.given)
     parking = Parking(desk)
@@ -222,7 +224,7 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
     scheduler = Scheduler(program, graph, bus, state, values, scopes, fanout, until=state.until, progress=progress)
     kept = None if folder is None else Folder(bus, state, tree, folder, journal.path)
     return Assembly(journal, bus, values, scheduler, graph, kept, parking, tuple(toolboxes.values()), project,
-                    material)
+                    material, documents)
 
 
 def memory_file(options: Options, folder: Path | None) -> Path | None:

@@ -43,8 +43,11 @@ class Doers:
 
     async def work(self, activation: Activation) -> Work:
         """Does the work, its documents included. Raises what its doer raises, and AttemptFailed for documents."""
-        work = await self._done(activation)
-        return work if self._dry else await self._documents.added(activation, work)
+        return await self._documents.added(activation, await self._done(activation))
+
+    async def taken_over(self, activation: Activation, work: Work) -> Work:
+        """With the documents that this run makes of it."""
+        return await self._documents.added(activation, work)
 
     async def _done(self, activation: Activation) -> Work:
         step = self._sop.steps[activation.key.step]

@@ -280,6 +280,7 @@ class Run:
         folder = self._assembly.folder
         limit = asyncio.timeout(self._time_left())
         try:
+            await self._assembly.documents.renew(self.bus)
             if folder is not None:
                 await folder.settle()
             async with limit:

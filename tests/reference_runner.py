@@ -48,6 +48,9 @@ class Held:
     def parts(self, activation: Activation) -> dict[str, str]:
         return {}
 
+    async def taken_over(self, activation: Activation, work: Work) -> Work:
+        return work
+
     async def work(self, activation: Activation) -> Work:
         key = activation.key
         ran = Ran(key.step, key.round, key.item, key.attempt)

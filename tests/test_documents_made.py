@@ -22,8 +22,12 @@ from pypdf import PdfReader
 from scripted import Scripted, write
 from selectolax.lexbor import LexborHTMLParser
 
-from metaflow_agents import publishing, run
+from metaflow_agents import publishing, resume, run
 from metaflow_agents.errors import UsageError
+from metaflow_agents.journal.journal import Journal
+from metaflow_agents.journal.places import journal_path
+from metaflow_agents.journal.soundness import fault
+from metaflow_agents.schema.event import Documented, Finished
 from metaflow_agents.schema.payload import Data, pack, unpack
 
 NAMES = ("out/report.md", "out/report.html", "out/report.pdf", "out/report.docx", "out/report.epub")
@@ -161,7 +165,7 @@ def heard() -> Any:
     server.server_close()
 
 
-async def test_no_word_of_a_text_reads_a_file_or_asks_a_server(tmp_path: Path, heard: Any) -> None:
+def test_no_word_of_a_text_reads_a_file_or_asks_a_server(tmp_path: Path, heard: Any) -> None:
     """Unconfined, where nothing but the converter itself holds."""
     port, asked = heard
     (tmp_path / "secret.png").write_text(SECRET)
@@ -188,8 +192,13 @@ $#read("/etc/hostname")$
 """
     front = "---\ntitle: T\ncss: PLACE/secret.png\nheader-includes: '<script>1</script>'\nbibliography: PLACE/secret.png\n---\n"
     text = (front + hostile).replace("PLACE", str(tmp_path)).replace("PORT", str(port))
-    files = await made(tmp_path, text)
-    del files["out/report.md"]
+    folder = tmp_path / "a/b"
+    for path, data in publishing.files(text, "report", NAMES[1:], {}).items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(data)
+    done = subprocess.run(publishing.command(), cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == publishing.FAULTY and "`/secret.png`" in done.stderr and "4 more" in done.stderr, done.stderr
+    files = {name: (folder / name).read_bytes() for name in NAMES[1:]}
     assert asked == []
     for name, data in files.items():
         opened = data
@@ -205,7 +214,7 @@ ODD = {"quotes": "> " * 5_000 + "x", "brackets": "[" * 20_000, "heading": "# " +
        "lists": "\n".join("* " * 200 for _ in range(50)), "table": "| a |\n| - |\n" + "| b |\n" * 3_000,
        "characters": "\x01\x02 \u202e \ufffe \U0001f331", "math": "$" + "{" * 3_000 + "$", "empty": "",
        "aliases": "---\na: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\ntitle: *c\n---\n",
-       "picture": "![broken](plates/broken.png)"}
+       "picture": "![broken](broken.png)"}
 
 
 @pytest.mark.parametrize("text", ODD.values(), ids=ODD)
@@ -284,3 +293,64 @@ def test_the_converter_imports_nothing_of_this_package_and_nothing_imports_it() 
     assert "metaflow_agents.publishing.convert" not in loaded and not {"pypandoc", "typst"} & set(loaded)
     script = Path(publishing.__file__).with_name("convert.py").read_text(encoding="utf-8")
     assert "metaflow_agents" not in script
+
+
+EDITED = """
+    sop: desk
+    inputs: {{topic: {{type: string, default: tea}}}}
+    roles: {{ann: {{profile: You write.}}}}
+    artifacts: {{report: {{schema: {{text: string}}, file: {files}, render: report.md.j2}}, note: {{}}, size: {{}}, said: {{}}}}
+    steps:
+      write: {{role: ann, needs: [topic], makes: report, task: Write.}}
+      sum_up: {{role: ann, needs: [report], show: {{report: whole}}, makes: note, task: Sum up.}}
+      weigh: {{run: "wc -c report.html", needs: [report], makes: size}}
+      say: {{human: text, task: Fine?, needs: [note, size], makes: said}}
+"""
+
+
+def edited(folder: Path, heading: str, files: str = "[report.md, report.html]") -> Path:
+    (folder / "report.md.j2").write_text(f"# {heading} {{{{ report.text }}}} of {{{{ run.name }}}}\n")
+    return write(folder, EDITED.format(files=files))
+
+
+async def test_an_edited_template_makes_documents_anew_and_asks_nobody(tmp_path: Path) -> None:
+    """Under `--from`; a command that reads them runs again, and a role that reads the artifact does not."""
+    asked = {}
+    for name, heading, files in (("one", "OLD", "[report.md, report.html]"), ("two", "NEW", "[report.md, report.html]"),
+                                 ("three", "NEW", "[report.md, report.docx]"), ("four", "NEW", "[report.md]")):
+        model = Scripted(write='{"text": "tea"}', sum_up="Short.")
+        earlier = {"from_run": "one"} if name != "one" else {}
+        result = await run(edited(tmp_path, heading, files), model=model, workspace=tmp_path / "w", name=name, sandbox="none",
+                           **earlier)
+        assert result.outcome == "waiting", result.reason
+        asked[name] = model.keys
+        assert (tmp_path / "w" / name / "report.md").read_text() == f"# {heading} tea of {name}\n"
+        with Journal.read(journal_path(tmp_path / "w", name)) as journal:
+            anew = [event.activation for _, event in journal.events(Finished) if event.reused_from is None]
+        assert name == "one" or anew == ["weigh@1~0"]
+    assert [len(keys) for keys in asked.values()] == [2, 0, 0, 0]
+    page = (tmp_path / "w/two/report.html").read_text()
+    assert "NEW tea of two" in page and "OLD" not in page
+    assert {path.name for path in (tmp_path / "w/three").glob("report.*")} == {"report.md", "report.docx"}
+    assert {path.name for path in (tmp_path / "w/four").glob("report.*")} == {"report.md"}
+
+
+async def test_a_resume_makes_the_documents_of_what_is_done_anew(tmp_path: Path) -> None:
+    model = Scripted(write='{"text": "tea"}', sum_up="Short.")
+    first = await run(edited(tmp_path, "OLD"), model=model, workspace=tmp_path / "w", name="one", sandbox="none")
+    assert first.outcome == "waiting" and "OLD tea" in (tmp_path / "w/one/report.html").read_text()
+    edited(tmp_path, "NEW")
+    for documented in (1, 1):                                                   # the second time nothing is another
+        again = await resume("one", model=model, workspace=tmp_path / "w", sandbox="none", accept_changes=True)
+        assert again.outcome == "waiting" and len(model.keys) == 2, again.reason
+        assert (tmp_path / "w/one/report.md").read_text() == "# NEW tea of one\n"
+        page = (tmp_path / "w/one/report.html").read_text()
+        assert "NEW tea of one" in page and "OLD" not in page
+        with Journal.read(journal_path(tmp_path / "w", "one")) as journal:
+            assert len(list(journal.events(Documented))) == documented
+    assert fault(journal_path(tmp_path / "w", "one")) is None
+    with closing(Repo(str(tmp_path / "w/one"))) as repo:
+        commit = repo[repo.head()]
+        tree = repo[commit.tree]                                                # type: ignore[attr-defined]
+        assert repo[tree[b"report.html"][1]].data.decode() == page              # type: ignore[attr-defined, index]
+        assert commit.message.startswith(b"documents of report@1, made anew")   # type: ignore[attr-defined]

@@ -34,7 +34,7 @@ ONLY_IN = {                                  # external package → the rooms th
     "typer": ("cli",),
     "rich": ("cli", "views"),
     "subprocess": ("sandbox", "workers/process.py", "publishing/convert.py"),
-    "pypandoc": ("publishing/convert.py",),
+    "pypandoc": ("publishing",),
     "typst": ("publishing/convert.py",),
     "sandlock": ("sandbox/keeper.py",),
     "pypdf": ("documents",),
@@ -180,7 +180,7 @@ def test_public_names() -> None:
 
 PRINTS = {"metaflow_agents/printing.py", "metaflow_agents/cli/output.py"}
 """The one way out for text, and who hands it what a command says."""
-INSIDE = {"metaflow_agents/sandbox/loop.py", "metaflow_agents/sandbox/canary.py"}
+INSIDE = {"metaflow_agents/sandbox/loop.py", "metaflow_agents/sandbox/canary.py", "metaflow_agents/publishing/convert.py"}
 """What these hold runs inside of the sandbox, where its output is read by its parent."""
 
 

@@ -35,7 +35,7 @@ def doctor(workspace: Workspace = WORKSPACE, json: Json = False) -> int:
     from metaflow_agents.views.page import table
 
     found = [_python(), _package(), _sqlite(), _libyaml(), _workspace(workspace), *_open_to_others(workspace), *_models(),
-             *_sandboxes(), _solver()]
+             *_sandboxes(), _solver(), _documents()]
     if json:
         say_json([asdict(finding) for finding in found])
     else:
@@ -180,3 +180,16 @@ def _solver() -> Finding:
 
     lacking = missing()
     return Finding("solver", "note" if lacking else "ok", lacking or f"{' and '.join(WANTED)} are installed")
+
+
+def _documents() -> Finding:
+    """What makes documents of a text (`file: [report.md, report.pdf]`), and nothing else needs."""
+    from metaflow_agents import publishing
+
+    if lacking := publishing.missing():
+        return Finding("documents", "note", lacking)
+    try:
+        there = publishing.installed()
+    except OSError as error:
+        return Finding("documents", "note", f"pandoc can't be run: {error}; install `pypandoc_binary` again")
+    return Finding("documents", "ok", " and ".join(f"{name} {number}" for name, number in there.items()))

@@ -10,6 +10,7 @@ from typing import Any
 from metaflow_agents.doers.assignment import mind_for, tools_for
 from metaflow_agents.engine.work import Activation
 from metaflow_agents.journal.state import RunState
+from metaflow_agents.journal.values import Values
 from metaflow_agents.memory.window import RoleMemory
 from metaflow_agents.prompts.names import free_names, histories
 from metaflow_agents.schema.model import fingerprint
@@ -36,8 +37,9 @@ class Parts:
     of the step names them. Of each other role that takes part these are `role:NAME`, `model:NAME` and so on.
     """
 
-    def __init__(self, program: Program, state: RunState, memory: RoleMemory, strategies: Specs = STRATEGIES) -> None:
-        self._program, self._sop, self._state, self._memory = program, program.sop, state, memory
+    def __init__(self, program: Program, state: RunState, values: Values, memory: RoleMemory,
+                 strategies: Specs = STRATEGIES) -> None:
+        self._program, self._sop, self._state, self._values, self._memory = program, program.sop, state, values, memory
         self._strategies = strategies
         self._beside: dict[str, tuple[str, ...]] = {}
         self._steps: dict[str, tuple[str, frozenset[str], frozenset[str]]] = {}
@@ -99,7 +101,7 @@ class Parts:
             parts["run"] = fingerprint([facts["name"], *(self._state.payload(name) for name in self._sop.inputs)])
         for artifact in past:
             made = self._state.versions.get(artifact, [])[:activation.read.get(artifact, 0)]
-            parts[f"history:{artifact}"] = fingerprint([version.payload for version in made])
+            parts[f"history:{artifact}"] = fingerprint([self._values.without_documents(version.payload) for version in made])
         return parts
 
     def _tools(self, role: str, names: tuple[str, ...]) -> str:
@@ -142,7 +144,7 @@ class Parts:
         return [step.model_dump(mode="json", exclude=_NOT_MEANING, exclude_unset=True), foreach, told,
                 made.model_dump(mode="json", exclude={"initial", "render", "file_"}, exclude_unset=True),
                 self._program.schemas.get(step.makes.artifact), self._lying_as(step), *self._prompts_of(step),
-                *self._shown_by(step), *([list(made.documents)] if made.documents else [])]
+                *self._shown_by(step)]
 
     def _prompts_of(self, step: Step) -> list[Any]:
         """The templates that stand in the place of a strategy's prompts, includes included."""

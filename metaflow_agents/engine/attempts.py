@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from time import time
-from typing import Any
+from typing import Any, cast
 
 from metaflow_agents.bus import Bus
 from metaflow_agents.engine.clock import TimeCaps
@@ -26,11 +26,13 @@ from metaflow_agents.prompts.names import free_names
 from metaflow_agents.schema.event import Finished
 from metaflow_agents.schema.keys import ActivationKey
 from metaflow_agents.schema.model import digest, fingerprint
-from metaflow_agents.schema.payload import Held, Patch, pack, unpack
+from metaflow_agents.schema.payload import Binary, Data, Held, Patch, pack, unpack
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.schema.step import Step
+from metaflow_agents.schema.strategies import Specs
 from metaflow_agents.schema.trust import joined
 from metaflow_agents.sop.graph import artifact_of, reads
+from metaflow_agents.sop.naming import runs_commands
 
 Outcome = tuple[Finished, dict[str, bytes], Held]
 """An activation that worked: its event (not yet journalled), the blobs that it names, and its payload."""
@@ -51,6 +53,7 @@ class Means:
     parking: Parking
     labels: Labels
     recalled: Recalled
+    strategies: Specs
 
 
 class Prior(Mapping[str, Any]):
@@ -103,7 +106,7 @@ class Attempts:
                 parts = {**self._parts(item, prior), **self._means.runner.parts(activation), **_trust(activation)}
                 found = self._means.earlier.find(attempt, parts) if self._means.earlier and not slot.attempts else ()
                 if isinstance(found, Taken):
-                    return self._taken(activation, parts, found, self.digest(item, prior))
+                    return await self._taken(activation, parts, found, self.digest(item, prior))
                 work = await self._work(activation)
                 blobs = dict(work.blobs)
                 packed = pack(work.payload)
@@ -164,12 +167,16 @@ class Attempts:
         if stops:
             raise StepFailed(str(key), failed.error)
 
-    def _taken(self, activation: Activation, parts: dict[str, str], taken: Taken,
-               own: str) -> Outcome:
-        blobs = dict(taken.blobs)
-        finished = Finished(activation=str(activation.key), payload=taken.payload, digest=own, parts=parts, memory=taken.memory,
+    async def _taken(self, activation: Activation, parts: dict[str, str], taken: Taken,
+                     own: str) -> Outcome:
+        held = cast("Data | Binary | Patch", unpack(taken.blobs[taken.payload]))        # as every activation gives
+        work = await self._means.runner.taken_over(activation, Work(held, taken.blobs))
+        packed = taken.blobs[taken.payload] if work.payload == held else pack(work.payload)
+        name = digest(packed)
+        blobs = {**work.blobs, name: packed}
+        finished = Finished(activation=str(activation.key), payload=name, digest=own, parts=parts, memory=taken.memory,
                             besides=taken.besides, reused_from=taken.source, untrusted=taken.untrusted)
-        return finished, blobs, unpack(blobs[taken.payload])
+        return finished, blobs, work.payload
 
     def _activation(self, key: ActivationKey, item: Item | None, prior: dict[str, str]) -> Activation:
         scope: dict[str, Any] = {**self.scope, "prior": Prior(prior, self._means.values.view)}
@@ -204,7 +211,11 @@ class Attempts:
     def _seen(self, artifact: str) -> str:
         """The content of the version that was read; empty where it was missing."""
         number = self._firing.read.get(artifact, 0)
-        return (self._means.state.payload(artifact, number) or "")[:32] if number else ""
+        payload = (self._means.state.payload(artifact, number) or "") if number else ""
+        spec = self._means.sop.artifacts.get(artifact)
+        if payload and spec is not None and spec.documents and not runs_commands(self._step, self._means.strategies):
+            payload = self._means.values.without_documents(payload)         # they lie in the trees of commands alone
+        return payload[:32]
 
     def _parts(self, item: Item | None, prior: Mapping[str, str]) -> dict[str, str]:
         """What a result depends on, as far as the engine sees: for `--from`, where `sees` counts too."""

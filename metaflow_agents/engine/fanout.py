@@ -54,7 +54,7 @@ class Fanout:
                  recalled: Recalled = lambda _: "", strategies: Specs = STRATEGIES) -> None:
         self.parking = parking or Parking()
         self._means = Means(program.sop, bus, state, values, scopes, runner, earlier, caps or TimeCaps({}), self.parking,
-                            Labels(program, state, strategies), recalled)
+                            Labels(program, state, strategies), recalled, strategies)
 
     def items(self, step: Step, read: Mapping[str, int], round_: int) -> list[Item] | None:
         """The items of a firing that reads these versions; None without `foreach`."""

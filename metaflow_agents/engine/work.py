@@ -75,6 +75,10 @@ class StepRunner(Protocol):
         """
         ...
 
+    async def taken_over(self, activation: Activation, work: Work) -> Work:
+        """A result of an earlier run as this run has it. Raises AttemptFailed where it can't be."""
+        ...
+
     def parts(self, activation: Activation) -> dict[str, str]:
         """Fingerprints of what the result depends on besides what it reads: step, role, model, memory."""
         ...

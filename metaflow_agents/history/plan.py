@@ -19,7 +19,7 @@ from metaflow_agents.journal.values import Values
 from metaflow_agents.schema.keys import parse_activation
 from metaflow_agents.schema.program import Program
 
-KINDS = ("run_opened", "resumed", "fired", "finished", "committed")
+KINDS = ("run_opened", "resumed", "fired", "finished", "committed", "documented")
 """The events that `commits` needs; others change nothing."""
 
 Raw = Mapping[str, Any]
@@ -54,7 +54,7 @@ def is_commit(event: Raw) -> bool:
     """Whether an event becomes a commit; for who wants to count them only."""
     if event["kind"] == "committed":
         return event.get("firing") is None or bool(event.get("versions"))
-    return event["kind"] == "resumed" and bool(event.get("changes"))
+    return event["kind"] == "documented" or (event["kind"] == "resumed" and bool(event.get("changes")))
 
 
 def _nothing(_: int, __: Raw) -> None:
@@ -127,6 +127,13 @@ class _Fold:
             author = wording.author(firing, roles)
             message = wording.made(firing, step, roles, names, event.get("reused", ()), notes, seq)
         return Commit(seq, event["at"], author, message, written, deleted)
+
+    def on_documented(self, seq: int, event: Raw) -> Commit:
+        """A version has other documents from here on."""
+        self._versions[event["artifact"]][event["number"] - 1] = event["payload"]
+        written, deleted, notes = self._changed([event["artifact"]])
+        name = f"{event['artifact']}@{event['number']}"
+        return Commit(seq, event["at"], wording.PERSON, wording.documented(name, notes, seq), written, deleted)
 
     def _take_program(self, event: Raw) -> None:
         self._program = Program.model_validate_json(self._blob(event["compiled"]))

@@ -37,7 +37,7 @@ class Standing:
 def standing(journal: Path, folder: Path) -> Standing:
     """How the repository in a run's folder stands to the run's journal. Raises UsageError, JournalError."""
     with RawJournal(journal) as source:
-        made = [seq for seq, event in source.events("committed", "resumed") if is_commit(event)]
+        made = [seq for seq, event in source.events("committed", "documented", "resumed") if is_commit(event)]
     if not (folder / ".git").is_dir():
         return Standing(len(made))
     from metaflow_agents.history.repository import Repository

@@ -95,6 +95,12 @@ def changed(changes: Sequence[str], notes: Sequence[str], seq: int) -> str:
     return _text(lines, [f"{MESSAGE}: {seq}"])
 
 
+def documented(version: str, notes: Sequence[str], seq: int) -> str:
+    """The message of the commit at which a version has its documents made anew."""
+    lines = [f"documents of {version}, made anew", *(line for note in notes for line in ("", one_line(note)))]
+    return _text(lines, [f"Artifact: {version}", f"{MESSAGE}: {seq}"])
+
+
 def one_line(text: str) -> str:
     """A text from outside as a part of a line: no control or invisible character, and no longer than one reads."""
     plain = _UNSEEN.sub("\ufffd", " ".join(text.split()))

@@ -160,6 +160,11 @@ def _committed(found: Outline, event: Mapping[str, Any]) -> None:
         found.walked[ended.step] = len(ended.items or ())
 
 
+def _documented(found: Outline, event: Mapping[str, Any]) -> None:
+    made = found.versions[event["artifact"]]
+    made[event["number"] - 1] = made[event["number"] - 1]._replace(payload=event["payload"])
+
+
 def _inner(found: Outline, event: Mapping[str, Any]) -> None:
     where, event = unwrapped(event)
     if event["kind"] == "fired":
@@ -190,5 +195,6 @@ def _ended(found: Outline, event: Mapping[str, Any]) -> None:
 
 
 _TAKES: dict[str, Callable[[Outline, Mapping[str, Any]], None]] = {
-    "run_opened": _opened, "resumed": _resumed, "fired": _fired, "committed": _committed, "asked": _asked,
+    "run_opened": _opened, "resumed": _resumed, "fired": _fired, "committed": _committed,
+    "documented": _documented, "asked": _asked,
     "observed": _observed, "answered": _answered, "inner": _inner, "run_ended": _ended}

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from metaflow_agents.errors import JournalError, UsageError
 from metaflow_agents.journal.journal import Journal
-from metaflow_agents.schema.event import Committed, Event, Finished, Fired, Inner, RunOpened
+from metaflow_agents.schema.event import Committed, Documented, Event, Finished, Fired, Inner, RunOpened
 from metaflow_agents.schema.keys import parse_activation, parse_firing
 from metaflow_agents.schema.payload import Collection, unpack
 from metaflow_agents.schema.program import Program
@@ -58,7 +58,7 @@ def _look(journal: Journal, event: Event) -> None:
 
 
 def _payloads(event: Event) -> Iterator[str]:
-    if isinstance(event, Finished):
+    if isinstance(event, Finished | Documented):
         yield event.payload
     if isinstance(event, Committed):
         yield from (version.payload for version in event.versions)

@@ -17,6 +17,7 @@ from metaflow_agents.schema.event import (
     Asked,
     Committed,
     Decided,
+    Documented,
     Done,
     Entry,
     Event,
@@ -327,6 +328,10 @@ class RunState:
     def _slot(self, key: str) -> Slot:
         activation = parse_activation(key)
         return self.active[activation.firing].slot(activation.item)
+
+    def _documented(self, event: Documented) -> None:
+        made = self.versions[event.artifact]
+        made[event.number - 1] = replace(made[event.number - 1], payload=event.payload)
 
     def _committed(self, event: Committed) -> None:
         firing = None if event.firing is None else self.active.pop(event.firing)

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 
 from metaflow_agents.prompts import MISSING, CollectionView, FilesView
 from metaflow_agents.schema.binary import Content, content
-from metaflow_agents.schema.payload import Binary, Collection, Data, Files, Held, Patch, unpack
+from metaflow_agents.schema.model import digest
+from metaflow_agents.schema.payload import Binary, Collection, Data, Files, Held, Patch, pack, unpack
 
 _KEPT = 64
 
@@ -46,6 +47,11 @@ class Values:
     def versions(self, artifact: str) -> int:
         """How many versions of an artifact there are."""
         return self._state.version(artifact)
+
+    def without_documents(self, digest_: str) -> str:
+        """The digest that a payload has without its documents: by it they are no part of what a role or a function read."""
+        payload = self.payload(digest_)
+        return digest(pack(payload.alone)) if isinstance(payload, Data) and payload.documents else digest_
 
     def payload_at(self, artifact: str, version: int) -> Held | None:
         """The payload of one version of an artifact; None for version 0."""

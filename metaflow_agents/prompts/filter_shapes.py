@@ -16,7 +16,8 @@ FIXED: dict[str, Shape] = {
     **dict.fromkeys(("length", "count", "wordcount", "int"), INTEGER),
     **dict.fromkeys(("abs", "round", "float", "sum"), NUMBER),
     **dict.fromkeys(("capitalize", "center", "e", "escape", "filesizeformat", "format", "indent", "join", "json", "lower",
-                     "replace", "string", "title", "tojson", "trim", "truncate", "upper", "urlencode", "wordwrap"), TEXT),
+                     "markdown_text", "replace", "string", "title", "tojson", "trim", "truncate", "upper", "urlencode",
+                     "wordwrap"), TEXT),
     **dict.fromkeys(("lines", "split", "keys"), Shape.list_of(TEXT)),
     **dict.fromkeys(("items", "dictsort"), Shape.list_of(Shape.list_of(ANY))),
 }

@@ -34,6 +34,21 @@ for _name, _change in _CHANGES.items():
     _on_text(_name, _change)
 
 
+_BLANKS = re.compile(r"[ \t\r\n\f\v]+")
+_MARKS = re.compile(r"([!-/:-@\[-`{-~])")
+
+
+@_filter("markdown_text")
+def markdown_text(value: Any) -> str:
+    """The text in one line, so that Markdown shows it as it is written: each ASCII punctuation mark behind a backslash.
+
+    Space at its ends is left out, and several blanks or line breaks are one blank: Markdown would read them otherwise.
+    """
+    text = spent_text(value)
+    spend_text(2 * len(text))
+    return _MARKS.sub(r"\\\1", _BLANKS.sub(" ", text).strip(" "))
+
+
 @_filter("trim")
 def trim(value: Any, characters: str | None = None) -> str:
     """Without space (or those characters) at both ends."""

@@ -9,6 +9,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path, PurePosixPath
 
 from metaflow_agents import extras
@@ -17,6 +18,8 @@ FORMATS = {".html": "html", ".pdf": "pdf", ".docx": "docx", ".epub": "epub"}
 """Ending of a file → the format that it is written in."""
 SECONDS = 120.0
 """The longest time of one text's documents."""
+FAULTY = 3
+"""What the process ends with where the text asks for what can't be; its words say it all."""
 _WANTED = {"pypandoc_binary": (1, 15), "typst": (0, 13)}
 _PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp")
 _HERE = Path(__file__).parent
@@ -32,6 +35,13 @@ def missing() -> str:
     return extras.missing("documents", _WANTED)
 
 
+def installed() -> dict[str, str]:
+    """Program → its version, where all of them are installed. pandoc is asked for its own, by running it."""
+    import pypandoc
+
+    return {"pandoc": pypandoc.get_pandoc_version(), "typst": version("typst")}
+
+
 def command() -> tuple[str, ...]:
     """The arguments to run."""
     return (sys.executable, "-P", "convert.py")
@@ -42,7 +52,7 @@ def files(text: str, name: str, documents: Sequence[str], tree: Mapping[str, byt
     to write, and of `tree` the pictures come along that the text may show.
     """
     pictures = {path: data for path, data in tree.items() if PurePosixPath(path).suffix.lower() in _PICTURES}
-    job = {"documents": {path: format_of(path) for path in documents}, "name": name}
+    job = {"documents": {path: format_of(path) for path in documents}, "name": name, "pictures": sorted(pictures)}
     return {**pictures, **_own(), "source.md": text.encode(), "job.json": json.dumps(job).encode()}
 
 

@@ -19,14 +19,23 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
-READS = "commonmark_x-raw_html-raw_attribute-yaml_metadata_block+implicit_figures"
+READS = "commonmark+pipe_tables+footnotes+task_lists+strikeout+gfm_auto_identifiers+implicit_figures-raw_html"
+"""What of Markdown is read; docs/language.md says so in words."""
+FAULTY = 3
+"""What this process ends with where the text asks for what can't be: the words on stderr say it all."""
 WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 COMMON = ("--from", READS, "--lua-filter", "text.lua", "--standalone")
 MADE = 315532800
 """Seconds of Unix time that stand for the time of making: the first instant that a ZIP archive can name."""
-TOLD = ("title", "subtitle", "author", "date", "lang", "description", "keywords")
+TEXTS = ("title", "subtitle", "author", "date", "lang", "description", "keywords", "publisher", "rights", "identifier",
+         "cover-image", "papersize")
+SWITCHES = ("toc", "book")
 """What the front matter may tell; all else in it is left out."""
+PAPERS = {"a4": ("a4", 11906, 16838), "a5": ("a5", 8391, 11906), "a6": ("a6", 5953, 8391), "b5": ("iso-b5", 9978, 14173),
+          "letter": ("us-letter", 12240, 15840), "legal": ("us-legal", 12240, 20160)}
+"""Size → what typst calls it, its width and height in twentieths of a point."""
 LONGEST = 20_000                    # characters of front matter
+NAMED = 8                           # pictures that an error names
 TEXT, ACCENT, RULE = "222222", "1F4E79", "BFC7D1"
 """Colours of the styles, as in `page.css` and `page.typ`."""
 
@@ -38,8 +47,8 @@ def pandoc(*arguments: str) -> None:
     """One conversion of `body.md`; where pandoc can't, its words go to stderr and this process ends."""
     import pypandoc
 
-    told = [f"--metadata={name}={value}" for name, values in JOB["told"].items() for value in values]
-    done = subprocess.run([pypandoc.get_pandoc_path(), "body.md", *COMMON, *told, *arguments], check=False)
+    contents = ["--toc", "--toc-depth=2"] if JOB["told"].get("toc") else []
+    done = subprocess.run([pypandoc.get_pandoc_path(), "body.md", *COMMON, *contents, *arguments], check=False)
     if done.returncode:
         sys.exit(done.returncode)
 
@@ -57,8 +66,12 @@ def front_matter(text: str) -> tuple[dict[str, list[str]], str]:
         return {}, text
     if not isinstance(written, dict):
         return {}, text
-    told = {name: written[name] if isinstance(written[name], list) else [written[name]] for name in TOLD if name in written}
+    told = {name: written[name] if isinstance(written[name], list) else [written[name]] for name in TEXTS if name in written}
     texts = {name: [str(one) for one in values if isinstance(one, str | int | float | date)] for name, values in told.items()}
+    texts = {name: values for name, values in texts.items() if values}
+    if not PAPERS.get(texts.get("papersize", ["a4"])[0].lower()):
+        texts.pop("papersize", None)
+    texts.update({name: ["true"] for name in SWITCHES if written.get(name) is True})
     if not re.fullmatch(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*", next(iter(texts.get("lang", [])), "")):
         texts.pop("lang", None)
     return texts, text[found.end():]
@@ -66,16 +79,24 @@ def front_matter(text: str) -> tuple[dict[str, list[str]], str]:
 
 def html(name: str) -> None:
     """One page that needs no other file."""
-    pandoc("--to", "html5", "--template", "page.html", "--css", "page.css", "--embed-resources", "--mathml", "--output", name)
+    pandoc("--to", "html5", "--template", "page.html", "--css", "page.css", "--embed-resources", "--output", name)
 
 
 def pdf(name: str) -> None:
     """By typst. What the text tells of itself comes as data, never as a piece of typst."""
     import typst
 
-    pandoc("--to", "typst", "--template", "page.typ", "--syntax-highlighting", "none", "--output", "page-filled.typ")
-    told = {"author": json.dumps(JOB["told"].get("author", [])), "lang": JOB["told"].get("lang", ["en"])[0].partition("-")[0]}
+    pandoc("--to", "typst", "--template", "page.typ", "--syntax-highlighting", "none", "--wrap", "none",
+           "--output", "page-filled.typ")
+    told = {name: json.dumps(JOB["told"].get(name, [])) for name in ("author", "keywords", "cover-image")}
+    told |= {"lang": first("lang", "en").partition("-")[0], "description": first("description"),
+             "paper": PAPERS[first("papersize", "a4").lower()][0]}
     typst.compile("page-filled.typ", output=name, root=".", timestamp=MADE, sys_inputs=told)
+
+
+def first(name: str, default: str = "") -> str:
+    """What the front matter tells, where that is one thing."""
+    return next(iter(JOB["told"].get(name, [])), default)
 
 
 def docx(name: str) -> None:
@@ -84,7 +105,8 @@ def docx(name: str) -> None:
 
     with open("plain.docx", "wb") as file:
         subprocess.run([pypandoc.get_pandoc_path(), "--print-default-data-file", "reference.docx"], stdout=file, check=True)
-    restyle("plain.docx", "reference.docx", "word/styles.xml", styled)
+    restyle("plain.docx", "styled.docx", "word/styles.xml", styled)
+    restyle("styled.docx", "reference.docx", "word/document.xml", sized)
     pandoc("--to", "docx", "--reference-doc", "reference.docx", "--output", name)
 
 
@@ -94,6 +116,19 @@ def restyle(source: str, target: str, member: str, change: Callable[[bytes], byt
         for one in before.infolist():
             data = before.read(one)
             after.writestr(one, change(data) if one.filename == member else data)
+
+
+def sized(data: bytes) -> bytes:
+    """The last section of Word's document on the paper that is wanted."""
+    _, width, height = PAPERS[first("papersize", "a4").lower()]
+    root = ET.fromstring(data)
+    section = next(root.iter(f"{WORD}sectPr"))
+    for old in section.findall(f"{WORD}pgSz"):
+        section.remove(old)
+    size = ET.Element(f"{WORD}pgSz", {f"{WORD}w": str(width), f"{WORD}h": str(height)})
+    notes = [at for at, one in enumerate(section) if one.tag in (f"{WORD}footnotePr", f"{WORD}endnotePr", f"{WORD}type")]
+    section.insert(max(notes, default=-1) + 1, size)
+    return ET.tostring(root)
 
 
 def styled(data: bytes) -> bytes:
@@ -117,6 +152,8 @@ def styled(data: bytes) -> bytes:
             if name == "Title" or name.startswith("Heading"):
                 ET.SubElement(run, f"{WORD}b")
             placed = _child(style, "pPr")
+            if name == "Heading1" and first("book"):
+                placed.insert(0, ET.Element(f"{WORD}pageBreakBefore"))
             for old in placed.findall(f"{WORD}jc"):         # at the left, as the rest
                 placed.remove(old)
         if name == "Table":
@@ -134,8 +171,27 @@ def _child(style: ET.Element, name: str) -> ET.Element:
 def epub(name: str) -> None:
     """A book with a table of contents, a file for each chapter."""
     digest = hashlib.sha256(Path("source.md").read_bytes()).hexdigest()
-    pandoc("--to", "epub3", "--css", "book.css", "--toc", "--toc-depth=2", "--split-level=1", "--mathml",
-           f"--metadata=identifier=urn:sha256:{digest}", "--output", name)
+    own = [] if first("identifier") else [f"--metadata=identifier=urn:sha256:{digest}"]
+    cover = [f"--epub-cover-image={path}" for path in JOB["told"].get("cover-image", [])[:1]]
+    contents = [] if first("toc") else ["--toc", "--toc-depth=2"]
+    pandoc("--to", "epub3", "--css", "book.css", *own, *contents, *cover, "--split-level=1", "--output", name)
+
+
+def lost() -> str:
+    """The pictures that the text shows and nobody can, with why; empty where there is none."""
+    lines = Path("lost.txt").read_text(encoding="utf-8").splitlines()
+    if not lines:
+        return ""
+    whys = dict(line.rpartition("\t")[::2] for line in lines)
+    there = ", ".join(some([f"`{path}`" for path in JOB["pictures"]])) or "none"
+    told = ", ".join(some([f"`{source[:200]}` {why}" for source, why in whys.items()]))
+    return (f"pictures can't be shown: {told}; pictures that the step reads: {there}; let the step read their files (`needs` or "
+            "`sees`), correct their paths, or take them out of the text")
+
+
+def some(words: list[str]) -> list[str]:
+    """The first of them, and how many more there are."""
+    return [*words[:NAMED], *([f"{len(words) - NAMED} more"] if len(words) > NAMED else [])]
 
 
 MAKERS = {"html": html, "pdf": pdf, "docx": docx, "epub": epub}
@@ -148,12 +204,21 @@ def main() -> None:
     told, body = front_matter(Path("source.md").read_text(encoding="utf-8"))
     JOB["told"] = {**told, "fallback": [JOB["name"]]}
     Path("body.md").write_text(body, encoding="utf-8")
+    covers = JOB["told"].pop("cover-image", [])[:1]
+    if covers and covers[0] in JOB["pictures"]:
+        JOB["told"]["cover-image"] = covers
+    Path("lost.txt").write_text("".join(f"{' '.join(path.split())}\tis not among the files that the step reads\n"
+                                        for path in covers if path not in JOB["pictures"]), encoding="utf-8")
+    Path("told.json").write_text(json.dumps(JOB["told"]), encoding="utf-8")         # for `text.lua`
     for file, made in JOB["documents"].items():
         Path(file).parent.mkdir(parents=True, exist_ok=True)
         try:
             MAKERS[made](file)
         except Exception as error:          # typst raises what it likes, and its words are for who wrote the text
             sys.exit(f"{file}: {type(error).__name__}: {str(error)[:2000]}")
+    if why := lost():
+        sys.stderr.write(f"{why}\n")
+        sys.exit(FAULTY)
 
 
 if __name__ == "__main__":

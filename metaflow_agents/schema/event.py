@@ -212,6 +212,15 @@ class Committed(_Event):
     reused: tuple[str, ...] = Field((), description="items whose digest did not change since the last firing")
 
 
+class Documented(_Event):
+    """The documents of a version were made anew, since what they are made of is another now; its value is what it was."""
+
+    kind: Literal["documented"] = "documented"
+    artifact: str
+    number: int
+    payload: str = Field(description="digest of the payload that the version has from here on")
+
+
 class Sent(_Event):
     """A message from a role (or a program) to one role, or to all; with a `key`, a word between two roles in an activation."""
 
@@ -308,6 +317,6 @@ class RunEnded(_Event):
 
 Event = Annotated[
     RunOpened | Resumed | Fired | Reserved | Settled | Observed | Decided | Intended | Done | Asked | Answered | Finished
-    | Failed | Committed | Sent | Inner | RunEnded,
+    | Failed | Committed | Documented | Sent | Inner | RunEnded,
     Field(discriminator="kind"),
 ]

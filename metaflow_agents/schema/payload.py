@@ -18,13 +18,20 @@ from metaflow_agents.schema.model import Value, as_ordered, canonical
 
 class Data(Value):
     """Text or a value with a schema. `value` is any JSON value. `assumed` says what was taken for granted in it, since nobody
-    answered. `documents`: path → digest of the bytes of what was made of it in another format.
+    answered. `documents`: path → digest of the bytes of what was made of it in another format; `made_of`: digest of what they
+    were made of.
     """
 
     kind: Literal["data"] = "data"
     value: Any = None
     assumed: tuple[str, ...] = ()
     documents: dict[str, str] = Field(default_factory=dict)
+    made_of: str = ""
+
+    @property
+    def alone(self) -> Data:
+        """It without its documents."""
+        return self.model_copy(update={"documents": {}, "made_of": ""})
 
 
 class Binary(Value):
@@ -77,7 +84,7 @@ _PAYLOAD: TypeAdapter[Held] = TypeAdapter(Payload, config=ConfigDict(defer_build
 def pack(payload: Held) -> bytes:
     """The bytes that are stored and digested."""
     plain = payload.model_dump(mode="json")
-    for name in ("assumed", "documents"):
+    for name in ("assumed", "documents", "made_of"):
         if not plain.get(name):
             plain.pop(name, None)       # most have none, and are what they were before there was such a thing
     if isinstance(payload, Data):

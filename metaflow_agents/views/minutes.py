@@ -20,10 +20,10 @@ Raw = Mapping[str, Any]
 """An event as it stands in the journal: JSON, without the fields that are at their defaults."""
 
 KINDS = ("run_opened", "resumed", "fired", "reserved", "settled", "observed", "decided", "intended", "done", "asked", "answered",
-         "finished", "failed", "committed", "sent", "run_ended")
+         "finished", "failed", "committed", "documented", "sent", "run_ended")
 _WORDS_SHOWN = 160          # columns of what was called, asked or answered
-_STYLES = {"failed": "red", "committed": "green", "run_ended": "bold", "run_opened": "bold", "resumed": "bold", "asked": "yellow",
-           "reserved": "dim", "settled": "dim", "observed": "dim"}
+_STYLES = {"failed": "red", "committed": "green", "documented": "green", "run_ended": "bold", "run_opened": "bold",
+           "resumed": "bold", "asked": "yellow", "reserved": "dim", "settled": "dim", "observed": "dim"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +265,10 @@ def _committed(event: Raw, read_by: Mapping[str, list[str]]) -> tuple[str, str]:
     return event["firing"], (f"makes {'; '.join(told)}" if told else "makes nothing new") + kept
 
 
+def _documented(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
+    return "documents", f"of {event['artifact']}@{event['number']} are made anew"
+
+
 def _untrusted(said: Raw) -> str:
     """What of a version or a message came from outside the user."""
     return f" (untrusted: {said['untrusted']})" if said.get("untrusted") else ""
@@ -287,7 +291,7 @@ OUTCOMES = {"success": "success", "failure": "no success", "stopped": "stopped",
 _WORDS: dict[str, Callable[[Raw, Mapping[str, list[str]]], tuple[str, str]]] = {
     "run_opened": _opened, "resumed": _resumed, "fired": _fired, "reserved": _reserved, "settled": _settled,
     "observed": _observed, "decided": _decided, "intended": _intended, "done": _done, "asked": _asked, "answered": _answered,
-    "finished": _finished, "failed": _failed, "committed": _committed, "sent": _sent,
+    "finished": _finished, "failed": _failed, "committed": _committed, "documented": _documented, "sent": _sent,
     "run_ended": _ended,
 }
 

@@ -179,13 +179,23 @@ def _unread(c: Context) -> None:
     for name in c.sop.inputs:
         if name not in read and name not in c.muted and not _through_run(c, name):
             c.say("unused-input", ("inputs", name), f"no step reads the input `{name}`",
+                  f"{_for_documents(c) if c.sop.inputs[name].type == 'folder' else ''}"
                   "name it in a step's `needs` or `sees`, or remove it", key=True)
     if c.sop.outputs is None:
         return                                          # what nobody reads is the output then
     for name in c.sop.artifacts:
         if name not in read and name not in c.sop.outputs and name not in c.muted and name in c.made:
             c.say("nobody-reads", ("artifacts", name), f"nobody reads `{name}`, and it is no output",
+                  f"{_for_documents(c) if c.sop.artifacts[name].files else ''}"
                   "add it to `outputs`, let a step read it, or remove it with the step that makes it", key=True)
+
+
+def _for_documents(c: Context) -> str:
+    """The mend for files that may be pictures of a document."""
+    makers = [(name, spec.documents) for name, step in c.sop.steps.items()
+              if (spec := c.sop.artifacts.get(step.makes.artifact)) is not None and spec.documents]
+    return "".join(f"where {', '.join(documents)} shows its pictures, add it to the `sees` of `{name}`; or "
+                   for name, documents in makers[:1])
 
 
 def _through_run(c: Context, name: str) -> bool:
