@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
 import shutil
 import socket
@@ -20,7 +21,11 @@ import pytest
 from patience import until
 from trades import EXAMPLES, Trade
 
-WHOLE_OR_KILLED = pytest.mark.parametrize("killed", [False, pytest.param(True, marks=pytest.mark.one_in(4))], ids=["whole", "killed"])
+
+def whole_or_killed(calls: int) -> pytest.MarkDecorator:
+    """Runs a test twice: the run goes through, and it is killed after so many calls and resumed."""
+    return pytest.mark.parametrize("killed", [
+        pytest.param(None, id="whole"), pytest.param(calls, id="killed", marks=pytest.mark.one_in(4))])
 
 
 def rows(text: str, delimiter: str = ",") -> list[dict[str, str]]:
@@ -31,8 +36,8 @@ def rows(text: str, delimiter: str = ",") -> list[dict[str, str]]:
 @pytest.mark.parametrize("sop", [
     pytest.param("repo_change/repo_change", marks=pytest.mark.slow), "debate_rows/debate_row", "town/talk", "book/book_chapter",
     *(pytest.param(name, marks=pytest.mark.one_in(4)) for name in (
-        "invoice_audit/invoice_audit", "support_desk/support_desk", "support_desk/one_letter", "book/book", "debate_rows/debate_rows",
-        "market_watch/market_watch", "town/town"))])
+        "invoice_audit/invoice_audit", "support_desk/support_desk", "support_desk/one_letter", "book/book",
+        "debate_rows/debate_rows", "market_watch/market_watch", "town/town"))])
 def test_its_own_tests_hold(tmp_path: Path, sop: str) -> None:
     name, _, stem = sop.partition("/")
     trade = Trade(name, tmp_path)
@@ -55,10 +60,10 @@ DISPUTED = ["04-brightwater-reminder.txt", "06-office-plus.pdf", "06-office-plus
             "post/11 Nordlicht März-Toner.pdf", "post/11 Nordlicht März-Toner.txt"]
 
 
-@WHOLE_OR_KILLED
-def test_a_month_of_invoices_is_audited_and_the_next_month_knows_it(tmp_path: Path, killed: bool) -> None:
+@whole_or_killed(9)
+def test_a_month_of_invoices_is_audited_and_the_next_month_knows_it(tmp_path: Path, killed: int | None) -> None:
     trade = Trade("invoice_audit", tmp_path)
-    trade.run("may", *INVOICES, "--month", "2024-05", "--invoices", "may", function="office", killed=9 if killed else None, ends=4)
+    trade.run("may", *INVOICES, "--month", "2024-05", "--invoices", "may", function="office", killed=killed, ends=4)
     trade.sop("answer", "may", "1", "--yes")
     trade.sop("answer", "may", "2", "--no", "--reason", "80 toners were never ordered", "--resume")
 
@@ -68,7 +73,8 @@ def test_a_month_of_invoices_is_audited_and_the_next_month_knows_it(tmp_path: Pa
         {"currency": "EUR", "invoices": 6, "total": 14036.59, "accepted": 1674.33, "disputed": 12362.26},
         {"currency": "GBP", "invoices": 2, "total": 3480.0, "accepted": 1740.0, "disputed": 1740.0},
         {"currency": "USD", "invoices": 1, "total": 19700.0, "accepted": 19700.0, "disputed": 0}]
-    assert [one["path"] for one in audit["by_hand"]] == ["08-fax.txt", "09-halden-smudged.txt", "12-scan-only.png", "13-halden-latin1.txt"]
+    assert [one["path"] for one in audit["by_hand"]] == [
+        "08-fax.txt", "09-halden-smudged.txt", "12-scan-only.png", "13-halden-latin1.txt"]
     assert {one["path"]: one["approval"] for one in audit["rows"] if one["approval"]} == {
         "05-kestrel.txt": "approved", "post/11 Nordlicht März-Toner.txt": "refused: 80 toners were never ordered"}
     assert [(one["number"], one["stated"], one["right"]) for one in rows(trade.made("may", "corrections.csv"), ";")] == [
@@ -79,7 +85,7 @@ def test_a_month_of_invoices_is_audited_and_the_next_month_knows_it(tmp_path: Pa
         assert files[f"disputed/{path}"] == (trade.folder / "may" / path).read_bytes()
     assert files["report.pdf"].startswith(b"%PDF") and b"NP-2024-0431" in files["report.html"]
 
-    trade.run("june", *INVOICES, "--month", "2024-06", "--invoices", "june", function="office", killed=None)
+    trade.run("june", *INVOICES, "--month", "2024-06", "--invoices", "june", function="office")
     (again,) = trade.value("june", "doubles")
     assert again["path"] == "02-nordlicht.txt" and "came in 2024-05 already" in again["finding"]["text"]
     assert trade.value("june", "audit")["compared"] == [{"month": "2024-05", "numbers": 10}]
@@ -100,10 +106,10 @@ def sent(trade: Trade) -> dict[str, list[str]]:
     return mails
 
 
-@WHOLE_OR_KILLED
-def test_letters_are_answered_paid_once_and_remembered(tmp_path: Path, killed: bool) -> None:
+@whole_or_killed(10)
+def test_letters_are_answered_paid_once_and_remembered(tmp_path: Path, killed: int | None) -> None:
     trade = Trade("support_desk", tmp_path)
-    trade.run("monday", *LETTERS, "@letters/monday.json", function="desk", killed=10 if killed else None, ends=4)
+    trade.run("monday", *LETTERS, "@letters/monday.json", function="desk", killed=killed, ends=4)
     assert "bernd.koch@example.de" in trade.sop("inbox", "monday") and "bernd.koch@example.de" in sent(trade)
     trade.sop("answer", "monday", "1", "--yes", "--reason", "they may choose", "--resume")
     mails = sent(trade)
@@ -117,14 +123,15 @@ def test_letters_are_answered_paid_once_and_remembered(tmp_path: Path, killed: b
         "L01": 6.5, "L06": 89.0}
     assert "Refunds: 2, together 95.50 euros." in trade.made("monday", "report.md")
 
-    letters = {one["id"]: one["customer"] for one in json.loads((trade.folder / "letters/monday.json").read_text(encoding="utf-8"))}
-    asked = [(key.partition("[")[2].partition("]")[0], prompt) for key, prompt in trade.asked("monday") if key.startswith("handle")]
+    monday = json.loads((trade.folder / "letters/monday.json").read_text(encoding="utf-8"))
+    letters = {one["id"]: one["customer"] for one in monday}
+    asked = [(re.split(r"[\[\]]", key)[1], prompt) for key, prompt in trade.asked("monday") if key.startswith("handle")]
     assert {one for one, _ in asked} == set(letters)
     assert not [one for one, prompt in asked if any(other in prompt for other in mails.keys() - {letters[one]})]
 
     trade.sop("memory", "add", "[ana.silva@example.pt]", "is allergic to nuts, never send samples")
     trade.sop("memory", "clear", "[emma.jones@example.co.uk]", "--yes")
-    trade.run("tuesday", *LETTERS, "@letters/tuesday.json", function="desk", killed=None)
+    trade.run("tuesday", *LETTERS, "@letters/tuesday.json", function="desk")
     after = {name: texts[-1] for name, texts in sent(trade).items()}
     assert "never send samples" in after["ana.silva@example.pt"]
     assert after["bernd.koch@example.de"] == "the refund is on its way, receipt R-2."
@@ -134,7 +141,7 @@ def test_letters_are_answered_paid_once_and_remembered(tmp_path: Path, killed: b
 @pytest.mark.one_in(4)
 def test_a_letter_that_fails_stops_no_other(tmp_path: Path) -> None:
     trade = Trade("support_desk", tmp_path)
-    trade.run("odd", *LETTERS, "@letters/odd.json", function="desk", killed=None, ends=1)
+    trade.run("odd", *LETTERS, "@letters/odd.json", function="desk", ends=1)
     report = trade.made("odd", "report.md")
     assert "4 letters; 3 answered" in report and "O02" in report.partition("## What went wrong")[2]
     assert sorted(path for path in trade.files("odd") if path.startswith("answers/")) == [
@@ -143,15 +150,15 @@ def test_a_letter_that_fails_stops_no_other(tmp_path: Path) -> None:
 
 # A book
 
-BOOK = ("book.yaml", "--title", "Grinding by the Moon", "--subtitle", "Tide mills and their people", "--by", "A. Harbour", "--publisher",
-        "Small Press", "--year", "2025", "--audience", "walkers on the coast", "--notes", "sample/notes", "--figures", "sample/figures",
-        "--cover", "sample/cover.png", "--chapters", "6")
+BOOK = ("book.yaml", "--title", "Grinding by the Moon", "--subtitle", "Tide mills and their people", "--by", "A. Harbour",
+        "--publisher", "Small Press", "--year", "2025", "--audience", "walkers on the coast", "--notes", "sample/notes",
+        "--figures", "sample/figures", "--cover", "sample/cover.png", "--chapters", "6")
 
 
-@WHOLE_OR_KILLED
-def test_a_book_is_made_and_one_edited_note_writes_one_chapter(tmp_path: Path, killed: bool) -> None:
+@whole_or_killed(14)
+def test_a_book_is_made_and_one_edited_note_writes_one_chapter(tmp_path: Path, killed: int | None) -> None:
     trade = Trade("book", tmp_path)
-    trade.run("moon", *BOOK, function="desk", killed=14 if killed else None)
+    trade.run("moon", *BOOK, function="desk", killed=killed)
     assert json.loads(trade.sop("show", "moon", "--json"))["calls"] == 35
     files = trade.files("moon")
     book = files["book.md"].decode()
@@ -162,7 +169,8 @@ def test_a_book_is_made_and_one_edited_note_writes_one_chapter(tmp_path: Path, k
         held = [epub.read(name) for name in epub.namelist() if name.endswith(".png")]
     assert sorted(held) == sorted(path.read_bytes() for path in (trade.folder / "sample").rglob("*.png"))
     terms = {one["term"]: one["chapters"] for one in trade.value("moon", "terms")}
-    assert len(terms) == 15 and len(terms["mill pond"]) == 3 and list(trade.value("moon", "mended")) == ["three-mills-and-why-they-stopp"]
+    assert len(terms) == 15 and len(terms["mill pond"]) == 3
+    assert list(trade.value("moon", "mended")) == ["three-mills-and-why-they-stopp"]
 
     if killed:
         note = trade.folder / "sample/notes/nendrum.md"
@@ -176,19 +184,20 @@ def test_a_book_is_made_and_one_edited_note_writes_one_chapter(tmp_path: Path, k
 
 # Claims
 
-@WHOLE_OR_KILLED
-def test_claims_get_labels_and_what_fails_is_listed(tmp_path: Path, killed: bool) -> None:
+@whole_or_killed(20)
+def test_claims_get_labels_and_what_fails_is_listed(tmp_path: Path, killed: int | None) -> None:
     trade = Trade("debate_rows", tmp_path)
     table = (trade.folder / "claims.csv").read_text(encoding="utf-8").splitlines(keepends=True)
-    few = {"id", "c01", "c02", "c03", "c05", "c09", "c20", "c26", "c31", "c40"}          # not c14, for which a run waits half a minute
+    few = {"id", "c01", "c02", "c03", "c05", "c09", "c20", "c26", "c31", "c40"}      # not c14: a run waits half a minute for it
     (trade.folder / "few.csv").write_text("".join(line for line in table if line.partition(",")[0] in few), encoding="utf-8")
-    trade.run("one", "debate_rows.yaml", "--claims", "few.csv", "--gold", "gold.csv", function="anyone", killed=20 if killed else None, ends=4)
+    words = ("debate_rows.yaml", "--claims", "few.csv", "--gold", "gold.csv")
+    trade.run("one", *words, function="anyone", killed=killed, ends=4)
     trade.sop("answer", "one", "1", '{"c05": "false"}', "--resume")
     labels = {one["id"]: (one["label"], one["rounds"], one["decided_by"]) for one in rows(trade.made("one", "labels.csv"))}
     assert labels == {
         "c01": ("true", "1", "judge"), "c02": ("true", "3", "second judge"), "c03": ("undecided", "2", "judge"),
-        "c05": ("false", "3", "person"), "c09": ("", "3", "nobody"), "c20": ("undecided", "1", "judge"), "c26": ("true", "1", "judge"),
-        "c31": ("", "0", "nobody"), "c40": ("true", "1", "judge")}
+        "c05": ("false", "3", "person"), "c09": ("", "3", "nobody"), "c20": ("undecided", "1", "judge"),
+        "c26": ("true", "1", "judge"), "c31": ("", "0", "nobody"), "c40": ("true", "1", "judge")}
     assert [(one["id"], one["where"]) for one in rows(trade.made("one", "failed.csv"))] == [("c31", "debate")]
     score = trade.value("one", "score")
     assert (score["rows"], score["scored"], score["right"], score["accuracy"]) == (9, 7, 6, 0.8571)
@@ -226,7 +235,8 @@ def a_change(tmp_path: Path, request: str, killed: int | None) -> tuple[Trade, d
     patched = tmp_path / "patched"
     shutil.copytree(EXAMPLES / "repo_change/sample/tally", patched, ignore=shutil.ignore_patterns("__pycache__", ".pytest_cache"))
     patch = trade.folder / "workspace/json/=change/change.patch"
-    subprocess.run(["git", "apply", str(patch)], cwd=patched, check=True, env={"PATH": trade.environment["PATH"], "GIT_DIR": "/dev/null"})
+    alone = {"PATH": trade.environment["PATH"], "GIT_DIR": os.devnull}           # no repository around it
+    subprocess.run(["git", "apply", str(patch)], cwd=patched, check=True, env=alone)
     assert tree(patched) == after
     return trade, {path: held for path, held in after.items() if before.get(path) != held}
 
@@ -286,15 +296,15 @@ def week(number: int, port: int) -> None:
         assert answer.read() == f"week {number}\n".encode()
 
 
-@WHOLE_OR_KILLED
-def test_a_market_is_watched_week_by_week(market: tuple[Trade, int], killed: bool) -> None:
+@whole_or_killed(7)
+def test_a_market_is_watched_week_by_week(market: tuple[Trade, int], killed: int | None) -> None:
     trade, port = market
     watch = ("market_watch.yaml", "--date")
-    trade.run("one", *watch, "2026-03-02", function="answer", killed=None)
+    trade.run("one", *watch, "2026-03-02", function="answer")
     first = trade.value("one", "report")["week"]
     assert first["first"] and not first["changes"]
     week(2, port)
-    trade.run("two", *watch, "2026-03-09", function="answer", killed=7 if killed else None, ends=4)
+    trade.run("two", *watch, "2026-03-09", function="answer", killed=killed, ends=4)
     trade.sop("answer", "two", "--choice", "it is right", "--resume")
     second = trade.value("two", "report")
     assert {row["key"]: (row["before"], row["now"], row["change"]) for row in second["week"]["changes"]} == {
@@ -306,7 +316,7 @@ def test_a_market_is_watched_week_by_week(market: tuple[Trade, int], killed: boo
     assert [one["product"] for one in second["week"]["gone"]] == ["Puky Z2 Tricycle"]
     assert len(rows(trade.made("two", "prices.csv"))) == 20 and trade.files("two")["report.pdf"].startswith(b"%PDF")
     week(4, port)
-    trade.run("four", *watch, "2026-03-23", function="answer", killed=None)
+    trade.run("four", *watch, "2026-03-23", function="answer")
     fourth = trade.value("four", "report")["week"]
     assert {one["id"]: (one["why"], one["last"]) for one in fourth["unread"]} == {
         "rad-und-tat": ("not reached: HTTP 503", "2026-03-09"), "cycle-hub": ("huge: it was cut off", "2026-03-09"),
@@ -318,20 +328,21 @@ def test_a_market_is_watched_week_by_week(market: tuple[Trade, int], killed: boo
 
 # A town
 
-TOWN = ("town.yaml", "--people", "@people.json", "--places", "@places.json", "--news", "@news.json", "--days", "1", "--town", "Kleinhafen")
+TOWN = ("town.yaml", "--people", "@people.json", "--places", "@places.json", "--news", "@news.json", "--days", "1",
+        "--town", "Kleinhafen")
 
 
-@WHOLE_OR_KILLED
-def test_news_spread_by_talking_and_nobody_is_shown_a_secret(tmp_path: Path, killed: bool) -> None:
+@whole_or_killed(30)
+def test_news_spread_by_talking_and_nobody_is_shown_a_secret(tmp_path: Path, killed: int | None) -> None:
     trade = Trade("town", tmp_path)
-    trade.run("season1", *TOWN, function="villager", killed=30 if killed else None)
+    trade.run("season1", *TOWN, function="villager", killed=killed)
     learned = trade.sop("show", "season1", "learned", "--json")
     assert [(one["who"], one["day"], one["part"], one["place"], one["from"]) for one in json.loads(learned)] == [
         ("Ines Okafor", 0, "", "", ""), ("Tomás Ó Sé", 1, "afternoon", "harbour", "Ines Okafor"),
         ("Jun Sato", 1, "afternoon", "harbour", "Ines Okafor"), ("Zoë Brandt", 1, "evening", "tavern", "Tomás Ó Sé"),
         ("Piet van Dam", 1, "evening", "tavern", "Tomás Ó Sé")]
     assert len([path for path in trade.files("season1") if path.startswith("diaries/")]) == 6
-    trade.run("season2", *TOWN, "--first-day", "2", "--knew", learned, function="villager", killed=None)
+    trade.run("season2", *TOWN, "--first-day", "2", "--knew", learned, function="villager")
     asked = trade.asked("season1") + trade.asked("season2")
     secrets = {one["name"]: one["secret"] for one in json.loads((trade.folder / "people.json").read_text(encoding="utf-8"))}
     whose = {key: unquote(re.findall(r"\[([^\]]*)\]", key)[-1]) for key, _ in asked}

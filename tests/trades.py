@@ -45,7 +45,7 @@ class Trade:
         assert done.returncode == ends, f"{done.returncode}\n{done.stdout}\n{done.stderr}"
         return done.stdout
 
-    def run(self, name: str, *words: str, function: str, killed: int | None, ends: int = 0) -> str:
+    def run(self, name: str, *words: str, function: str, killed: int | None = None, ends: int = 0) -> str:
         """A run by a function of `desk.py`; killed by SIGKILL while it waits for the answer after so many, and resumed."""
         begun = ["run", *words, "--name", name]
         if killed is None:
