@@ -25,7 +25,8 @@ from trades import EXAMPLES, Trade
 def whole_or_killed(calls: int) -> pytest.MarkDecorator:
     """Runs a test twice: the run goes through, and it is killed after so many calls and resumed."""
     return pytest.mark.parametrize("killed", [
-        pytest.param(None, id="whole"), pytest.param(calls, id="killed", marks=pytest.mark.one_in(4))])
+        pytest.param(None, id="whole", marks=pytest.mark.one_in(2)),
+        pytest.param(calls, id="killed", marks=pytest.mark.one_in(4))])
 
 
 def rows(text: str, delimiter: str = ",") -> list[dict[str, str]]:
