@@ -64,7 +64,7 @@ async def test_what_is_denied_is_a_fault_that_its_author_is_told(tmp_path: Path,
 
     def model(request: ModelRequest) -> str:
         seen.append(str(request.messages[-1]["content"]))
-        return mending(said)(request)
+        return str(mending(said)(request))
 
     result = await run(sop(tmp_path), model=model, workspace=tmp_path / "w", name="r")
     assert result.ok and dict(result["tree"]) == {
@@ -229,7 +229,7 @@ async def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
 
     def model(request: ModelRequest) -> str:
         seen.append(str(request.messages[-1]["content"]))
-        return mending("".join(map(block, ("../out.txt", ".env", "old/x", "src/sitecustomize.py", "src/ok"))))(request)
+        return str(mending("".join(map(block, ("../out.txt", ".env", "old/x", "src/sitecustomize.py", "src/ok"))))(request))
 
     assert (await run(sop(tmp_path), model=model, workspace=None)).ok
     assert all(path in seen[1] for path in ("../out.txt", "'.env': ", "'old/x': ", "'src/sitecustomize.py': "))

@@ -222,7 +222,7 @@ async def test_what_the_outer_policy_denies_is_denied_inside(tmp_path: Path) -> 
 
     async def decided(policy: str, name: str) -> list[str]:
         path = book(tmp_path, chapter=GUARDED)
-        text = path.read_text().replace("chapters: {each: string}", "chapters: {each: {'pages/b': string}}")
+        text = path.read_text().replace("chapters: {each: string}", "chapters: {each: {'pages/a?': string, 'pages/b': string}}")
         path.write_text(text + policy)
         result = await run(path, topic="rain", model=writing, workspace=tmp_path, name=name)
         assert result.ok, result.reason

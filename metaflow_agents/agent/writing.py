@@ -50,9 +50,10 @@ class Writing:
     async def _asked(self, path: str, decision: Decision) -> str:
         """What the role is told where a person does not allow it; empty where they do. Other bytes are another question."""
         what = self._told(path)
+        told = digest(f"{path} {what} {decision.rule} {self._acting.untrusted}".encode())[:8]
         action, role = str(Action("write", path)), self._acting.role
         answer = await self._acting.asked(Question(
-            key=f"{self._key}/{ANSWER}.{digest(f'{path} {what}'.encode())[:8]}/may", kind="action",
+            key=f"{self._key}/{ANSWER}.{told}/may", kind="action",
             text=f"May `{role}` do `{action}`?", role=role, step=self._key.partition("@")[0], tool=ANSWER, action=action,
             arguments=what, rule=decision.rule, untrusted=self._acting.untrusted, on_no_answer=self._step.on_no_answer))
         if answer.arguments not in (None, what):
