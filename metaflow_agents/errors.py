@@ -31,7 +31,7 @@ A message names the value, where it stands, the choices that exist, and the mend
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from difflib import SequenceMatcher
 from itertools import islice
@@ -43,6 +43,7 @@ from metaflow_agents.encodable import encodable, words_of
 
 Severity = Literal["error", "warning"]
 _LONGEST = 4000                     # characters of what a problem tells
+_CAPS = 3                           # caps that a run which met several tells of
 _SAID = 2000                        # characters of what an exception of somebody else's code says
 _FRAMES = 12                        # of a traceback, the innermost
 _TRACE = 8000                       # characters of a traceback that is kept
@@ -194,9 +195,20 @@ class MemoryFault(RunError):
 
 
 class BudgetExceeded(MetaflowError):
-    """A cap on calls, tokens or time stops the run; its state is kept."""
+    """A cap on calls, tokens, money or time ends the run, once all else has come to its end; its state is kept.
+
+    `told`: each cap in words, or what gives them: of the caps on calls, tokens and money once nothing is under way any more.
+    """
 
     exit_status = 3
+
+    def __init__(self, *told: str | Callable[[], str]) -> None:
+        super().__init__(*told)
+        self.told = told
+
+    def __str__(self) -> str:
+        said = list(dict.fromkeys(one if isinstance(one, str) else one() for one in self.told))
+        return "; ".join(said[:_CAPS]) + (f"; … ({len(said)} in all)" if len(said) > _CAPS else "")
 
 
 class Waiting(MetaflowError):

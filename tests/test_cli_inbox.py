@@ -324,6 +324,9 @@ def test_an_effect_asks_whether_it_has_happened() -> None:
     question = ACTION.model_copy(update={"kind": "effect"})
     answer, shown = asked(question, "n\n")
     assert answer == Answer(verdict="no") and "[n] it has not" in shown and "why" not in shown
+    assert asked(question, "y\n")[0] == Answer(verdict="yes")
+    answer, shown = asked(question.model_copy(update={"role": "", "answer_schema": {"type": "integer"}}), "y\nseven\ny\n7\n")
+    assert answer == Answer(verdict="yes", text="7") and "what it gave (integer, as JSON)> " in shown and "not JSON" in shown
 
 
 def test_nothing_that_was_typed_before_a_question_stands_there_answers_it(home: Path) -> None:

@@ -233,3 +233,10 @@ def test_no_cap_is_ever_overrun_and_nobody_waits_for_ever(  # noqa: C901  the ta
         check()
 
     asyncio.run(go())
+
+
+async def test_a_cap_on_money_is_told_as_it_was_written() -> None:
+    with pytest.raises(BudgetExceeded) as told:
+        async with Budgets(usd(121 * 10**9)).reserve("r", "s", 1, cost=2 * 10**11):
+            pass
+    assert "the run's cap of $0.121 is reached" in str(told.value)

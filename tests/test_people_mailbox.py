@@ -90,12 +90,16 @@ def question(kind: str, **more: object) -> Question:
 
 
 CHOICE = {"choices": ("warm", "cold")}
+RECEIPT = {"answer_schema": {"type": "object", "properties": {"receipt": {"type": "string"}}, "required": ["receipt"]}}
 FITS = [
     ("text", {}, {"text": "hello"}, Answer(text="hello")),
     ("text", {"answer_schema": {"type": "integer"}}, {"text": "3"}, Answer(text="3")),
     ("choice", CHOICE, {"text": "warm"}, Answer(text="warm")),
     ("approve", {}, {"verdict": "no", "reason": "dull"}, Answer(verdict="no", text="dull")),
-    ("effect", {}, {"verdict": "yes"}, Answer(verdict="yes")),
+    ("effect", {"role": "clerk"}, {"verdict": "yes"}, Answer(verdict="yes")),
+    ("effect", {}, {"verdict": "no"}, Answer(verdict="no")),
+    ("effect", {}, {"verdict": "yes", "reason": "it went"}, Answer(verdict="yes", text="it went")),
+    ("effect", RECEIPT, {"verdict": "yes", "reason": '{"receipt": "7"}'}, Answer(verdict="yes", text='{"receipt": "7"}')),
     ("action", {}, {"verdict": "yes", "scope": "rule"}, Answer(verdict="yes", scope="rule")),
     ("action", {}, {"verdict": "yes", "arguments": '{"a": 1}'}, Answer(verdict="yes", arguments={"a": 1})),
 ]
@@ -105,6 +109,10 @@ MISFITS = [
     ("text", {"answer_schema": {"type": "integer"}}, {"text": "three"}, "wanted is integer"),
     ("choice", CHOICE, {"text": "wram"}, "did you mean `warm`"),
     ("choice", CHOICE, {}, "one of its choices: warm, cold"),
+    ("effect", {}, {"verdict": "yes"}, "the step goes on with what it gave: say that, too (a text)"),
+    ("effect", RECEIPT, {"verdict": "yes"}, "say that, too ({receipt, …}, as JSON)"),
+    ("effect", RECEIPT, {"verdict": "yes", "reason": "it went"}, "can't go on with that as what it gave: not JSON"),
+    ("effect", RECEIPT, {"verdict": "yes", "reason": "{}"}, "wanted is {receipt, …}, as JSON"),
     ("approve", {}, {"text": "fine"}, "wants --yes or --no; words go with --reason"),
     ("approve", {}, {"verdict": "yes", "scope": "run"}, "`--for` belongs to an action"),
     ("approve", {}, {"verdict": "yes", "arguments": "{}"}, "`--arguments` belongs to an action"),

@@ -99,7 +99,7 @@ def against_the_cap(workspace: Path, name: str) -> int:
 # --- caps on money
 
 @pytest.mark.parametrize(("where", "told"), [
-    ("sop", "the run's cap of $0.0062 is reached: $0.0016 spent, and the next call may cost $0.0050 more; `sop resume spend-1 --budget usd="),
+    ("sop", "the run's cap of $0.0062 is reached: $0.0016 spent, and the next 2 calls may cost $0.010 more; `sop resume spend-1 --budget usd="),
     ("role", "the role clerk's cap of $0.0062 is reached"), ("step", "the step write's cap of $0.0062 is reached"), ("given", "the run's cap"),
 ])
 async def test_a_cap_on_money_stops_the_run_with_status_3_and_is_not_overrun(tmp_path: Path, where: str, told: str) -> None:

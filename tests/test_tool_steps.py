@@ -357,3 +357,40 @@ async def test_it_is_drawn_and_told(tmp_path: Path, shop: Depot, capsys: pytest.
     assert "calls depot.getParcel" in told and "may api(depot.getParcel)" in told
     assert await asyncio.to_thread(command, ["show", result.name, "--workspace", str(tmp_path / "w")]) == 0
     assert "from the API depot" in capsys.readouterr().out
+
+
+RECEIPT = "{it: {schema: {receipt: string}}}"
+
+
+async def refused(folder: Path, run: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """That it has happened is half of an answer where a step goes on with what it gave; then the whole one is given."""
+    def answered(*words: str) -> tuple[int, str]:
+        status = command(["answer", run, "1", *words, "--workspace", str(folder / "w")])
+        return status, capsys.readouterr().err
+    line = f"""`sop answer {run} 1 --yes --reason '{{"receipt": …}}' --workspace {folder / 'w'}`"""
+    for words, why in ((("--yes",), "say that, too ({receipt}, as JSON)"), (("--yes", "--reason", "it went"), "not JSON")):
+        status, said = await asyncio.to_thread(answered, *words)
+        said = " ".join(said.split())
+        assert status == 2 and why in said and line in said, said
+    assert (await asyncio.to_thread(answered, "--yes", "--reason", '{"receipt": "7"}'))[0] == 0
+    again = await resume(run, workspace=folder / "w")
+    assert again.ok and again.outputs == {"it": {"receipt": "7"}}, again.reason
+
+
+async def test_an_answer_of_no_use_is_refused_with_the_line_to_type(tmp_path: Path, shop: Depot,
+                                                                    capsys: pytest.CaptureFixture[str]) -> None:
+    step = "{tool: depot.oddPost, inputs: {what: \"'drop'\"}, parse: json, makes: it, retries: 1}"
+    path = desk(tmp_path, shop, f"  pay: {step}", RECEIPT)
+    result, _ = await ran(path, tmp_path)
+    assert result.outcome == "waiting", result.reason
+    await refused(tmp_path, result.name, capsys)
+
+
+async def test_so_is_one_about_a_function(tmp_path: Path, shop: Depot, capsys: pytest.CaptureFixture[str]) -> None:
+    path = desk(tmp_path, shop, "  pay: {call: 'here:pay', effect: once, makes: it}", RECEIPT,
+                here_py="import asyncio\n\nasync def pay():\n    await asyncio.sleep(3600)\n")
+    async with start(path, workspace=tmp_path / "w", sandbox="none") as going, going.bus.events(Intended, after=0) as begun:
+        await begun.get()
+    result = await resume(going.name, workspace=tmp_path / "w")
+    assert result.outcome == "waiting" and "The run was cut off" in result.reason
+    await refused(tmp_path, going.name, capsys)

@@ -18,6 +18,7 @@ from metaflow_agents.agent.offered import Offered
 from metaflow_agents.agent.recorded import Recorded, short
 from metaflow_agents.agent.surroundings import Surroundings, Tree
 from metaflow_agents.agent.unframed import told_by_a_person, unframed
+from metaflow_agents.doers.effects import MEANS
 from metaflow_agents.errors import AnswerInvalid, MetaflowError, raise_first, raised
 from metaflow_agents.journal.audit import chained
 from metaflow_agents.journal.facts import Act
@@ -57,7 +58,8 @@ class Acting:
     was assumed since nobody answered. Results of tools that `trusted` covers (`schema/trusting.py`) do not count in `untrusted`.
     `above`: of a role that another one started, the acting of that one: it may do nothing that the other one may not.
     `doubted`: the names by which the step reads what is untrusted. `role` is empty for a step that calls a tool itself: nobody
-    is told then, and what the tool gave is taken as it is.
+    is told then, and what the tool gave is taken as it is; `gives` is what that has to fit, as JSON, where the step reads it
+    as JSON.
     """
 
     def __init__(self, around: Surroundings, step: Step, role: str, slot: Slot, policy: Callable[[], Policy], offered: Offered,
@@ -67,6 +69,7 @@ class Acting:
         self._policy, self.offered, self.tree, self.above = policy, offered, tree, above
         self.untrusted, self.heard, self._trusted, self._doubted = untrusted, "", trusted, doubted
         self.assumed: list[str] = []
+        self.gives: dict[str, Any] | None = None
         self._open = AsyncExitStack()
         self._kept: dict[str, Any] = {}
         self._keeping = asyncio.Lock()
@@ -304,13 +307,12 @@ class Acting:
     async def _happened(self, key: str, tool: Tool, act: Act) -> Answer:
         """Whether an effect that a crash cut off has happened: a person has to say. Raises Waiting."""
         arguments = self._around.values.plain(act.intended.arguments)
-        more = "" if self.role else "with what it gave, for a reason; "
+        means = "(yes: it is not done again, and the role is told so; no: it is done now)" if self.role else MEANS
         return await self._around.desk.ask(Question(
             key=act.doubt, kind="effect", role=self.role, step=_step_of(key), tool=tool.name,
             action=self._around.secrets.masked(str(tool.action(arguments))), arguments=self.recorded.masked(arguments),
-            effect=act.intended.effect,
-            text=f"The run was cut off while this was done. Has it happened? (yes: {more}it is not done again; no: it is done "
-                 "now)"))
+            effect=act.intended.effect, answer_schema=self.gives,
+            text=f"The run was cut off while this was done. Has it happened? {means}"))
 
     async def may_act(self, action: Action) -> None:
         """Before an action in the middle of a call that is allowed. Raises AnswerInvalid in a staged run, JournalError."""

@@ -47,6 +47,7 @@ class ToolSteps:
         check = None if step.check is None else step.check.call
         heard = "" if check is None else self._functions.hears(check, activation)
         acting = await self._equipment.alone(activation)
+        acting.gives = None if step.parse is None else self._acceptance.gives(activation)
         with labelled(lambda: joined(acting.untrusted, heard)):
             async with acting:
                 key = self._key(activation, call, acting)

@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 
 from metaflow_agents.cli.output import page, prompt
 from metaflow_agents.errors import UsageError, nearest
-from metaflow_agents.people.answering import Scope, answer_of
+from metaflow_agents.people.answering import Scope, answer_of, wanted
 from metaflow_agents.people.question import Answer, Question
 from metaflow_agents.terminal import Terminal
 from metaflow_agents.views.page import Page, safe
@@ -106,6 +106,8 @@ class TerminalAsker:
         if key == "e":
             return await self._edited(question)
         reason = await self._line("why (it is told; Enter: no reason)> ") if key == "n" and question.kind != "effect" else ""
+        if key == "y" and question.needs_result:
+            reason = await self._line(f"what it gave ({wanted(question)})> ")
         verdict: Literal["yes", "no"] = "no" if key == "n" else "yes"
         return answer_of(question, verdict=verdict, reason=reason.strip(), scope=_ALLOWED.get(key, "once"))
 

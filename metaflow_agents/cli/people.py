@@ -64,6 +64,7 @@ def answer(name: RunName,
     from metaflow_agents.people.answering import answer_of, give
     from metaflow_agents.people.inbox import chosen, open_questions
     from metaflow_agents.settings import Settings
+    from metaflow_agents.views.questions import ways
 
     if yes and no:
         raise UsageError("`--yes` and `--no` are two answers: give one")
@@ -73,8 +74,13 @@ def answer(name: RunName,
     if choice is not None and text is not None:
         raise UsageError(f"`--choice {choice}` and {text!r} are two answers: give one")
     question = chosen(questions, name, number)
-    found = answer_of(question.question, text=text if choice is None else choice, reason=reason, scope=scope,
-                      verdict="yes" if yes else "no" if no else None, arguments=arguments)
+    try:
+        found = answer_of(question.question, text=text if choice is None else choice, reason=reason, scope=scope,
+                          verdict="yes" if yes else "no" if no else None, arguments=arguments)
+    except UsageError as error:
+        if question.question.kind != "effect":
+            raise
+        raise UsageError(f"{error}; " + ", or ".join(f"`{way}`" for way in ways(question, _where(workspace)))) from None
     taken = asyncio.run(give(path, question.question, found, Settings.read()))
     if resume and not taken:
         return _resumed(name, workspace, json)

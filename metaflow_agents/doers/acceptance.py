@@ -47,6 +47,11 @@ class Acceptance:
             self._validators[artifact] = validator(self._program.schemas.get(artifact, _TEXT), artifact, self._load)
         return self._validators[artifact]
 
+    def gives(self, activation: Activation) -> dict[str, Any]:
+        """What `accept` takes, as JSON Schema: of a set of files an object, path → what the file holds."""
+        artifact = self._step(activation).makes.artifact
+        return {"type": "object"} if self._sop.artifacts[artifact].files else self.validator(artifact).json_schema
+
     def accept(self, activation: Activation, given: Any) -> Work:
         """The payload of a value that a function, an expression or a model gave: path → what a file holds, for files, which no
         role wrote.

@@ -45,7 +45,8 @@ class Functions:
         args = {} if step.args is None else render_args(step.args, activation.scope)
         key, scope = f"{activation.key}/call", {**activation.scope, **args}
         if step.effect == "once":
-            value = await self._effects.once(key, f"call({spec})", lambda: self._result(spec, scope))
+            value = await self._effects.once(key, f"call({spec})", lambda: self._result(spec, scope),
+                                             self._acceptance.gives(activation))
         else:
             value = await self._observations.once(key, lambda: self._result(spec, scope))
         work = self._acceptance.accept(activation, value)

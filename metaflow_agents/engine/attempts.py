@@ -33,6 +33,7 @@ from metaflow_agents.schema.strategies import Specs
 from metaflow_agents.schema.trust import joined
 from metaflow_agents.sop.graph import artifact_of, reads
 from metaflow_agents.sop.naming import runs_commands
+from metaflow_agents.stopwatch import timed
 
 Outcome = tuple[Finished, dict[str, bytes], Held]
 """An activation that worked: its event (not yet journalled), the blobs that it names, and its payload."""
@@ -146,15 +147,13 @@ class Attempts:
             return await self._in_time(activation)
 
     async def _in_time(self, activation: Activation) -> Work:
-        """The work, within the step's `timeout`."""
-        timeout = self._step.timeout
-        if timeout is None:
-            return await self._means.runner.work(activation)
+        """The work, within the step's `timeout`, of which no wait is a part before a call of it may be sent."""
+        timeout, limit = self._step.timeout, None
         try:
-            async with asyncio.timeout(timeout) as limit:
+            async with timed(timeout) as limit:
                 return await self._means.runner.work(activation)
         except TimeoutError:
-            if not limit.expired():
+            if limit is None or not limit.expired():
                 raise
             raise AttemptFailed(f"timed out after {timeout:g} s") from None
 

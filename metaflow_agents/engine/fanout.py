@@ -19,7 +19,7 @@ from metaflow_agents.engine.merge import gathered, overlaid, still_missing
 from metaflow_agents.engine.parking import Parking
 from metaflow_agents.engine.scope import Scopes
 from metaflow_agents.engine.work import Earlier, Item, Recalled, StepRunner
-from metaflow_agents.errors import Waiting
+from metaflow_agents.errors import BudgetExceeded, Waiting
 from metaflow_agents.journal.facts import Result
 from metaflow_agents.journal.state import Firing, RunState
 from metaflow_agents.journal.values import Values
@@ -31,7 +31,7 @@ from metaflow_agents.schema.step import Foreach, Step
 from metaflow_agents.schema.strategies import STRATEGIES, Specs
 from metaflow_agents.schema.trust import joined
 
-News = tuple[Item, Result | Waiting | dict[str, str] | None]
+News = tuple[Item, Result | Waiting | BudgetExceeded | dict[str, str] | None]
 """Of an item: its result, None where it failed, why it is parked; or (what it comes after gave) that it may go on."""
 
 
@@ -94,9 +94,9 @@ class _Job:
         while True:
             try:
                 return await self._attempts.until_done(None, {})
-            except Waiting as waiting:
+            except (Waiting, BudgetExceeded) as why:
                 with parking.rest(self._firing.key):
-                    await parking.closed(self._firing.key, waiting.keys)
+                    await parking.closed(self._firing.key, why)
                 await asyncio.sleep(0)                         # the others get their turn, whatever the doer says next
 
     def _commit_whole(self, finished: Finished | None, payload: Held | None,
@@ -121,7 +121,7 @@ class _Job:
         waiting = {item.key: len(item.after) for item in items}     # how many of its `after` are not done
         dependents = _dependents(items)
         ready: list[tuple[int, dict[str, str]]] = []           # heap: (place in the list, what it comes after gave)
-        running = parked = 0
+        running = parked = capped = 0
         news: asyncio.Queue[News] = asyncio.Queue()
 
         def free(keys: Iterable[str]) -> None:
@@ -143,15 +143,15 @@ class _Job:
         async def one(item: Item, prior: dict[str, str]) -> None:
             try:
                 news.put_nowait((item, await self._publish_item(item, prior, progress)))
-            except Waiting as waiting:                         # its place among `parallel` is free meanwhile
-                news.put_nowait((item, waiting))
-                await self._means.parking.closed(self._firing.key, waiting.keys)
+            except (Waiting, BudgetExceeded) as why:
+                news.put_nowait((item, why))
+                await self._means.parking.closed(self._firing.key, why)
                 news.put_nowait((item, prior))
 
         free(item.key for item in items if not item.after)
         async with asyncio.TaskGroup() as group:
             while ready or running or parked:
-                while ready and (limit is None or running < limit):
+                while ready and (limit is None or running + capped < limit):
                     index, prior = heapq.heappop(ready)
                     running += 1
                     group.create_task(unless_stopped(partial(one, items[index], prior)),
@@ -162,8 +162,10 @@ class _Job:
                     heapq.heappush(ready, (place[item.key], told))
                     continue
                 running -= 1
-                if isinstance(told, Waiting):
+                if isinstance(told, Waiting | BudgetExceeded):
+                    # Who waits for an answer gives up its place among `parallel`; at a cap it is kept: others would meet it too.
                     parked += 1
+                    capped += isinstance(told, BudgetExceeded)
                     continue
                 self._over(item, told, progress)
                 free(over(item.key))

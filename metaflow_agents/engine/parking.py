@@ -2,6 +2,7 @@
 
 A doer that can't go on before somebody has answered raises `Waiting` with the keys of its questions. Its activation is
 left where it is, fired and uncommitted, while all that does not depend on it goes on. Parked time counts against no cap.
+One that has met a cap (`BudgetExceeded`) is left just so, to the end of the run: what others have sent is still answered.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import asyncio
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Protocol
+
+from metaflow_agents.errors import BudgetExceeded, Waiting
 
 
 class Answers(Protocol):
@@ -57,6 +60,7 @@ class Parking:
     def __init__(self, answers: Answers | None = None) -> None:
         self.answers: Answers = answers or Nobody()
         self.resting: set[str] = set()
+        self.capped: list[BudgetExceeded] = []                 # the caps that activations have met
         self.heard: Callable[[], None] = lambda: None          # told when a firing comes to rest: the scheduler's
         self.clock: asyncio.Timeout | None = None              # of the run: it stands still while everything rests
         self._parked: dict[asyncio.Future[None], tuple[str, ...]] = {}
@@ -65,15 +69,20 @@ class Parking:
 
     @property
     def any(self) -> bool:
-        """Whether somebody is parked."""
-        return bool(self._parked)
+        """Whether somebody is parked who waits for an answer."""
+        return any(self._parked.values())
 
     def seconds_idle(self) -> float:
         """For how many seconds everything has been resting; 0 while something runs."""
         return 0.0 if self._since is None else asyncio.get_running_loop().time() - self._since
 
-    async def closed(self, firing: str, keys: tuple[str, ...]) -> None:
-        """Returns when one of the questions under these keys is closed; at once where one is, in the same turn of the loop."""
+    async def closed(self, firing: str, why: Waiting | BudgetExceeded) -> None:
+        """Returns when one of the questions that are waited for is closed; at once where one is, in the same turn of the loop.
+        At a cap it never does: whoever waits there is cancelled when the run ends.
+        """
+        keys = why.keys if isinstance(why, Waiting) else ()
+        if isinstance(why, BudgetExceeded):
+            self.capped.append(why)
         if not all(map(self.answers.open, keys)):              # it came while others of the activation still ran
             return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()

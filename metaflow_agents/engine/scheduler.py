@@ -18,7 +18,7 @@ from metaflow_agents.engine.fanout import Fanout
 from metaflow_agents.engine.parking import Lot
 from metaflow_agents.engine.progress import Progress
 from metaflow_agents.engine.scope import Scopes
-from metaflow_agents.errors import AnswerInvalid, ExpressionError, failure_of
+from metaflow_agents.errors import AnswerInvalid, BudgetExceeded, ExpressionError, failure_of
 from metaflow_agents.journal.state import Firing, RunState
 from metaflow_agents.journal.values import Values
 from metaflow_agents.prompts import MISSING, evaluate, truthy
@@ -52,7 +52,8 @@ class Scheduler:
     async def run(self) -> RunEnded:
         """Goes on until the run rests, and says how it ended; the event is not yet journalled.
 
-        Raises what stops a run (StepFailed, BudgetExceeded, JournalError, …) after every activation was cancelled.
+        Raises what stops a run (StepFailed, JournalError, …) after every activation was cancelled. Raises BudgetExceeded where
+        all that is left has met a cap, or waits for answers.
         """
         heard: list[type[Committed | Settled]] = [Committed] if self._progress is None else [Committed, Settled]
         async with self._bus.handed(*heard) as commits:
@@ -62,12 +63,15 @@ class Scheduler:
                     for firing in list(self._state.active.values()):
                         self._start(group, firing)
                     reached = await self._until_rest(group, commits, lot)
+                    asked = (self._parking.answers.waiting,) if self._parking.any else ()
                     lot.leave()
                     for task in self._tasks.values():          # what is left is parked: it is entered again by a resume
                         task.cancel()
             except BaseExceptionGroup as failures:
                 raise failure_of(failures) from failures
         if self._running and not reached:
+            if self._parking.capped:
+                raise BudgetExceeded(*(told for error in self._parking.capped for told in error.told), *asked)
             return RunEnded(outcome="waiting", reason=self._parking.answers.waiting())
         return self._end(reached)
 
@@ -102,7 +106,7 @@ class Scheduler:
 
     def _start(self, group: asyncio.TaskGroup, firing: Firing) -> None:
         looks = self._progress is not None and firing.step == LOOK
-        run = self._progress.run if self._progress is not None and looks else self._fanout.run
+        run = partial(self._looked, self._progress) if self._progress is not None and looks else self._fanout.run
         self._running[firing.step] = firing.key
         self._tasks[firing.step] = group.create_task(unless_stopped(partial(run, firing)), name=firing.key)
 
@@ -112,6 +116,13 @@ class Scheduler:
             event = self._progress.fired()
             self._bus.post(event)
             self._start(group, self._state.active[firing_key(event.step, event.round)])
+
+    async def _looked(self, progress: Progress, firing: Firing) -> None:
+        try:
+            await progress.run(firing)
+        except BudgetExceeded as error:
+            with self._parking.rest(firing.key):
+                await self._parking.closed(firing.key, error)
 
     def _touched(self, event: Committed) -> set[str]:
         """The steps that a commit may have made ready, or no longer ready: its own, and those that read what it made."""

@@ -1,7 +1,8 @@
 """Caps on calls, tokens and US dollars, at the run, each role and each step, that are never overrun.
 
 A call reserves its worst case in every scope that it belongs to before it is sent, and settles what it cost after.
-One that does not fit waits while calls in flight could still release enough, and stops the run when none can.
+One that does not fit waits while calls in flight could still release enough, and is refused when none can: then its
+activation goes no further, and the run ends when nothing else does.
 Waiting calls go in the order of their coming: one that would fit does not overtake an earlier one that waits for the
 same cap, so that a large call is not starved by small ones; calls under other caps pass freely.
 """
@@ -13,11 +14,12 @@ from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from typing import Literal
 
 from metaflow_agents.errors import BudgetExceeded
-from metaflow_agents.models.tariff import at_least, dollars, picodollars
+from metaflow_agents.models.tariff import at_least, dollars, exact, picodollars
 from metaflow_agents.schema.caps import Budget
 
 Measure = Literal["tokens", "calls", "usd"]       # the last in picodollars
@@ -42,6 +44,7 @@ class _Account:
     cap: int | None
     spent: int = 0
     held: int = 0
+    refused: list[int] = field(default_factory=list)       # the worst cases of the calls that found no room
 
     def fits(self, asked: int) -> bool:
         return self.cap is None or self.spent + self.held + asked <= self.cap
@@ -192,9 +195,11 @@ class Budgets:
 
     def _refuse(self, charges: list[tuple[_Account, int]]) -> None:
         """Raise BudgetExceeded where a call can't fit whatever those in flight cost."""
-        for account, amount in charges:
-            if account.cap is not None and not account.could_fit(amount):
-                raise self._exceeded(account, amount)
+        full = [account for account, amount in charges if not account.could_fit(amount)]
+        if full:
+            for account, amount in charges:
+                account.refused.append(amount)
+            raise BudgetExceeded(*(partial(self._exceeded, account) for account in full))
 
     def _charges(self, role: str, step: str, tokens: int, calls: int, cost: int) -> list[tuple[_Account, int]]:
         accounts = self._counted.get((role, step))
@@ -212,24 +217,19 @@ class Budgets:
             self._accounts |= {(scope, measure): _Account(scope, measure, cap) for measure, cap in most.items()}
         return tuple(self._accounts[scope, measure] for measure in _MEASURES)
 
-    def _exceeded(self, account: _Account, asked: int) -> BudgetExceeded:
-        if account.measure == "usd":
-            return self._too_dear(account, asked)
-        enough = account.spent + asked
-        resume = f"`sop resume {self._name} --budget {account.measure}={enough}` or more goes on"
+    def _exceeded(self, account: _Account) -> str:
+        """What is told of a cap at the end, with one under which all calls that found no room can be made."""
+        measure, cap, asked = account.measure, account.cap or 0, sum(account.refused)
+        if measure == "usd":
+            of, spent, more = f"${exact(cap)}", dollars(account.spent), f"cost {dollars(asked)}"
+            enough = at_least(account.spent + asked)
+        else:
+            of, spent, more = f"{cap:,} {measure}", f"{account.spent:,}", f"take {asked:,}"
+            enough = str(account.spent + asked)
+        resume = f"`sop resume {self._name} --budget {measure}={enough}` or more goes on"
         if account.scope != "run":
-            resume = (f"raise `budget: {{{account.measure}: …}}` of the {account.scope} to {enough} or more, "
+            resume = (f"raise `budget: {{{measure}: …}}` of the {account.scope} to {enough} or more, "
                       f"then `sop resume {self._name} --accept-changes`")
-        return BudgetExceeded(
-            f"the {account.scope}'s cap of {account.cap:,} {account.measure} is reached: {account.spent:,} spent, "
-            f"and the next call may take {asked:,} more; {resume}")
-
-    def _too_dear(self, account: _Account, asked: int) -> BudgetExceeded:
-        enough = at_least(account.spent + asked)
-        resume = f"`sop resume {self._name} --budget usd={enough}` or more goes on"
-        if account.scope != "run":
-            resume = (f"raise `budget: {{usd: …}}` of the {account.scope} to {enough} or more, "
-                      f"then `sop resume {self._name} --accept-changes`")
-        return BudgetExceeded(
-            f"the {account.scope}'s cap of {dollars(account.cap or 0)} is reached: {dollars(account.spent)} spent, "
-            f"and the next call may cost {dollars(asked)} more; {resume}")
+        calls = len(account.refused)
+        who = "the next call" if calls == 1 else f"the next {calls} calls"
+        return f"the {account.scope}'s cap of {of} is reached: {spent} spent, and {who} may {more} more; {resume}"

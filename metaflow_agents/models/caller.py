@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass, replace
 from time import time
 
@@ -24,6 +24,7 @@ from metaflow_agents.models.vectors import fault_of
 from metaflow_agents.schema.event import Reserved, Settled, Trouble
 from metaflow_agents.schema.keys import parse_activation
 from metaflow_agents.schema.model import canonical, digest
+from metaflow_agents.stopwatch import under_way, waits
 
 Watch = Callable[[str, str], None]      # a call's key, and the piece of text that just came
 
@@ -61,7 +62,9 @@ class Caller:
             answer = await self._tried(model, request, first, failed)
             if isinstance(answer, Reply):
                 return answer
-            await self._patience.sleep(answer)
+            seconds, busy = answer
+            with waits() if busy else nullcontext():
+                await self._patience.sleep(seconds)
         raise RuntimeError("the last try ends with a reply or an error")
 
     def _whole(self, request: ModelRequest) -> ModelRequest:
@@ -81,8 +84,9 @@ class Caller:
             raise AttemptFailed(recorded.failure)       # the run died before it could say that the attempt failed
         return None
 
-    async def _tried(self, model: Model, request: ModelRequest, first: int, failed: int) -> Reply | float:
-        """One try over the wire: a reply, or the seconds after which another try may help. `first` is the number of this
+    async def _tried(self, model: Model, request: ModelRequest, first: int, failed: int) -> Reply | tuple[float, bool]:
+        """One try over the wire: a reply, or the seconds after which another try may help, and whether the endpoint takes no more
+        for the moment. `first` is the number of this
         sitting's first try, `failed` how many of its tries failed.
         """
         its = traits(model)
@@ -97,26 +101,29 @@ class Caller:
         stored = sent.stored()
         name = digest(stored)
         payer = request.payer or request.role
-        async with self._budgets.reserve(payer, request.step, worst, cost=cost) as reservation, AsyncExitStack() as way:
-            try:
-                admission = await way.enter_async_context(self._limiters.admitted(its.endpoint, worst))
-            except BaseException:
-                reservation.settle(0, calls=0)          # it never went out
-                raise
+        async with AsyncExitStack() as way:
+            with waits():
+                reservation = await way.enter_async_context(self._budgets.reserve(payer, request.step, worst, cost=cost))
+                try:
+                    admission = await way.enter_async_context(self._limiters.admitted(its.endpoint, worst))
+                except BaseException:
+                    reservation.settle(0, calls=0)          # it never went out
+                    raise
             await self._bus.publish(
                 Reserved(at=time(), key=request.key, role=payer, try_=first + failed, digest=sent.digest, request=name,
                          model=model.name, tokens=worst, cost=cost, unpriced=its.unpriced(embeds=request.embeds)),
                 blobs={name: stored})
             one = _Try(self, model, tariff, request, first + failed, worst, cost, reservation, admission)
             try:
-                reply = await model.ask(sent)
+                with under_way():
+                    reply = await model.ask(sent)
                 if not its.native_tools and isinstance(reply, Reply):
                     reply = called(reply, request)
             except CallFailed as failure:
                 if failure.after is not None and failure.after > self._patience.asked:
                     failure = CallFailed(f"{failure.told}; that is longer than a run waits: `sop resume` later", then="stop",
                                          charged=failure.charged, refused=failure.refused, busy=failure.busy)
-                return await one.failed(failure, failed)
+                return await one.failed(failure, failed), failure.busy
             except MetaflowError as error:
                 await one.lost(str(error))
                 raise

@@ -64,6 +64,12 @@ def at_least(cost: int) -> str:
     return format(amount.quantize(Decimal(1).scaleb(min(-2, amount.adjusted() - 2)), rounding="ROUND_CEILING"), "f")
 
 
+def exact(cost: int) -> str:
+    """Picodollars as a number of US dollars, to the last of them: what a person wrote as a cap."""
+    amount = (Decimal(cost) / PICO).normalize()
+    return format(amount.quantize(Decimal("0.01")) if amount == amount.quantize(Decimal("0.01")) else amount, "f")
+
+
 def dollars(cost: int) -> str:
     """Picodollars as people read them: `$1.20`, `$0.0042`, `$0`."""
     if not cost:

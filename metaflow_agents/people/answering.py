@@ -26,7 +26,7 @@ WANTS: Mapping[str, str] = {
     "choice": "one of its choices",
     "approve": "--yes or --no",
     "action": "--yes or --no",
-    "effect": "--yes (it has happened) or --no (it has not)",
+    "effect": "--yes (it has happened) or --no (it has not: it is done now)",
 }
 """Kind of question → what answers it on the command line."""
 
@@ -45,6 +45,8 @@ def answer_of(question: Question, *, text: str | None = None, verdict: Literal["
     if verdict == "no" and arguments is not None:
         raise UsageError("`--arguments` go with --yes to an action: what is refused is not done, with whatever arguments")
     if judged:
+        if question.needs_result and verdict == "yes":
+            _check_result(question, reason)
         return Answer(text=reason, verdict=verdict or "", scope=_scope(scope, verdict, arguments),
                       arguments=_arguments(arguments))
     if text is None:
@@ -57,6 +59,25 @@ def answer_of(question: Question, *, text: str | None = None, verdict: Literal["
         except AnswerInvalid as error:
             raise UsageError(f"the answer does not fit: {error}; wanted is {wanted(question)}") from None
     return Answer(text=text)
+
+
+def _check_result(question: Question, said: str) -> None:
+    """Raises UsageError where a step could not go on with what a person says that an effect gave."""
+    if not said:
+        raise UsageError(f"it has happened, and the step goes on with what it gave: say that, too ({wanted(question)})")
+    if question.answer_schema is None:
+        return
+    try:
+        validator(question.answer_schema, "result").validate_json(said)
+    except AnswerInvalid as error:
+        raise UsageError(f"the step can't go on with that as what it gave: {error}; wanted is {wanted(question)}") from None
+
+
+def shape(question: Question) -> str:
+    """What an effect gave, as it is to be written, with dots where the person knows it."""
+    schema = question.answer_schema or {}
+    names = ", ".join(f'"{name}": …' for name in schema.get("properties", {}))
+    return {"string": '"…"', "array": "[…]"}.get(str(schema.get("type")), f"{{{names}}}" if names else "…")
 
 
 def value_of(question: Question, text: str) -> Any:
@@ -75,9 +96,10 @@ def value_of(question: Question, text: str) -> Any:
 
 
 def wanted(question: Question) -> str:
-    """What the answer to a `text` question has to be, in words."""
+    """What the answer to a `text` question, or what an effect gave, has to be, in words."""
     schema = question.answer_schema
-    return "a text" if schema is None else f"{describe(schema, bounds=True)}, as JSON where it is no text"
+    return "a text" if schema is None else (
+        f"{describe(schema, bounds=True)}, as JSON{'' if question.needs_result else ' where it is no text'}")
 
 
 def _listed(question: Question) -> str:

@@ -21,7 +21,8 @@ class Question(Value):
     role: str = Field("", description="the role that asks or acts; empty for a step's own question")
     step: str = ""
     choices: tuple[str, ...] = ()
-    answer_schema: dict[str, Any] | None = Field(None, description="of text: what the answer has to fit; None: any text will do")
+    answer_schema: dict[str, Any] | None = Field(
+        None, description="of text: what the answer has to fit; of a step's effect: what it gave; None: any text will do")
     tool: str = Field("", description="of an action: the tool")
     action: str = Field("", description="of an action: as rules spell it")
     arguments: dict[str, Any] = Field(default_factory=dict, description="of an action: what the tool would be called with")
@@ -30,6 +31,11 @@ class Question(Value):
     untrusted: str = Field("", description="what whoever asks has read from outside the user; empty: nothing")
     assumption: str = Field("", description="what the role will go on with where nobody answers (`on_no_answer: assume`)")
     on_no_answer: Literal["wait", "assume", "fail"] = "wait"
+
+    @property
+    def needs_result(self) -> bool:
+        """Whether "it has happened" needs what it gave: a step goes on with that; a role is told that it is lost."""
+        return self.kind == "effect" and not self.role
 
     @property
     def packed(self) -> bytes:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from metaflow_agents.people.answering import wanted
+from metaflow_agents.people.answering import shape, wanted
 from metaflow_agents.people.inbox import Open
 from metaflow_agents.people.question import Question
 from metaflow_agents.schema.keys import split_inner
@@ -50,7 +50,7 @@ def inbox_lines(questions: Sequence[Open], page: Page, where: str = "") -> list[
         if one.given:
             lines += page.wrapped(f"it is answered: the run takes that in when it goes on (`sop resume {one.run}{where}`)", "  ")
         else:
-            lines += [f"  {page.paint(way, 'cyan')}" for way in _ways(one, where)]
+            lines += [f"  {page.paint(way, 'cyan')}" for way in ways(one, where)]
     return lines
 
 
@@ -94,9 +94,10 @@ def _within(value: Any) -> Any:
     return value
 
 
-def _ways(one: Open, where: str) -> list[str]:
+def ways(one: Open, where: str) -> list[str]:
     """The commands that answer."""
     command = f"sop answer {one.run} {one.number}"
-    ways = {"text": ["'…'"], "choice": ["--choice …"], "approve": ["--yes", "--no --reason '…'"],
-            "action": ["--yes", "--yes --for run|rule", "--no --reason '…'"], "effect": ["--yes", "--no"]}[one.question.kind]
-    return [f"{command} {way}{where}" for way in ways]
+    happened = f"--yes --reason '{safe(shape(one.question))}'" if one.question.needs_result else "--yes"
+    options = {"text": ["'…'"], "choice": ["--choice …"], "approve": ["--yes", "--no --reason '…'"],
+            "action": ["--yes", "--yes --for run|rule", "--no --reason '…'"], "effect": [happened, "--no"]}[one.question.kind]
+    return [f"{command} {way}{where}" for way in options]
