@@ -340,3 +340,18 @@ async def test_all_that_does_not_hold_is_told_at_once_each_with_its_place(tmp_pa
     assert [one["place"] for one in told["unmet"]] == [
         "desk.yaml:15:25", "desk.yaml:17:25", "desk.yaml:18:23", "desk.yaml:19:22"]
     assert told["why"].count("; ") >= 3 and not told["ok"]
+
+
+async def test_templates_are_carried_out_on_what_a_case_made(tmp_path: Path) -> None:
+    text = """
+sop: renders
+inputs: {title: string}
+artifacts:
+  report: {schema: {title: string, 'note?': string}, file: report.md, render: report.md.j2}
+steps: {make: {value: "{'title': title}", needs: [title], makes: report}}
+tests:
+"""
+    one = only(await the(tmp_path, text, "{inputs: {title: tea}}", report_md_j2="{{ report.note }}"))
+    assert (one.expected, one.place) == ("`report` to be rendered by report.md.j2", "desk.yaml:5:71")
+    assert "`report.note` is missing" in one.was
+    assert (await the(tmp_path, text, "{inputs: {title: tea}}", report_md_j2="{{ report.note if report.note }}")).ok
