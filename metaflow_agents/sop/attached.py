@@ -9,7 +9,7 @@ from metaflow_agents.errors import Problem, SOPNotFound, did_you_mean
 from metaflow_agents.prompts import includes
 from metaflow_agents.schema.faults import SchemaWritten
 from metaflow_agents.schema.shorthand import to_json_schema
-from metaflow_agents.schema.sop import PATHS, is_whole_input
+from metaflow_agents.schema.sop import PATHS, is_whole_input, schema_among_keys
 from metaflow_agents.sop import library
 from metaflow_agents.sop.description import DESCRIPTIONS, read_description
 from metaflow_agents.sop.document import Document
@@ -162,7 +162,7 @@ def schemas(merged: dict[str, Any], entry: Document, files: Files, overlays: lis
                 found[name] = reader.read(artifact[key], ("artifacts", name, key))
     for name, given in _items(merged.get("inputs")):
         whole = is_whole_input(given) or (isinstance(given, dict) and "type" in given and bool(misspelt_input_keys(given)))
-        written = given["type"] if whole else given
+        written = given["type"] if whole else schema_among_keys(given) or given
         if written not in PATHS:
             found[f"input:{name}"] = reader.read(written, ("inputs", name, "type") if whole else ("inputs", name))
     for name, step in _items(merged.get("steps")):
