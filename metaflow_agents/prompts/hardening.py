@@ -45,7 +45,8 @@ def _internal(name: str, node: Any, args: list[nodes.Expr], lineno: int) -> node
 
 def _printed(node: nodes.Expr) -> nodes.Expr:
     """What stands in `{{ … }}`, beside `~` or before a filter of texts: an `if` without `else` is no text there, and what is
-    missing is told by its name."""
+    missing is told by its name.
+    """
     if isinstance(node, nodes.CondExpr):
         node.expr1 = _printed(node.expr1)
         node.expr2 = nodes.Const("", lineno=node.lineno) if node.expr2 is None else _printed(node.expr2)

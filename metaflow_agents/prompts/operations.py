@@ -352,7 +352,8 @@ def files_as_text(files: FilesView) -> str:
 
 def unprintable(which: str = "") -> ExpressionError:
     """What is told where something missing would be printed; `which` says what it is, where that is known."""
-    return ExpressionError(f"{which}what is missing can't be printed; mend: guard it with `{{% if … %}}`, or give it `| default(…)`")
+    return ExpressionError(f"{which}what is missing can't be printed; "
+                           "mend: guard it with `{% if … %}`, or give it `| default(…)`")
 
 
 def as_text(value: Any) -> str:

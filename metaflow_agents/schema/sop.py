@@ -74,13 +74,14 @@ class Progress(Value):
     replans: Annotated[int, Field(ge=1, le=100, strict=True)] = Field(2, description="how often it may replan")
 
 
-def _input(written: object) -> object:
+def _input(written: Any) -> Any:
     """`{type, description, default}`, `{type, minimum, description, default}`, or a schema alone."""
     if isinstance(written, Input) or is_whole_input(written):
         return written
     schema = schema_among_keys(written)
-    keys = {} if schema is None else {key: part for key, part in written.items() if key in INPUT_KEYS}
-    return {**keys, "type": written if schema is None else schema}
+    if schema is None:
+        return {"type": written}
+    return {**{key: part for key, part in written.items() if key in INPUT_KEYS}, "type": schema}
 
 
 def is_whole_input(written: object) -> bool:
@@ -95,7 +96,7 @@ def is_whole_input(written: object) -> bool:
 
 def schema_among_keys(written: Any) -> dict[str, Any] | None:
     """The schema that stands among the keys of an input, `{type: integer, minimum: 1, default: 2}`; None where none does."""
-    if not isinstance(written, dict) or "type" not in written or is_whole_input(written) or any(mark in written for mark in MARKS):
+    if not isinstance(written, dict) or "type" not in written or is_whole_input(written) or not written.keys().isdisjoint(MARKS):
         return None
     schema = {key: part for key, part in written.items() if key not in INPUT_KEYS[1:]}
     try:

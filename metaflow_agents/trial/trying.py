@@ -159,7 +159,8 @@ def _unrendered(loaded: LoadedSOP, journal: Journal) -> Iterator[Unmet]:
         except ExpressionError as error:
             path = ("artifacts", name, "render")
             spot = loaded.places.at(path, key=True)
-            yield Unmet(f"`{name}` to be rendered by {spec.render}", str(error), path, place=f"{spot.file}:{spot.line}:{spot.column}")
+            place = f"{spot.file}:{spot.line}:{spot.column}"
+            yield Unmet(f"`{name}` to be rendered by {spec.render}", str(error), path, place=place)
 
 
 def _plain(values: Values, journal: Journal, name: str) -> Any:
