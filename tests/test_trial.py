@@ -376,5 +376,5 @@ tests:
     ("{inputs: {code: ., page: desk.yaml}}", ""),
 ])
 def test_what_a_case_names_is_there(tmp_path: Path, case: str, told: str) -> None:
-    found = check(write(tmp_path, f"{FAILS}  it: {case}\n")).errors
+    found = check(write(tmp_path, f"{FAILS}  it: {case}\n")).problems
     assert [one.message for one in found] == ([told] if told else [])

@@ -56,14 +56,14 @@ def _inputs(c: Context, name: str, case: Case) -> None:
 
 
 def _is_there(c: Context, where: Place, name: str, written: str) -> None:
-    """A path of a test is read from the SOP's folder."""
+    """A path of a test is read from the SOP's folder. A warning: a run needs no test, and the SOP may have been copied alone."""
     kind, place = c.sop.inputs[name].type, c.loaded.folder / written
     try:
         there = place.is_dir() if kind == "folder" else place.exists() and not place.is_dir()
     except OSError:                 # a name too long for the system, or a folder that may not be entered
         there = False
     if not there:
-        c.say("test-value", where, f"the {kind} `{name}`: there is no {kind} `{written}` in the SOP's folder",
+        c.say("test-path", where, f"the {kind} `{name}`: there is no {kind} `{written}` in the SOP's folder",
               "name one that is there, or write it out: `{PATH: TEXT}`")
 
 
