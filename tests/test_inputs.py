@@ -49,6 +49,25 @@ def test_defaults_fill_what_is_left_out(tmp_path: Path) -> None:
         "text": "x", "count": 3, "level": "low", "rows": [], "maybe": None, "page": None, "code": None}
 
 
+def test_bounds_stand_among_the_keys(tmp_path: Path) -> None:
+    program = load_sop(write(tmp_path, """
+        sop: bounded
+        inputs:
+          rows: {type: integer, minimum: 1, maximum: 40, description: How many, default: 3}
+          code: {type: string, pattern: '^[A-Z]', minLength: 2, optional: true}
+          pair: {type: integer, priority: integer}
+        artifacts: {out: {}}
+        steps: {join: {value: "rows ~ (code or '') ~ pair.type", needs: [rows, code, pair], makes: out}}
+    """)).program
+    rows, code = program.sop.inputs["rows"], program.sop.inputs["code"]
+    assert (rows.description, rows.default, code.optional) == ("How many", 3, True)
+    assert program.schemas["input:rows"] == {"type": "integer", "minimum": 1, "maximum": 40}
+    assert set(program.schemas["input:pair"]["properties"]) == {"type", "priority"}, "a schema of two fields"
+    with pytest.raises(UsageError) as told:
+        read_inputs(program, {"rows": 0, "code": "x", "pair": {"type": 1, "priority": 2}})
+    assert "expected integer, at least 1, at most 40" in str(told.value) and "input `code`" in str(told.value)
+
+
 def test_every_fault_is_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as told:
         read(tmp_path, count="three", level="hgih", rows=[{"nmae": "x"}], colour="red")

@@ -164,3 +164,21 @@ def test_what_has_a_template_is_shown_by_it_and_without_its_documents(tmp_path: 
     assert capsys.readouterr().out == "# Tea\n- leaves\n- water\n"
     assert command(["show", "one", "plan", "--raw"]) == 0
     assert capsys.readouterr().out == "# Tea\n- leaves\n- water\n"
+
+
+@pytest.mark.parametrize("verb", ["run", "resume"])
+def test_a_template_that_fails_leaves_the_run_its_end(verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                      capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plan.md.j2").write_text("{{ plan.title }}: {{ plan.note }}\n")
+    (tmp_path / "desk.yaml").write_text(
+        "sop: desk\nartifacts:\n  plan: {schema: {title: string, 'note?': string}, render: plan.md.j2, file: plan.md}\n"
+        "steps: {make: {value: \"{'title': 'Tea'}\", makes: plan}}\n")
+    assert command(["run", "desk.yaml", "--name", "one"]) == 1
+    if verb == "resume":
+        capsys.readouterr()
+        assert command(["resume", "one"]) == 1
+    out = capsys.readouterr().out
+    for part in ("one: stopped: plan.md.j2, which renders `plan` into plan.md", "`plan.note` is missing", "title  Tea",
+                 "workspace/one/plan.md is not written: its template fails", "cost: 0 calls", "sop resume one"):
+        assert part in out

@@ -11,6 +11,7 @@ from metaflow_agents.prompts import (
     MISSING,
     CollectionView,
     FilesView,
+    analyse_template,
     evaluate,
     package_template,
     render,
@@ -18,6 +19,7 @@ from metaflow_agents.prompts import (
     render_pattern,
     truthy,
 )
+from metaflow_agents.schema.shape import Shape
 
 SCOPE: dict[str, Any] = {
     "a": {"ok": True, "n": 3, "l": [{"p": "x", "s": 2}, {"p": "y", "s": 1}], "items": "a field called items", "nul": None},
@@ -130,7 +132,7 @@ def test_expressions_that_fail(expression: str, said: str) -> None:
 
 @pytest.mark.parametrize(("template", "text"), [
     ("{{ a.ok }} {{ a.nul }} {{ 1.0 }} {{ a.l[0] }}", 'true null 1.0 {"p": "x", "s": 2}'),
-    ("{% for x in a.l %}\n{{ loop.index }}{{ x.p }}{{ ',' if not loop.last }}\n{% endfor %}\n", None),
+    ("{% for x in a.l %}\n{{ loop.index }}{{ x.p }}{{ ',' if not loop.last }}\n{% endfor %}\n", "1x,\n2y\n"),
     ("{% for x in a.l %}\n  {% if x.p %}\n{{ x.p }}\n  {% endif %}\n{% endfor %}\n", "x\ny\n"),
     ("{{ text }}\n", "a text\n"),
     ("{{ '{{ a.ok }}' }}", "{{ a.ok }}"),
@@ -148,14 +150,45 @@ def test_expressions_that_fail(expression: str, said: str) -> None:
     ("{% for x in a.l recursive %}{{ x.p }}{% if loop.depth < 2 %}{{ loop(a.l) }}{% endif %}{% endfor %}", "xxyyxy"),
     ("{% filter upper %}{{ text }}{% endfilter %}", "A TEXT"),
 ])
-def test_templates(template: str, text: str | None) -> None:
+def test_templates(template: str, text: str) -> None:
     templates = {"inc": "[{{ a.n }}]", "lib": "{% macro twice(x) %}{{ x }}{{ x }}{% endmacro %}",
                  "base": "<{% block b %}base {% endblock %}>"}
-    if text is None:
-        with pytest.raises(ExpressionError, match="can't be printed"):
-            render(template, SCOPE, templates)
-    else:
-        assert render(template, SCOPE, templates) == text
+    assert render(template, SCOPE, templates) == text
+
+
+@pytest.mark.parametrize(("template", "text"), [
+    ("<{{ 'x' if a.ok }}{{ 'y' if not a.ok }}>", "<x>"),
+    ("<{{ 'x' if gone else 'y' if gone }}>", "<>"),
+    ("<{{ ('x' if gone) if a.ok }}>", "<>"),
+    ("<{{ 'a' ~ (', b' if gone) ~ '.' }}>", "<a.>"),
+    ("<{{ ('x' if gone) | upper | indent }}>", "<>"),
+    ("<{{ ('x' if gone) | default('none') }}>", "<none>"),
+])
+def test_an_if_without_else_prints_nothing(template: str, text: str) -> None:
+    assert analyse_template(template, {"a": Shape.any(), "gone": Shape.any()}).findings == ()
+    assert render(template, SCOPE) == text
+
+
+def test_an_if_without_else_is_missing_in_an_expression() -> None:
+    assert evaluate("'x' if gone", SCOPE) is MISSING
+    assert evaluate("('x' if gone) is defined", SCOPE) is False
+    assert evaluate("'a' ~ ('x' if gone)", SCOPE) == "a"
+
+
+@pytest.mark.parametrize(("template", "which"), [
+    ("{{ a.none_such.p }}", "a.none_such.p"),
+    ("{{ a.none_such if a.ok }}", "a.none_such"),
+    ("{{ text if gone else a.l[7] }}", "a.l[7]"),
+    ("{{ chosen['no'].v ~ '!' }}", "chosen['no'].v"),
+    ("{% for x in a.l %}{{ x.zz | trim }}{% endfor %}", "x.zz"),
+    ("{{ files[text] | escape }}", "files[text]"),
+])
+def test_what_is_missing_is_told_by_its_name_and_its_line_whole(template: str, which: str) -> None:
+    line = f"{'word ' * 100}{template}"
+    with pytest.raises(ExpressionError) as caught:
+        render(f"first\n{line}", SCOPE, name="report.md.j2")
+    assert str(caught.value) == (f"line 2 of report.md.j2: `{line}`: `{which}` is missing, and what is missing can't be printed; "
+                                 "mend: guard it with `{% if … %}`, or give it `| default(…)`")
 
 
 def test_a_value_is_rendered_once() -> None:

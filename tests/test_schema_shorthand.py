@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
+from tiers import some
 
 from metaflow_agents.schema.faults import SchemaFault, SchemaWritten
 from metaflow_agents.schema.results import FAILURE, JUNIT_RESULT, RUN_RESULT
@@ -54,6 +56,14 @@ def faults(written: Any) -> tuple[SchemaFault, ...]:
             {"properties": {"type": TEXT, "name": TEXT}, "required": ["type", "name"], "additionalProperties": False},
         ),
         ({"a": {"enum": ["x", "y"]}}, {"a": "x | y"}),
+        ({"type": "integer", "minimum": 1}, {"$schema": DRAFT, "type": "integer", "minimum": 1}),
+        ({"type": "string", "pattern": "^[A-Z]", "minLength": 3},
+         {"$schema": DRAFT, "type": "string", "pattern": "^[A-Z]", "minLength": 3}),
+        ({"type": "string", "format": "date", "description": "the day"},
+         {"$schema": DRAFT, "type": "string", "format": "date", "description": "the day"}),
+        ({"type": ["string", "null"]}, "string | null"),
+        ({"oneOf": [{"type": "string"}, {"type": "null"}]}, {"$schema": DRAFT, "oneOf": [{"type": "string"}, {"type": "null"}]}),
+        ({"a?": [{"type": "number", "maximum": 1}]}, {"a?": [{"$schema": DRAFT, "type": "number", "maximum": 1}]}),
         (
             {"a": {"b": ["number"]}},
             {"a": {"properties": {"b": {"items": {"type": "number"}}}, "required": ["b"], "additionalProperties": False}},
@@ -129,10 +139,12 @@ def test_a_field_with_a_default_need_not_be_given() -> None:
         ({"?": "string"}, "schema-key", "name"),
         ({"a": "string", "a?": "string"}, "schema-key", "keep one"),
         ({"type": "string"}, "schema-unmarked", "write `string`"),
-        ({"type": "string", "minLength": 1}, "schema-unmarked", "$schema"),
-        ({"type": "object", "additionalProperties": True}, "schema-unmarked", "$schema"),
-        ({"oneOf": [{"type": "string"}, {"type": "null"}]}, "schema-unmarked", "$schema"),
-        ({"type": "array", "items": ["string", "number"]}, "schema-unmarked", "properties"),
+        ({"type": "string", "title": "text"}, "schema-unmarked", "$schema"),
+        ({"type": "strng", "minLength": 1}, "schema-unmarked", "$schema"),
+        ({"type": "object"}, "schema-unmarked", "properties"),
+        ({"title": "A letter", "description": "of some words"}, "schema-unmarked", "$schema"),
+        ({"type": "string", "minimum": 1}, "schema-misplaced", "`type: number`"),
+        ({"type": "array", "items": ["string", "number"]}, "schema-value", "one schema"),
     ],
 )
 def test_mistakes_get_a_mend(written: Any, code: str, mend: str) -> None:
@@ -151,7 +163,7 @@ def test_all_faults_come_at_once_each_with_its_path() -> None:
     found = faults(
         {
             "a": "strng",
-            "b": [{"c?": "int", "d": {"type": "string", "minLength": 1}}],
+            "b": [{"c?": "int", "d": {"type": "string", "title": "int"}}],
             "e": {"properties": {"f": {"type": "txt"}}},
             "g": "string",
         }
@@ -182,3 +194,35 @@ def test_definitions_of_schemas_inside_the_shorthand_do_not_meet() -> None:
 @pytest.mark.parametrize("fixed", [RUN_RESULT, JUNIT_RESULT, FAILURE])
 def test_the_fixed_schemas_are_in_normal_form(fixed: dict[str, Any]) -> None:
     assert to_json_schema(fixed) == fixed
+
+
+READABLE = ("string", "integer", "low | high", "[string]", ["number"], {"a": "string"}, None)
+MISTYPED = ("text", "int", "strng", "dict")
+NO_TYPES = (1, True, "^[A-Z]", "some words", ["a", "b"])
+KEYS = ("type", "title", "description", "minimum", "minLength", "pattern", "maxItems", "default", "examples", "required")
+
+
+@pytest.mark.parametrize("seed", some(range(2000)))
+def test_a_mapping_of_keywords_has_one_reading(seed: int) -> None:
+    """Fields where every value is a type; JSON Schema where one can't be a type, nor one mistyped; refused otherwise."""
+    draw = random.Random(seed)
+    pools = (READABLE, *draw.sample((READABLE, MISTYPED, NO_TYPES), 2))
+    written = {key: draw.choice(draw.choice(pools)) for key in draw.sample(KEYS, draw.randint(1, 4))}
+    try:
+        found = to_json_schema(written)
+    except SchemaWritten:
+        assert set(written) == {"type"} or any(not readable(value) for value in written.values()), "fields would do"
+        return
+    fields = all(readable(value) for value in written.values())
+    assert fields == (found.get("properties", {}).keys() == set(written))
+    if not fields:
+        assert found == to_json_schema({**written, "$schema": DRAFT})
+        assert any(value not in MISTYPED for value in written.values() if not readable(value))
+
+
+def readable(value: Any) -> bool:
+    try:
+        to_json_schema([value])
+    except SchemaWritten:
+        return False
+    return True

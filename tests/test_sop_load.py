@@ -132,9 +132,9 @@ ONE = [
     (top("artifacts: {a: {files: §5}}"), "wrong-type", "list of texts", '"5"'),
     (top("artifacts: {§round: {}}"), "reserved-name", "`round`", "round_"),
     (top("artifacts: {a: {rules: [§{message: x}]}}"), "missing-key", "`assert`", "assert: EXPRESSION"),
-    (top("artifacts: {a: {schema: §no.schema.yaml}}"), "schema-not-found", "no.schema.yaml", "there is"),
+    (top("artifacts: {a: {schema: §no.schema.yaml}}"), "schema-not-found", "no.schema.yaml", "write it"),
     (top("artifacts: {a: {schema: §../no.yaml}}"), "bad-file-name", "without folders", "beside"),
-    (top("artifacts: {a: {render: §no.md.j2, file: a.md}}"), "template-not-found", "no.md.j2", "there is"),
+    (top("artifacts: {a: {render: §no.md.j2, file: a.md}}"), "template-not-found", "no.md.j2", "write it"),
     (top("artifacts: {a: {render: §../a.j2, file: a.md}}"), "bad-file-name", "without folders", "beside"),
     (top("inputs: {§not: string}"), "reserved-name", "`not`", "not_"),
     (top("inputs: {a: {type: string, §desription: x}}"), "unknown-key", "`desription`", "`description`"),
@@ -145,7 +145,7 @@ ONE = [
     (top("roles: {a: {profile: x, §backstory: y}}"), "foreign-key", "`backstory`", "profile"),
     (top("roles: {a: {profile: x, memory: {window: §40}}}"), "bad-quantity", "window", "40 turns"),
     (top("roles: {a: {profile: x, role: §b}}"), "role-name", "`a`", "remove"),
-    (top("roles: {a: {profile: x, prompt: §no.md.j2}}"), "template-not-found", "no.md.j2", "there is"),
+    (top("roles: {a: {profile: x, prompt: §no.md.j2}}"), "template-not-found", "no.md.j2", "write it"),
     # defaults and tests
     (top("defaults: {steps: {§nedds: [a]}}"), "unknown-key", "`nedds`", "`needs`"),
     (top("defaults: {steps: {retries: §many}}"), "wrong-type", "whole number", "number"),
@@ -378,3 +378,15 @@ def test_settings_are_read_once_and_keep_the_key_to_themselves(monkeypatch: pyte
     assert "sk-secret" not in repr(settings)
     monkeypatch.setenv("SOP_MODEL", "from the process")
     assert Settings.read().sop_model == "from the process"
+
+
+@pytest.mark.parametrize(("body", "code", "name"), [
+    ("artifacts: {a: {schema: string, render: report.md.j2, file: a.md}}", "template-not-found", "report.md.j2"),
+    ("artifacts: {a: {schema: design.schema.yaml}}", "schema-not-found", "design.schema.yaml"),
+    ("roles: {a: {profile: x, prompt: engineer.md.j2}}", "template-not-found", "engineer.md.j2"),
+])
+def test_a_file_that_is_not_written_yet_is_not_taken_from_the_package(folder: Path, body: str, code: str, name: str) -> None:
+    assert any((library.shipped_folder(kind) / name).is_file() for kind in ("sops", "roles")), "the package has one of this name"
+    (one,) = problems(folder, top(body))
+    assert one.code == code and f"`{name}`: looked for `{name}`" in one.message
+    assert one.mend == "write it, or mend the name" and str(library.shipped_folder("sops")) not in one.message

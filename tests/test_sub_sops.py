@@ -302,3 +302,12 @@ async def test_three_deep(tmp_path: Path) -> None:
     result = await run(path, topic="rain", model=model, workspace=tmp_path, name="deep")
     assert result.ok and model.asked[1] == "write@1[a]~0/inner@1~0/draft@1~0/turn.0" and result.calls == 7
     assert len((await stopped_everywhere(path, lambda: answer, tmp_path / "runs", topic="rain")).keys) == 7
+
+
+def test_rules_that_a_sub_sop_needs_are_about_something(tmp_path: Path) -> None:
+    chapter = CHAPTER + "    mcp_servers: {shop: {command: python shop.py}}\n    tools: {page: {python: 'os.path:basename'}}\n"
+    path = book(tmp_path, chapter=chapter)
+    rules = "[mcp(shop.orders_of), call(page), start_role(critic), mcp(shpo.orders_of)]"
+    path.write_text(path.read_text() + f"policy: {{preset: workspace, allow: {rules}}}\n")
+    told = [one.message for one in check(path).warnings if one.code == "rule-without-effect"]
+    assert told == ["the rule `mcp(shpo.orders_of)` under `allow` never matters: the SOP has no MCP server `shpo`"]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from scripted import write
 
+from metaflow_agents import check
 from metaflow_agents.trial import Unmet, Verdict, try_out
 
 LOOP = """
@@ -340,3 +341,40 @@ async def test_all_that_does_not_hold_is_told_at_once_each_with_its_place(tmp_pa
     assert [one["place"] for one in told["unmet"]] == [
         "desk.yaml:15:25", "desk.yaml:17:25", "desk.yaml:18:23", "desk.yaml:19:22"]
     assert told["why"].count("; ") >= 3 and not told["ok"]
+
+
+async def test_templates_are_carried_out_on_what_a_case_made(tmp_path: Path) -> None:
+    text = """
+sop: renders
+inputs: {title: string}
+artifacts:
+  report: {schema: {title: string, 'note?': string}, file: report.md, render: report.md.j2}
+steps: {make: {value: "{'title': title}", needs: [title], makes: report}}
+tests:
+"""
+    one = only(await the(tmp_path, text, "{inputs: {title: tea}}", report_md_j2="{{ report.note }}"))
+    assert (one.expected, one.place) == ("`report` to be rendered by report.md.j2", "desk.yaml:5:71")
+    assert "`report.note` is missing" in one.was
+    assert (await the(tmp_path, text, "{inputs: {title: tea}}", report_md_j2="{{ report.note if report.note }}")).ok
+
+
+FAILS = """
+sop: fails
+inputs: {code: {type: folder, optional: true}, page: {type: file, optional: true}}
+artifacts: {a: {}, down: {}}
+steps: {m: {value: "'x'", sees: [code, page], makes: a, on_fail: {makes: down}}}
+outputs: [a, down]
+tests:
+"""
+
+
+@pytest.mark.parametrize(("case", "told"), [
+    ("{given: {down: {error: x}}}", "`down` is made by no step's work, but where a step fails (`on_fail`)"),
+    ("{inputs: {code: nowhere}}", "the folder `code`: there is no folder `nowhere` in the SOP's folder"),
+    ("{inputs: {code: desk.yaml}}", "the folder `code`: there is no folder `desk.yaml` in the SOP's folder"),
+    ("{inputs: {page: .}}", "the file `page`: there is no file `.` in the SOP's folder"),
+    ("{inputs: {code: ., page: desk.yaml}}", ""),
+])
+def test_what_a_case_names_is_there(tmp_path: Path, case: str, told: str) -> None:
+    found = check(write(tmp_path, f"{FAILS}  it: {case}\n")).problems
+    assert [one.message for one in found] == ([told] if told else [])

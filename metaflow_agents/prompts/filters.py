@@ -14,7 +14,7 @@ from metaflow_agents.prompts.filter_making import Filter, spent_text
 from metaflow_agents.prompts.limits import spend
 from metaflow_agents.prompts.list_filters import LIST_FILTERS, by_attribute
 from metaflow_agents.prompts.number_filters import NUMBER_FILTERS
-from metaflow_agents.prompts.operations import COMPARE, cut, elements, kind, made, no_such
+from metaflow_agents.prompts.operations import COMPARE, cut, elements, kind, made, no_such, unprintable
 from metaflow_agents.prompts.text_filters import TEXT_FILTERS
 from metaflow_agents.prompts.values import MISSING
 
@@ -48,6 +48,12 @@ def _joined(value: Any, *rest: Any) -> str:
     return "".join(spent_text(part) for part in (value, *rest))
 
 
+def _named(value: Any, name: str) -> Any:
+    if value is MISSING:
+        raise unprintable(f"`{name}` is missing, and ")
+    return value
+
+
 def _walked(value: Any, weight: int) -> list[Any]:
     found = elements(value)
     spend(len(found) * weight)
@@ -69,5 +75,5 @@ def _pairs(value: Any) -> Iterator[tuple[str, Any]]:
 
 INTERNAL: dict[str, Filter] = {
     "$compare": _compare, "$join": _joined, "$each": _walked, "$cut": cut, "$made": made, "$spend": _spent,
-    "$missing": lambda _: MISSING, "$pairs": lambda value: dict(_pairs(value)),
+    "$named": _named,    "$missing": lambda _: MISSING, "$pairs": lambda value: dict(_pairs(value)),
 }

@@ -9,6 +9,9 @@ from jinja2 import nodes
 from jinja2.exceptions import TemplateSyntaxError
 from jinja2.visitor import NodeTransformer
 
+from metaflow_agents.prompts.text_filters import TEXT_FILTERS
+from metaflow_agents.prompts.written import written
+
 MAX_DEPTH = 60
 
 REFUSED: dict[type[nodes.Node], str] = {
@@ -40,6 +43,18 @@ def _internal(name: str, node: Any, args: list[nodes.Expr], lineno: int) -> node
     return nodes.Filter(node, name, args, [], None, None, lineno=lineno)
 
 
+def _printed(node: nodes.Expr) -> nodes.Expr:
+    """What stands in `{{ … }}`, beside `~` or before a filter of texts: an `if` without `else` is no text there, and what is
+    missing is told by its name.
+    """
+    if isinstance(node, nodes.CondExpr):
+        node.expr1 = _printed(node.expr1)
+        node.expr2 = nodes.Const("", lineno=node.lineno) if node.expr2 is None else _printed(node.expr2)
+        return node
+    name = written(node)
+    return _internal("$named", node, [nodes.Const(name, lineno=node.lineno)], node.lineno) if name else node
+
+
 class _Hardener(NodeTransformer):
     """Bottom-up: children first, then the node itself is replaced."""
 
@@ -48,6 +63,10 @@ class _Hardener(NodeTransformer):
             if isinstance(node, kind):
                 raise TemplateSyntaxError(why, node.lineno)
         return super().visit(node, *args, **kwargs)
+
+    def visit_Output(self, node: nodes.Output) -> nodes.Node:
+        node.nodes = [_printed(part) for part in node.nodes]
+        return self.generic_visit(node)
 
     def visit_TemplateData(self, node: nodes.TemplateData) -> nodes.Node:
         return nodes.Const(node.data, lineno=node.lineno)          # printed like any value, so that it is counted
@@ -58,6 +77,7 @@ class _Hardener(NodeTransformer):
         return node
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
+        node.nodes = [_printed(part) for part in node.nodes]
         self.generic_visit(node)
         return _internal("$join", node.nodes[0], node.nodes[1:], node.lineno)
 
@@ -102,6 +122,8 @@ class _Hardener(NodeTransformer):
     def visit_Filter(self, node: nodes.Filter) -> nodes.Node:
         if node.dyn_args is not None or node.dyn_kwargs is not None:
             raise TemplateSyntaxError("`*` and `**` in a filter are not known here; mend: write the arguments out", node.lineno)
+        if node.name in TEXT_FILTERS and node.node is not None:
+            node.node = _printed(node.node)
         self.generic_visit(node)
         return node
 

@@ -25,7 +25,8 @@ from metaflow_agents.prompts.findings import Finding
 from metaflow_agents.prompts.operations import LOOP_FIELDS
 from metaflow_agents.prompts.positions import place
 from metaflow_agents.prompts.scopes import Bound, Function, Module, Scopes
-from metaflow_agents.prompts.unknown import field_fault, function_fault, method_fault, name_fault, written
+from metaflow_agents.prompts.unknown import field_fault, function_fault, method_fault, name_fault
+from metaflow_agents.prompts.written import written
 from metaflow_agents.schema.shape import Shape
 
 LOOP = Module({**{name: INTEGER for name in LOOP_FIELDS}, "first": BOOLEAN, "last": BOOLEAN, "previtem": ANY, "nextitem": ANY,

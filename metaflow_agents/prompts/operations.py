@@ -350,12 +350,18 @@ def files_as_text(files: FilesView) -> str:
     return "\n".join(blocks)
 
 
+def unprintable(which: str = "") -> ExpressionError:
+    """What is told where something missing would be printed; `which` says what it is, where that is known."""
+    return ExpressionError(f"{which}what is missing can't be printed; "
+                           "mend: guard it with `{% if … %}`, or give it `| default(…)`")
+
+
 def as_text(value: Any) -> str:
     """How a value prints: text as it is, files as blocks, everything else as JSON."""
     if isinstance(value, str):
         return value
     if value is MISSING:
-        raise ExpressionError("what is missing can't be printed; mend: guard it with `{% if … %}`, or give it `| default(…)`")
+        raise unprintable()
     if isinstance(value, FilesView):
         return files_as_text(value)
     if isinstance(value, BinaryFile):

@@ -19,6 +19,7 @@ from metaflow_agents.prompts.values import UnknownName
 
 RESULT = "the_result"
 Templates = frozenset[tuple[str, str]]
+_LONGEST = 1_000                    # of a line that is shown: what a person writes is shown whole
 UNREADABLE = (TemplateSyntaxError, RecursionError, SyntaxError, ValueError, MemoryError)
 """What reading a hostile text may raise: Jinja2's own, nesting beyond Python, numbers of thousands of digits."""
 
@@ -86,7 +87,7 @@ def _told(text: str, line: int, name: str) -> str:
     lines = text.splitlines() or [""]
     source = lines[min(line, len(lines)) - 1].strip()
     where = f"line {line} of {name or 'the template'}: " if len(lines) > 1 or name else ""
-    return f"{where}`{source[:200]}{'…' if len(source) > 200 else ''}`"
+    return f"{where}`{source[:_LONGEST]}{'…' if len(source) > _LONGEST else ''}`"
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from metaflow_agents.prompts import habits
 from metaflow_agents.prompts.environment import FUNCTIONS
 from metaflow_agents.prompts.filters import FILTERS
 from metaflow_agents.prompts.scopes import Function, Scopes
+from metaflow_agents.prompts.written import written
 from metaflow_agents.schema.shape import Shape
 
 _PLACES = {"loop": "inside a `{% for %}` only", "caller": "inside a macro only", "super": "inside a block only"}
@@ -73,13 +74,3 @@ def field_fault(base: Shape, name: str, owner: str) -> tuple[str, str, str]:
     if nearest(name, base.fields()) is not None:        # of a text that may be a file
         return "unknown-attribute", f"{value} has no field `{name}`", did_you_mean(name, base.fields())
     return ("unknown-attribute", f"{value} is {base.describe()} and has no fields", f"write `{owner}` alone" if owner else "")
-
-
-def written(node: nodes.Node | None) -> str:
-    """A chain of names as it was written, for messages; empty where it is something longer."""
-    if isinstance(node, nodes.Name):
-        return node.name
-    if isinstance(node, nodes.Getattr):
-        owner = written(node.node)
-        return f"{owner}.{node.attr}" if owner else ""
-    return ""

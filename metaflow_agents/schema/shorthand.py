@@ -7,17 +7,18 @@ The shorthand::
     number | null                               one of several types
     [T]                                         a list
     {title: T, 'note?': T}                      a closed object; `?` makes a field optional
+    {type: string, minLength: 3}                JSON Schema: its values are no types, so they can't be fields
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from metaflow_agents.errors import did_you_mean, nearest
 from metaflow_agents.schema import keywords, references
-from metaflow_agents.schema.faults import Faults, Path, SchemaWritten
+from metaflow_agents.schema.faults import Faults, Path, SchemaFault, SchemaWritten
 from metaflow_agents.schema.json_schema import DEEPEST_SCHEMA, any_of, enumeration, read_document
 from metaflow_agents.schema.references import Node
 from metaflow_agents.schema.wording import shown
@@ -95,11 +96,18 @@ class _Reader:
                                    "a python model is a whole schema: write its fields here, or make a model of the whole")
         if not written:
             return self.faults.add("type", path, "the schema is empty", "write `any`, or name the fields")
-        before = len(self.faults.found)
+        before, defined = len(self.faults.found), dict(self.definitions)
         node = self._object(written, path, depth)
-        spoiled = len(self.faults.found) > before
+        spoiled = self.faults.found[before:]
         if set(written) <= keywords.KNOWN and (spoiled or (set(written) == {"type"} and written["type"] in keywords.TYPES)):
             del self.faults.found[before:]
+            self.definitions = defined
+            if not set(written) <= {*keywords.ANNOTATIONS, *keywords.DROPPED} and any(
+                    _no_type(key, part) for key, part in written.items() if _at_fault(spoiled, (*path, key))):
+                node = self._embedded(written, path, depth)         # no value of a field: it can be JSON Schema alone
+                if len(self.faults.found) == before or _is_json_type(written.get("type")):
+                    return node
+                del self.faults.found[before:]
             return self.faults.add("unmarked", path, f"{shown(dict(written))} looks like JSON Schema, and is read as fields",
                                    self._unmarked_mend(written))
         return node
@@ -190,6 +198,19 @@ def _refused(read: list[Node | _Word]) -> tuple[str, str] | None:
     if strays and all(_like_type(part.text) for part in read if isinstance(part, _Word)):
         return strays[0], _mend(strays[0])
     return None
+
+
+def _at_fault(found: Sequence[SchemaFault], path: Path) -> bool:
+    return any(fault.path[:len(path)] == path for fault in found)
+
+
+def _no_type(key: str, part: Any) -> bool:
+    """Whether what stands at a keyword, and can't be read as a type, is no type mistyped either: a number, words, a pattern."""
+    return not isinstance(part, str) or key == "format" or not any(_like_type(word.strip()) for word in _split(part))
+
+
+def _is_json_type(written: Any) -> bool:
+    return isinstance(written, list) or written in keywords.TYPES
 
 
 def _split(text: str) -> Iterator[str]:

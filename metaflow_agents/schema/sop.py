@@ -16,9 +16,12 @@ from metaflow_agents.schema.artifact import Artifact
 from metaflow_agents.schema.caps import Budget
 from metaflow_agents.schema.case import Case
 from metaflow_agents.schema.endpoint import Limits, ModelSpec
+from metaflow_agents.schema.faults import SchemaWritten
+from metaflow_agents.schema.keywords import MARKS
 from metaflow_agents.schema.model import Value
 from metaflow_agents.schema.role import Role
 from metaflow_agents.schema.scalars import Calls, Expression, Name, Texts
+from metaflow_agents.schema.shorthand import to_json_schema
 from metaflow_agents.schema.step import Step, ToolChoice
 from metaflow_agents.schema.tools import ApiSpec, PolicySpec, ServerSpec, ToolSpec
 
@@ -71,9 +74,14 @@ class Progress(Value):
     replans: Annotated[int, Field(ge=1, le=100, strict=True)] = Field(2, description="how often it may replan")
 
 
-def _input(written: object) -> object:
-    """`{type, description, default}`, or a schema alone."""
-    return written if isinstance(written, Input) or is_whole_input(written) else {"type": written}
+def _input(written: Any) -> Any:
+    """`{type, description, default}`, `{type, minimum, description, default}`, or a schema alone."""
+    if isinstance(written, Input) or is_whole_input(written):
+        return written
+    schema = schema_among_keys(written)
+    if schema is None:
+        return {"type": written}
+    return {**{key: part for key, part in written.items() if key in INPUT_KEYS}, "type": schema}
 
 
 def is_whole_input(written: object) -> bool:
@@ -84,6 +92,18 @@ def is_whole_input(written: object) -> bool:
         return False
     field = isinstance(written.get("optional"), str | dict | list)          # `{type: string, optional: boolean}`: two fields
     return written["type"] in PATHS or (set(written) <= set(INPUT_KEYS) and not field)
+
+
+def schema_among_keys(written: Any) -> dict[str, Any] | None:
+    """The schema that stands among the keys of an input, `{type: integer, minimum: 1, default: 2}`; None where none does."""
+    if not isinstance(written, dict) or "type" not in written or is_whole_input(written) or not written.keys().isdisjoint(MARKS):
+        return None
+    schema = {key: part for key, part in written.items() if key not in INPUT_KEYS[1:]}
+    try:
+        fields = to_json_schema(schema).get("properties", {})
+    except SchemaWritten:                   # read as the schema that it looks like, and told there
+        return None
+    return None if "type" in fields else schema
 
 
 class Defaults(Value):

@@ -9,7 +9,7 @@ from metaflow_agents.errors import Problem, SOPNotFound, did_you_mean
 from metaflow_agents.prompts import includes
 from metaflow_agents.schema.faults import SchemaWritten
 from metaflow_agents.schema.shorthand import to_json_schema
-from metaflow_agents.schema.sop import PATHS, is_whole_input
+from metaflow_agents.schema.sop import PATHS, is_whole_input, schema_among_keys
 from metaflow_agents.sop import library
 from metaflow_agents.sop.description import DESCRIPTIONS, read_description
 from metaflow_agents.sop.document import Document
@@ -47,6 +47,10 @@ class Files:
             if file.is_relative_to(base):
                 return file.relative_to(base).as_posix()
         return file.as_posix()
+
+    def not_found(self, what: str, name: str, folders: list[Path]) -> str:
+        """That there is no such file, and each path where it was looked for."""
+        return f"there is no {what} `{name}`: looked for {', '.join(f'`{self.shown(folder / name)}`' for folder in folders)}"
 
     def add(self, document: Document) -> None:
         """Takes in a document that was read."""
@@ -139,8 +143,7 @@ class Templates:
         if file is None:
             there = library.file_names(folders, (".j2",))
             self.files.problems.append(Problem(
-                "template-not-found", f"no template `{name}` beside this file, in the project or in the package",
-                did_you_mean(name, there), *spot))
+                "template-not-found", self.files.not_found("template", name, folders), _nearest(name, there), *spot))
         return file
 
     def _known(self, name: str, file: Path, spot: Spot) -> bool:
@@ -162,7 +165,7 @@ def schemas(merged: dict[str, Any], entry: Document, files: Files, overlays: lis
                 found[name] = reader.read(artifact[key], ("artifacts", name, key))
     for name, given in _items(merged.get("inputs")):
         whole = is_whole_input(given) or (isinstance(given, dict) and "type" in given and bool(misspelt_input_keys(given)))
-        written = given["type"] if whole else given
+        written = given["type"] if whole else schema_among_keys(given) or given
         if written not in PATHS:
             found[f"input:{name}"] = reader.read(written, ("inputs", name, "type") if whole else ("inputs", name))
     for name, step in _items(merged.get("steps")):
@@ -185,7 +188,7 @@ def documents(merged: dict[str, Any], entry: Document, files: Files, folders: li
         if file is None:
             why, mend = ((f"`{written[:60]}` is no file's name: {refusal}", "write the name of a file beside the SOP; a "
                           "description that lies elsewhere is copied there, so that it can't change under the SOP") if refusal
-                         else (f"no file `{written}` beside the SOP or in the project",
+                         else (files.not_found("file", written, folders),
                                did_you_mean(written, library.file_names(folders, (".json", ".yaml", ".yml")))))
             files.problems.append(Problem("openapi-not-found", why, mend, *spot))
             continue
@@ -231,10 +234,13 @@ class _Schemas:
         if file is None:
             there = library.file_names(self.folders, tuple(f".schema{ending}" for ending in SCHEMA_ENDINGS))
             self.files.problems.append(Problem(
-                "schema-not-found", f"no schema file `{name}` beside the SOP, in the project or in the package",
-                did_you_mean(name, there), *spot))
+                "schema-not-found", self.files.not_found("schema file", name, self.folders), _nearest(name, there), *spot))
             return None
         return self.files.yaml(file)
+
+
+def _nearest(name: str, there: list[str]) -> str:
+    return did_you_mean(name, there) if there else "write it, or mend the name"
 
 
 def _items(written: Any) -> list[tuple[str, Any]]:

@@ -94,6 +94,7 @@ GROUPS: dict[str, dict[str, Code]] = {
         "unknown-role": Code("A step's role is not declared.", "Declare it under `roles`, or mend the name."),
         "unknown-output": Code("An output is no artifact.", "Use the nearest name."),
         "unknown-input": Code("A test gives an input that does not exist.", "Use the nearest name."),
+        "test-path": Code("A test names a file or a folder that is not there.", "Name one that is, or write it out.", "warning"),
         "unknown-given": Code("A test gives an artifact that does not exist.", "Use the nearest name."),
         "unknown-step": Code("A test ends after a step that does not exist.", "Use the nearest name."),
         "input-and-artifact": Code("An input and an artifact share a name.", "Rename one."),

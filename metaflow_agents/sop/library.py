@@ -103,8 +103,10 @@ def role_names(sop_folder: Path) -> list[str]:
 
 
 def sop_folders(sop_folder: Path) -> list[Path]:
-    """The folders in which a SOP's templates and schema files are looked for, in order."""
-    return _distinct([sop_folder, *(project / "sops" for project in _project(sop_folder)), shipped_folder("sops")])
+    """The folders in which a SOP's templates and schema files are looked for, in order. The package is none of them, but for its
+    own SOPs: a file that the author has yet to write must not be found among files that the author never saw.
+    """
+    return _distinct([sop_folder, *(project / "sops" for project in _project(sop_folder))])
 
 
 def roots(sop_folder: Path) -> list[Path]:

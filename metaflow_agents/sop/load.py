@@ -203,7 +203,7 @@ class _Loading:
                 inline = not (name in self.role_files and "prompt" in self.role_files[name][1].data
                               and not self.document.has("roles", name, "prompt"))
                 first = self.folder if inline else self.role_files[name][0].parent
-                folders = [first, *self.role_folders]
+                folders = [first, *self.own_role_folders]
                 templates.read(role["prompt"], ("roles", name, "prompt"), folders)
         for name, artifact in artifacts.items() if isinstance(artifacts, dict) else ():
             if isinstance(artifact, dict) and isinstance(artifact.get("render"), str):

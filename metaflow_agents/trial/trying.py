@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,6 +11,7 @@ from typing import Any
 from metaflow_agents.engine.scheduler import everything, succeeded
 from metaflow_agents.errors import ExpressionError, MetaflowError, UsageError, did_you_mean
 from metaflow_agents.journal.journal import Journal
+from metaflow_agents.journal.tree import Tree
 from metaflow_agents.journal.values import Values
 from metaflow_agents.models.by_role import ByRole
 from metaflow_agents.models.port import Model
@@ -87,11 +88,11 @@ async def _try(loaded: LoadedSOP, name: str, case: Case, sandbox: str | None) ->
         async with run as going:
             result = await going.result()
             found, met = _held(sop, case, going.journal)
+            wrong = [*(_placed(loaded, name, one) for one in found), *_unrendered(loaded, going.journal)]
     except MetaflowError as error:
         return Verdict(name, False, str(error))
-    stopped = result.reason if found and result.outcome in ("stopped", "budget", "waiting") else ""
-    return Verdict(name, not found, "", tuple(_placed(loaded, name, one) for one in found), met, stopped, result.activations,
-                   result.calls, result.seconds)
+    stopped = result.reason if wrong and result.outcome in ("stopped", "budget", "waiting") else ""
+    return Verdict(name, not wrong, "", tuple(wrong), met, stopped, result.activations, result.calls, result.seconds)
 
 
 def _model(loaded: LoadedSOP, case: Case) -> str | Model:
@@ -144,6 +145,22 @@ def _held(sop: SOP, case: Case, journal: Journal) -> tuple[list[Unmet], dict[str
     named = analyse_expression(case.expect, dict.fromkeys(scope, Shape.any())).names
     met = {one: _plain(values, journal, one) if one != "success" else success for one in scope if one in named and one != "run"}
     return list(unmet(sop, case, scope, reason, lived(journal), state.spent)), met
+
+
+def _unrendered(loaded: LoadedSOP, journal: Journal) -> Iterator[Unmet]:
+    """Templates that fail on what the case made: in a run with a folder they would stop it."""
+    values = Values(journal.blob, journal.state)
+    tree = Tree(loaded.program, values, journal.state, "" if journal.state.opened is None else journal.state.opened.run)
+    for name, spec in loaded.program.sop.artifacts.items():
+        payload = journal.state.payload(name) if spec.render is not None else None
+        try:
+            if payload is not None:
+                tree.as_rendered(name, values.view(payload))
+        except ExpressionError as error:
+            path = ("artifacts", name, "render")
+            spot = loaded.places.at(path, key=True)
+            place = f"{spot.file}:{spot.line}:{spot.column}"
+            yield Unmet(f"`{name}` to be rendered by {spec.render}", str(error), path, place=place)
 
 
 def _plain(values: Values, journal: Journal, name: str) -> Any:

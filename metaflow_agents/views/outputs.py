@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from metaflow_agents.errors import ExpressionError
 from metaflow_agents.journal.outline import Outline
 from metaflow_agents.journal.places import artifacts_of
 from metaflow_agents.journal.tree import Tree, name_beside
@@ -52,10 +53,19 @@ def outputs_lines(program: Program, outline: Outline, values: Values, folder: st
         if not at.path and spec is not None and not spec.files:
             at = _Place(f"{artifacts_of(Path(folder))}/{name_beside(name, value)}", where_long=True)
         if spec is not None and spec.render is not None:
-            lines += _text(name, at, tree.as_rendered(name, value), page)
+            lines += _rendered(name, at, tree, value, page)
         else:
             lines += _output(name, value, at, page)
     return ["outputs:", *lines] if lines else []
+
+
+def _rendered(name: str, at: _Place, tree: Tree, value: Any, page: Page) -> list[str]:
+    """By its template; where that fails, which is what stopped the run, the data itself, and that its file lacks."""
+    try:
+        return _text(name, at, tree.as_rendered(name, value), page)
+    except ExpressionError:
+        lines = _output(name, value, _Place(""), page)
+        return [*lines, *page.wrapped(f"{safe(at.path)} is not written: its template fails", "    ")] if at.path else lines
 
 
 def _output(name: str, value: Any, at: _Place, page: Page) -> list[str]:

@@ -13,7 +13,6 @@ from metaflow_agents.policy.patterns import NamePattern, PathPattern, RuleWritte
 from metaflow_agents.policy.policy import Policy
 from metaflow_agents.policy.rules import Rule, parse_rule
 from metaflow_agents.schema import paths
-from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.schema.tools import PolicySpec
 from metaflow_agents.sop.checks.context import Context, Place
@@ -41,9 +40,9 @@ def check_policies(c: Context) -> None:
     if own is None or None in roles.values():
         return                                            # what they mean together is only known of rules that can be read
     bound = Policy(c.sop.policy)
-    _idle(c, own, tuple(_within(c.program)))
+    _idle(c, own, [program.sop for program in c.program.all()])        # the policy holds in the SOPs that its steps are, too
     for found in roles.values():
-        _idle(c, found or [], (c.sop,))
+        _idle(c, found or [], [c.sop])
         for one in found or []:
             _beneath(c, one, own, bound)
     _tools(c)
@@ -67,15 +66,8 @@ def _read(c: Context, where: Place, spec: PolicySpec | None) -> list[_Written] |
     return found if sound else None
 
 
-def _within(program: Program) -> Iterator[SOP]:
-    """A SOP, and those that are its steps: they keep to its policy too."""
-    yield program.sop
-    for inner in program.sops.values():
-        yield from _within(inner)
-
-
-def _idle(c: Context, rules: list[_Written], bound: tuple[SOP, ...]) -> None:
-    """Rules that a stronger one of the same policy always beats, that stand twice, or that no SOP bound by them has a use for."""
+def _idle(c: Context, rules: list[_Written], sops: list[SOP]) -> None:
+    """Rules that a stronger one of the same policy always beats, that stand twice, or that nothing can be about."""
     for at, one in enumerate(rules):
         stronger = _winning(one, rules)
         if stronger is not None:
@@ -87,15 +79,15 @@ def _idle(c: Context, rules: list[_Written], bound: tuple[SOP, ...]) -> None:
                 paths.is_git(part) for part in one.rule.pattern.pattern.split("/")):
             _say(c, one, "`.git` belongs to git alone: no rule opens it", "remove it")
         else:
-            _about_nothing(c, one, bound)
+            _about_nothing(c, one, sops)
 
 
-def _about_nothing(c: Context, one: _Written, bound: tuple[SOP, ...]) -> None:
-    """A rule about a server, a service, a function or a role that none of the SOPs has: a misspelt `deny` denies nothing."""
+def _about_nothing(c: Context, one: _Written, sops: list[SOP]) -> None:
+    """A rule about a server, a service, a function or a role that none of these has: a misspelt `deny` denies nothing."""
     if not isinstance(one.rule.pattern, NamePattern) or one.rule.verb not in _NAMED:
         return
     what, named = _NAMED[one.rule.verb]
-    names = [name for sop in bound for name in named(sop)]
+    names = {name: None for sop in sops for name in named(sop)}
     meant = one.rule.pattern.parts[0]
     if not any(fnmatchcase(name.casefold(), meant.casefold()) for name in names):
         _say(c, one, f"the SOP has no {what} `{meant}`", did_you_mean(meant, names) if names else "remove it, or mend the name")

@@ -47,10 +47,24 @@ def _inputs(c: Context, name: str, case: Case) -> None:
             _written_out(c, (*where, "inputs", key), key, value)
         else:
             fits(c, "test-value", (*where, "inputs", key), f"the input `{key}`", input_schema(c, key), value)
+            if c.sop.inputs[key].type in PATHS:
+                _is_there(c, (*where, "inputs", key), key, value)
     missing = [key for key, given in c.sop.inputs.items() if given.required and key not in case.inputs]
     if missing and not set(case.inputs) - set(c.sop.inputs):
         c.say("test-input", where, f"the test `{name}` does not give the input `{missing[0]}`, which has no default",
               f"add `inputs: {{{', '.join(f'{key}: …' for key in missing)}}}`", key=True)
+
+
+def _is_there(c: Context, where: Place, name: str, written: str) -> None:
+    """A path of a test is read from the SOP's folder. A warning: a run needs no test, and the SOP may have been copied alone."""
+    kind, place = c.sop.inputs[name].type, c.loaded.folder / written
+    try:
+        there = place.is_dir() if kind == "folder" else place.exists() and not place.is_dir()
+    except OSError:                 # a name too long for the system, or a folder that may not be entered
+        there = False
+    if not there:
+        c.say("test-path", where, f"the {kind} `{name}`: there is no {kind} `{written}` in the SOP's folder",
+              "name one that is there, or write it out: `{PATH: TEXT}`")
 
 
 def _written_out(c: Context, where: Place, name: str, value: Any) -> None:
@@ -85,6 +99,10 @@ def _given(c: Context, where: Place, written: str, value: Any) -> None:
         c.say("unknown-given", where, f"`{name}` {what}", did_you_mean(name, [*c.sop.artifacts, *c.sop.steps]), key=True)
     else:
         makers = [step for step, one in c.sop.steps.items() if name in (step, one.makes.artifact)]
+        if not makers:
+            c.say("unknown-given", where, f"`{name}` is made by no step's work, but where a step fails (`on_fail`)",
+                  "give what a step makes; a step that fails can't be given", key=True)
+            return
         if makers and round_ is not None:
             _round(c, where, written, round_, makers)
         artifact = c.sop.steps[name].makes.artifact if name in c.sop.steps else name
