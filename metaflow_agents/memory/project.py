@@ -24,8 +24,8 @@ from metaflow_agents.threads import Threads
 FOUND = 256                         # memories that an index names; what is not among them is not relevant
 SHOWN = EMBEDDED                    # characters of a memory in a prompt
 T = TypeVar("T")
-Near = Callable[[MemoryStore, Scope, int], dict[int, float]]
-"""Memory → similarity, of those that a scope sees; the number is how many these are."""
+Near = Callable[[MemoryStore, Scope], dict[int, float]]
+"""Memory → similarity, of those that a scope sees."""
 _BEYOND = 4                         # times as many as are wanted: some say the same
 
 
@@ -113,7 +113,7 @@ class ProjectMemory:
 
         def look(store: MemoryStore) -> list[dict[str, Any]]:
             seen = store.seen(scope)
-            relevances = [index(store, scope, len(seen)) for index in near]
+            relevances = [index(store, scope) for index in near]
             if wanted.relevance:
                 relevances.append(store.matching(asked, scope, FOUND))
             scored = best(seen, relevances, weights, wanted.top * _BEYOND,
@@ -129,7 +129,7 @@ class ProjectMemory:
         embeddings = self._file.embeddings
         looked_for = Wanted(embedder, self._masked(asked), wanted.index, wanted.similarity)
         question = await embeddings.prepare(looked_for, scope)
-        return [lambda store, scope, seen: embeddings.nearest(store, looked_for, question, scope, seen, FOUND)]
+        return [lambda store, scope: embeddings.nearest(store, looked_for, question, scope, FOUND)]
 
     async def recent(self, mind: str, past: Sequence[Entry], limit: int, *, others: bool) -> tuple[int, list[dict[str, Any]]]:
         """What a role or character remembers that is newest, oldest first; and before that, how much importance came together
