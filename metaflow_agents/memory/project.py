@@ -118,7 +118,7 @@ class ProjectMemory:
                 relevances.append(store.matching(asked, scope, FOUND))
             scored = best(seen, relevances, weights, wanted.top * _BEYOND,
                           frozenset(numbers[key] for key in left_out if key in numbers))
-            return _told(scored, store.read([one.seq for one in scored]), wanted.top)
+            return _told(scored, store.read([one.seq for one in scored]), wanted.top, run)
 
         return await self._file.do(look)
 
@@ -233,15 +233,17 @@ class ProjectMemory:
         return self._masked(text)
 
 
-def _told(scored: Sequence[Scored], memories: Mapping[int, Memory], top: int) -> list[dict[str, Any]]:
-    """The best, each text once, in the order in which they came to be."""
+def _told(scored: Sequence[Scored], memories: Mapping[int, Memory], top: int, own: str) -> list[dict[str, Any]]:
+    """The best, each text once, in the order in which they came to be. Those of the run `own` do not name it: prompts that
+    did would be others under another name, and no recording would replay.
+    """
     found: dict[str, tuple[Scored, Memory]] = {}
     for one in scored:
         memory = memories.get(one.seq)                          # another process may have removed it since
         if memory is not None and len(found) < top:
             found.setdefault(memory.text, (one, memory))
-    return [{"key": memory.key, "role": memory.role, "run": memory.name, "activation": memory.activation, "kind": memory.kind,
-             "text": shown(memory.text), "importance": memory.importance, "untrusted": memory.untrusted,
+    return [{"key": memory.key, "role": memory.role, "run": "" if memory.run == own else memory.name,
+             "activation": memory.activation, "kind": memory.kind, "text": shown(memory.text), "importance": memory.importance, "untrusted": memory.untrusted,
              "score": round(one.score, 6), "recency": round(one.recency, 6), "relevance": round(one.relevance, 6)}
             for one, memory in sorted(found.values(), key=lambda pair: pair[1].seq)]
 
