@@ -243,7 +243,8 @@ def _told(scored: Sequence[Scored], memories: Mapping[int, Memory], top: int, ow
         if memory is not None and len(found) < top:
             found.setdefault(memory.text, (one, memory))
     return [{"key": memory.key, "role": memory.role, "run": "" if memory.run == own else memory.name,
-             "activation": memory.activation, "kind": memory.kind, "text": shown(memory.text), "importance": memory.importance, "untrusted": memory.untrusted,
+             "activation": memory.activation, "kind": memory.kind, "text": shown(memory.text),
+             "importance": memory.importance, "untrusted": memory.untrusted,
              "score": round(one.score, 6), "recency": round(one.recency, 6), "relevance": round(one.relevance, 6)}
             for one, memory in sorted(found.values(), key=lambda pair: pair[1].seq)]
 
