@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from memory_writer import batch
+from tiers import some
 
 from metaflow_agents.errors import MemoryFault
 from metaflow_agents.memory.scoring import Weights, best, normalised
@@ -58,12 +59,12 @@ def test_embeddings_are_stored_by_content_and_found_by_memory() -> None:
     assert not store.keep_vectors("small", {"tea": b"old ", "nobody": b"else"})
     assert not store.keep_vectors("small", {"tea": b"new "})
     assert store.vector("small", "tea") == b"old " and store.vector("large", "tea") is None
-    assert store.vectors("small") == [(1, b"old "), (2, b"else")] and store.vectors("small", after=1) == [(2, b"else")]
-    assert store.vectors_seen("small", Scope()) == [(1, 1, b"old "), (3, 1, b"old ")]
-    assert store.vectors_seen("small", Scope(), [1, 7]) == [(1, 1, b""), (3, 1, b"")]
+    assert store.vectors("small", Scope(), 4) == [(1, b"old "), (3, b"old ")] and store.embedded("small", Scope(), 4) == [1, 3]
+    assert store.vectors("small", Scope(), 4, after=1) == [(3, b"old ")] and store.vectors("small", Scope("judge"), 4) == []
     assert store.unembedded("small", Scope()) == ["cake"] and store.unembedded("large", Scope()) == ["tea", "cake"]
     assert store.keep_vectors("small", {"tea": b"longer.."}), "of another length: another embedder"
-    assert [vector for _, vector in store.vectors("small")] == [b"longer.."]
+    assert store.vectors("small", Scope(), 4) == [] and store.embedded("small", Scope(), 4) == []
+    assert store.vectors("small", Scope(), 8) == [(1, b"longer.."), (3, b"longer..")]
 
 
 def test_of_a_long_memory_the_beginning_is_embedded() -> None:
@@ -72,7 +73,7 @@ def test_of_a_long_memory_the_beginning_is_embedded() -> None:
     assert store.unembedded("small", Scope()) == [long[:EMBEDDED]]
     store.keep_vectors("small", {long[:EMBEDDED]: b"same"})
     assert store.vector("small", long) == b"same" and store.unembedded("small", Scope()) == []
-    assert [seq for seq, _, _ in store.vectors_seen("small", Scope())] == [1, 2]
+    assert store.embedded("small", Scope(), 4) == [1, 2]
 
 
 def test_what_is_forgotten_takes_its_embedding_along_and_its_number_is_not_given_again() -> None:
@@ -80,10 +81,10 @@ def test_what_is_forgotten_takes_its_embedding_along_and_its_number_is_not_given
     store.keep([memory("1", "tea"), memory("2", "cake")])
     store.keep_vectors("small", {"tea": b"tea.", "cake": b"cake"})
     store.forget(keys=["2"])
-    assert store.vectors("small") == [(1, b"tea.")]
+    assert store.vectors("small", Scope(), 4) == [(1, b"tea.")]
     store.keep([memory("3", "snow")])
     store.keep_vectors("small", {"snow": b"snow"})
-    assert store.vectors("small", after=2) == [(3, b"snow")], "an index that goes on behind the last number sees it"
+    assert store.vectors("small", Scope(), 4, after=2) == [(3, b"snow")], "an index that goes on behind the last number sees it"
 
 
 def test_bm25_is_that_of_the_formula() -> None:
@@ -111,16 +112,46 @@ def test_bm25_is_that_of_the_formula() -> None:
 
 def test_a_scope_sees_its_own_run_as_far_as_told_and_its_role_in_others() -> None:
     store = MemoryStore(None)
-    store.keep([memory("1"), memory("2", role="judge"), memory("3", run="b"), memory("4", run="b"),
-                memory("5", run="b", role="judge"), memory("6"),
-                *(memory(f"beside{place}", "else", run="b") for place in range(20))])     # a word that all hold says nothing
+    store.keep([memory("1", "word1"), memory("2", "word2", role="judge"), memory("3", "word3", run="b"),
+                memory("4", "word4", run="b"), memory("5", "word5", run="b", role="judge"), memory("6", "word6")])
 
     def seen(scope: Scope) -> list[int]:
-        assert sorted(store.matching("something", scope, 10)) == sorted(number for number, _ in store.seen(scope))
-        return [number for number, _ in store.seen(scope)]
+        there = [number for number, _ in store.seen(scope)]
+        found = store.matching("word1 word2 word3 word4 word5 word6", scope, 10)
+        assert sorted(found) == (sorted(there) if len(there) > 2 else []), "what half of the memories hold says nothing"
+        return there
     assert seen(Scope("poet", "b", (4, 5))) == [1, 6, 4, 5], "its own run last, in the order of its causal past"
     assert seen(Scope(None, "b", (5,))) == [1, 2, 6, 5]
     assert seen(Scope(None, "b", (3, 5), others=False)) == [3, 5]
+
+
+@pytest.mark.parametrize("seed", some(range(40)))
+@pytest.mark.parametrize("others", [True, False])
+def test_what_others_remember_changes_no_score(others: bool, seed: int) -> None:
+    """Other owners; and where a mind recalls its run alone, other runs of its own too."""
+    rng = random.Random(seed)
+    words = ["tavern", "bakeries", "bakery", "foo_bar", "café", "mill", "tide", "news", "\U0001d54f"]
+
+    def text() -> str:
+        return " ".join(rng.choices(words, weights=range(len(words), 0, -1), k=rng.choice([0, 3, 9, 200])))
+    mine = [memory(f"mine{at}", text(), run=rng.choice("ab") if others else "a", importance=rng.choice([None, 2, 9]))
+            for at in range(rng.choice([1, 4, 30]))]
+    foreign = [memory(f"other{at}", text(), run=rng.choice("abc"), role="judge") for at in range(60)]
+    foreign += [] if others else [memory(f"before{at}", text(), run="b", importance=10) for at in range(60)]
+    mixed = [*mine]
+    for one in foreign:
+        mixed.insert(rng.randrange(len(mixed) + 1), one)
+    gone = [one.key for one in foreign if rng.random() < 0.2]
+
+    def recalled(kept: list[Memory]) -> list[tuple[str, float, float]]:
+        store = MemoryStore(None)
+        store.keep(kept)
+        store.forget(keys=gone)
+        own = store.numbers([one.key for one in mine if one.run == "a"])
+        scope = Scope("poet", "a", tuple(own.values()), others)
+        found = best(store.seen(scope), [store.matching("the bakery, foo_bar of the tide?", scope, 8)], Weights(), 6)
+        return [(store.read([one.seq])[one.seq].key, one.score, one.relevance) for one in found]
+    assert recalled(mixed) == recalled([one for one in mixed if one in mine])
 
 
 def test_scores_are_those_computed_by_hand() -> None:

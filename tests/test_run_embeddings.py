@@ -323,7 +323,7 @@ def memories(store: MemoryStore, count: int, role: str) -> None:
     store.keep_vectors("e", {text: struct.pack("<64f", *vector(text)) for text in texts})
 
 
-def test_a_role_that_sees_little_of_an_index_has_its_own_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_holds_what_one_mind_sees_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     """A graph over all would lead to what it does not see: what is near is the same, whoever else remembers how much."""
     made: list[str] = []
 
@@ -332,21 +332,23 @@ def test_a_role_that_sees_little_of_an_index_has_its_own_compared(monkeypatch: p
         return indexes.make_index(name, *given)
 
     monkeypatch.setattr(embeddings, "make_index", make)
+    monkeypatch.setattr(embeddings, "_FEW", 10)
     store = MemoryStore(None)
     memories(store, 20, "poet")
     wanted = Wanted(Embeds("e", None), "whale", "hnsw")       # type: ignore[arg-type]
     its, question = Embeddings(None), struct.pack("<64f", *vector("whale"))       # type: ignore[arg-type]
-    alone = its.nearest(store, wanted, question, Scope("poet"), 20, 5)
+    alone = its.nearest(store, wanted, question, Scope("poet"), 5)
     assert made == ["hnsw"] and len(alone) == 5 and min(alone.values()) > 0.99
     memories(store, 400, "judge")
-    among = its.nearest(store, wanted, question, Scope("poet"), 20, 5)
-    assert made == ["hnsw", "exact"] and min(among.values()) > 0.99 and max(among) <= 20
-    everybody = its.nearest(store, wanted, question, Scope(), 420, 300)
-    assert made == ["hnsw", "exact"] and max(everybody) > 20, "the index follows what is stored"
+    assert its.nearest(store, wanted, question, Scope("poet"), 5) == alone and made == ["hnsw"]
+    everybody = its.nearest(store, wanted, question, Scope(), 300)
+    assert made == ["hnsw", "hnsw"] and max(everybody) > 20
+    memories(store, 21, "poet")
+    assert max(its.nearest(store, wanted, question, Scope("poet"), 21)) > 420, "the index follows what is stored"
     store.forget(role="judge")
-    assert max(its.nearest(store, wanted, question, Scope(), 20, 20)) <= 20
-    half = its.nearest(store, replace(wanted, index="exact"), question, Scope("poet"), 20, 20)
-    assert made == ["hnsw", "exact", "exact", "exact"] and len(half) == 20
+    assert len(its.nearest(store, wanted, question, Scope(), 300)) == 21 and made == ["hnsw", "hnsw", "hnsw"]
+    own = Scope("poet", "a", (3, 4))                           # of its own run: of the others nothing is seen
+    assert set(its.nearest(store, wanted, question, own, 20)) == {3, 4} and made[3:] == ["exact"]
 
 
 def test_texts_go_in_as_few_calls_as_can_be_and_none_is_too_large() -> None:

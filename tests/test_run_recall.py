@@ -81,6 +81,17 @@ async def test_it_outlives_the_run_and_says_whose_it_was(tmp_path: Path) -> None
     assert len(store.listed()) == 10, "the run that ended handed over all"
 
 
+async def test_a_run_under_another_name_sends_the_same_prompts(tmp_path: Path) -> None:
+    """So a recording replays under any name: of its own run a memory says where it was made, and not what the run is called."""
+    sent = []
+    for name in ("a1", "another"):
+        model = poet(first=9)
+        await run(desk(tmp_path, "from: project, top: 3"), topic="tea", model=model, workspace=tmp_path / name, name=name)
+        assert '<memory of="you" at="first@1~0">' in model.said("fourth@1~0/turn.0")
+        sent.append({request.key: request.messages for request in model.requests})
+    assert sent[0] == sent[1]
+
+
 async def test_what_its_past_did_not_commit_does_not_come_to_mind(tmp_path: Path) -> None:
     text = """
         sop: parallel

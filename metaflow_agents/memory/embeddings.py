@@ -1,8 +1,9 @@
 """Relevance by embeddings: memories are embedded once, their vectors lie in the project's file, and an index over them is made
 from there when it is first asked.
 
-What an index holds is what the file holds: it is brought up to date before each question, and what another process stored or
-forgot meanwhile is seen. It lives as long as its process.
+What an index holds is what one mind sees of other runs, and nothing else: what is found in a graph hangs on all that is in it. It
+is brought up to date before each question, so that what another process stored or forgot meanwhile is seen, and lives as long as
+its process. What a mind sees of its own run changes with each firing, and is compared one by one.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import asyncio
 import math
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from metaflow_agents.errors import MemoryFault
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 _TEXTS = 128                        # of one call at most
 _BYTES = 2**16                      # of their texts: what a call may cost is held until it came back
-_SMALL = 4                          # a scope with less than this part of all vectors is compared exactly
+_FEW = 1000                         # memories that are compared one by one, and need no index
 _LENGTHS = 3                        # times that an embedder may come with another length
 
 T = TypeVar("T")
@@ -64,10 +65,10 @@ class Wanted:
 
 @dataclass(slots=True)
 class _Filled:
-    """An index, and up to which vector it was filled."""
+    """An index, and the memories in it."""
 
     index: VectorIndex
-    last: int = 0
+    memories: list[int] = field(default_factory=list)
 
 
 class Embeddings:
@@ -76,7 +77,7 @@ class Embeddings:
     def __init__(self, do: Do) -> None:
         self._do = do
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._filled: dict[tuple[str, IndexName, Similarity, int], _Filled] = {}
+        self._filled: dict[tuple[str, IndexName, Similarity, int, Scope], _Filled] = {}
 
     async def prepare(self, wanted: Wanted, scope: Scope) -> bytes:
         """The embedding of the question, once it and the memories that a scope sees are embedded: nobody asks for the same
@@ -110,38 +111,34 @@ class Embeddings:
     async def _keep(self, name: str, texts: Sequence[str], vectors: Sequence[bytes]) -> bool:
         return await self._do(lambda store: store.keep_vectors(name, dict(zip(texts, vectors, strict=True))))
 
-    def nearest(self, store: MemoryStore, wanted: Wanted, asked: bytes, scope: Scope, seen: int, limit: int) -> dict[int, float]:
-        """Memory → similarity to an embedding of the `limit` nearest that a scope sees, `seen` of them in all. In the file's
-        thread.
-
-        Where a scope sees a small part of what an index holds, a graph would lead to what it does not see: its own vectors are
-        then compared one by one.
-        """
-        if not seen:
-            return {}
+    def nearest(self, store: MemoryStore, wanted: Wanted, asked: bytes, scope: Scope, limit: int) -> dict[int, float]:
+        """Memory → similarity to an embedding of the `limit` nearest that a scope sees. In the file's thread."""
         import numpy as np
 
         question = np.frombuffer(asked, "<f4")
-        filled = self._up_to_date(store, wanted, len(question))
-        if seen * _SMALL < len(filled.index):
-            return _exactly(store, wanted, scope, question, limit)
-        found = dict(filled.index.nearest(question, limit * math.ceil(len(filled.index) / seen)))
-        rows = store.vectors_seen(wanted.embedder.name, scope, list(found))
-        near = {memory: found[number] for memory, number, _ in rows if math.isfinite(found[number])}
-        return dict(sorted(near.items(), key=lambda pair: -pair[1])[:limit])
+        near = _exactly(store, wanted, replace(scope, others=False), question, limit)
+        others = replace(scope, own=())
+        there = store.embedded(wanted.embedder.name, others, question.nbytes)
+        if len(there) < _FEW:
+            near |= _exactly(store, wanted, others, question, limit)
+        else:
+            near |= dict(self._up_to_date(store, wanted, others, there, len(question)).nearest(question, limit))
+        finite = ((memory, value) for memory, value in near.items() if math.isfinite(value))
+        return dict(sorted(finite, key=lambda pair: (-pair[1], pair[0]))[:limit])
 
-    def _up_to_date(self, store: MemoryStore, wanted: Wanted, dimensions: int) -> _Filled:
+    def _up_to_date(self, store: MemoryStore, wanted: Wanted, scope: Scope, there: list[int], dimensions: int) -> VectorIndex:
+        """The index of what a scope sees: the same memories in the same order, so that it is made anew where one is gone."""
         import numpy as np
 
-        key = (wanted.embedder.name, wanted.index, wanted.similarity, dimensions)
-        if key not in self._filled:
-            self._filled[key] = _Filled(make_index(wanted.index, dimensions, wanted.similarity))
-        filled = self._filled[key]
-        fresh = [row for row in store.vectors(wanted.embedder.name, filled.last) if len(row[1]) == 4 * dimensions]
+        key = (wanted.embedder.name, wanted.index, wanted.similarity, dimensions, scope)
+        filled = self._filled.get(key)
+        if filled is None or filled.memories != there[:len(filled.memories)]:
+            filled = self._filled[key] = _Filled(make_index(wanted.index, dimensions, wanted.similarity))
+        fresh = store.vectors(wanted.embedder.name, scope, 4 * dimensions, filled.memories[-1] if filled.memories else 0)
         if fresh:
+            filled.memories += [number for number, _ in fresh]
             filled.index.add(np.array([number for number, _ in fresh], np.int64), _matrix([vector for _, vector in fresh]))
-            filled.last = fresh[-1][0]
-        return filled
+        return filled.index
 
 
 def batches(texts: Sequence[str]) -> Iterator[list[str]]:
@@ -162,11 +159,11 @@ def batches(texts: Sequence[str]) -> Iterator[list[str]]:
 def _exactly(store: MemoryStore, wanted: Wanted, scope: Scope, question: NDArray[float32], limit: int) -> dict[int, float]:
     import numpy as np
 
-    rows = [row for row in store.vectors_seen(wanted.embedder.name, scope) if len(row[2]) == question.nbytes]
+    rows = store.vectors(wanted.embedder.name, scope, question.nbytes)
     if not rows:
         return {}
     index = make_index("exact", len(question), wanted.similarity)
-    index.add(np.array([memory for memory, _, _ in rows], np.int64), _matrix([vector for _, _, vector in rows]))
+    index.add(np.array([memory for memory, _ in rows], np.int64), _matrix([vector for _, vector in rows]))
     return dict(index.nearest(question, limit))
 
 

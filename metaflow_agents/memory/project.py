@@ -24,8 +24,8 @@ from metaflow_agents.threads import Threads
 FOUND = 256                         # memories that an index names; what is not among them is not relevant
 SHOWN = EMBEDDED                    # characters of a memory in a prompt
 T = TypeVar("T")
-Near = Callable[[MemoryStore, Scope, int], dict[int, float]]
-"""Memory → similarity, of those that a scope sees; the number is how many these are."""
+Near = Callable[[MemoryStore, Scope], dict[int, float]]
+"""Memory → similarity, of those that a scope sees."""
 _BEYOND = 4                         # times as many as are wanted: some say the same
 
 
@@ -113,12 +113,12 @@ class ProjectMemory:
 
         def look(store: MemoryStore) -> list[dict[str, Any]]:
             seen = store.seen(scope)
-            relevances = [index(store, scope, len(seen)) for index in near]
+            relevances = [index(store, scope) for index in near]
             if wanted.relevance:
                 relevances.append(store.matching(asked, scope, FOUND))
             scored = best(seen, relevances, weights, wanted.top * _BEYOND,
                           frozenset(numbers[key] for key in left_out if key in numbers))
-            return _told(scored, store.read([one.seq for one in scored]), wanted.top)
+            return _told(scored, store.read([one.seq for one in scored]), wanted.top, run)
 
         return await self._file.do(look)
 
@@ -129,7 +129,7 @@ class ProjectMemory:
         embeddings = self._file.embeddings
         looked_for = Wanted(embedder, self._masked(asked), wanted.index, wanted.similarity)
         question = await embeddings.prepare(looked_for, scope)
-        return [lambda store, scope, seen: embeddings.nearest(store, looked_for, question, scope, seen, FOUND)]
+        return [lambda store, scope: embeddings.nearest(store, looked_for, question, scope, FOUND)]
 
     async def recent(self, mind: str, past: Sequence[Entry], limit: int, *, others: bool) -> tuple[int, list[dict[str, Any]]]:
         """What a role or character remembers that is newest, oldest first; and before that, how much importance came together
@@ -233,15 +233,18 @@ class ProjectMemory:
         return self._masked(text)
 
 
-def _told(scored: Sequence[Scored], memories: Mapping[int, Memory], top: int) -> list[dict[str, Any]]:
-    """The best, each text once, in the order in which they came to be."""
+def _told(scored: Sequence[Scored], memories: Mapping[int, Memory], top: int, own: str) -> list[dict[str, Any]]:
+    """The best, each text once, in the order in which they came to be. Those of the run `own` do not name it: prompts that
+    did would be others under another name, and no recording would replay.
+    """
     found: dict[str, tuple[Scored, Memory]] = {}
     for one in scored:
         memory = memories.get(one.seq)                          # another process may have removed it since
         if memory is not None and len(found) < top:
             found.setdefault(memory.text, (one, memory))
-    return [{"key": memory.key, "role": memory.role, "run": memory.name, "activation": memory.activation, "kind": memory.kind,
-             "text": shown(memory.text), "importance": memory.importance, "untrusted": memory.untrusted,
+    return [{"key": memory.key, "role": memory.role, "run": "" if memory.run == own else memory.name,
+             "activation": memory.activation, "kind": memory.kind, "text": shown(memory.text),
+             "importance": memory.importance, "untrusted": memory.untrusted,
              "score": round(one.score, 6), "recency": round(one.recency, 6), "relevance": round(one.relevance, 6)}
             for one, memory in sorted(found.values(), key=lambda pair: pair[1].seq)]
 

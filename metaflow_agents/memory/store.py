@@ -6,15 +6,19 @@ bring back. Format 1 had no `apart`. Every change is one synced transaction in W
 a process that is killed in the middle leaves all of it or nothing, and
 several processes write at once, one after the other. A memory is stored under a key of its own, and storing it again changes
 nothing, so that a run may hand over what it is not sure to have handed over.
-Source: https://www.sqlite.org/fts5.html (the BM25 of its `bm25()`), https://www.sqlite.org/wal.html
+BM25 of what a role recalls is counted here over what the scope sees: that of FTS5's `bm25()` counts words in the whole file, so
+that what a role recalls would hang on what others remember.
+Source: https://www.sqlite.org/fts5.html (its `bm25()`, `fts5vocab`, the table `docsize`), https://www.sqlite.org/wal.html
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 import sqlite3
 import time
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -32,7 +36,13 @@ EMBEDDED = 2000                     # characters of a memory that are embedded: 
 _WAIT = 30.0                        # seconds for another process to finish its write
 _WORDS = re.compile(r"\w+")
 _MOST_WORDS = 48                    # of a query: each costs a walk over all memories that hold it
-_SAYS_NOTHING = 1e-3                # BM25 gives 10⁻⁶ for a word that half of all memories hold, or more
+_K1, _B = 1.2, 0.75                 # of BM25, as FTS5 has them
+_LOOKED_UP = """
+PRAGMA temp_store=MEMORY;
+CREATE VIRTUAL TABLE temp.asked USING fts5(text, tokenize='porter unicode61');
+CREATE VIRTUAL TABLE temp.asked_tokens USING fts5vocab(temp, asked, instance);
+CREATE VIRTUAL TABLE temp.tokens USING fts5vocab(main, words, instance);
+"""                                 # a question in the tokens of the index, and where each token stands in the memories
 _COLUMNS = "seq, key, kind, run, name, role, activation, at, text, importance, untrusted, cites, apart"
 
 Kind = Literal["turn", "reflection", "lesson", "note"]
@@ -204,17 +214,38 @@ class MemoryStore:
     def matching(self, text: str, scope: Scope, limit: int) -> dict[int, float]:
         """Number → BM25 of the memories that hold a word of the text, the `limit` best; higher is better, and above 0.
 
-        Those that hold but words that every other memory holds as well are left out: nothing is told by these, and where all
-        scores are brought to one scale, next to nothing would count as much as something.
+        It is counted over what the scope sees, and nothing else. A word that half of that holds, or more, tells nothing and does
+        not count.
         """
-        words = query(text)
+        words = _chosen(text)
         if not words:
             return {}
         where, given = scope.where()
-        rows = self._rows("SELECT m.seq, bm25(words) FROM words JOIN memories m ON m.seq = words.rowid"
-                          f" WHERE words MATCH :words AND {where} ORDER BY bm25(words), m.seq LIMIT :limit",
-                          {**given, "words": words, "limit": limit})
-        return {seq: -score for seq, score in rows if -score > _SAYS_NOTHING}
+        lengths = {seq: _length(size) for seq, size in self._rows(
+            f"SELECT m.seq, d.sz FROM memories m JOIN words_docsize d ON d.id = m.seq WHERE {where}", given)}
+        scores: defaultdict[int, float] = defaultdict(float)
+        mean = sum(lengths.values()) / max(len(lengths), 1)
+        for token in self._rare(words, lengths):
+            held = Counter(seq for seq, in self._rows("SELECT doc FROM temp.tokens WHERE term = ?", (token,)) if seq in lengths)
+            rarity = math.log((len(lengths) - len(held) + 0.5) / (len(held) + 0.5))
+            for seq, count in held.items() if rarity > 0 else ():
+                scores[seq] += rarity * count * (_K1 + 1) / (count + _K1 * (1 - _B + _B * lengths[seq] / mean))
+        return dict(sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))[:limit])
+
+    def _rare(self, words: Sequence[str], among: Mapping[int, int]) -> list[str]:
+        """The tokens of words, without those of words that half of the memories hold: finding these out is cheaper than counting
+        how often they stand in each.
+        """
+        found: dict[str, None] = {}
+        with self._lock:
+            self._rows("DELETE FROM temp.asked")
+            for number, word in enumerate(words):
+                self._rows("INSERT INTO temp.asked(rowid, text) VALUES (?,?)", (number, word))
+            for number, token in self._rows("SELECT doc, term FROM temp.asked_tokens ORDER BY doc, offset"):
+                held = self._rows("SELECT rowid FROM words WHERE words MATCH ?", (f'"{words[number]}"',))
+                if sum(seq in among for seq, in held) * 2 < len(among):
+                    found[token] = None
+        return [*found]
 
     def search(self, text: str, *, role: str | None = None, run: str | None = None,
                limit: int = 10) -> list[tuple[Memory, float]]:
@@ -255,19 +286,19 @@ class MemoryStore:
                           {**given, "embedder": embedder})
         return list(dict.fromkeys(text for text, in rows))
 
-    def vectors(self, embedder: str, after: int = 0) -> list[tuple[int, bytes]]:
-        """Number and embedding of all texts that have one, behind the number `after`, in their order."""
-        return self._rows("SELECT number, vector FROM vectors WHERE embedder = ? AND number > ? ORDER BY number",
-                          (embedder, after))
-
-    def vectors_seen(self, embedder: str, scope: Scope, numbers: Sequence[int] | None = None) -> list[tuple[int, int, bytes]]:
-        """Memory, number and embedding of the memories that a scope sees; with `numbers`, of these embeddings, without them."""
+    def embedded(self, embedder: str, scope: Scope, size: int) -> list[int]:
+        """The memories that a scope sees and that have an embedding of so many bytes, in their order."""
         where, given = scope.where()
-        these = "" if numbers is None else " AND v.number IN (SELECT value FROM json_each(:numbers))"
-        vector = "v.vector" if numbers is None else "x''"
-        return self._rows(f"SELECT m.seq, v.number, {vector} FROM vectors v JOIN memories m ON m.digest = v.digest"
-                          f" WHERE v.embedder = :embedder{these} AND {where} ORDER BY m.seq",
-                          {**given, "embedder": embedder, "numbers": None if numbers is None else json.dumps(list(numbers))})
+        return [seq for seq, in self._rows("SELECT m.seq FROM memories m JOIN vectors v ON v.digest = m.digest"
+                                           f" WHERE v.embedder = :embedder AND length(v.vector) = :size AND {where}"
+                                           " ORDER BY m.seq", {**given, "embedder": embedder, "size": size})]
+
+    def vectors(self, embedder: str, scope: Scope, size: int, after: int = 0) -> list[tuple[int, bytes]]:
+        """Memory and embedding, of so many bytes, of what a scope sees, behind the memory `after`, in their order."""
+        where, given = scope.where()
+        return self._rows("SELECT m.seq, v.vector FROM vectors v JOIN memories m ON m.digest = v.digest"
+                          f" WHERE v.embedder = :embedder AND length(v.vector) = :size AND m.seq > :after AND {where}"
+                          " ORDER BY m.seq", {**given, "embedder": embedder, "size": size, "after": after})
 
     def sound(self) -> list[str]:
         """What is wrong with the file, in words; nothing where it is whole."""
@@ -324,6 +355,8 @@ class MemoryStore:
         except BaseException:
             self._db.execute("ROLLBACK")
             raise
+        for statement in _statements(_LOOKED_UP):
+            self._db.execute(statement)
 
     @contextmanager
     def _translated(self, doing: str) -> Iterator[None]:
@@ -336,9 +369,21 @@ class MemoryStore:
 
 def query(text: str) -> str:
     """The words of a text as an FTS5 query: any of them, each quoted, so that none of them is an operator."""
+    return " OR ".join(f'"{word}"' for word in _chosen(text))
+
+
+def _chosen(text: str) -> list[str]:
+    """The words of a text that are looked for: of very many the longest."""
     words = dict.fromkeys(word.lower() for word in _WORDS.findall(text))
-    longest = sorted(words, key=lambda word: -len(word))[:_MOST_WORDS] if len(words) > _MOST_WORDS else words
-    return " OR ".join(f'"{word}"' for word in longest)
+    return sorted(words, key=lambda word: -len(word))[:_MOST_WORDS] if len(words) > _MOST_WORDS else [*words]
+
+
+def _length(size: bytes) -> int:
+    """The tokens of a memory, as FTS5 keeps their number for its one column: seven bits a byte, the highest first."""
+    length = 0
+    for byte in size:
+        length = length << 7 | byte & 127
+    return length
 
 
 def _digest(text: str) -> str:

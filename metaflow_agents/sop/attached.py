@@ -28,7 +28,7 @@ class Files:
     """The files read so far: their texts by shown name, and their problems. Each is read once."""
 
     def __init__(self, start: Path) -> None:
-        self.start = start.absolute()
+        self.start = start.resolve()
         self.sources: dict[str, str] = {}
         self.problems: list[Problem] = []
         self.roots: list[Path] = []
@@ -97,8 +97,9 @@ class Files:
     def _bytes(self, file: Path, most: int = MAX_BYTES) -> bytes | None:
         real = file.resolve()
         if self.roots and not any(real.is_relative_to(root) for root in self.roots):
-            self.problems.append(Problem("file-outside", "the file is a link that leads out of the SOP's project: what it says "
-                                         "would reach the model", "put a copy of the file in its place, if you mean it",
+            self.problems.append(Problem("file-outside", "the file, or a folder above it, is a link that leads out of the SOP's "
+                                         "project: what it says would reach the model",
+                                         "put a copy of the file in its place, if you mean it",
                                          self.shown(file)))
             return None
         try:

@@ -3,6 +3,8 @@
 The project is the nearest folder, from a start upwards, that holds `sops/`, `roles/`, `.git` or `pyproject.toml`. A folder above
 the start that everybody may write to (`/tmp`) is none: what lies there is not the author's. Of the current directory nothing is
 taken but the SOP that is named: its roles, templates and Python lie beside it, in its project or in the package.
+
+A SOP lies where its file lies, `..` and links followed: of the way by which it was named nothing is taken either.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ def _recordings() -> Path:
 
 def project_of(start: Path) -> Path | None:
     """The project that a folder lies in, or None."""
-    start = start.absolute()
+    start = start.resolve()             # the parents of `a/../b` as it is written would be those of `a`
     for folder in (start, *start.parents):
         if (folder == start or not _open_to_all(folder)) and any(_exists(folder / mark) for mark in _MARKS):
             return folder
@@ -52,14 +54,14 @@ def project_of(start: Path) -> Path | None:
 
 def find_sop(name: str | Path, start: Path) -> Path:
     """The file of a SOP: a path that exists, else a bare name (with or without `.yaml`) looked for in `start`,
-    `start/sops`, the project's `sops/` and the package.
+    `start/sops`, the project's `sops/` and the package. The path is the file's own: without `..`, and no link.
 
     Raises SOPNotFound, saying where it was looked for and what is there.
     """
     written = str(name)
     if not written.strip() or "\0" in written:
         raise SOPNotFound(f"{written!r} names no SOP: write a file or the name of one")
-    direct = start / Path(written).expanduser()
+    direct = start / _at_home(written)
     if _exists(direct):
         return _a_sop(direct, written)
     project = project_of(start)
@@ -93,6 +95,7 @@ def role_in(name: str, folders: Iterable[Path]) -> Path | None:
 def role_folders(sop_folder: Path, *, shipped: bool = True) -> list[Path]:
     """The folders in which role files of a SOP are looked for, in order."""
     package = [shipped_folder("roles")] if shipped else []
+    sop_folder = sop_folder.resolve()
     above = [] if _open_to_all(sop_folder.parent) else [sop_folder.parent / "roles"]
     return _distinct([sop_folder / "roles", *above, *(project / "roles" for project in _project(sop_folder)), *package])
 
@@ -106,16 +109,17 @@ def sop_folders(sop_folder: Path) -> list[Path]:
     """The folders in which a SOP's templates and schema files are looked for, in order. The package is none of them, but for its
     own SOPs: a file that the author has yet to write must not be found among files that the author never saw.
     """
-    return _distinct([sop_folder, *(project / "sops" for project in _project(sop_folder))])
+    return _distinct([sop_folder.resolve(), *(project / "sops" for project in _project(sop_folder))])
 
 
 def roots(sop_folder: Path) -> list[Path]:
     """The folders, links resolved, in one of which every file that a SOP names has to lie: a link in a project that somebody
     else wrote must not lead to files of the user's, whose text would go into prompts.
     """
-    package = [shipped_folder("roles"), shipped_folder("sops")]
-    folders = (sop_folder, sop_folder.parent / "roles", *_project(sop_folder.resolve()), *package)
-    return list(dict.fromkeys(folder.resolve() for folder in folders))
+    sop_folder = sop_folder.resolve()
+    package = [shipped_folder(kind).resolve() for kind in ("roles", "sops")]
+    above = sop_folder.parent / "roles"         # as it stands: where it is a link itself, what it leads to is outside
+    return list(dict.fromkeys((sop_folder, above, *_project(sop_folder), *package)))
 
 
 def python_folders(sop_folder: Path) -> list[Path]:
@@ -125,7 +129,7 @@ def python_folders(sop_folder: Path) -> list[Path]:
     """
     if sop_folder.resolve() == shipped_folder("sops").resolve():
         return []
-    return _distinct(folder.absolute() for folder in (sop_folder, *_project(sop_folder)))
+    return _distinct((sop_folder.resolve(), *_project(sop_folder)))
 
 
 def _project(sop_folder: Path) -> list[Path]:
@@ -172,7 +176,15 @@ def _a_sop(file: Path, written: str) -> Path:
         raise SOPNotFound(f"`{written}` is no regular file")
     if file.suffix.lower() not in _ENDINGS:
         raise SOPNotFound(f"`{written}` is no SOP: its name has to end in .yaml or .yml")
-    return file
+    return file.resolve()
+
+
+def _at_home(written: str) -> Path:
+    path = Path(written)
+    try:
+        return path.expanduser()
+    except RuntimeError:                # nobody is called so: `~name` is then a name like others
+        return path
 
 
 def _spellings(folder: Path, name: str) -> list[Path]:
