@@ -57,6 +57,6 @@ def _found(journal: Journal) -> Iterator[str]:
         if what == "hindsight":
             told = [str(value["shown"])]
         else:
-            told = [" ".join([*([] if one["run"] == "run" else [one["run"]]), one["activation"]]) for one in value]
+            told = [" ".join([*([one["run"]] if one["run"] not in ("", "run") else []), one["activation"]]) for one in value]
         if told:
             yield f"{activation}: {what} {', '.join(told)}"

@@ -357,15 +357,6 @@ async def test_requests_a_minute_hold_a_run_back(tmp_path: Path) -> None:
     assert result.cost == Decimal(3 * ONE) / PICO and not result.estimated      # who waited was never sent, and cost nothing
 
 
-async def test_a_call_that_gave_up_waiting_leaves_its_budget_to_others(tmp_path: Path) -> None:
-    path = spend(tmp_path, "models: {other: dry}", "limits: {rpm: 1}", "budget: {tokens: 6000}", step="timeout: 0.2, on_fail: skip")
-    path.write_text(path.read_text().replace("role: judge, needs", "role: judge, model: other, needs"))
-    models = {"default": Paid("http://slow"), "other": Paid("http://fast")}
-    result = await run(path, names=["a", "b", "c"], models=models, workspace=None)
-    assert result.ok, result.reason
-    assert result.calls == 2 and result.tokens == 1000
-
-
 async def test_a_request_that_never_fits_stops_the_run_and_says_why(tmp_path: Path) -> None:
     result = await run(spend(tmp_path, "limits: {tpm: 1999}"), names=NAMES, model=Paid("http://narrow"), workspace=None)
     assert (result.outcome, result.exit_status, result.calls) == ("stopped", 1, 0)

@@ -112,7 +112,8 @@ def test_what_is_no_count_is_refused(wrong: object) -> None:
 def test_windows_have_a_normal_form() -> None:
     assert window("40 turns") == window("40 turn") == window([40, "turns"]) == (40, "turns")
     assert window("16k tokens") == window(window("16k tokens")) == (16_000, "tokens")
-    for wrong in ("40", "turns", "40 words", 40, None, [40, "words"], "0 turns", ["x", "turns"]):
+    assert window("0 turns") == (0, "turns")
+    for wrong in ("40", "turns", "40 words", 40, None, [40, "words"], "0 tokens", ["x", "turns"]):
         with pytest.raises(ValueError):
             window(wrong)
 

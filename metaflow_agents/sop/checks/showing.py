@@ -95,12 +95,23 @@ def _unprinted(c: Context, name: str, step: Step) -> None:
         fields = list(_leaves(shape, (artifact,)))
         if any(not any(path == field[:len(path)] or field == path[:len(field)] for field in fields) for path in reached):
             continue                                        # a key, or what no schema names: what is printed can't be told
-        lost = [field for field in fields if not any(path == field[:len(path)] for path in reached)]
+        lost = [field for field in fields if _words(shape, field) and not any(path == field[:len(path)] for path in reached)]
         if lost:
             told = ", ".join(f"`{'.'.join(field)}`" for field in lost)
             c.say("fields-unshown", ("steps", name, "task"), f"`task` names `{artifact}`, so that it stands nowhere else in the "
                   f"prompt, and does not print {told}", f"print what is missing, or add `show: {{{artifact}: whole}}`; "
                   f"`show: {{{artifact}: none}}` where nobody needs it", key=True)
+
+
+def _words(shape: Shape, fields: Path) -> bool:
+    """Whether a field can hold words: a choice, a number or a yes is mostly there for `when`, and nobody misses it."""
+    part = shape
+    for field in fields[1:]:
+        while part.kind in ("list", "collection"):
+            part = part.element or part.item()
+        part = part.field(field) or Shape.any()
+    return any(one.kind not in ("boolean", "integer", "number", "null") and "enum" not in one.schema and "const" not in one.schema
+               for one in part.branches or (part,))
 
 
 def _presents(shape: Shape, fields: Path) -> bool:
