@@ -291,3 +291,13 @@ def test_without_front_matter_there_is_none_of_it(tmp_path: Path) -> None:
 def test_a_cover_that_is_not_there_is_told(tmp_path: Path, path: str) -> None:
     said = converted(tmp_path, f"---\ncover-image: {path}\n---\n\nText.\n", ("a.html", "a.epub"), PLATES, ends=publishing.FAULTY)
     assert said.startswith(f"pictures can't be shown: `{path}` is not among the files that the step reads")
+
+
+def test_a_link_to_a_heading_leads_there_and_one_to_none_is_text(tmp_path: Path) -> None:
+    """A PDF would not come about at all."""
+    text = "# A\n\n[one](#gates-and-wheels) [two](#not-there) [three](#b%C3%BCcher) [four](#)\n\n# Gates and wheels\n\n# Bücher\n"
+    converted(tmp_path, text)
+    assert {link.text(): link.attributes["href"] for link in page(tmp_path).css("a") if link.text() in "one two three four"} == {
+        "one": "#gates-and-wheels", "three": "#bücher"}
+    assert [word for word in PdfReader(tmp_path / "a.pdf").pages[0].extract_text().split() if word in "one two three four"] == [
+        "one", "two", "three", "four"]

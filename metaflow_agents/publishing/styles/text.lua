@@ -92,6 +92,18 @@ local function title(doc)
   end })
 end
 
+local function within(doc)               -- a link to a heading that is not there is text: typst would refuse the whole document
+  local there = {}
+  doc.blocks:walk({ Header = function(heading) there[heading.identifier] = true end })
+  doc.blocks = doc.blocks:walk({ Link = function(link)
+    if link.target:sub(1, 1) ~= "#" then return nil end
+    local name = link.target:sub(2):gsub("%%(%x%x)", function(code) return string.char(tonumber(code, 16)) end)
+    if not there[name] then return link.content end
+    link.target = "#" .. name
+    return link
+  end })
+end
+
 return {
   { Image = function(image)
       local why = lacks(image.src)
@@ -123,6 +135,7 @@ return {
     end },
   { Pandoc = function(doc)
       title(doc)
+      within(doc)
       if not doc.meta.title then
         doc.meta.pagetitle = doc.meta.fallback
         if FORMAT:match("epub") then doc.meta.title = doc.meta.fallback end
