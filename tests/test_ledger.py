@@ -1,11 +1,14 @@
-"""What a run cost by step, role, model and item: all sums are the total, wherever the journal ends; and how people are told."""
+"""What a run cost by step, role, model, item, key: all sums are the total, wherever the journal ends; and how people are told."""
 
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from crash_scenes import SCENES, Scene
@@ -17,7 +20,7 @@ from metaflow_agents import run, run_sync
 from metaflow_agents.cli import command
 from metaflow_agents.journal.facts import Spending
 from metaflow_agents.journal.journal import Journal
-from metaflow_agents.journal.ledger import Ledger
+from metaflow_agents.journal.ledger import DIMENSIONS, Ledger
 from metaflow_agents.journal.places import journal_path
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.runs import start
@@ -39,7 +42,8 @@ def pay(item: str) -> str:
 
 KEYS = st.builds(
     lambda way, end: "/".join(way) + end,
-    st.lists(st.sampled_from(["write@1~0", "write@2[a]~0", "write@1[a%2Fb]~1", "judge@1~0"]), min_size=1, max_size=3),
+    st.lists(st.sampled_from(["write@1~0", "write@2[a]~0", "write@1[a%2Fb]~1", "judge@1~0", "judge@1[a]~0"]),
+             min_size=1, max_size=3),
     st.sampled_from(["/turn.0", "/turn.0/repair.1", "/embed.6f2a", "/vote.s3"]))
 COUNTS = st.integers(0, 10**6)
 
@@ -76,12 +80,27 @@ def test_all_sums_are_the_total_after_every_event(events: list[Any]) -> None:
             del flying[event.key, event.try_]
             answered += Spending(event.calls, event.tokens_in + event.tokens_out, event.tokens_out, event.tokens_cached,
                                  event.cost, event.cost * event.estimated)
-        assert sums(ledger) == [ledger.total] * 5
+        assert sums(ledger) == [ledger.total] * (1 + len(DIMENSIONS))
         total = ledger.total
         assert (total.calls, total.tokens, total.out, total.cached, total.cost, total.estimated) == (
             answered.calls, answered.tokens, answered.out, answered.cached, answered.cost, answered.estimated)
         assert (total.open_calls, total.open_tokens, total.open_cost) == (
             len(flying), sum(one.tokens for one in flying.values()), sum(one.cost for one in flying.values()))
+
+
+@given(histories())
+def test_the_sum_of_a_key_is_all_that_was_asked_for_it_in_any_step(events: list[Any]) -> None:
+    ledger = Ledger()
+    worst: Counter[str] = Counter()
+    for event in events:
+        ledger.apply(event)
+        if isinstance(event, Reserved):
+            outermost = re.search(r"\[(.*?)\]", event.key)
+            worst[unquote(outermost[1]) if outermost else ""] += event.tokens
+    apart = {key: sum((one for line, one in ledger.lines.items() if line.key == key), Spending()) for key in worst}
+    assert ledger.by["key"] == apart
+    if not any(isinstance(event, Settled) for event in events):
+        assert {key: one.open_tokens for key, one in ledger.by["key"].items()} == worst
 
 
 @pytest.mark.parametrize("scene", [pytest.param(scene, id=name) for name, scene in SCENES.items()
@@ -103,7 +122,7 @@ async def test_the_sums_are_the_runs_own_wherever_its_journal_ends(scene: Scene,
             if isinstance(event, Reserved | Settled):
                 ledger.apply(event)
                 asked += 1
-                assert sums(ledger) == [state.total()] * 5
+                assert sums(ledger) == [state.total()] * (1 + len(DIMENSIONS))
         assert asked and ledger.total.open_calls == 0
         assert {step.partition("/")[0] for step in ledger.by["step"]} <= {*going.program.sop.steps, "progress"}
 
@@ -177,6 +196,44 @@ def test_show_costs_tells_each_step_role_model_and_item_and_their_sum(say: Any, 
     assert say("show", "one", "verdict", "--costs")[0] == 2
 
 
+ROWS = """
+sop: rows
+inputs: {names: [string]}
+roles: {clerk: {profile: You write.}}
+artifacts: {letters: {each: string}, talks: {each: string}}
+steps:
+  write: {role: clerk, needs: [names], foreach: {in: names}, makes: letters}
+  talk: {sop: talk, needs: [names, letters], foreach: {in: names, as: who}, inputs: {name: who}, output: last, makes: talks}
+"""
+TALK = """
+sop: talk
+inputs: {name: string}
+roles: {clerk: {profile: You talk.}}
+artifacts: {said: {each: string}, last: {}}
+steps:
+  say: {role: clerk, needs: [name], foreach: {in: "['a', 'b']", as: side}, makes: said}
+  end: {role: clerk, needs: [said], makes: last}
+"""
+
+
+def test_what_an_item_cost_over_all_steps_is_one_row(say: Any, tmp_path: Path) -> None:
+    path = write(tmp_path, ROWS, talk_yaml=TALK, desk_py=DESK)
+    assert run_sync(path, names=[f"n/{number}" for number in range(25)], model="python:desk.py:clerk",
+                    workspace=tmp_path / "workspace", name="one").ok
+    told = json.loads(say("show", "one", "--costs", "--json")[1])
+    assert list(told["keys"]) == [f"n/{number}" for number in range(25)], "the outermost item counts, not `a` and `b`"
+    assert all((one["calls"], one["tokens"]) == (4, 4040) for one in told["keys"].values())
+    assert [line["step"] for line in told["lines"] if line["key"] == "n/7"] == ["write", *["talk/say"] * 2, "talk/end"]
+    brief = say("show", "one", "--costs")[1]
+    assert "the dearest 20 of 25 keys" in brief and "the dearest 20 of 100 items" in brief
+    rows = [line.split() for line in say("show", "one", "--costs", "--all")[1].splitlines()]
+    assert all([f"n/{number}", "4", "4,000", "40"] in rows for number in range(25))
+    assert ["talk[n/24]/say[b]", "1", "1,000", "10"] in rows
+    for wrong, mend in ((("--all",), "sop show one --costs --all"), (("--costs", "--all", "--json"), "leave it out")):
+        status, _, err = say("show", "one", *wrong)
+        assert status == 2 and mend in " ".join(err.split())
+
+
 TWO = """
 sop: it
 roles: {clerk: {profile: You write.}}
@@ -205,7 +262,8 @@ def test_the_tables_fit_and_no_number_is_cut(width: int) -> None:
     assert max(map(columns, lines)) <= width
     total = next(line for line in lines if line.startswith("total"))
     assert "…" not in total, total
-    assert "the dearest 20 of 50 items" in lines and len(lines) < 50
+    assert "the dearest 20 of 50 items; `--all` lists all" in " ".join(" ".join(lines).split()) and len(lines) < 50
+    assert len(costs_lines("run-1", costly(50), Page(width=width), every=True)) > 50
 
 
 def test_what_was_never_answered_stands_apart() -> None:

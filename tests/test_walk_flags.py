@@ -75,13 +75,20 @@ steps:
 """
 REMEMBERING = LETTERS.replace("{profile: a writer}", "{profile: a writer, memory: {recall: {importance: 0}}}")
 KEEPING = LETTERS.replace("default: rain}", "default: rain, keep: letter}")
+WIDE = """
+sop: wide
+roles: {writer: {profile: a writer}}
+artifacts: {letters: {each: string}}
+models: {default: "python:desk.py:answer"}
+steps: {write: {role: writer, foreach: {in: "'abcdefghijklmnopqrstu' | list"}, makes: letters}}
+"""
 FOLDER = """
 sop: folder
 inputs: {code: folder}
 artifacts: {out: {}}
 steps: {join: {value: "'x'", needs: [code], makes: out}}
 """
-FILES = {"asking.yaml": ASKING, "folder.yaml": FOLDER, "keys/a.key": "x",
+FILES = {"asking.yaml": ASKING, "folder.yaml": FOLDER, "wide.yaml": WIDE, "keys/a.key": "x",
          "letters.yaml": LETTERS, "open.yaml": OPEN, "reading.yaml": READING,
          "clashing.yaml": CLASHING, "thinking.yaml": THINKING,
          "tooled.yaml": TOOLED, "remembering.yaml": REMEMBERING, "keeping.yaml": KEEPING,
@@ -191,6 +198,7 @@ PAIRS = [
     Pair("show --raw", "show one letter", "show one letter --raw", [RUN]),
     Pair("show --json", "show one", "show one --json", [RUN]),
     Pair("show --costs", "show one", "show one --costs", [RUN]),
+    Pair("show --all", "show one --costs", "show one --costs --all", ["run wide.yaml --name one"]),
     Pair("log RUN", "log", "log one", [RUN]),
     Pair("log --step", "log one", "log one --step judge", [RUN]),
     Pair("log --kind", "log one", "log one --kind fired", [RUN]),

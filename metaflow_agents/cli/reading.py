@@ -38,7 +38,9 @@ def runs(workspace: Workspace = WORKSPACE, json: Json = False) -> int:
 def show(name: RunName,
          artifact: Annotated[str | None, typer.Argument(
              metavar="ARTIFACT[@VERSION]", help="Its value; by default of the latest version.")] = None,
-         costs: Annotated[bool, typer.Option("--costs", help="What it cost: by step, role, model and item.")] = False,
+         costs: Annotated[bool, typer.Option(
+             "--costs", help="What it cost: by step, role, model and item, and by item key over all steps.")] = False,
+         every: Annotated[bool, typer.Option("--all", help="All items and keys of `--costs`, not the dearest 20 alone.")] = False,
          raw: Annotated[bool, typer.Option("--raw", help="An artifact's bytes as they are, for `> FILE`.")] = False,
          workspace: Workspace = WORKSPACE,
          json: Json = False) -> int:
@@ -48,12 +50,15 @@ def show(name: RunName,
 
     if costs and artifact is not None:
         raise UsageError(f"`--costs` are those of the whole run: leave out `{artifact}`")
+    if every and (json or not costs):
+        raise UsageError("`--all` lists all items and keys of `--costs`: " + (
+            "leave it out, `--json` has them all" if costs else f"write `sop show {name} --costs --all`"))
     if raw and (artifact is None or json):
         raise UsageError("`--raw` writes one artifact's bytes: " + (
             "leave out `--json`" if artifact is not None else f"name the artifact, `sop show {name} ARTIFACT --raw`"))
     with telling(workspace, name) as told:
         if costs:
-            return _costs(told, json)
+            return _costs(told, json, every=every)
         if artifact is not None:
             return _value(told, artifact, json, raw)
         history = standing(told.journal, told.folder)
@@ -64,13 +69,13 @@ def show(name: RunName,
     return 0
 
 
-def _costs(told: Told, json: bool) -> int:
+def _costs(told: Told, json: bool, *, every: bool) -> int:
     from metaflow_agents.views.costs import costs_lines
 
     if json:
         say_json({"run": told.name, **told.costs().as_json()})
     else:
-        say(costs_lines(told.name, told.costs(), page()))
+        say(costs_lines(told.name, told.costs(), page(), every=every))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""What a run cost, line by line: which step, role, model and item. A pure fold of its reserved and settled calls."""
+"""What a run cost, line by line: which step, role, model, item and key. A pure fold of its reserved and settled calls."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from metaflow_agents.journal.facts import Spending
 from metaflow_agents.schema.event import Reserved, Settled
 from metaflow_agents.schema.keys import activations_in
 
-Dimension = Literal["step", "role", "model", "item"]
+Dimension = Literal["step", "role", "model", "item", "key"]
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 KINDS = ("reserved", "settled")
 """The events that it is a fold of."""
@@ -19,20 +19,22 @@ KINDS = ("reserved", "settled")
 class Line(NamedTuple):
     """Whose a cost is. Of a sub-SOP `step` is the way to its step, `write/draft`, and `item` all items on it, `write[b]/draft`.
 
-    `item` is empty where no step on the way has items.
+    `key` is that of the outermost of these items, `b`: what one row, file or chapter cost, whichever steps worked on it. Both are
+    empty where no step on the way has items.
     """
 
     step: str
     role: str
     model: str
     item: str
+    key: str
 
 
 @dataclass(slots=True)
 class Ledger:
     """Costs in the order in which they first came up: by line, and the sums, which are kept since a live view asks often.
 
-    `by`: dimension → name → sum; what belongs to no item stands under the empty text. `total` is that of the whole run.
+    `by`: dimension → name → sum; what belongs to no item or key stands under the empty text. `total` is that of the whole run.
     """
 
     total: Spending = field(default_factory=Spending)
@@ -88,6 +90,7 @@ def _read(events: Iterable[tuple[int, Mapping[str, Any]]]) -> Iterator[Reserved 
 
 def _line(event: Reserved) -> Line:
     way = activations_in(event.key)
-    items = any(one.item is not None for one in way)
+    key = next((one.item for one in way if one.item is not None), None)
     return Line("/".join(one.step for one in way), event.role, event.model,
-                "/".join(one.step if one.item is None else f"{one.step}[{one.item}]" for one in way) if items else "")
+                "" if key is None else "/".join(one.step if one.item is None else f"{one.step}[{one.item}]" for one in way),
+                key or "")

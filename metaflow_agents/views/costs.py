@@ -1,37 +1,39 @@
-"""What a run cost: by step, role, model and item, as tables that fit the reader's window."""
+"""What a run cost: by step, role, model, item and key, as tables that fit the reader's window."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
 from metaflow_agents.journal.facts import Spending
-from metaflow_agents.journal.ledger import Ledger
+from metaflow_agents.journal.ledger import DIMENSIONS, Ledger
 from metaflow_agents.views.page import Page, columns, table
 from metaflow_agents.views.wording import amount, money, short
 
-_ITEMS = 20                         # that are listed, the dearest
+_ROWS = 20                          # of items and of keys that are listed, the dearest
 _NAME = 12                          # columns that a name has at least
 _Column = tuple[str, Callable[[Spending], str], bool]
 
 
-def costs_lines(name: str, found: Ledger, page: Page) -> list[str]:
-    """`sop show RUN --costs`."""
+def costs_lines(name: str, found: Ledger, page: Page, *, every: bool = False) -> list[str]:
+    """`sop show RUN --costs`; with `every` all items and keys, not the dearest alone."""
     lines = [page.paint(f"{name}: costs", "bold")]
     if not found.lines:
         return [*lines, "no model was asked"]
-    items = {item: one for item, one in found.by["item"].items() if item}
-    dearest = dict(sorted(items.items(), key=lambda one: _weight(one[1]), reverse=True)[:_ITEMS])
-    shown = _columns_for([*found.by["step"].values(), *dearest.values(), found.total], page)
-    for heading, sums in (("step", found.by["step"]), ("role", found.by["role"]), ("model", found.by["model"]),
-                          ("item", dearest)):
-        if sums:
-            rows = [[one or "(none)", *_cells(spending, shown)] for one, spending in sums.items()]
+    shown = _columns_for([*found.by["step"].values(), *found.by["item"].values(), *found.by["key"].values(), found.total], page)
+    for heading in DIMENSIONS:
+        sums = found.by[heading] if heading not in ("item", "key") else _dearest(found.by[heading])
+        if heading == "key" and len(sums) == len(_dearest(found.by["item"])):
+            continue                                               # each key has one item, which was just told
+        listed = list(sums.items())[:_ROWS if heading in ("item", "key") and not every else None]
+        if listed:
+            rows = [[one or "(none)", *_cells(spending, shown)] for one, spending in listed]
             if heading == "step":
                 rows.append(["total", *_cells(found.total, shown)])
             headings = (heading, *(column[0] for column in shown))
             lines += ["", *table(rows, page, headings=headings, right=range(1, len(headings)))]
-    more = [f"the dearest {len(dearest)} of {len(items):,} items"] if len(items) > len(dearest) else []
-    return [*lines, *more, *_notes(found.total, page)]
+            if len(listed) < len(sums):
+                lines += page.wrapped(f"the dearest {len(listed)} of {len(sums):,} {heading}s; `--all` lists all", "", "  ")
+    return [*lines, *_notes(found.total, page)]
 
 
 def spent_told(one: Spending) -> str:
@@ -47,8 +49,10 @@ def sums_told(sums: Mapping[str, Spending], page: Page) -> str:
     return page.fitted("   ".join(f"{name} {spent_told(one)}" for name, one in sums.items()))
 
 
-def _weight(one: Spending) -> tuple[int, int]:
-    return one.cost + one.open_cost, one.tokens + one.open_tokens
+def _dearest(sums: Mapping[str, Spending]) -> dict[str, Spending]:
+    """Items or keys, the dearest first, without what belongs to none."""
+    return dict(sorted(((name, one) for name, one in sums.items() if name), reverse=True,
+                       key=lambda named: (named[1].cost + named[1].open_cost, named[1].tokens + named[1].open_tokens)))
 
 
 def _columns_for(spent: list[Spending], page: Page) -> list[_Column]:
