@@ -185,7 +185,7 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
     equipment = Equipment(sop, Surroundings(bus, state, values, desk, secrets, staged=staged), tools, observations,
                           commands.files, dry=options.models.dry, above=above)
     known = strategies.known()
-    material = Material(sop, values, tree.as_rendered)
+    material = Material(program, values, tree.as_rendered)
     agent = RoleAgent(program, options.models, caller, acceptance, commands, functions, memory, project, observations, state,
                       values, material, equipment)
 

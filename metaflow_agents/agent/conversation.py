@@ -51,7 +51,7 @@ class Conversations:
 
     def asked(self, step: Step, activation: Activation) -> str:
         """What the role is to do: its item and its task. It is what the role remembers; empty where there is neither."""
-        item, task = activation.item, "" if step.task is None else render(step.task, activation.scope)
+        item, task = activation.item, render(step.task or "", activation.scope, self._program.templates)
         if item is None and task == (step.task or ""):
             if task not in self._tasks:
                 self._tasks[task] = from_package("activation", {"item": None, "task": task})

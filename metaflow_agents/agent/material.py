@@ -16,9 +16,10 @@ from metaflow_agents.schema import paths
 from metaflow_agents.schema.binary import BinaryFile, files_in
 from metaflow_agents.schema.payload import Data, Files
 from metaflow_agents.schema.pictures import sendable
-from metaflow_agents.schema.sop import SOP
+from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.step import Step
 from metaflow_agents.sop.graph import reads
+from metaflow_agents.sop.naming import task_texts
 
 _KEPT = 64                          # firings whose material is at hand: about as many as run side by side
 
@@ -37,8 +38,8 @@ class Shown:
 class Material:
     """Builds the part of prompts that shows what a step reads. `rendered(artifact, value)` gives a value by its `render`."""
 
-    def __init__(self, sop: SOP, values: Values, rendered: Callable[[str, Any], str]) -> None:
-        self._sop, self._values, self._rendered = sop, values, rendered
+    def __init__(self, program: Program, values: Values, rendered: Callable[[str, Any], str]) -> None:
+        self._program, self._sop, self._values, self._rendered = program, program.sop, values, rendered
         self._firings: OrderedDict[str, str] = OrderedDict()    # firing → what it works from
         self._ways_of: dict[tuple[str, int], str] = {}          # version of an artifact that has a `render` → how it is shown
         self._noted: dict[str, list[Shown]] | None = None
@@ -105,7 +106,7 @@ class Material:
         A field that it mentions, as in `{{ design.package }}`, takes nobody's place: the artifact is still to be seen.
         """
         found = set()
-        for name, *fields in named_paths(step.task or ""):
+        for name, *fields in (path for text in task_texts(self._program, step) for path in named_paths(text)):
             value: Any = activation.scope.get(name, MISSING)
             for field in fields:
                 value = value.get(field, MISSING) if isinstance(value, Mapping) else MISSING

@@ -19,7 +19,7 @@ from metaflow_agents.schema.step import Step
 from metaflow_agents.schema.strategies import STRATEGIES, Specs, references
 from metaflow_agents.schema.strategies.workers import partners
 from metaflow_agents.sop.graph import reads
-from metaflow_agents.sop.naming import runs_commands, texts_of, with_includes
+from metaflow_agents.sop.naming import included, runs_commands, texts_of, with_includes
 
 PACKAGE_PROMPTS = 2
 """Counted up when a template that the package owns changes what a model is told."""
@@ -144,12 +144,17 @@ class Parts:
         return [step.model_dump(mode="json", exclude=_NOT_MEANING, exclude_unset=True), foreach, told,
                 made.model_dump(mode="json", exclude={"initial", "render", "file_"}, exclude_unset=True),
                 self._program.schemas.get(step.makes.artifact), self._lying_as(step), *self._prompts_of(step),
-                *self._shown_by(step)]
+                *self._shown_by(step), *self._included_by(step)]
 
     def _prompts_of(self, step: Step) -> list[Any]:
         """The templates that stand in the place of a strategy's prompts, includes included."""
         return [with_includes(self._program, one.text) for one in references(step.strategy, self._strategies)
                 if one.refers.to == "template"]
+
+    def _included_by(self, step: Step) -> list[Any]:
+        """The templates that its task includes; nothing where it includes none, so that earlier results are taken over."""
+        found = included(self._program, step.task or "")
+        return [found] if found else []
 
     def _shown_by(self, step: Step) -> list[Any]:
         """The templates by which its prompts show what it reads, or may show it, includes included."""

@@ -118,9 +118,17 @@ class Templates:
         self.shown: dict[str, str] = {}
         self._paths: dict[str, Path] = {}
 
+    def named_in(self, text: str, place: Place, folders: list[Path]) -> None:
+        """Reads what a text that stands in the SOP itself includes."""
+        for name in includes(text):
+            self._read(name, self.places.inside(place, *_line_column(text, name)), folders)
+
     def read(self, name: str, place: Place, folders: list[Path]) -> None:
         """Reads the template that the SOP names at a place, and what it includes, from the first folder that has it."""
-        waiting = [(name, self.places.at(place))]
+        self._read(name, self.places.at(place), folders)
+
+    def _read(self, name: str, spot: Spot, folders: list[Path]) -> None:
+        waiting = [(name, spot)]
         while waiting and not self.files.full:
             name, spot = waiting.pop()
             file = self._find(name, spot, folders)

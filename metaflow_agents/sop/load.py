@@ -212,6 +212,8 @@ class _Loading:
         for name, step in steps.items() if isinstance(steps, dict) else ():
             for strategy, prompt, file in _strategy_prompts(step):
                 templates.read(file, ("steps", name, "strategy", strategy, "prompts", prompt), self.sop_folders)
+            if isinstance(step, dict) and isinstance(step.get("task"), str):
+                templates.named_in(step["task"], ("steps", name, "task"), self.sop_folders)
 
     def _validated(self, merged: dict[str, Any], places: Places) -> SOP | None:
         """The SOP as a value; None where its structure does not hold, with a problem for each reason."""

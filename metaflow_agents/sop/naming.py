@@ -43,8 +43,7 @@ def named(program: Program, step: Step, strategies: Specs = STRATEGIES) -> Named
 
 def texts_of(program: Program, step: Step, strategies: Specs = STRATEGIES) -> Iterator[Text]:
     """The step's own texts that decide a result, those of its strategy's parameters among them."""
-    if step.task:
-        yield step.task, True
+    yield from ((text, True) for text in task_texts(program, step))
     if step.self_:
         yield step.self_, True
     if step.memory_of:
@@ -73,13 +72,24 @@ def runs_commands(step: Step, strategies: Specs = STRATEGIES) -> bool:
             or any(reference.refers.to == "command" for reference in references(step.strategy, strategies)))
 
 
+def task_texts(program: Program, step: Step) -> list[str]:
+    """The step's task and the texts of all templates that it includes; empty where it has none."""
+    return [step.task, *included(program, step.task).values()] if step.task else []
+
+
 def with_includes(program: Program, template: str) -> dict[str, str]:
     """A template file and all that it includes: name → text."""
+    text = program.templates[template]
+    return {template: text, **included(program, text)}
+
+
+def included(program: Program, text: str) -> dict[str, str]:
+    """All templates that a text includes, directly or by others: name → text. One that is not there is told where it is read."""
     found: dict[str, str] = {}
-    open_ends = [template]
+    open_ends = list(includes(text))
     while open_ends:
         name = open_ends.pop()
-        if name not in found:
+        if name in program.templates and name not in found:
             found[name] = program.templates[name]
             open_ends.extend(includes(found[name]))
     return found

@@ -130,6 +130,11 @@ class Context:
                 if problem.code == "role-not-found" and f"`{name}`" in problem.message}
 
     @cached_property
+    def template_missing(self) -> bool:
+        """Whether a template that is named could not be read: told already."""
+        return any(problem.code.startswith("template-") for problem in self.reading)
+
+    @cached_property
     def role_expressions(self) -> bool:
         """Whether some step's role is worked out at run time, so that it may be any declared one."""
         return any(step.role is not None and not re.fullmatch(NAME_PATTERN, step.role) for step in self.sop.steps.values())

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from metaflow_agents.errors import nearest
-from metaflow_agents.prompts import Analysis, Finding, analyse_expression, analyse_template
+from metaflow_agents.prompts import Analysis, Finding, analyse_expression, analyse_template, includes
 from metaflow_agents.schema.shape import Shape
 from metaflow_agents.schema.step import Step
 from metaflow_agents.sop.checks import cut
@@ -49,7 +49,11 @@ def expression(c: Context, where: Place, text: str, scope: Scope, step: str = ""
 
 
 def template(c: Context, where: Place, text: str, scope: Scope, step: str = "") -> Analysis:
-    """Analyses the template at a place of the SOP and tells its faults."""
+    """Analyses the template at a place of the SOP and tells its faults. Of these a task alone may include templates."""
+    if where[2:] != ("task",) and (named := includes(text)):
+        c.say("refused-feature", where, f"`{named[0]}` can't be included here: tasks, roles' prompts and `render` include "
+              "templates", "write its text here")
+        return Analysis()
     analysis = analyse_template(text, scope, c.program.templates)
     _tell(c, where, text, analysis, step)
     return analysis
@@ -59,6 +63,8 @@ def _tell(c: Context, where: Place, text: str, analysis: Analysis, step: str) ->
     c.analyses.append((step, analysis))
     for finding in analysis.findings:
         code, message, mend = explained(c, finding, text, step)
+        if code == "unknown-include" and c.template_missing:
+            continue                                      # why the template is not there was told while reading
         if code:
             c.say(code, where, message, mend, inside=(finding.line, finding.column))
     if step:

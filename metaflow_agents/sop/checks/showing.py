@@ -13,6 +13,7 @@ from metaflow_agents.schema.step import Step
 from metaflow_agents.sop.checks.context import Context
 from metaflow_agents.sop.checks.expressions import Scope, template
 from metaflow_agents.sop.graph import reads
+from metaflow_agents.sop.naming import task_texts
 
 READERS = ("read", "search")
 """Tools by which a role can look into the files that its step reads."""
@@ -66,7 +67,7 @@ def _has(shape: Shape, part: str) -> bool:
 def _pasted(c: Context, name: str, step: Step) -> None:
     """Any number of files, whole in the prompt of a role that has tools to read them."""
     tools = [tool for tool in c.sop.tools_of(step) if tool in READERS]
-    presented = {path[0] for path in named_paths(step.task or "") if len(path) == 1}
+    presented = {path[0] for text in task_texts(c.program, step) for path in named_paths(text) if len(path) == 1}
     for artifact in reads(step) if tools else ():
         if artifact in step.show or artifact in presented or c.shape(artifact).kind != "files":
             continue

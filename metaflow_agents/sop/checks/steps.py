@@ -128,10 +128,9 @@ def _stored(c: Context, file: str | None, scope: Scope, owner: str) -> None:
     text = c.program.templates[file or ""]
     analysis = analyse_template(text, scope, c.program.templates)
     c.analyses.append(("", analysis))
-    lost = any(problem.code.startswith("template-") for problem in c.reading)
     for finding in analysis.findings:
         code, message = finding.code, finding.message
-        if code == "unknown-include" and lost:
+        if code == "unknown-include" and c.template_missing:
             continue                                      # why the template is not there was told while reading
         if code == UNKNOWN_NAME and (name := name_at(text, finding)) in c.known:
             code, message = "not-read", f"`{name}` is named here, but nothing that {owner} is shown holds it"
