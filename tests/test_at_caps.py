@@ -130,7 +130,7 @@ async def test_an_item_at_the_cap_keeps_its_place_so_that_no_others_are_begun(tm
     names = list("abcdefgh")
     result = await run(path, names=names, model=Paid(lambda key: Share()), workspace=tmp_path, budget={"calls": 3})
     assert result.outcome == "budget" and result.calls == 3
-    assert (tmp_path / "looked").read_text() == "abcde"
+    assert sorted((tmp_path / "looked").read_text()) == list("abcde")       # two at once: in either order
 
 
 async def test_steps_under_another_cap_go_on_to_their_end(tmp_path: Path) -> None:

@@ -93,13 +93,14 @@ def _mark(tags: re.Pattern[str], text: str) -> str:
 
 @cache
 def _structure() -> re.Pattern[str]:
-    """The tags of all templates, and the lines that are a heading of one."""
+    """The tags of all templates, and the lines that are a heading of one; and an end that what follows would make a tag of."""
     names, headings = {_BARE}, set[str]()
     for template in _all():
         names |= {found[2] for found in _TAG.finditer(template)}
         headings |= {found[1] for found in _HEADING.finditer(template)}
     lines = "|".join(re.escape(heading).replace(r"\#\ ", r"#+[ \t]*") for heading in sorted(headings))
-    return re.compile(rf"{_tags(frozenset(names)).pattern}|(?:\A|[{_BREAKS}])[ \t]*(?:{lines})[ \t]*(?:[{_BREAKS}]|\Z)",
+    return re.compile(rf"{_tags(frozenset(names)).pattern}|(?:\A|[{_BREAKS}])[ \t]*(?:{lines})[ \t]*(?:[{_BREAKS}]|\Z)"
+                      r"|<\s*(?:/\s*)?\Z",
                       re.IGNORECASE)
 
 
