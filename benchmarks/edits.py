@@ -178,7 +178,8 @@ def line_lost(case: Case, rng: random.Random) -> Case | None:
 def part(case: Case, rng: random.Random) -> Case | None:
     """Only the part of a line that changes, where it stands in the file once."""
     inner = case.edit.search[AROUND:-AROUND], case.edit.replace[AROUND:-AROUND]
-    if len(inner[0]) != 1 or len(inner[1]) != 1 or case.edit.search[:AROUND] != case.edit.replace[:AROUND]:
+    around = ((lines[:AROUND], lines[-AROUND:]) for lines in (case.edit.search, case.edit.replace))
+    if len(inner[0]) != 1 or len(inner[1]) != 1 or next(around) != next(around):      # at an end of the file there is less around
         return None
     words, new = (re.findall(r"\w+|\W", line) for line in (inner[0][0], inner[1][0]))
     head = next((n for n, (a, b) in enumerate(zip(words, new, strict=False)) if a != b), 0)

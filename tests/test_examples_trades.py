@@ -25,8 +25,8 @@ from trades import EXAMPLES, Trade
 def whole_or_killed(calls: int) -> pytest.MarkDecorator:
     """Runs a test twice: the run goes through, and it is killed after so many calls and resumed."""
     return pytest.mark.parametrize("killed", [
-        pytest.param(None, id="whole", marks=pytest.mark.one_in(2)),
-        pytest.param(calls, id="killed", marks=pytest.mark.one_in(4))])
+        pytest.param(None, id="whole", marks=pytest.mark.one_in(5)),
+        pytest.param(calls, id="killed", marks=pytest.mark.one_in(8))])
 
 
 def rows(text: str, delimiter: str = ",") -> list[dict[str, str]]:
@@ -36,7 +36,7 @@ def rows(text: str, delimiter: str = ",") -> list[dict[str, str]]:
 
 @pytest.mark.parametrize("sop", [
     pytest.param("repo_change/repo_change", marks=pytest.mark.slow), "debate_rows/debate_row", "town/talk", "book/book_chapter",
-    *(pytest.param(name, marks=pytest.mark.one_in(4)) for name in (
+    *(pytest.param(name, marks=pytest.mark.one_in(8)) for name in (
         "invoice_audit/invoice_audit", "support_desk/support_desk", "support_desk/one_letter", "book/book",
         "debate_rows/debate_rows", "market_watch/market_watch", "town/town"))])
 def test_its_own_tests_hold(tmp_path: Path, sop: str) -> None:
