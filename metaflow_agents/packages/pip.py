@@ -32,6 +32,7 @@ ALL_BYTES = 1 << 30
 _REPORT_BYTES = 16 << 20
 _QUIET = ("--disable-pip-version-check", "--no-input", "--no-color", "--progress-bar", "off", "--quiet")
 _WHEELS = ("--only-binary", ":all:")
+_MARKER = "SOP_PACKAGES_FOLDER"
 _TOLD = 1500
 _LOOK_SECONDS = 0.5
 _KEYS = re.compile(r"//[^/@\s'\"]+@")
@@ -75,8 +76,8 @@ class Pip:
         if find_spec("pip") is None:
             raise AttemptFailed(f"packages are resolved by pip, and this Python has none: {sys.executable} -m ensurepip")
         group = _Watched((sys.executable, "-I", "-c", _script(), str(FILE_BYTES), arguments[0], *_QUIET, *arguments[1:]),
-                         folder=folder, environment=self._environment | {"TMPDIR": str(folder), "PWD": str(folder)},
-                         timeout=self._seconds)
+                         folder=folder, environment=self._environment | {"TMPDIR": str(folder), "PWD": str(folder), _MARKER: str(folder)},
+                         marker=f"{_MARKER}={folder}", timeout=self._seconds)
         self._group = group
         try:
             if self._stopped:
