@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import select
+import subprocess
 import sys
 import tempfile
 import threading

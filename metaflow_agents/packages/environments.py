@@ -180,8 +180,8 @@ def _complete(environment: Path, packages: Path, names: set[str]) -> None:
     (packages / "pytest-beside.pth").write_text("../../../pytest\n", encoding="ascii")
     for name in ("pytest", "py.test"):
         program = programs / name
-        program.write_bytes(b"#!/bin/sh\n'''exec' \"${0%/*}/python\" \"$0\" \"$@\"\n' '''\nimport sys\nfrom pytest import console_main\n"
-                            b"sys.exit(console_main())\n")
+        program.write_bytes(b"#!/bin/sh\n'''exec' \"${0%/*}/python\" \"$0\" \"$@\"\n' '''\nimport sys\nimport pytest\n"
+                            b"sys.exit(pytest.main())\n")
         program.chmod(0o555)
 
 

@@ -184,6 +184,14 @@ class Policy:
         return all(level.ever(verb, name.partition(".")[0] if name else "") for level in self._levels)
 
 
+def widened(sop: PolicySpec | None, packages: Sequence[str]) -> PolicySpec | None:
+    """The policy of a SOP, and `install` of the packages that the user allows for a run. What it denies stays denied."""
+    if not packages:
+        return sop
+    spec = sop or PolicySpec()
+    return spec.model_copy(update={"allow": (*spec.allow, *(f"install({name})" for name in packages))})
+
+
 class _Level:
     """What is written in one place. `bounds`: what it does not name it denies."""
 
