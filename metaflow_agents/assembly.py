@@ -202,8 +202,8 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
 
         joined = assemble(inner, its, replace(options, models=options.inner[inner.fingerprint], given={}, earlier=None),
                           folder=None, within=Within(f"{prefix}{key}/", name, activation.key.step, acceptance, caps,
-                                                     inside, (*above, sop.policy), toolboxes, staged, allowed, told, file, project.run,
-                                                     alone, inherited if wanted else None))
+                                                     inside, (*above, sop.policy), toolboxes, staged, allowed, told, file,
+                                                     project.run, alone, inherited if wanted else None))
         return Joined(joined.scheduler, joined.values, inside, joined.memory)
 
     sops = SubSOPs(program, journal, acceptance, loading, join,

@@ -267,12 +267,13 @@ def allowed_packages(program: Program, names: Sequence[str]) -> tuple[str, ...]:
     for name in names:
         try:
             if PackagePattern.read(name).literal is None:
-                raise UsageError(f"`--allow {name}` holds a wildcard: name each package, or write the rule into the SOP's `policy`")
+                raise UsageError(f"`--allow {name}` holds a wildcard: name each package, or write the rule into the "
+                                 "SOP's `policy`")
         except RuleWritten as fault:
             raise UsageError(f"`--allow {name}`: {fault.message}; write `--allow flask`, or `--allow 'flask[async]'`") from None
     if names and not any(step.tool == "packages" for one in program.all() for step in one.sop.steps.values()):
-        raise UsageError(f"`--allow {names[0]}` lets a run install a package, and {program.sop.sop} installs none: it has no step with "
-                         "`tool: packages`")
+        raise UsageError(f"`--allow {names[0]}` lets a run install a package, and {program.sop.sop} installs none: it has no "
+                         "step with `tool: packages`")
     return tuple(dict.fromkeys(names))
 
 

@@ -114,7 +114,8 @@ class Doers:
             return self._acceptance.accept(activation, given)
         if isinstance(given, dict):
             given = merged(self._smallest(step), given)
-        fixed = step.doer == "run" or step.tool == "packages" or (step.doer == "human" and self._acceptance.schema(step.makes.artifact) is None)
+        fixed = step.doer == "run" or step.tool == "packages" or (
+            step.doer == "human" and self._acceptance.schema(step.makes.artifact) is None)
         return Work(Data(value=given)) if fixed else self._acceptance.accept(activation, given)
 
     def _smallest(self, step: Step) -> Any:

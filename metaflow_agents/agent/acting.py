@@ -65,7 +65,8 @@ class Acting:
 
     def __init__(self, around: Surroundings, step: Step, role: str, slot: Slot, policy: Callable[[], Policy], offered: Offered,
                  tree: Tree, untrusted: str = "", *, trusted: Sequence[str] = (), above: Acting | None = None,
-                 doubted: Sequence[str] = (), packages: Callable[[], AbstractAsyncContextManager[Path | None]] | None = None) -> None:
+                 doubted: Sequence[str] = (),
+                 packages: Callable[[], AbstractAsyncContextManager[Path | None]] | None = None) -> None:
         self._around, self._step, self.role, self._slot = around, step, role, slot
         self._policy, self.offered, self.tree, self.above = policy, offered, tree, above
         self.untrusted, self.heard, self._trusted, self._doubted = untrusted, "", trusted, doubted

@@ -77,8 +77,8 @@ def run(context: typer.Context,
     from metaflow_agents.runs import start
 
     return drive(start(found.file, model=everybody, models=named, inputs=inputs, name=name, workspace=workspace, until=until,
-                       from_run=from_run, keep_from=keep_from, staged=staged, everything=everything, allow=allow or (), sandbox=sandbox,
-                       budget=options.budget(budget), yes=yes), workspace, json=json)
+                       from_run=from_run, keep_from=keep_from, staged=staged, everything=everything, allow=allow or (),
+                       sandbox=sandbox, budget=options.budget(budget), yes=yes), workspace, json=json)
 
 
 def resume(name: RunName,

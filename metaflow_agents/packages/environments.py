@@ -19,6 +19,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import cache, partial
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
+from typing import Any
 
 from packaging.requirements import Requirement
 
@@ -58,7 +59,8 @@ class Environments:
 
     @asynccontextmanager
     async def held(self, lock: Lock) -> AsyncIterator[Path]:
-        """The environment of a lock, made if there is none, and not removed while this is entered. Raises AttemptFailed, RunError."""
+        """The environment of a lock, made if there is none, and not removed while this is entered. Raises AttemptFailed, RunError.
+        """
         making = _Making(self._place(), lock, Pip(self._environment))
         environment, descriptor = await _THREADS.run(making.ready, making.stop)
         try:
@@ -212,7 +214,7 @@ def _copied(one: Distribution, into: Path) -> None:
         target.chmod(0o444)
 
 
-def _told(environment: Path) -> dict[str, object]:
+def _told(environment: Path) -> dict[str, Any]:
     try:
         told = read((environment / _WHOLE).read_bytes())
     except (OSError, NotJSON):

@@ -48,7 +48,7 @@ class Package(Value):
 
 
 class Lock(Value):
-    """Packages by name, for a version of Python (`3.11`). `left_out`: files of theirs that an environment does not get, with why."""
+    """Packages by name, for a version of Python (`3.11`). `left_out`: files of theirs that environments do not get, and why."""
 
     python: Annotated[str, Field(pattern=r"^\d+\.\d+$")]
     packages: Annotated[tuple[Package, ...], Field(max_length=MOST)]
@@ -82,9 +82,9 @@ def parse_lock(value: Any, name: str) -> Lock:
         raise AttemptFailed(f"`{name}` is no lock of packages: {at + ': ' if at else ''}{first['msg']}; let a step with "
                             "`tool: packages` make it") from None
     if lock.python != python_version():
-        raise AttemptFailed(f"`{name}` is a lock for Python {lock.python}, and commands run by {python_version()}: go on with Python "
-                            f"{lock.python}, or let its step make it anew (`sop fork --at`)")
+        raise AttemptFailed(f"`{name}` is a lock for Python {lock.python}, and commands run by {python_version()}: go on with "
+                            f"Python {lock.python}, or let its step make it anew (`sop fork --at`)")
     if alien := next((one for one in lock.packages if not one.fits), None):
-        raise AttemptFailed(f"`{alien.file}` of `{name}` is a wheel for another machine than this one: let the step that made the lock "
-                            "run here (`sop fork --at`)")
+        raise AttemptFailed(f"`{alien.file}` of `{name}` is a wheel for another machine than this one: let the step that made the "
+                            "lock run here (`sop fork --at`)")
     return lock

@@ -39,7 +39,9 @@ _KEYS = re.compile(r"//[^/@\s'\"]+@")
 
 
 class Pip:
-    """pip in one call after the other; `stop` ends the one that runs, from another thread. `environment`: what of the user's it gets."""
+    """pip in one call after the other; `stop` ends the one that runs, from another thread. `environment`: what it gets of the
+    user's.
+    """
 
     def __init__(self, environment: Mapping[str, str], *, seconds: float = SECONDS) -> None:
         self._environment, self._seconds = dict(environment), seconds
@@ -54,7 +56,7 @@ class Pip:
             group.stop()
 
     def resolved(self, wanted: Sequence[Wanted]) -> Lock:
-        """The packages that are wanted and all that they depend on, chosen by pip. Raises AttemptFailed, which says what pip said."""
+        """The packages that are wanted and all that they depend on, chosen by pip. Raises AttemptFailed with what pip said."""
         if not wanted:
             return Lock(python=python_version(), packages=())
         with _folder() as folder:
@@ -75,9 +77,9 @@ class Pip:
     def _run(self, folder: Path, *arguments: str) -> None:
         if find_spec("pip") is None:
             raise AttemptFailed(f"packages are resolved by pip, and this Python has none: {sys.executable} -m ensurepip")
+        environment = self._environment | {"TMPDIR": str(folder), "PWD": str(folder), _MARKER: str(folder)}
         group = _Watched((sys.executable, "-I", "-c", _script(), str(FILE_BYTES), arguments[0], *_QUIET, *arguments[1:]),
-                         folder=folder, environment=self._environment | {"TMPDIR": str(folder), "PWD": str(folder), _MARKER: str(folder)},
-                         marker=f"{_MARKER}={folder}", timeout=self._seconds)
+                         folder=folder, environment=environment, marker=f"{_MARKER}={folder}", timeout=self._seconds)
         self._group = group
         try:
             if self._stopped:
@@ -90,7 +92,8 @@ class Pip:
             raise RunError("pip was stopped")
         told = _KEYS.sub("//****@", bytes(ended.stderr.kept).decode("utf-8", "replace").strip())[-_TOLD:]
         if ended.timed_out:
-            raise AttemptFailed(f"pip did not end within {self._seconds:g} s; ask for fewer packages, or bound their versions. {told}")
+            raise AttemptFailed(f"pip did not end within {self._seconds:g} s; ask for fewer packages, or bound their versions. "
+                                f"{told}")
         if ended.why:
             raise AttemptFailed(f"pip was ended: {ended.why}")
         if ended.exit_code:
@@ -132,8 +135,8 @@ def _explained(told: str) -> str:
     if "taken as wheels alone" in told:
         return "a package names a source by its URL, which would have to be built; only wheels of the index are taken. "
     if "from versions: none" in told or "No matching distribution" in told:
-        return ("the index has no wheel that fits: the name may be wrong, the version may not exist, or there is a source alone, which "
-                "would have to be built. ")
+        return ("the index has no wheel that fits: the name may be wrong, the version may not exist, or there is a source alone, "
+                "which would have to be built. ")
     if "File too large" in told:
         return f"a wheel has more than {FILE_BYTES >> 20} MB. "
     return ""
@@ -147,7 +150,7 @@ def _locked(report: Path) -> Lock:
         found = read(report.read_bytes())
         packages = [_package(one) for one in found["install"]]
         if len(packages) > MOST:
-            raise AttemptFailed(f"with all that they depend on these are {len(packages)} packages, more than {MOST}; ask for fewer")
+            raise AttemptFailed(f"with all that they depend on these are {len(packages)} packages; at most {MOST} are taken")
         return Lock(python=python_version(), packages=tuple(sorted(packages, key=lambda one: one.name)))
     except (OSError, NotJSON, KeyError, TypeError, ValueError) as error:
         raise AttemptFailed(f"pip's report can't be read: {str(error)[:300]}") from None
@@ -156,11 +159,12 @@ def _locked(report: Path) -> Lock:
 def _package(told: Any) -> Package:
     name, version, info = canonical(told["metadata"]["name"]), str(told["metadata"]["version"]), told["download_info"]
     if told["is_direct"]:
-        raise AttemptFailed(f"`{name}` comes from a URL that another package names, and not from the index: leave out what needs it")
+        raise AttemptFailed(f"`{name}` comes from a URL that another package names, not from the index: leave out what needs it")
     hashes = info.get("archive_info", {}).get("hashes", {})
     if "sha256" not in hashes:
         raise AttemptFailed(f"the index gives no SHA-256 for `{name}` {version}: use one that does (PEP 503)")
-    return Package(name=name, version=version, file=unquote(urlsplit(info["url"]).path.rpartition("/")[2]), sha256=hashes["sha256"])
+    return Package(name=name, version=version, sha256=hashes["sha256"],
+                   file=unquote(urlsplit(info["url"]).path.rpartition("/")[2]))
 
 
 @cache

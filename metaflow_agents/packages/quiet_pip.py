@@ -2,8 +2,8 @@
 
     python -I -c SCRIPT BYTES ARGUMENTS…
 
-`--only-binary :all:` keeps pip from building what an index offers, but not what a wheel's metadata names by a URL: such a source it
-would build, which runs its code. To build, it has to start a program; the hook refuses that, and can't be taken back.
+`--only-binary :all:` keeps pip from building what an index offers, but not what a wheel's metadata names by a URL: such a source
+it would build, which runs its code. To build, it has to start a program; the hook refuses that, and can't be taken back.
 BYTES: the largest file that pip may write.
 """
 

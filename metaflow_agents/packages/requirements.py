@@ -37,12 +37,12 @@ class Wanted:
 
 
 def wanted(texts: Sequence[str]) -> list[Wanted]:
-    """The packages that are asked for, in the order of their names; what a marker (`; python_version < "3.12"`) leaves out here is
-    not among them. The same text twice counts once. Raises AnswerInvalid, naming each text that is refused.
+    """The packages that are asked for, in the order of their names; what a marker (`; python_version < "3.12"`) leaves out here
+    is not among them. The same text twice counts once. Raises AnswerInvalid, naming each text that is refused.
     """
     if len(texts) > MOST:
-        raise AnswerInvalid([f"{len(texts)} requirements; at most {MOST} are taken: name what the code imports, and leave out what "
-                             "that brings along"])
+        raise AnswerInvalid([f"{len(texts)} requirements; at most {MOST} are taken: name what the code imports, and leave out "
+                             "what that brings along"])
     found: dict[str, Wanted] = {}
     faults = []
     for text in texts:
@@ -67,7 +67,8 @@ def _read(text: str) -> Wanted | None:
     try:
         read = Requirement(text)
     except InvalidRequirement as error:
-        raise ValueError(f"it is no requirement ({str(error).splitlines()[0]}); write a name and versions, like `flask>=3`") from None
+        why = str(error).splitlines()[0]
+        raise ValueError(f"it is no requirement ({why}); write a name and versions, like `flask>=3`") from None
     if read.url is not None:
         raise ValueError(f"it names a URL, and packages come from the index alone; write `{canonical(read.name)}`")
     if any(one.operator == "===" for one in read.specifier):

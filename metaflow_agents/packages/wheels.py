@@ -1,7 +1,7 @@
 """A wheel unpacked into an environment, by `installer` (https://installer.readthedocs.io); nothing of it is run.
 
-Whatever is odd about its names refuses it whole. What would act by lying there is left out, and told: files that Python runs as it
-starts, a module or script in the place of Python's or pytest's own, data outside of `share/` and `etc/`.
+Whatever is odd about its names refuses it whole. What would act by lying there is left out, and told: files that Python runs as
+it starts, a module or script in the place of Python's or pytest's own, data outside of `share/` and `etc/`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Room:
 
 
 def unpack(wheel: Path, package: Package, environment: Path, packages: Path, room: Room) -> list[str]:
-    """Unpack a wheel whose hash is that of the lock: modules into `packages`, which lies in `environment`, scripts into its `bin`.
+    """Unpack a wheel whose hash is that of the lock: modules into `packages`, which lies in `environment`, scripts in its `bin`.
     What was left out, with why. Raises AttemptFailed.
     """
     _verified(wheel, package)
@@ -77,8 +77,8 @@ def _verified(wheel: Path, package: Package) -> None:
     except FileNotFoundError:
         raise AttemptFailed(f"the index gave no `{package.file}`") from None
     if found.hexdigest() != package.sha256:
-        raise AttemptFailed(f"`{package.file}` is another file than that of the lock (SHA-256 {found.hexdigest()[:12]}…, the lock has "
-                            f"{package.sha256[:12]}…): it was replaced on the index, or on the way; nothing of it is used")
+        raise AttemptFailed(f"`{package.file}` is another file than that of the lock (SHA-256 {found.hexdigest()[:12]}…, the lock "
+                            f"has {package.sha256[:12]}…): it was replaced on the index, or on the way; nothing of it is used")
 
 
 def _looked_at(wheel: Path, room: Room) -> None:

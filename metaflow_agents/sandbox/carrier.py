@@ -73,7 +73,8 @@ class Carrier(ABC):
         return await self._threads.run(command.run, command.stop)
 
     def interpreter(
-        self, *, files: Mapping[str, bytes], timeout: float | None = None, denied: Sequence[str] = (), packages: Path | None = None,
+        self, *, files: Mapping[str, bytes], timeout: float | None = None, denied: Sequence[str] = (),
+        packages: Path | None = None,
     ) -> AbstractAsyncContextManager[Interpreter]:
         """See `Sandbox.interpreter`."""
         refuse(files, ())

@@ -48,7 +48,8 @@ class Unchosen:
         raise RunError(f"`{argv[0]}` would run without a sandbox: none was chosen for this run")
 
     def interpreter(
-        self, *, files: Mapping[str, bytes], timeout: float | None = None, denied: Sequence[str] = (), packages: Path | None = None,
+        self, *, files: Mapping[str, bytes], timeout: float | None = None, denied: Sequence[str] = (),
+        packages: Path | None = None,
     ) -> AbstractAsyncContextManager[Interpreter]:
         """Raises RunError."""
         raise RunError("Python would run without a sandbox: none was chosen for this run")

@@ -177,7 +177,8 @@ def lay_out(packages: str, place: str, version: str) -> None:
     """A virtual environment of the image's own Python, with the packages that lie at `packages`."""
     own = f"{sys.version_info.major}.{sys.version_info.minor}"
     if own != version:
-        say(b"e", f"the packages are for Python {version}, and this image has {own}: name another by SOP_CONTAINER_IMAGE\n".encode())
+        told = f"the packages are for Python {version}, and this image has {own}: name another by SOP_CONTAINER_IMAGE\n"
+        say(b"e", told.encode())
         say(b"x", json.dumps({"code": 126, "memory": False}).encode())
         os._exit(0)
     os.makedirs(f"{place}/bin")

@@ -51,8 +51,8 @@ class Landlock(Filtered):
         if order.proxy is not None:
             self._open_to_others(order.proxy)
         if order.packages is not None and self.owner is not None and (closed := next(_closed((str(order.packages),)), None)):
-            raise RunError(f"root's commands run as another user, who may not enter {closed}, where the environment of packages lies: "
-                           "`export XDG_CACHE_HOME=…` to a folder that everybody may read, then `sop resume`")
+            raise RunError(f"root's commands run as another user, who may not enter {closed}, where the environment of packages "
+                           "lies: `export XDG_CACHE_HOME=…` to a folder that everybody may read, then `sop resume`")
         folders = (copy.work, copy.home, copy.tmp)
         job = {
             "owner": self.owner, "work": str(copy.work), "copies": [os.path.realpath(folder) for folder in folders],
@@ -79,7 +79,8 @@ class Landlock(Filtered):
         """What the command may read and execute besides its copy: without the files of denied programs. The interpreter of a
         session is another matter, and stays.
         """
-        places = sorted({os.path.realpath(place) if not place.startswith("/proc/") else place for place in readable(order.packages)})
+        places = sorted({os.path.realpath(place) if not place.startswith("/proc/") else place
+                         for place in readable(order.packages)})
         if not order.denied:
             return places
         trees = tuple(Tree(place, place) for place in places if not place.startswith(("/proc/", "/sys/", "/etc/")))
@@ -116,8 +117,8 @@ def missing() -> tuple[str, str] | None:
 
 def readable(packages: Path | None = None) -> Iterator[str]:
     """What a command may read and execute, besides its copy: of these, what exists. `packages`: see `Sandbox.run`."""
-    own = () if packages is None else (str(packages),)
-    for place in (*_SYSTEM, *(f"/proc/{name}" for name in _FACTS), *interpreter_places(("/usr",), based=packages is not None), *own):
+    python = interpreter_places(("/usr",), based=packages is not None)
+    for place in (*_SYSTEM, *(f"/proc/{name}" for name in _FACTS), *python, *(() if packages is None else (str(packages),))):
         if os.path.exists(place):
             yield place
 

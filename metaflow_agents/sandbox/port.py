@@ -135,7 +135,8 @@ class Sandbox(Protocol):
         ...
 
     def interpreter(
-        self, *, files: Mapping[str, bytes], timeout: float | None = None, denied: Sequence[str] = (), packages: Path | None = None,
+        self, *, files: Mapping[str, bytes], timeout: float | None = None, denied: Sequence[str] = (),
+        packages: Path | None = None,
     ) -> AbstractAsyncContextManager[Interpreter]:
         """A Python inside, in a fresh folder that holds exactly `files`; it starts with the first code.
 

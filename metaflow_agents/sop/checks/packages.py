@@ -23,7 +23,8 @@ def _made(c: Context, name: str, step: Step) -> None:
     made = step.makes.artifact
     artifact = c.sop.artifacts.get(made)
     if artifact is not None and (artifact.files or artifact.schema_ not in (None, {}) or artifact.each is not None):
-        c.say("tool-step", ("steps", name, "makes"), f"`packages` gives a lock, which has a schema of its own, and `{made}` has another",
+        c.say("tool-step", ("steps", name, "makes"), f"`packages` gives a lock, which has a schema of its own, and `{made}` has "
+              "another",
               f"declare it as `{made}: {{}}`")
     if step.parse is not None:
         c.say("bad-parse", ("steps", name, "parse"), "`packages` gives a lock, and no text to read", "remove it", key=True)
@@ -33,9 +34,9 @@ def _used(c: Context, name: str, step: Step, locks: set[str]) -> None:
     where: Place = ("steps", name, "packages")
     lock = step.packages or ""
     if lock not in locks:
-        what = "is an input" if lock in c.sop.inputs else "is made by another step" if lock in c.sop.artifacts else "does not exist"
-        c.say("packages", where, f"no step with `tool: packages` makes `{lock}`: it {what}", did_you_mean(lock, locks) if locks else
-              f"add a step `{{tool: packages, inputs: {{requirements: EXPRESSION}}, makes: {lock}}}`")
+        what = "is an input" if lock in c.sop.inputs else "does not exist" if lock not in c.sop.artifacts else "is made otherwise"
+        c.say("packages", where, f"no step with `tool: packages` makes `{lock}`: it {what}",
+              did_you_mean(lock, locks) if locks else f"add a step `{{tool: packages, inputs: {{requirements: EXPRESSION}}, makes: {lock}}}`")
     elif makers := [other for other, one in c.sop.steps.items() if one.tool != "packages" and (
             one.makes.artifact == lock or one.on_fail.artifact == lock)]:
         c.say("packages", where, f"`{lock}` is made by `{makers[0]}` too, and what is installed has to be allowed by the policy",
