@@ -59,8 +59,7 @@ class Environments:
 
     @asynccontextmanager
     async def held(self, lock: Lock) -> AsyncIterator[Path]:
-        """The environment of a lock, made if there is none, and not removed while this is entered. Raises AttemptFailed, RunError.
-        """
+        """The environment of a lock, made if there is none, and not removed while this is entered. Raises as `resolved` does."""
         making = _Making(self._place(), lock, Pip(self._environment))
         environment, descriptor = await _THREADS.run(making.ready, making.stop)
         try:

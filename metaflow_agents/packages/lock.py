@@ -85,6 +85,6 @@ def parse_lock(value: Any, name: str) -> Lock:
         raise AttemptFailed(f"`{name}` is a lock for Python {lock.python}, and commands run by {python_version()}: go on with "
                             f"Python {lock.python}, or let its step make it anew (`sop fork --at`)")
     if alien := next((one for one in lock.packages if not one.fits), None):
-        raise AttemptFailed(f"`{alien.file}` of `{name}` is a wheel for another machine than this one: let the step that made the "
+        raise AttemptFailed(f"`{alien.file}` of `{name}` is a wheel for another machine: let the step that made the "
                             "lock run here (`sop fork --at`)")
     return lock

@@ -77,7 +77,7 @@ def _verified(wheel: Path, package: Package) -> None:
     except FileNotFoundError:
         raise AttemptFailed(f"the index gave no `{package.file}`") from None
     if found.hexdigest() != package.sha256:
-        raise AttemptFailed(f"`{package.file}` is another file than that of the lock (SHA-256 {found.hexdigest()[:12]}…, the lock "
+        raise AttemptFailed(f"`{package.file}` is not the file of the lock (SHA-256 {found.hexdigest()[:12]}…, the lock "
                             f"has {package.sha256[:12]}…): it was replaced on the index, or on the way; nothing of it is used")
 
 

@@ -17,7 +17,8 @@ from metaflow_agents.policy.place_patterns import HostPattern, PlacePattern
 EXAMPLES: dict[Verb, str] = {
     "read": "read(docs/**)", "write": "write(src/**)", "run": "run(git push *)", "python": "python",
     "fetch": "fetch(https://api.example.com/*)", "connect": "connect(pypi.org:443)", "install": "install(flask)",
-    "mcp": "mcp(github.search_*)", "api": "api(shop.get*)", "call": "call(convert)", "ask_person": "ask_person", "start_role": "start_role(reviewer)"}
+    "mcp": "mcp(github.search_*)", "api": "api(shop.get*)", "call": "call(convert)",
+    "ask_person": "ask_person", "start_role": "start_role(reviewer)"}
 """A rule of each verb."""
 _READERS: dict[Verb, Callable[[str], Pattern]] = {
     "read": PathPattern.read, "write": PathPattern.read, "run": CommandPattern.read, "fetch": PlacePattern.read,

@@ -56,7 +56,7 @@ class Container(Limited):
     def group(self, copy: Copy, order: Order) -> ProcessGroup:
         """A container that is about to start on the copy."""
         if order.packages is not None and not sys.platform.startswith("linux"):
-            raise RunError("packages are chosen for this machine, and containers run another system here: leave `packages` out, or "
+            raise RunError("packages are chosen for this machine, and containers run another system: leave `packages` out, or "
                            "run the SOP in Linux")
         name = f"sop-{os.getpid()}-{os.urandom(6).hex()}"
         job = {"channel": None if order.channel is None else order.channel.theirs.fileno(), "limits": self._ulimits(order),

@@ -36,9 +36,10 @@ def _used(c: Context, name: str, step: Step, locks: set[str]) -> None:
     if lock not in locks:
         what = "is an input" if lock in c.sop.inputs else "does not exist" if lock not in c.sop.artifacts else "is made otherwise"
         c.say("packages", where, f"no step with `tool: packages` makes `{lock}`: it {what}",
-              did_you_mean(lock, locks) if locks else f"add a step `{{tool: packages, inputs: {{requirements: EXPRESSION}}, makes: {lock}}}`")
-    elif makers := [other for other, one in c.sop.steps.items() if one.tool != "packages" and (
-            one.makes.artifact == lock or one.on_fail.artifact == lock)]:
+              did_you_mean(lock, locks) if locks else "add a step `{tool: packages, inputs: {requirements: EXPRESSION}, makes: "
+              f"{lock}}}`")
+    elif makers := [other for other, one in c.sop.steps.items() if one.on_fail.artifact == lock or (
+            one.makes.artifact == lock and one.tool != "packages")]:
         c.say("packages", where, f"`{lock}` is made by `{makers[0]}` too, and what is installed has to be allowed by the policy",
               "let that step make another artifact")
     elif lock not in step.needs:
