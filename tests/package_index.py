@@ -25,7 +25,7 @@ def wheel(folder: Path, name: str, version: str = "1.0", files: Mapping[str, str
     path = folder / f"{name}-{version}-{tag}.whl"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for place, data in held.items():
-            archive.writestr(place, data)
+            archive.writestr(zipfile.ZipInfo(place), data, zipfile.ZIP_DEFLATED)        # its date is always the same one
     return path
 
 

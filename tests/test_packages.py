@@ -225,6 +225,7 @@ def test_a_wheel_by_its_url_is_refused(tmp_path: Path) -> None:
         resolve(tmp_path / "index", "direct")
 
 
+@pytest.mark.one_in(4)
 def test_a_wheel_for_another_machine_is_not_taken(tmp_path: Path) -> None:
     wheel(tmp_path, "alien", tag="cp311-cp311-win_amd64")
     with pytest.raises(AttemptFailed, match="no wheel that fits"):
@@ -254,6 +255,7 @@ def test_pip_reads_nothing_of_the_current_folder(tmp_path: Path, monkeypatch: py
     assert not mark.exists()
 
 
+@pytest.mark.one_in(4)
 def test_keys_in_the_address_of_the_index_are_not_told(tmp_path: Path) -> None:
     with pytest.raises(AttemptFailed) as failed:
         Pip({"PATH": os.defpath, "PIP_CONFIG_FILE": "/dev/null", "PIP_RETRIES": "0", "PIP_TIMEOUT": "1",
@@ -322,6 +324,7 @@ async def test_it_is_made_once_and_again_where_it_is_gone_or_damaged(tmp_path: P
     assert len(calls) == 3
 
 
+@pytest.mark.one_in(4)
 async def test_two_processes_make_it_once(tmp_path: Path, index: Path) -> None:
     lock = Pip(only(index)).resolved(wanted(["alpha"]))
     script = ("import asyncio, json, sys\nfrom pathlib import Path\nfrom metaflow_agents.packages.environments import Environments\n"
@@ -361,6 +364,7 @@ async def test_a_wheel_that_was_replaced_on_the_index_is_refused(tmp_path: Path,
     assert not [one for one in (tmp_path / "cache").iterdir() if one.suffix != ".lock"]
 
 
+@pytest.mark.one_in(4)
 async def test_the_cache_is_bounded_and_what_is_in_use_stays(tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environments, "MOST", 1)
     there = Environments(tmp_path / "cache", only(index))
