@@ -240,6 +240,7 @@ def schema_refused() -> str:
 def fixed_results() -> str:
     """The fixed schemas, as shorthand."""
     told = (("`run:`", results.RUN_RESULT), ("`run:` with `parse: junit`", results.JUNIT_RESULT),
+            ("`tool: packages`", results.LOCK),
             ("`human: text`", results.HUMAN_TEXT), ("`human: approve`", results.HUMAN_APPROVE),
             ("`human: {choice: [warm, cold]}`", results.human_choice(["warm", "cold"])),
             ("`on_fail: {makes: …}`", results.FAILURE))

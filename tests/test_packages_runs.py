@@ -88,7 +88,7 @@ async def test_what_the_policy_does_not_name_is_asked_about_or_denied(tmp_path: 
     assert result.exit_status == 4 and len(of(journal, Asked)) == 1 and "`install(alpha)`" in result.reason
     result, _ = await ran(built(tmp_path, '{deny: ["install(beta)"]}'), settings, name="no", inputs={"wanted": ["alpha", "beta"]},
                           yes=True)
-    assert "`beta`: deny install(beta) of the SOP" in result.reason and result.exit_status == 1
+    assert "deny install(beta) of the SOP (`beta`)" in result.reason and result.exit_status == 1
     result, _ = await ran(built(tmp_path, "{preset: read-only}"), settings, name="never", yes=True)
     assert "`install(alpha)` is not allowed" in result.reason
 

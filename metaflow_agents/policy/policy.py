@@ -80,7 +80,7 @@ class Policy:
         for name, decision in found:
             if decision.verdict == verdict:
                 rules.setdefault(decision.rule, []).append(f"`{name}`")
-        told = "; ".join(f"{', '.join(names)}: {rule}" for rule, names in rules.items())
+        told = "; ".join(f"{rule} ({', '.join(names)})" for rule, names in rules.items())
         return Decision(verdict, told if len(found) > 1 else found[0][1].rule)
 
     def explain(self, action: Action, *, untrusted: str = "", lookup: bool = False) -> Explanation:
