@@ -114,7 +114,8 @@ _MEANT = {
     "write": "paths of files that tools write, edit, rename or delete",
     "run": "words of a command", "python": "the scratch interpreter", "fetch": "a URL that is fetched",
     "connect": "a host that a command in the sandbox reaches",
-    "install": "a Python package for the environment of commands, with its extras", "mcp": "`SERVER.TOOL`, or a server's name for all its tools",
+    "install": "a Python package for the environment of commands, with its extras",
+    "mcp": "`SERVER.TOOL`, or a server's name for all its tools",
     "api": "`SERVICE.OPERATION`, or a service's name for all its operations", "call": "a function under `tools`",
     "ask_person": "a question to a person", "start_role": "a role that is given work"}
 

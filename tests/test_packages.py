@@ -37,10 +37,12 @@ def test_requirements_are_names_extras_and_versions() -> None:
 
 @pytest.mark.parametrize(("text", "why"), [
     ("evil @ https://example.com/evil-1.tar.gz", "a URL"), ("evil @ file:///etc/passwd", "a URL"),
-    ("git+https://example.com/x.git", "no requirement"), ("https://example.com/x.whl", "no requirement"), ("./here", "no requirement"),
+    ("git+https://example.com/x.git", "no requirement"), ("https://example.com/x.whl", "no requirement"),
+    ("./here", "no requirement"),
     ("../there", "no requirement"), ("/abs/x.whl", "no requirement"), ("-r other.txt", "no requirement"),
     ("--index-url=https://example.com", "no requirement"), ("-e .", "no requirement"), ("flask --pre", "no requirement"),
-    ("flask>=3\n--index-url=https://example.com", "printable"), ("flask\x00", "printable"), ("flаsk", "ASCII"), ("", "no requirement"),
+    ("flask>=3\n--index-url=https://example.com", "printable"), ("flask\x00", "printable"), ("flаsk", "ASCII"),  # noqa: RUF001
+    ("", "no requirement"),
     ("flask===3", "==="), ("f" * 300, "more than 200"), ("flask; os.system('x')", "no requirement"), ("a,b", "no requirement"),
     ("flask[", "no requirement"), ("flask==3 --hash=sha256:00", "no requirement"), ("${HOME}", "no requirement")])
 def test_what_is_no_name_is_refused(text: str, why: str) -> None:
@@ -77,7 +79,7 @@ def test_a_lock_is_read_strictly(changed: dict[str, str], why: str) -> None:
 @pytest.mark.parametrize(("value", "why"), [
     ("text", "no lock"), ({"python": "2.7", "packages": []}, "for Python 2.7"), ({"python": PYTHON}, "no lock"),
     ({"python": PYTHON, "packages": [GOOD, GOOD]}, "twice"),
-    ({"python": PYTHON, "packages": [GOOD | {"name": f"a{n}", "file": f"a{n}-1.0-py3-none-any.whl"} for n in range(201)]}, "200")])
+    ({"python": PYTHON, "packages": [{**GOOD, "name": f"a{n}", "file": f"a{n}-1.0-py3-none-any.whl"} for n in range(201)]}, "200")])
 def test_what_is_no_lock_is_told(value: object, why: str) -> None:
     with pytest.raises(AttemptFailed, match=why):
         parse_lock(value, "lock")
@@ -94,7 +96,8 @@ def unpacked(folder: Path, made: Path, name: str = "") -> tuple[Path, list[str]]
     return environment, unpack(made, package(made), environment, site, Room())
 
 
-@pytest.mark.parametrize("name", ["../out.py", "a/../../out.py", "/tmp/sop-out.py", "C:/out.py", "a\\..\\out.py", "a//b.py", "./a.py",
+@pytest.mark.parametrize("name", ["../out.py", "a/../../out.py", "/tmp/sop-out.py", "C:/out.py", "a\\..\\out.py", "a//b.py",
+                                  "./a.py",
                                   "a\nb.py", "evil-1.0.data/purelib/../../../out.py", "evil-1.0.data/data/../../out.py",
                                   "evil-1.0.data/scripts/../x", "x" * 300])
 def test_names_that_lead_elsewhere_refuse_the_wheel(name: str, tmp_path: Path) -> None:
@@ -111,7 +114,8 @@ def test_names_that_lead_elsewhere_refuse_the_wheel(name: str, tmp_path: Path) -
     ("pytest.py", "of pytest"), ("_pytest/junitxml.py", "of pytest"), ("evil-1.0.data/scripts/python", "Python or pytest"),
     ("evil-1.0.data/scripts/python3.11", "Python or pytest"), ("evil-1.0.data/scripts/pytest", "Python or pytest"),
     ("evil-1.0.data/scripts/a/b", "no name of a script"), ("evil-1.0.data/data/bin/python", "data lie below"),
-    ("evil-1.0.data/data/pyvenv.cfg", "data lie below"), (f"evil-1.0.data/data/lib/python{PYTHON}/site-packages/x.pth", "data lie"),
+    ("evil-1.0.data/data/pyvenv.cfg", "data lie below"),
+    (f"evil-1.0.data/data/lib/python{PYTHON}/site-packages/x.pth", "data lie"),
     ("evil-1.0.data/headers/x.h", "of no use")])
 def test_what_would_act_by_lying_there_is_left_out(name: str, why: str, tmp_path: Path) -> None:
     made = wheel(tmp_path / "index", "evil", files={"evil.py": "", name: "bad"})
@@ -193,11 +197,12 @@ def test_what_a_package_needs_is_locked_with_it(tmp_path: Path) -> None:
 
 
 def sdist(folder: Path, name: str, marker: Path) -> Path:
-    """A source whose building leaves a mark."""
+    """A source whose building leaves a mark, and needs nothing but itself."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}-1.0.tar.gz"
     with tarfile.open(path, "w:gz") as archive:
-        for file, text in (("setup.py", f"open({str(marker)!r}, 'w')\nfrom setuptools import setup\nsetup(name={name!r}, version='1.0')\n"),
+        for file, text in (("backend.py", f"open({str(marker)!r}, 'w')\n"), ("setup.py", f"open({str(marker)!r}, 'w')\n"),
+                           ("pyproject.toml", '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'),
                            ("PKG-INFO", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")):
             info = tarfile.TarInfo(f"{name}-1.0/{file}")
             info.size = len(text)
@@ -213,7 +218,7 @@ def test_a_source_is_never_built(tmp_path: Path) -> None:
         resolve(index, "alone")
     source = sdist(tmp_path / "elsewhere", "evil", mark)
     wheel(index, "direct", requires=[f"evil @ {source.as_uri()}"])
-    with pytest.raises(AttemptFailed, match="would have to be built"):
+    with pytest.raises(AttemptFailed, match="names a source by its URL"):
         resolve(index, "direct")
     assert not mark.exists()
 
@@ -274,8 +279,9 @@ def index(tmp_path: Path) -> Iterator[Path]:
 
 
 async def seen(environment: Path) -> dict[str, bool]:
-    code = ("import importlib.util as u, json; "
-            "print(json.dumps({n: bool(u.find_spec(n)) for n in ('alpha', 'beta', 'pytest', 'pydantic', 'metaflow_agents', 'pip')}))")
+    code = ("import importlib.util as u, json\n"
+            "names = ('alpha', 'beta', 'pytest', 'pydantic', 'metaflow_agents', 'pip')\n"
+            "print(json.dumps({name: bool(u.find_spec(name)) for name in names}))")
     done = subprocess.run([environment / "bin/python", "-I", "-c", code], capture_output=True, text=True, check=True)
     found: dict[str, bool] = json.loads(done.stdout)
     return found
@@ -286,15 +292,16 @@ async def test_an_environment_has_the_lock_pytest_and_nothing_else(tmp_path: Pat
     lock = await there.resolved(wanted(["alpha"]))
     assert lock.left_out == ("beta: beta.pth: Python runs it as it starts",)
     async with there.held(lock) as environment:
-        assert await seen(environment) == {"alpha": True, "beta": True, "pytest": True, "pydantic": False, "metaflow_agents": False,
-                                           "pip": False}
+        assert await seen(environment) == {"alpha": True, "beta": True, "pytest": True, "pydantic": False,
+                                           "metaflow_agents": False, "pip": False}
         modes = {path.lstat().st_mode & 0o222 for path in (environment, *environment.rglob("*")) if not path.is_symlink()}
         assert modes <= {0, 0o200}, "nothing but the note that it is whole may be written"
     async with there.held(Lock(python=PYTHON, packages=())) as empty:
         assert (await seen(empty))["alpha"] is False
 
 
-async def test_it_is_made_once_and_again_where_it_is_gone_or_damaged(tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_is_made_once_and_again_where_it_is_gone_or_damaged(
+        tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Path] = []
     fetched = Pip.fetched
 
@@ -327,13 +334,15 @@ async def test_it_is_made_once_and_again_where_it_is_gone_or_damaged(tmp_path: P
 @pytest.mark.one_in(4)
 async def test_two_processes_make_it_once(tmp_path: Path, index: Path) -> None:
     lock = Pip(only(index)).resolved(wanted(["alpha"]))
-    script = ("import asyncio, json, sys\nfrom pathlib import Path\nfrom metaflow_agents.packages.environments import Environments\n"
+    script = ("import asyncio, json, sys\nfrom pathlib import Path\n"
+              "from metaflow_agents.packages.environments import Environments\n"
               "from metaflow_agents.packages.lock import Lock\n"
               "async def main():\n    lock = Lock.model_validate(json.loads(sys.argv[3]))\n"
               "    async with Environments(Path(sys.argv[1]), json.loads(sys.argv[2])).held(lock) as place:\n"
               "        print(place.stat().st_ino)\nasyncio.run(main())\n")
-    racing = [subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "cache"), json.dumps(only(index)), lock.model_dump_json()],
-                               stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    arguments = [str(tmp_path / "cache"), json.dumps(only(index)), lock.model_dump_json()]
+    racing = [subprocess.Popen([sys.executable, "-c", script, *arguments], stdout=subprocess.PIPE, text=True,
+                               env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
               for _ in range(2)]
     inodes = {process.communicate()[0] for process in racing}
     assert len(inodes) == 1 and inodes != {""}
@@ -365,7 +374,8 @@ async def test_a_wheel_that_was_replaced_on_the_index_is_refused(tmp_path: Path,
 
 
 @pytest.mark.one_in(4)
-async def test_the_cache_is_bounded_and_what_is_in_use_stays(tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_cache_is_bounded_and_what_is_in_use_stays(
+        tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environments, "MOST", 1)
     there = Environments(tmp_path / "cache", only(index))
     locks = [Pip(only(index)).resolved(wanted(texts)) for texts in ([], ["beta"], ["alpha"])]
@@ -385,3 +395,16 @@ async def test_who_waits_for_an_environment_can_be_stopped(tmp_path: Path) -> No
         task.cancel()
         with pytest.raises((asyncio.CancelledError, RunError)):
             await task
+
+
+async def test_a_container_lays_the_packages_out_for_its_own_python(tmp_path: Path, index: Path) -> None:
+    """What runs first in a container, done here: no container can be had in every place where this is tested."""
+    there = Environments(tmp_path / "cache", only(index))
+    async with there.held(await there.resolved(wanted(["alpha"]))) as environment:
+        code = ("import os, subprocess, sys\nfrom metaflow_agents.sandbox import contained\ncontained.lay_out(*sys.argv[1:])\n"
+                "subprocess.run(['python', '-I', '-c', 'import alpha, sys; print(sys.prefix)'], check=True)\n"
+                "subprocess.run(['pytest', '--version'], check=True)\n")
+        for version, said in ((PYTHON, f"{tmp_path / 'laid'}\npytest "), ("2.7", "for Python 2.7, and this image has")):
+            done = subprocess.run([sys.executable, "-c", code, str(environment), str(tmp_path / "laid"), version], capture_output=True,
+                                  check=False, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+            assert said in done.stdout.decode(errors="replace"), (done.stdout, done.stderr)

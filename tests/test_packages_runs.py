@@ -67,7 +67,8 @@ async def test_commands_that_ask_for_the_lock_have_its_packages_and_others_do_no
     assert "No module named 'alpha'" in result.outputs["bare"]["stderr"], "as ever: our own packages, and none of the lock"
     assert result.outputs["shown"] == "alpha, beta"
     assert [(one.verdict, one.action) for one in of(journal, Decided)] == [("allow", "install(alpha)")]
-    assert [one.key for one in of(journal, Done)] == ["resolve@1~0/tool.0"] and {one.effect for one in of(journal, Intended)} == {"none"}
+    assert [one.key for one in of(journal, Done)] == ["resolve@1~0/tool.0"]
+    assert {one.effect for one in of(journal, Intended)} == {"none"}
 
 
 @needs_bubblewrap
@@ -122,7 +123,8 @@ async def test_a_run_goes_on_where_its_environment_is_gone(tmp_path: Path, setti
     wheel(tmp_path / "index", "alpha", "2.0")
     ended = await resume("built-1", workspace=tmp_path / "w", settings=settings)
     assert ended.ok, ended.reason
-    assert {one["name"]: one["version"] for one in ended.outputs["lock"]["packages"]}["alpha"] == "1.0", "what was locked stays locked"
+    locked = {one["name"]: one["version"] for one in ended.outputs["lock"]["packages"]}
+    assert locked["alpha"] == "1.0", "what was locked stays locked"
 
 
 CHECKED = """
