@@ -22,6 +22,47 @@ SHOWN = 2_400
 SHOWN_IN_ALL = 36_000
 NOT_INSTALLED = 97
 """The exit status of a use whose product could not be installed."""
+IGNORED = "__pycache__/\n*.egg-info/\n/build/\n/dist/\n.venv/\n.pytest_cache/\n.ruff_cache/\n.coverage\n"
+WORKFLOW = """\
+name: test
+on: [push, pull_request]
+jobs:
+  test:
+    runs-on: ubuntu-latest
+    strategy:
+      matrix:
+        python: ["3.11", "3.13"]
+    steps:
+      - uses: actions/checkout@v4
+      - uses: actions/setup-python@v5
+        with:
+          python-version: ${{ matrix.python }}
+      - run: pip install . pytest
+      - run: pytest
+"""
+LICENCE = """\
+MIT License
+
+Copyright (c) the authors of {name}
+
+Permission is hereby granted, free of charge, to any person obtaining a copy
+of this software and associated documentation files (the "Software"), to deal
+in the Software without restriction, including without limitation the rights
+to use, copy, modify, merge, publish, distribute, sublicense, and/or sell
+copies of the Software, and to permit persons to whom the Software is
+furnished to do so, subject to the following conditions:
+
+The above copyright notice and this permission notice shall be included in all
+copies or substantial portions of the Software.
+
+THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR
+IMPLIED, INCLUDING BUT NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY,
+FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE
+AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER
+LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
+OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE
+SOFTWARE.
+"""
 
 
 def brief_faults(brief: Mapping[str, Any]) -> list[str]:
@@ -34,6 +75,13 @@ def brief_faults(brief: Mapping[str, Any]) -> list[str]:
         twice = sorted({one for one in found if found.count(one) > 1})
         faults += [f"{field}: `{one}` stands twice; each {key} once" for one in twice]
     return faults
+
+
+def beginnings(brief: Mapping[str, Any]) -> dict[str, str]:
+    """What a repository has besides the program and needs no author: what git leaves out, a licence, a workflow."""
+    python = brief["kind"] != "page"
+    begun = {".gitignore": IGNORED if python else ".DS_Store\n", "LICENSE": LICENCE.format(name=brief["name"])}
+    return begun | ({".github/workflows/test.yml": WORKFLOW} if python else {})
 
 
 def samples(brief: Mapping[str, Any]) -> dict[str, str]:
