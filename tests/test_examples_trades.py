@@ -164,7 +164,7 @@ def test_a_book_is_made_and_one_edited_note_writes_one_chapter(tmp_path: Path, k
     assert json.loads(trade.sop("show", "moon", "--json"))["calls"] == 35
     files = trade.files("moon")
     book = files["book.md"].decode()
-    assert book.count("\n# ") == 4 + 6 and "headpond" not in book.partition("# Glossary")[0].replace("also called headpond", "")
+    assert book.count("\n# ") == 3 + 6 and "headpond" not in book.partition("# Glossary")[0].replace("also called headpond", "")
     assert files["open_points.md"].decode().endswith("Nothing is open.\n")
     assert files["book.pdf"].startswith(b"%PDF") and files["book.docx"].startswith(b"PK") and b"Small Press" in files["book.html"]
     with zipfile.ZipFile(io.BytesIO(files["book.epub"])) as epub:
