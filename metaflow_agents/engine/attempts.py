@@ -18,7 +18,7 @@ from metaflow_agents.engine.labels import Labels
 from metaflow_agents.engine.parking import Parking
 from metaflow_agents.engine.scope import Scopes, part
 from metaflow_agents.engine.work import Activation, Earlier, Item, Recalled, StepRunner, Taken, Work
-from metaflow_agents.errors import AttemptFailed, RunError, StepFailed, Stuck
+from metaflow_agents.errors import AttemptFailed, Halted, RunError, StepFailed, Stuck
 from metaflow_agents.journal.state import Firing, RunState
 from metaflow_agents.journal.values import Values
 from metaflow_agents.prompts import MISSING, evaluate, render_pattern
@@ -160,21 +160,24 @@ class Attempts:
     async def _failed(self, key: ActivationKey, failure: RunError, seconds: float, untrusted: str) -> None:
         slot = self._firing.slot(key.item)
         final = isinstance(failure, Stuck) or slot.series >= self._step.retries
-        stops = final and self._step.on_fail.action == "stop"
+        halted = isinstance(failure, Halted)
+        stops = halted or (final and self._step.on_fail.action == "stop")
         failed = failure_event(failure, key, untrusted, final=final, stops=stops, seconds=seconds)
         await self._means.bus.publish(failed)
         if stops:
-            raise StepFailed(str(key), failed.error)
+            raise StepFailed(str(key), failed.error, halted=halted)
 
     async def _taken(self, activation: Activation, parts: dict[str, str], taken: Taken,
                      own: str) -> Outcome:
         held = cast("Data | Binary | Patch", unpack(taken.blobs[taken.payload]))        # as every activation gives
         work = await self._means.runner.taken_over(activation, Work(held, taken.blobs))
+        for effect in taken.effects:
+            cast("Earlier", self._means.earlier).effects.use(effect, str(activation.key))
         packed = taken.blobs[taken.payload] if work.payload == held else pack(work.payload)
         name = digest(packed)
         blobs = {**work.blobs, name: packed}
         finished = Finished(activation=str(activation.key), payload=name, digest=own, parts=parts, memory=taken.memory,
-                            besides=taken.besides, reused_from=taken.source, untrusted=taken.untrusted)
+                            besides=taken.besides, reused_from=taken.source, untrusted=taken.untrusted, effects=taken.effects)
         return finished, blobs, work.payload
 
     def _activation(self, key: ActivationKey, item: Item | None, prior: dict[str, str]) -> Activation:
