@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from crash_harness import NAME
+from crash_prefixes import recorded
 from scripted import events, write
+from tiers import some
 
 from metaflow_agents import RunResult, resume, run
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
 from metaflow_agents.people.question import Answer, Question
-from metaflow_agents.schema.event import Failed, Finished, Intended
+from metaflow_agents.schema.event import Asked, Failed, Finished, Intended
 
 SHOP = """
 import asyncio
@@ -173,11 +176,12 @@ async def test_a_renamed_step_is_asked_about_and_a_second_one_is_not(tmp_path: P
     renamed = await go(desk(tmp_path, CALL.replace("book_it", "reserve")), "second", from_run="first", asker=person)
     assert renamed.ok and len(person.asked) == 1 and booked(tmp_path) == ["7 2"]
     more = "book_more: {call: 'shop:book', effect: once, needs: [room, nights], sees: [note], makes: more}"
-    path = desk(tmp_path, CALL, more=more)
-    path.write_text(path.read_text().replace("  note: {}", "  note: {}\n  more: {schema: {receipt: string}}"))
-    person = Person()
-    both = await go(path, "third", from_run="first", asker=person)
-    assert both.ok and person.asked == [] and len(booked(tmp_path)) == 2
+    for step, answers, times in ((CALL, [], 2), (CALL.replace("book_it", "reserve"), [Answer(text="take")], 3)):
+        path = desk(tmp_path, step, more=more)
+        path.write_text(path.read_text().replace("  note: {}", "  note: {}\n  more: {schema: {receipt: string}}"))
+        person = Person(*answers)
+        both = await go(path, f"third-{times}", from_run="first", asker=person)
+        assert both.ok and len(person.asked) == len(answers) and len(booked(tmp_path)) == times
 
 
 async def test_what_a_failed_run_did_counts_and_what_it_was_cut_off_in_is_asked_about(tmp_path: Path) -> None:
@@ -202,3 +206,61 @@ async def test_what_nobody_knows_the_end_of_is_asked_about(tmp_path: Path, answe
     result = await go(desk(tmp_path, CALL), "second", from_run="first", asker=person)
     assert person.asked[0].kind == "effect" and "nobody knows what became of it" in person.asked[0].text
     assert result.ok and result.outputs == {"note": note} and len(booked(tmp_path)) == times, result.reason
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("answer", "times"), [("take", 1), ("again", 2)])
+async def test_killed_at_any_write_it_is_asked_once_and_done_as_decided(tmp_path: Path, kind: str, answer: str, times: int) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    await first(home, kind)
+    changed = desk(home, KINDS[kind], description="the receipt")
+    if kind == "sop":
+        (home / "booking.yaml").write_text((home / "booking.yaml").read_text().replace("schema: {", "description: x, schema: {"))
+
+    async def there(question: Question, _: int) -> Answer:
+        if question.kind == "choice":
+            return Answer(text=answer)
+        return Answer(verdict="yes", text=json.dumps({"receipt": "7/2"})) if len(booked(home)) == times else Answer(verdict="no")
+
+    with recorded(home) as recording:
+        whole = await go(changed, NAME, from_run="first", asker=there)
+    assert whole.outputs == {"note": "7/2!"} and len(booked(home)) == times and len(recording.open) >= 5
+    for moment in recording.open if len(recording.open) < 16 else some(recording.open, 4):
+        recording.lay(moment)
+        again = await resume(NAME, workspace=home, sandbox="none", model=clerk, asker=there)
+        assert (again.outputs, len(booked(home))) == ({"note": "7/2!"}, times), moment.what
+        choices = [event for event in events(home, NAME, Asked) if event.key.endswith("/again")]
+        assert len(choices) == 1, moment.what
+        if answer == "take":
+            assert [event.taken.source.partition(":")[0] for event in events(home, NAME, Intended)] == ["first"]
+
+
+async def test_yes_answers_no_such_question(tmp_path: Path) -> None:
+    """It allows and approves: whether a thing is done twice is neither."""
+    await first(tmp_path, "call")
+    result = await go(desk(tmp_path, CALL, description="another"), "second", from_run="first", yes=True)
+    assert result.outcome == "waiting" and booked(tmp_path) == ["7 2"]
+
+
+async def test_items_are_asked_about_in_their_order_before_any_is_done_again(tmp_path: Path) -> None:
+    step = "book_it: {foreach: {in: 'range(1, nights + 1)', as: night, key: 'night | string'}, call: 'shop:book', args: {room: '{{ room }}', nights: '{{ night }}'}, effect: once, needs: [room, nights], makes: receipt}"
+    path = desk(tmp_path, step)
+    path.write_text(path.read_text().replace("receipt.receipt ~ '!'", "'done'").replace("receipt: {schema: ", "receipt: {each: "))
+    assert (await go(path, "first", nights=3)).ok and sorted(booked(tmp_path)) == ["7 1", "7 2", "7 3"]
+    path.write_text(path.read_text().replace("a receipt", "the receipt"))
+    person = Person(Answer(text="take"), Answer(text="again"), Answer(text="take"))
+    assert (await go(path, "second", nights=3, from_run="first", asker=person)).ok
+    assert [question.key.partition("~")[0] for question in person.asked] == ["book_it@1[1]", "book_it@1[2]", "book_it@1[3]"]
+    assert sorted(booked(tmp_path)) == ["7 1", "7 2", "7 2", "7 3"]
+
+
+async def test_the_runs_own_name_is_no_other_argument(tmp_path: Path) -> None:
+    path = desk(tmp_path, CALL)
+    (tmp_path / "shop.py").write_text((tmp_path / "shop.py").read_text().replace("book(room, nights)", "book(room, nights, run)"))
+    assert (await go(path, "first")).ok
+    path.write_text(path.read_text().replace("a receipt", "the receipt"))
+    person = Person(Answer(text="take"))
+    assert (await go(path, "second", from_run="first", asker=person)).ok
+    assert person.asked[0].default == "take" and booked(tmp_path) == ["7 2"]

@@ -187,8 +187,9 @@ class Acting:
                 self._readable[action.target] = True
         return await self._carried_out(key, tool, arguments, scene, act)
 
-    async def _done_before(self, key: str, tool: Tool, action: Action, arguments: Mapping[str, Any], scene: Scene) -> Result | None:
-        """What stands in place of a call that an earlier run made already (`--from`), as a person decided. Raises Waiting, Halted."""
+    async def _done_before(self, key: str, tool: Tool, action: Action, arguments: Mapping[str, Any],
+                           scene: Scene) -> Result | None:
+        """What stands in place of a call that an earlier run made (`--from`), as a person decided. Raises Waiting, Halted."""
         found = await self._around.repeats.settled(
             key, tool.name, self._around.secrets.masked(str(action)), packed(arguments), role=self.role, step=_step_of(key),
             gives=self.gives)

@@ -34,8 +34,8 @@ class Effects:
 
     async def once(self, key: str, what: str, arguments: dict[str, Any], do: Callable[[], Awaitable[Any]],
                    gives: dict[str, Any]) -> tuple[Any, str]:
-        """The JSON value that `do` gave, now, before a crash or in an earlier run, and where of the last the label. `what` names it
-        for people, `arguments` are what it is done with, `gives` is what that value fits.
+        """The JSON value that `do` gave: now, before a crash, or in an earlier run; and of the last its label, else no text.
+        `what` names it for people, `arguments` are what it is done with, `gives` is what that value fits.
 
         Raises Waiting where a person has to say, Halted where they stop the run, AttemptFailed where it has happened and nobody
         knows what it gave.

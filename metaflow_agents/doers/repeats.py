@@ -1,4 +1,4 @@
-"""What `--from RUN` would do a second time: a person is asked before an effect that happens once, and that RUN had, is repeated."""
+"""What `--from RUN` would do a second time: a person is asked before an effect that happens once is repeated."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ class Repeats:
         if self._effects is None or found is None:
             said = self._desk.known(asked)
             if said is not None and said.text != AGAIN and said.verdict != "no":
-                raise AttemptFailed(f"`{what}` was to stand as {self._desk.question(asked).earlier} made it, and that run is gone")
+                earlier = self._desk.question(asked).earlier
+                raise AttemptFailed(f"`{what}` was to stand as {earlier} made it, and that run is gone")
             return None
         self._effects.use(found, self._prefix + key)
         same = found.arguments == digest(arguments)

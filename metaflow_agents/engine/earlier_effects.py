@@ -90,20 +90,20 @@ def _effects(journal: Journal, run: str) -> Iterator[tuple[str, EarlierEffect]]:
     intended = {event.key: event for _, event in journal.events(Intended) if event.effect != "none"}
     ended: dict[str, Finished | Failed] = {}
     for _, event in journal.events(Finished, Failed, Inner) if intended else journal.events(Finished):
-        activation, last = _unwrapped(event)
-        if not isinstance(last, Finished | Failed):
+        where, end = _unwrapped(event)
+        if not isinstance(end, Finished | Failed):
             continue
-        ended[activation] = last
-        if isinstance(last, Finished):
-            for effect in last.effects:
-                yield _moved(effect.source.partition(":")[2], activation), effect
-    given: dict[str, Done | Observed] = {
-        event.key: event for _, event in journal.events(Done, Observed) if event.key in intended} if intended else {}
-    for key, event in intended.items():
-        if event.taken is not None:
-            yield key, event.taken
+        ended[where] = end
+        if isinstance(end, Finished):
+            for effect in end.effects:
+                yield _moved(effect.source.partition(":")[2], where), effect
+    results = journal.events(Done, Observed) if intended else ()
+    given: dict[str, Done | Observed] = {result.key: result for _, result in results if isinstance(result, Done | Observed)}
+    for key, call in intended.items():
+        if call.taken is not None:
+            yield key, call.taken
             continue
-        effect = EarlierEffect(source=f"{run}:{key}", tool=event.tool, arguments=event.arguments)
+        effect = EarlierEffect(source=f"{run}:{key}", tool=call.tool, arguments=call.arguments)
         last, activation = given.get(key), ended.get(_activation(key))
         if isinstance(last, Done):
             if not (last.error or last.refused or last.staged):
@@ -112,7 +112,7 @@ def _effects(journal: Journal, run: str) -> Iterator[tuple[str, EarlierEffect]]:
             label = ended.get(str(parse_activation(key)), activation)
             yield key, effect.model_copy(update={
                 "payload": last.payload, "untrusted": _all_labels(journal) if label is None else label.untrusted})
-        elif not (event.tool.startswith("call(") and isinstance(activation, Failed)
+        elif not (call.tool.startswith("call(") and isinstance(activation, Failed)
                   and not activation.error.startswith(_TIMED_OUT)):     # a function that raised: a retry does it again as well
             yield key, effect
 

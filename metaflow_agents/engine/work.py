@@ -103,7 +103,7 @@ Recalled = Callable[[Activation], str]
 
 
 class Earlier(Protocol):
-    """`--from RUN`: results of an earlier run, found by what they depended on; `effects`: what it did that may happen once only."""
+    """`--from RUN`: results of an earlier run, by what they depended on; `effects`: what it did that may happen once only."""
 
     effects: EarlierEffects
 
