@@ -31,6 +31,7 @@ from metaflow_agents.doers.repeats import Repeats
 from metaflow_agents.engine.clock import TimeCaps
 from metaflow_agents.engine.earlier_effects import EarlierEffects
 from metaflow_agents.engine.fanout import Fanout
+from metaflow_agents.engine.halting import Halting
 from metaflow_agents.engine.parking import Parking
 from metaflow_agents.engine.progress import Progress
 from metaflow_agents.engine.scheduler import Scheduler
@@ -114,6 +115,7 @@ class Within:
     remembered: RunId
     alone: bool                             # nothing remembered comes in from outside of it, or goes out
     inherited: Inherited | None
+    halting: Halting
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +180,9 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
     project = ProjectMemory(file, state, values, secrets.masked, keeps=sop.remembers, run=within.remembered if within else None,
                             prefix=prefix, apart=sop.apart, alone=within is not None and within.alone,
                             inherited=within.inherited if within else None)
+    halting = Halting(None if within is None else within.halting)
     caller = Caller(bus, journal, caps, options.limiters, patience=options.patience, reask=options.reask,
-                    watch=options.watch, prefix=prefix)
+                    watch=options.watch, prefix=prefix, sent=halting.sent)
     toolboxes = within.toolboxes if within else {one.fingerprint: toolbox(
         one, options.home, options.sandbox, options.settings, secrets_of(one.sop, options.settings), loading(one),
         dry=options.models.dry)
@@ -205,7 +208,7 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
         joined = assemble(inner, its, replace(options, models=options.inner[inner.fingerprint], given={}, earlier=None),
                           folder=None, within=Within(f"{prefix}{key}/", name, activation.key.step, acceptance, caps,
                                                      inside, (*above, sop.policy), toolboxes, staged, told, file, project.run,
-                                                     alone, inherited if wanted else None))
+                                                     alone, inherited if wanted else None, halting))
         return Joined(joined.scheduler, joined.values, inside, joined.memory)
 
     sops = SubSOPs(program, journal, acceptance, loading, join,
@@ -219,7 +222,7 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
     parking = Parking(desk)
     desk.idle = parking.seconds_idle
     fanout = Fanout(program, bus, state, values, scopes, doers, earlier=options.earlier, caps=time_caps(program, state),
-                    parking=parking, recalled=doers.recalled, strategies=known)
+                    parking=parking, recalled=doers.recalled, strategies=known, halting=halting)
     progress = None
     if sop.progress is not None:
         judge = RunJudge(sop, sop.progress, options.models, caller, Conversations(program, acceptance), memory,

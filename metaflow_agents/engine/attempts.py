@@ -14,11 +14,12 @@ from typing import Any, cast
 from metaflow_agents.bus import Bus
 from metaflow_agents.engine.clock import TimeCaps
 from metaflow_agents.engine.failing import failed_attempt, failure_event
+from metaflow_agents.engine.halting import Halting
 from metaflow_agents.engine.labels import Labels
 from metaflow_agents.engine.parking import Parking
 from metaflow_agents.engine.scope import Scopes, part
 from metaflow_agents.engine.work import Activation, Earlier, Item, Recalled, StepRunner, Taken, Work
-from metaflow_agents.errors import AttemptFailed, Halted, RunError, StepFailed, Stuck
+from metaflow_agents.errors import AttemptFailed, Halted, ModelMissing, PromptChanged, RunError, StepFailed, Stuck
 from metaflow_agents.journal.state import Firing, RunState
 from metaflow_agents.journal.values import Values
 from metaflow_agents.prompts import MISSING, evaluate, render_pattern
@@ -55,6 +56,7 @@ class Means:
     labels: Labels
     recalled: Recalled
     strategies: Specs
+    halting: Halting
 
 
 class Prior(Mapping[str, Any]):
@@ -92,8 +94,16 @@ class Attempts:
     async def until_done(self, item: Item | None, prior: dict[str, str], heard: str = "") -> Outcome | None:
         """Tries until it works or the attempts are used up: None where the item is lost. `heard`: the label of `prior`.
 
-        Raises Waiting where the attempt under way needs an answer first: it is the same attempt when this is called again.
+        Raises Waiting where the attempt under way needs an answer first: it is the same attempt when this is called again. What
+        stops the run is raised once the calls of others that were sent are answered.
         """
+        try:
+            return await self._until_done(item, prior, heard)
+        except (StepFailed, PromptChanged, ModelMissing):
+            await self._means.halting.settle()
+            raise
+
+    async def _until_done(self, item: Item | None, prior: dict[str, str], heard: str) -> Outcome | None:
         key = None if item is None else item.key
         slot = self._firing.slot(key)
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
