@@ -12,6 +12,7 @@ The tree::
     │   ├── StepFailed           an activation failed for good
     │   ├── AttemptFailed        a doer failed: a function raised, a model gave nothing
     │   │   ├── Stuck            the same came again and again: no further attempt is made
+    │   │   │   └── Halted       a person stopped the run where it was about to act
     │   │   ├── ForeignRefused   what somebody else wrote takes too long, too much memory, or breaks its parser
     │   │   └── Unexpected       something was raised in the attempt that no rule speaks of: a fault of the code
     │   ├── AnswerInvalid        what a doer gave back breaks its schema, rules or paths
@@ -131,10 +132,10 @@ class RunError(MetaflowError):
 
 
 class StepFailed(RunError):
-    """An activation failed for good: all its attempts are used up."""
+    """An activation failed for good: all its attempts are used up, or (`halted`) a person stopped it."""
 
-    def __init__(self, activation: str, error: str) -> None:
-        self.activation, self.error = activation, error
+    def __init__(self, activation: str, error: str, *, halted: bool = False) -> None:
+        self.activation, self.error, self.halted = activation, error, halted
         super().__init__(f"{activation}: {error}")
 
 
@@ -144,6 +145,10 @@ class AttemptFailed(RunError):
 
 class Stuck(AttemptFailed):
     """The same came again and again, whatever was tried; the message says what. No further attempt is made."""
+
+
+class Halted(Stuck):
+    """A person stopped the run where it was about to act. It stops whatever `on_fail` says, and a resume asks again."""
 
 
 class Unexpected(AttemptFailed):

@@ -20,6 +20,7 @@ from time import time
 from typing import Any
 
 from metaflow_agents.assembly import Options, run_budget
+from metaflow_agents.doers.repeats import asked_in
 from metaflow_agents.engine.earlier import EarlierRun
 from metaflow_agents.errors import RunBusy, RunSucceeded, UsageError, did_you_mean
 from metaflow_agents.inputs import Remote, initial_versions, labels, read_inputs
@@ -168,8 +169,9 @@ def start(
     untrusted = labels(program, handed, remote, kept)
     first = Committed(versions=tuple(
         Version(artifact=a, number=1, payload=p, untrusted=untrusted.get(a, "")) for a, p in versions.items()))
+    earlier = _earlier(home, from_run, program)
     options = Options(models=resolved.models, sandbox=confining, folders=folders, inner_folders=inner_folders,
-                      given=dict(given or {}), earlier=_earlier(home, from_run),
+                      given=dict(given or {}), earlier=earlier, effects=None if earlier is None else earlier.effects,
                       limiters=Limiters(limits(program.sop, settings, resolved.models)),
                       asker=asker, yes=yes, home=loaded.folder, settings=settings, inner=inner)
 
@@ -256,8 +258,11 @@ def go_on(
                           until=until, budget=caps(budget))
         blobs = sources_of(loaded) if loaded is not None and told else {}
         left = opened.reused_from if opened.reused_from in run_names(home) else None        # or it was removed since
+        earlier = _earlier(home, left, program)
+        if earlier is not None:
+            earlier.effects.recall(journal, asked_in(journal))
         options = Options(models=resolved.models, sandbox=confining, folders=folders, inner_folders=inner_folders, given=given,
-                          earlier=_earlier(home, left), reask=reask,
+                          earlier=earlier, effects=None if earlier is None else earlier.effects, reask=reask,
                           limiters=Limiters(limits(program.sop, settings, resolved.models)),
                           asker=asker, yes=yes, home=Path(opened.location).parent, settings=settings, inner=inner)
     except BaseException:
@@ -312,5 +317,5 @@ def _created(home: Path, label: str, first: Callable[[str], list[Event]], blobs:
             label = free_name(home, label)
 
 
-def _earlier(home: Path | None, from_run: str | None) -> EarlierRun | None:
-    return None if from_run is None else EarlierRun(Journal.read(journal_path(home, from_run)), from_run)
+def _earlier(home: Path | None, from_run: str | None, program: Program) -> EarlierRun | None:
+    return None if from_run is None else EarlierRun(Journal.read(journal_path(home, from_run)), from_run, program.sop.steps)

@@ -86,7 +86,8 @@ class TerminalAsker:
         """A text or a choice: by its words, or by its place in the list."""
         if question.choices:
             self._say(*(f"  [{place}] {safe(choice)}" for place, choice in enumerate(question.choices, 1)))
-        said = await self._line("answer (Ctrl-D: later)> ")
+        enter = f"Enter: {question.default}; " if question.default else ""
+        said = await self._line(f"answer ({enter}Ctrl-D: later)> ") or question.default
         if question.choices and said not in question.choices and said.isdecimal() and 1 <= int(said) <= len(question.choices):
             said = question.choices[int(said) - 1]
         if not said.strip():

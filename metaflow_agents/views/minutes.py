@@ -201,6 +201,8 @@ def _decided(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
 
 
 def _intended(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
+    if event.get("taken"):
+        return spoken(event["key"]), f"does not call {event['tool']}: takes what {event['taken']['source']} gave"
     return spoken(event["key"]), f"calls {event['tool']}"
 
 

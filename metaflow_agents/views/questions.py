@@ -32,7 +32,8 @@ def question_lines(question: Question, page: Page) -> list[str]:
     if question.untrusted:
         lines += page.wrapped(page.paint(f"it has read from outside: {safe(question.untrusted)}", "yellow"), "  ")
     if question.choices:
-        lines += page.wrapped(safe(", ".join(question.choices)), "  choices: ")
+        named = [f"{choice} (the default)" if choice == question.default else choice for choice in question.choices]
+        lines += page.wrapped(safe(", ".join(named)), "  choices: ")
     if question.answer_schema is not None:
         lines += page.wrapped(safe(wanted(question)), "  wanted: ")
     return lines
@@ -98,6 +99,6 @@ def ways(one: Open, where: str) -> list[str]:
     """The commands that answer."""
     command = f"sop answer {one.run} {one.number}"
     happened = f"--yes --reason '{safe(shape(one.question))}'" if one.question.needs_result else "--yes"
-    options = {"text": ["'…'"], "choice": ["--choice …"], "approve": ["--yes", "--no --reason '…'"],
+    options = {"text": ["'…'"], "choice": [f"--choice {one.question.default or '…'}"], "approve": ["--yes", "--no --reason '…'"],
             "action": ["--yes", "--yes --for run|rule", "--no --reason '…'"], "effect": [happened, "--no"]}[one.question.kind]
     return [f"{command} {way}{where}" for way in options]
