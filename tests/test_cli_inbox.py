@@ -131,7 +131,7 @@ def test_what_is_no_answer_is_one_line_and_changes_nothing(home: Path) -> None:
     assert twice.returncode == 2 and f"has no open question {number['APPROVE']}" in twice.stderr
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_a_run_that_asks_nothing(home: Path) -> None:
     sop(home, "run", "ship.yaml", "--name", "one", "--model", "dry")
     ended = sop(home, "answer", "one", "--yes")
@@ -159,7 +159,7 @@ def test_a_run_that_is_under_way_takes_answers_in(home: Path) -> None:
     assert list(numbers(home)) == ["approve"] and "sop answer one" in out
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_an_answer_that_came_too_late_for_a_process_is_taken_in_by_the_next(home: Path) -> None:
     waiting(home)
     from metaflow_agents.people.inbox import open_questions
@@ -182,13 +182,14 @@ def test_yes_approves_and_leaves_other_questions_open(home: Path) -> None:
     assert set(numbers(home)) == {"pick", "say"} and who_answered(home) == ["--yes"]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_resume_takes_yes_too(home: Path) -> None:
     waiting(home)
     assert sop(home, "resume", "one", "--yes").returncode == 4
     assert set(numbers(home)) == {"pick", "say"}
 
 
+@pytest.mark.one_in(3)
 def test_one_damaged_run_hides_no_question_of_the_others(home: Path) -> None:
     waiting(home)
     (home / "workspace/.journals/bad.db").write_bytes(b"no database")
@@ -196,6 +197,7 @@ def test_one_damaged_run_hides_no_question_of_the_others(home: Path) -> None:
     assert ended.returncode == 0 and "pick asks" in ended.stdout and "bad: " in ended.stdout
 
 
+@pytest.mark.one_in(3)
 def test_the_log_tells_who_asked_and_who_answered(home: Path) -> None:
     waiting(home, "--yes")
     told = sop(home, "log", "one").stdout
@@ -339,6 +341,7 @@ def test_nothing_that_was_typed_before_a_question_stands_there_answers_it(home: 
     assert said == [{"text": "warm"}, {"text": "ink"}, {"verdict": "no"}]
 
 
+@pytest.mark.one_in(3)
 def test_interrupted_while_a_question_waits_it_stands_and_is_asked_again(home: Path) -> None:
     seen, status = played([*SOP, "run", "ship.yaml", "--name", "one"], home, [("(Ctrl-D: later)> ", "\x03")])
     assert status == 130 and "sop resume one" in seen and "Traceback" not in seen, seen
@@ -357,6 +360,7 @@ def test_a_question_fits_a_narrow_terminal() -> None:
     assert page.packed(["[y] allow once", "[r] for this run", "[n] refuse"]) == ["[y] allow once  [r] for this run", "[n] refuse"]
 
 
+@pytest.mark.one_in(3)
 def test_without_a_standard_input_nobody_is_asked(home: Path) -> None:
     ended = subprocess.run(["sh", "-c", 'exec "$@" <&-', "sh", *SOP, "run", "ship.yaml", "--name", "one"], cwd=home,
                            env=environment(), capture_output=True, text=True, timeout=60, check=False)
