@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from package_index import only, wheel
-from sandboxes import needs_bubblewrap
+from sandboxes import needs_bubblewrap, no_landlock
 from scripted import Scripted, write
 
 from metaflow_agents import resume, start
@@ -40,7 +44,7 @@ outputs: [lock, bare, tested, shown]
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     wheel(tmp_path / "index", "alpha", requires=["beta"])
-    wheel(tmp_path / "index", "beta")
+    wheel(tmp_path / "index", "beta", files={"beta.py": "def main(): print('beta by', __file__)\n"}, scripts="beta = beta:main")
     return Settings(cache=tmp_path / "cache", pip_environment=only(tmp_path / "index"), state=tmp_path / "state",
                     command_environment={"PATH": "/usr/bin:/bin"})
 
@@ -82,6 +86,74 @@ async def test_the_sandbox_shows_the_packages_read_only_and_nothing_of_ours(tmp_
     result, _ = await ran(write(tmp_path, text), settings, sandbox="bubblewrap")
     assert result.outputs["bare"]["stdout"].splitlines() == [
         "[True, True, False, False]", "False ~packages/bin/python", "False True"], result.outputs["bare"]
+
+
+@pytest.fixture
+def everybody() -> Iterator[Path]:
+    """A folder that everybody may enter: as root, commands run as another user under Landlock, and pytest's are ours alone."""
+    with tempfile.TemporaryDirectory(prefix="packages-") as made:
+        os.chmod(made, 0o755)
+        yield Path(made)
+        for folder, _, _ in os.walk(made):
+            os.chmod(folder, 0o755)
+
+
+SEEN = """
+sop: seen
+policy: {allow: ["install(alpha)"]}
+inputs: {wanted: {type: [string], default: [alpha]}}
+artifacts: {lock: {}, script: {}, imported: {}, change: {}}
+steps:
+  resolve: {tool: packages, inputs: {requirements: wanted}, needs: [wanted], makes: lock}
+  print: {run: beta, packages: lock, needs: [lock], makes: script}
+  try: {run: [python, -c, "import alpha, gamma"], packages: lock, needs: [lock], makes: imported}
+  spoil: {run: [sh, -c, "echo bad > $(dirname $(command -v beta))/beta"], packages: lock, needs: [lock], makes: change}
+outputs: [script, imported, change]
+"""
+
+
+@pytest.mark.parametrize("sandbox", [pytest.param("bubblewrap", marks=needs_bubblewrap), "landlock"])
+async def test_scripts_are_on_path_and_what_is_not_locked_fails_by_name(
+        tmp_path: Path, settings: Settings, everybody: Path, sandbox: str) -> None:
+    if sandbox == "landlock" and (why := no_landlock()):
+        pytest.skip(why)
+    found, _ = await ran(write(tmp_path, SEEN), replace(settings, cache=everybody), sandbox=sandbox)
+    script, imported, change = (found.outputs[name] for name in ("script", "imported", "change"))
+    assert script["ok"] and script["stdout"].startswith("beta by ~packages/lib/"), script
+    assert not imported["ok"] and "No module named 'gamma'" in imported["stderr"] and "'alpha'" not in imported["stderr"]
+    assert not change["ok"], change
+
+
+PRODUCT = """
+sop: product
+policy: {allow: ["install(beta)"]}
+inputs: {wanted: {type: [string], default: [beta]}}
+artifacts: {lock: {}, source: {files: "*"}, tested: {}}
+steps:
+  resolve: {tool: packages, inputs: {requirements: wanted}, needs: [wanted], makes: lock}
+  write: {role: author, needs: [lock], makes: source, CHECK}
+  test: {run: python -m pytest -q, parse: junit, packages: lock, needs: [source, lock], makes: tested}
+roles: {author: {profile: writes Python}}
+outputs: [tested]
+"""
+
+
+async def test_a_product_that_declares_what_is_not_locked_fails_by_name(tmp_path: Path, settings: Settings) -> None:
+    """Though its tests, which do not import it, are green."""
+    def files(*names: str) -> dict[str, str]:
+        return {"test_it.py": "import beta\ndef test_it(): pass\n",
+                "pyproject.toml": f"[project]\nname = 'it'\nversion = '1'\ndependencies = {list(names)}\n"}
+
+    path = write(tmp_path, PRODUCT.replace(", CHECK", ""))
+    found, _ = await ran(path, settings, model=Scripted(write=lambda _: files("beta", "gamma>=2")))
+    assert [one["message"] for one in found.outputs["tested"]["failures"]] == [
+        "pyproject.toml: [project] dependencies: `gamma>=2` is not in the lock; the lock has beta: depend on these alone, or let "
+        "the step that makes the lock ask for what is missing"]
+    assert not found.outputs["tested"]["ok"]
+    path = write(tmp_path, PRODUCT.replace("CHECK", "packages: lock, check: {run: python -m compileall -q .}"))
+    answers = iter([files("gamma"), files("beta")])
+    found, _ = await ran(path, settings, name="again", model=Scripted(write=lambda _: next(answers)))
+    assert found.ok and found.outputs["tested"]["ok"] and next(answers, None) is None, found.reason
 
 
 async def test_what_the_policy_does_not_name_is_asked_about_or_denied(tmp_path: Path, settings: Settings) -> None:
