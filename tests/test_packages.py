@@ -317,6 +317,7 @@ async def test_an_environment_has_the_lock_pytest_and_nothing_else(tmp_path: Pat
         assert seen(empty)["alpha"] is False
 
 
+@pytest.mark.one_in(4)
 async def test_it_is_made_once_and_again_where_it_is_gone_or_damaged(
         tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Path] = []
@@ -391,6 +392,7 @@ def test_two_processes_make_it_once(tmp_path: Path, index: Path) -> None:
     assert not list((tmp_path / "cache").glob("*.begun"))
 
 
+@pytest.mark.one_in(4)
 async def test_one_that_was_begun_by_a_killed_process_is_made_anew(tmp_path: Path, index: Path) -> None:
     there = Environments(tmp_path / "cache", only(index))
     lock = Pip(only(index)).resolved(wanted(["alpha"]))
@@ -404,6 +406,7 @@ async def test_one_that_was_begun_by_a_killed_process_is_made_anew(tmp_path: Pat
     assert not half.exists() and not other.exists()
 
 
+@pytest.mark.one_in(4)
 async def test_a_wheel_that_was_replaced_on_the_index_is_refused(tmp_path: Path, index: Path) -> None:
     there = Environments(tmp_path / "cache", only(index))
     lock = await there.resolved(wanted(["alpha"]))
@@ -439,6 +442,7 @@ async def test_who_waits_for_an_environment_can_be_stopped(tmp_path: Path) -> No
             await task
 
 
+@pytest.mark.one_in(4)
 async def test_a_container_lays_the_packages_out_for_its_own_python(tmp_path: Path, index: Path) -> None:
     """What runs first in a container, done here: no container can be had in every place where this is tested."""
     there = Environments(tmp_path / "cache", only(index))
