@@ -110,6 +110,7 @@ class Within:
     policies: tuple[PolicySpec | None, ...]
     toolboxes: Mapping[str, Toolbox]
     staged: bool
+    allowed: Sequence[str]
     told: str
     memory: MemoryFile
     remembered: RunId
@@ -172,7 +173,7 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
     prefix, above = (within.prefix, within.policies) if within else ("", ())
     repeats = Repeats(desk, options.effects, secrets.masked, prefix)
     functions = Functions(sop, acceptance, observations, Effects(bus, state, observations, desk, repeats), load)
-    commands = Commands(sop, acceptance, tree, values, observations, options.sandbox)
+    commands = Commands(sop, acceptance, tree, values, observations, options.sandbox, options.settings)
     memory = RoleMemory(state, values, {step: graph.rank(step) for step in graph.steps})
     file = within.memory if within else MemoryFile(partial(MemoryStore, memory_file(options, folder)))
     caps = budgets(program, state, told) if within is None else InnerBudgets(
@@ -189,8 +190,9 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
         for one in program.all()}
     tools = toolboxes[program.fingerprint]
     staged = within.staged if within else state.opened is not None and state.opened.staged
+    allowed = within.allowed if within else () if state.opened is None else state.opened.allowed
     equipment = Equipment(sop, Surroundings(bus, state, values, desk, secrets, repeats, staged=staged), tools, observations,
-                          commands.files, dry=options.models.dry, above=above)
+                          commands.files, dry=options.models.dry, above=above, allowed=allowed, packages=commands.packages)
     known = strategies.known()
     material = Material(program, values, tree.as_rendered)
     agent = RoleAgent(program, options.models, caller, acceptance, commands, functions, memory, project, observations, state,
@@ -207,8 +209,8 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
 
         joined = assemble(inner, its, replace(options, models=options.inner[inner.fingerprint], given={}, earlier=None),
                           folder=None, within=Within(f"{prefix}{key}/", name, activation.key.step, acceptance, caps,
-                                                     inside, (*above, sop.policy), toolboxes, staged, told, file, project.run,
-                                                     alone, inherited if wanted else None, halting))
+                                                     inside, (*above, sop.policy), toolboxes, staged, allowed, told, file,
+                                                     project.run, alone, inherited if wanted else None, halting))
         return Joined(joined.scheduler, joined.values, inside, joined.memory)
 
     sops = SubSOPs(program, journal, acceptance, loading, join,

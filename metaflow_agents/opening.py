@@ -26,6 +26,8 @@ from metaflow_agents.journal.state import RunState
 from metaflow_agents.memory.indexes import missing
 from metaflow_agents.models.port import traits
 from metaflow_agents.models.registry import Given, Models, Resolved, Sources, resolve
+from metaflow_agents.policy.package_patterns import PackagePattern
+from metaflow_agents.policy.patterns import RuleWritten
 from metaflow_agents.sandbox.choice import CONFINING, Unchosen, choose, refuse_unknown
 from metaflow_agents.sandbox.engines import Engine
 from metaflow_agents.sandbox.port import Sandbox
@@ -258,6 +260,21 @@ def limits(sop: SOP, settings: Settings, models: Models) -> Limits:
         return own
     configured = load_configuration(settings.configuration).limits or Limits()
     return configured.model_copy(update=own.model_dump(exclude_none=True))
+
+
+def allowed_packages(program: Program, names: Sequence[str]) -> tuple[str, ...]:
+    """What `--allow` names. Raises UsageError where it is no package, or nothing of the SOP installs any."""
+    for name in names:
+        try:
+            if PackagePattern.read(name).literal is None:
+                raise UsageError(f"`--allow {name}` holds a wildcard: name each package, or write the rule into the "
+                                 "SOP's `policy`")
+        except RuleWritten as fault:
+            raise UsageError(f"`--allow {name}`: {fault.message}; write `--allow flask`, or `--allow 'flask[async]'`") from None
+    if names and not any(step.tool == "packages" for one in program.all() for step in one.sop.steps.values()):
+        raise UsageError(f"`--allow {names[0]}` lets a run install a package, and {program.sop.sop} installs none: it has no "
+                         "step with `tool: packages`")
+    return tuple(dict.fromkeys(names))
 
 
 def refuse_unpriced(sop: SOP, models: Models, whole: Budget) -> None:

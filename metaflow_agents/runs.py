@@ -12,7 +12,7 @@ result = await going.result()
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.metadata import version as installed
 from pathlib import Path
@@ -34,6 +34,7 @@ from metaflow_agents.models.registry import Given, resolve
 from metaflow_agents.modules import load_function
 from metaflow_agents.opening import (
     WORKSPACE,
+    allowed_packages,
     answering,
     as_it_is_now,
     caps,
@@ -112,6 +113,7 @@ def start(
     given: Mapping[str, Any] | None = None,
     staged: bool = False,
     everything: bool = False,
+    allow: Sequence[str] = (),
     yes: bool = False,
     asker: Asker | None = None,
     settings: Settings | None = None,
@@ -127,7 +129,8 @@ def start(
     `"landlock"`, `"container"` (the default is the first that holds), or `"none"`, which does not confine them; `budget` caps
     `usd`, `tokens`, `calls` and `time` (seconds), `given` maps artifacts to values that stand in for the work of their steps.
     `staged`: acting tools only tell what they would do. `everything`: folders are read whole, with keys and what their
-    `.gitignore` names. `asker` asks a person a question that the run has (an async function: the question and its number → an
+    `.gitignore` names. `allow`: packages that its `tool: packages` steps may install, as if the SOP's policy allowed them.
+    `asker` asks a person a question that the run has (an async function: the question and its number → an
     answer, or None for "not now"); without one the run waits for `sop answer`. `yes` approves and allows what would be asked
     about, never what is denied. `remote` is the client of a server who hands in the inputs: another party than the user,
     whose files and trust it does not have.
@@ -161,7 +164,7 @@ def start(
     opened = RunOpened(
         run=label, **identity(loaded), **answering(resolved), sandbox=confining.name, image=confining.image, until=until,
         budget=caps(budget), given=given_payloads(program.sop, given, blobs), reused_from=from_run,
-        package=installed("metaflow-agents"), staged=staged, functions=located(loaded),
+        package=installed("metaflow-agents"), allowed=allowed_packages(program, allow), staged=staged, functions=located(loaded),
         left_out={name: some(listed) for name, listed in left_out.items()},
         untaken={name: {why: some(listed) for why, listed in reasons.items()} for name, reasons in untaken.items()},
         kept={name: one.source for name, one in kept.items()})

@@ -65,6 +65,10 @@ def toolbox(program: Program, folder: Path, sandbox: Sandbox, settings: Settings
     setting = Setting(folder=folder, secret=secrets.value, environment=settings.command_environment, masked=secrets.masked)
     web = Web({} if dry else _filled_headers(sop, secrets), granted_literally(sop), owner=sandbox.owner)
     own: list[Tool] = [tool for tool in (*file_tools(), Python(sandbox), Fetch(web)) if tool.name in names]
+    if "packages" in names:
+        from metaflow_agents.packages.environments import Environments
+        from metaflow_agents.tools.packages import Packages
+        own.append(Packages(Environments(settings.packages, settings.pip_environment)))
     if "run" in names:
         own.append(Run(sandbox, web if Policy(sop.policy).ever("connect") else None))
     if dry:

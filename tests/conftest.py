@@ -85,6 +85,7 @@ _HELD = os.open(HOME, os.O_RDONLY | os.O_DIRECTORY)
 fcntl.flock(_HELD, fcntl.LOCK_EX)
 os.environ.setdefault("SOP_TESTS_HOME", str(HOME))              # of whoever starts the workers, for all of them
 os.environ["XDG_CONFIG_HOME"], os.environ["XDG_STATE_HOME"] = str(HOME / "configuration"), str(HOME / "state")
+os.environ["XDG_CACHE_HOME"] = str(HOME / "cache")
 
 
 def left(before: set[Path]) -> tuple[list[Path], bool]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -64,10 +65,12 @@ class Acting:
 
     def __init__(self, around: Surroundings, step: Step, role: str, slot: Slot, policy: Callable[[], Policy], offered: Offered,
                  tree: Tree, untrusted: str = "", *, trusted: Sequence[str] = (), above: Acting | None = None,
-                 doubted: Sequence[str] = ()) -> None:
+                 doubted: Sequence[str] = (),
+                 packages: Callable[[], AbstractAsyncContextManager[Path | None]] | None = None) -> None:
         self._around, self._step, self.role, self._slot = around, step, role, slot
         self._policy, self.offered, self.tree, self.above = policy, offered, tree, above
         self.untrusted, self.heard, self._trusted, self._doubted = untrusted, "", trusted, doubted
+        self._packages = packages
         self.assumed: list[str] = []
         self.gives: dict[str, Any] | None = None
         self._open = AsyncExitStack()
@@ -358,6 +361,10 @@ class Acting:
         """Whether the step trusts what a tool says: by its name, by a pattern of it, or by the name of its server."""
         return any(covers(name, tool) for name in self._trusted)
 
+    async def packages(self) -> Path | None:
+        """See `Situation.packages`."""
+        return None if self._packages is None else await self.keep("packages", self._packages)
+
     async def keep(self, name: str, make: Callable[[], AbstractAsyncContextManager[T]]) -> T:
         """See `Situation.kept`."""
         async with self._keeping:
@@ -394,6 +401,10 @@ class Scene:
     def denied(self) -> tuple[str, ...]:
         """See `Situation`."""
         return self.acting.denied_programs()
+
+    async def packages(self) -> Path | None:
+        """See `Situation`."""
+        return await self.acting.packages()
 
     async def kept(self, name: str, make: Callable[[], AbstractAsyncContextManager[T]]) -> T:
         """See `Situation`."""

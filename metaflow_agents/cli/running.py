@@ -43,6 +43,8 @@ def run(context: typer.Context,
             "--staged", help="Acting tools (network, MCP, services, functions) only tell what they would do.")] = False,
         everything: Annotated[bool, typer.Option(
             "--everything", help="Read folders whole: also keys, journals, and what .gitignore names.")] = False,
+        allow: Annotated[list[str] | None, typer.Option(
+            "--allow", metavar="PACKAGE", help="Let the run install a Python package. May be repeated.")] = None,
         demo: Annotated[bool, typer.Option("--demo", help="Answer from the recording that travels with the SOP.")] = False,
         pairs: Pairs = None,
         json: Json = False,
@@ -75,8 +77,8 @@ def run(context: typer.Context,
     from metaflow_agents.runs import start
 
     return drive(start(found.file, model=everybody, models=named, inputs=inputs, name=name, workspace=workspace, until=until,
-                       from_run=from_run, keep_from=keep_from, staged=staged, everything=everything, sandbox=sandbox,
-                       budget=options.budget(budget), yes=yes), workspace, json=json)
+                       from_run=from_run, keep_from=keep_from, staged=staged, everything=everything, allow=allow or (),
+                       sandbox=sandbox, budget=options.budget(budget), yes=yes), workspace, json=json)
 
 
 def resume(name: RunName,

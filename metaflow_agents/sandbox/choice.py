@@ -42,12 +42,14 @@ class Unchosen:
         changes: bool = False,
         proxy: Path | None = None,
         denied: Sequence[str] = (),
+        packages: Path | None = None,
     ) -> Completed:
         """Raises RunError."""
         raise RunError(f"`{argv[0]}` would run without a sandbox: none was chosen for this run")
 
     def interpreter(
-        self, *, files: Mapping[str, bytes], timeout: float | None = None, denied: Sequence[str] = ()
+        self, *, files: Mapping[str, bytes], timeout: float | None = None, denied: Sequence[str] = (),
+        packages: Path | None = None,
     ) -> AbstractAsyncContextManager[Interpreter]:
         """Raises RunError."""
         raise RunError("Python would run without a sandbox: none was chosen for this run")

@@ -50,6 +50,7 @@ class RunOpened(_Event):
     package: str = Field("", description="version of this package")
     functions: dict[str, str] = Field(
         default_factory=dict, description="Python that the SOP names → the file that it was found in")
+    allowed: tuple[str, ...] = Field((), description="`--allow`: packages that may be installed, besides what the SOP allows")
     staged: bool = Field(False, description="acting tools only tell what they would do")
     left_out: dict[str, tuple[str, ...]] = Field(
         default_factory=dict, description="input that is a folder → paths that were not read and `--everything` reads: "
