@@ -5,6 +5,7 @@ Everything here is decided before a run makes anything.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -239,8 +240,13 @@ def refuse_unconfined(run: str, state: RunState, consents: Consents) -> None:
 
 def refuse_unknown_step(sop: SOP, until: str | None) -> None:
     """Raises UsageError for an `until` that names no step."""
-    if until is not None and until not in sop.steps:
-        raise UsageError(f"`--until {until}`: there is no such step; {did_you_mean(until, sop.steps)}")
+    if until is None or until in sop.steps:
+        return
+    step = re.split(r"[@\[/]", until, maxsplit=1)[0]
+    if step in sop.steps:
+        raise UsageError(f"`--until {until}`: a run rests after a whole step of its own, and not after a round, an item or a "
+                         f"step of a sub-SOP; write `--until {step}`")
+    raise UsageError(f"`--until {until}`: there is no such step; {did_you_mean(until, sop.steps)}")
 
 
 def refuse_unknown_models(program: Program, models: Iterable[str]) -> None:

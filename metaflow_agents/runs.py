@@ -12,7 +12,7 @@ result = await going.result()
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.metadata import version as installed
 from pathlib import Path
@@ -62,6 +62,7 @@ from metaflow_agents.opening import (
     typed,
 )
 from metaflow_agents.people.desk import Asker
+from metaflow_agents.schema.address import Address, parse_address
 from metaflow_agents.schema.event import Committed, Event, Fired, Resumed, RunEnded, RunOpened, Version
 from metaflow_agents.schema.keys import firing_key, parse_firing
 from metaflow_agents.schema.program import Program
@@ -272,6 +273,25 @@ def go_on(
     return Run(program, options, name, home, lambda: journal, first_events, blobs)
 
 
+def _firing(name: str, at: str, fired: Mapping[str, int]) -> str:
+    """The firing that `at` names. Raises UsageError for all else that an address may name, and says what to write."""
+    try:
+        first, *inner = parse_address(at)
+    except ValueError as error:
+        raise UsageError(f"{error}; a run branches before a firing, like fix_code@2") from None
+    own = [key for key in fired if first.covers(Address(*parse_firing(key), first.item))]
+    if own and (inner or first.item is not None or first.round is None):
+        raise UsageError(f"a run branches before a whole firing of its own step, and `{at}` is {_kind(inner, first)}: write "
+                         + ", or ".join(f"`{key}`" for key in own))
+    if not own:
+        raise UsageError(f"run `{name}` has no firing {at}: {did_you_mean(at, fired)}")
+    return own[0]
+
+
+def _kind(inner: Sequence[Address], first: Address) -> str:
+    return "a step of a sub-SOP" if inner else "one of its items" if first.item is not None else "a step without a round"
+
+
 def fork(name: str, *, at: str | None = None, new_name: str | None = None, workspace: Path | str = WORKSPACE) -> str:
     """Branches from a run: a new one that holds the events before a firing (`fix_code@2`), or all of them.
 
@@ -283,14 +303,8 @@ def fork(name: str, *, at: str | None = None, new_name: str | None = None, works
         ended = [seq for seq, _ in journal.events(RunEnded)]
         until = journal.last if journal.last not in ended else journal.last - 1        # the branch has not ended
         if at is not None:
-            try:
-                parse_firing(at)
-            except ValueError as error:
-                raise UsageError(str(error)) from None
             fired = {firing_key(event.step, event.round): seq for seq, event in journal.events(Fired)}
-            if at not in fired:
-                raise UsageError(f"run `{name}` has no firing {at}: {did_you_mean(at, fired)}")
-            until = fired[at] - 1
+            until = fired[_firing(name, at, fired)] - 1
     label = free_name(home, name) if new_name is None else fine_name(new_name)
     if not journal_path(home, label).exists():
         refuse_taken(home, label)
