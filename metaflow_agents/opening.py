@@ -249,6 +249,18 @@ def refuse_unknown_step(sop: SOP, until: str | None) -> None:
     raise UsageError(f"`--until {until}`: there is no such step; {did_you_mean(until, sop.steps)}")
 
 
+def inner_program(program: Program, steps: Sequence[str]) -> Program:
+    """The SOP that steps with `sop:` lead to. Raises UsageError where one is none, naming those that there are."""
+    for step in steps:
+        sop = program.sop
+        entries = [name for name, one in program.sop.steps.items() if one.sop is not None]
+        if step not in entries:
+            raise UsageError(f"`{step}` is no step with `sop:` of {sop.sop}: "
+                             + (did_you_mean(step, entries) if entries else "it has none"))
+        program = program.sops[sop.steps[step].sop or ""]
+    return program
+
+
 def refuse_unknown_models(program: Program, models: Iterable[str]) -> None:
     """Raises UsageError where a model is given for a name that no step and no role uses."""
     used = [name or "default" for one in program.all() for name in (*model_names(one.sop), *embedders(one.sop))]
@@ -324,18 +336,18 @@ def caps(budget: Mapping[str, Any] | None) -> dict[str, float]:
     return found
 
 
-def given_payloads(sop: SOP, given: Mapping[str, Any] | None, blobs: dict[str, bytes]) -> dict[str, str]:
-    """Artifact or step (`NAME@2` in one round) → digest of the value that stands in for the work; the payloads go to `blobs`.
-
-    Raises UsageError.
+def given_payloads(program: Program, given: Mapping[str, Any] | None, blobs: dict[str, bytes]) -> dict[str, str]:
+    """Artifact or step (`NAME@2` in one round, `STEP/NAME` in a sub-SOP) → digest of the value that stands in for the work; the
+    payloads go to `blobs`. Raises UsageError.
     """
     found = {}
-    made = dict.fromkeys(name for step, written in sop.steps.items() for name in (written.makes.artifact, step))
     for artifact, value in (given or {}).items():
         try:
-            name = given_name(artifact).step
+            *steps, (name, _, _) = given_name(artifact)
         except ValueError as error:
             raise UsageError(str(error)) from None
+        sop = inner_program(program, [step.step for step in steps]).sop
+        made = dict.fromkeys(name for step, written in sop.steps.items() for name in (written.makes.artifact, step))
         if name not in made:
             raise UsageError(f"a value is given for `{name}`, which no step makes: {did_you_mean(name, made)}")
         try:

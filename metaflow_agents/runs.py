@@ -125,7 +125,8 @@ def start(
     memory. `until` is a step after which the run rests, `from_run` a run whose unchanged activations are taken over,
     `keep_from` the run from which inputs with `keep` are read, or `"none"`; `sandbox` is where commands run: `"bubblewrap"`,
     `"landlock"`, `"container"` (the default is the first that holds), or `"none"`, which does not confine them; `budget` caps
-    `usd`, `tokens`, `calls` and `time` (seconds), `given` maps artifacts to values that stand in for the work of their steps.
+    `usd`, `tokens`, `calls` and `time` (seconds), `given` maps artifacts to values that stand in for the work of their steps
+    (`write/text`: in the SOP that `write` is).
     `staged`: acting tools only tell what they would do. `everything`: folders are read whole, with keys and what their
     `.gitignore` names. `asker` asks a person a question that the run has (an async function: the question and its number → an
     answer, or None for "not now"); without one the run waits for `sop answer`. `yes` approves and allows what would be asked
@@ -160,7 +161,7 @@ def start(
     blobs.update(sources_of(loaded))
     opened = RunOpened(
         run=label, **identity(loaded), **answering(resolved), sandbox=confining.name, image=confining.image, until=until,
-        budget=caps(budget), given=given_payloads(program.sop, given, blobs), reused_from=from_run,
+        budget=caps(budget), given=given_payloads(program, given, blobs), reused_from=from_run,
         package=installed("metaflow-agents"), staged=staged, functions=located(loaded),
         left_out={name: some(listed) for name, listed in left_out.items()},
         untaken={name: {why: some(listed) for why, listed in reasons.items()} for name, reasons in untaken.items()},
