@@ -131,7 +131,7 @@ def _why(program: Program, steps: Sequence[str], result: RunResult, given: Mappi
         if made in given:
             return f"`{made}`, which {f'`{one}`' if outer else 'it'} makes, is given"
         program = program if place == len(outer) else inner_program(program, [one])
-    if not outer or outer[0] in result.never:
+    if not outer or outer[0] in result.never or not result.ok:
         return result.never.get(steps[0]) or result.reason
     when = program.sop.steps[name].when
     return f"{program.sop.sop} does not come to it{'' if when is None else f': `when: {when}` never held'}"

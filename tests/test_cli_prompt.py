@@ -138,6 +138,7 @@ def test_what_the_parent_would_pass_stands_in_it(shelf: str, capsys: pytest.Capt
     ("write/draft --given wrote/text=1", "`wrote` is no step with `sop:` of shelf"),
     ("write/draft --given write/text=\"a\"", "`write/text`, which `draft` makes, is given"),
     ("write/draft --given write[a]/text=1", "`write[a]` is no step with `sop:` of shelf"),
+    ("write/mend --given write/verdict={\"good\":1}", "nothing in this walk: write@1[plan_it]~0/judge@1~0: "),
     ("close/draft --given last=\"a\"", "`last`, which `close` makes, is given"),
 ])
 def test_mistakes_about_steps_inside_are_told(words: str, told: str, shelf: str, capsys: pytest.CaptureFixture[str]) -> None:
