@@ -14,7 +14,7 @@ from typing import Any
 from metaflow_agents import publishing
 from metaflow_agents.agent import strategies
 from metaflow_agents.doers.given import given_name
-from metaflow_agents.errors import SOPInvalid, SOPNotFound, UsageError, did_you_mean
+from metaflow_agents.errors import NotHere, SOPInvalid, SOPNotFound, UsageError, did_you_mean
 from metaflow_agents.journal.consent import Consents
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.places import WORKSPACE as WORKSPACE
@@ -179,16 +179,16 @@ def inner_models(program: Program, sources_for: Callable[[Program], Sources]) ->
             for inner in program.sops.values() for one in inner.all()}
 
 
-def sandbox_for(program: Program, asked: str | None, settings: Settings, *, dry: bool) -> Sandbox:
-    """Where the commands of a run are carried out, those of SOPs in it too: the first that has some says what for. Raises
-    UsageError.
+def sandbox_for(program: Program, asked: str | None, settings: Settings, *, dry: bool, late: bool = False) -> Sandbox:
+    """Where the commands of a run are carried out, those of SOPs in it too: the first that has some says what for. `late`: where
+    none holds here, that is told by the first command. Raises UsageError.
     """
-    chosen = (_sandbox_for(one.sop, asked, settings, dry=dry) for one in program.all())
+    chosen = (_sandbox_for(one.sop, asked, settings, dry=dry, late=late) for one in program.all())
     found = list(islice(chosen, 1)) if not program.sops else list(chosen)
     return next((one for one in found if not isinstance(one, Unchosen)), found[0])
 
 
-def _sandbox_for(sop: SOP, asked: str | None, settings: Settings, *, dry: bool) -> Sandbox:
+def _sandbox_for(sop: SOP, asked: str | None, settings: Settings, *, dry: bool, late: bool) -> Sandbox:
     """Where the commands of a run are carried out; by default in the sandbox that confines them.
 
     A run without commands has none. Raises UsageError for an unknown name, and where the sandbox does not hold here.
@@ -203,7 +203,12 @@ def _sandbox_for(sop: SOP, asked: str | None, settings: Settings, *, dry: bool) 
     what_for = f"steps run commands ({', '.join(commands)})" if commands else f"roles run commands (tools: {', '.join(tools)})"
     if not (commands or tools):
         what_for = f"documents are made ({', '.join(documents)})"
-    return choose(asked, settings.command_environment, what_for=what_for, engine=engine_of(settings))
+    try:
+        return choose(asked, settings.command_environment, what_for=what_for, engine=engine_of(settings))
+    except NotHere as error:
+        if not late:
+            raise
+        return Unchosen(why=str(error))
 
 
 def engine_of(settings: Settings) -> Engine:

@@ -111,6 +111,7 @@ def start(
     budget: Mapping[str, float | str] | None = None,
     given: Mapping[str, Any] | None = None,
     staged: bool = False,
+    late: bool = False,
     everything: bool = False,
     yes: bool = False,
     asker: Asker | None = None,
@@ -127,7 +128,9 @@ def start(
     `"landlock"`, `"container"` (the default is the first that holds), or `"none"`, which does not confine them; `budget` caps
     `usd`, `tokens`, `calls` and `time` (seconds), `given` maps artifacts to values that stand in for the work of their steps
     (`write/text`: in the SOP that `write` is).
-    `staged`: acting tools only tell what they would do. `everything`: folders are read whole, with keys and what their
+    `staged`: acting tools only tell what they would do. `late`: a secret that is not set, and that no sandbox holds here, stops
+    the run where it is used, and not before (for tests, which may never come to it).
+    `everything`: folders are read whole, with keys and what their
     `.gitignore` names. `asker` asks a person a question that the run has (an async function: the question and its number → an
     answer, or None for "not now"); without one the run waits for `sop answer`. `yes` approves and allows what would be asked
     about, never what is denied. `remote` is the client of a server who hands in the inputs: another party than the user,
@@ -144,12 +147,12 @@ def start(
                        embedders(program.sop))
     inner = inner_models(program, lambda one: sources(
         one.sop, chosen, settings, inner_folders[one.fingerprint], home, given=folders))
-    confining = sandbox_for(program, sandbox, settings, dry=resolved.models.dry)
+    confining = sandbox_for(program, sandbox, settings, dry=resolved.models.dry, late=late)
     refuse_unknown_step(program.sop, until)
     refuse_unknown_models(program, models or {})
     for one in program.all():
         refuse_unpriced(one.sop, inner.get(one.fingerprint, resolved.models), run_budget(program, caps(budget)))
-        refuse_unset_secrets(one.sop, settings, dry=resolved.models.dry)
+        refuse_unset_secrets(one.sop, settings, dry=resolved.models.dry or late)
     load = partial(load_function, folders=folders)
     handed = {**(inputs or {}), **more_inputs}
     wanted = {name: spec.keep for name, spec in program.sop.inputs.items() if spec.keep is not None and name not in handed}
