@@ -12,7 +12,7 @@ from metaflow_agents.agent import strategies
 from metaflow_agents.agent.agent import RoleAgent
 from metaflow_agents.agent.conversation import Conversations
 from metaflow_agents.agent.equipment import Equipment
-from metaflow_agents.agent.material import Material
+from metaflow_agents.agent.material import Material, Shown
 from metaflow_agents.agent.progressing import RunJudge
 from metaflow_agents.agent.surroundings import Surroundings
 from metaflow_agents.agent.tool_step import ToolSteps
@@ -24,6 +24,7 @@ from metaflow_agents.doers.documents import Documents
 from metaflow_agents.doers.effects import Effects
 from metaflow_agents.doers.expression import Expressions
 from metaflow_agents.doers.function import Functions
+from metaflow_agents.doers.given import given_inside
 from metaflow_agents.doers.human import Humans
 from metaflow_agents.doers.observed import Observations
 from metaflow_agents.doers.parts import Parts
@@ -117,6 +118,7 @@ class Within:
     alone: bool                             # nothing remembered comes in from outside of it, or goes out
     inherited: Inherited | None
     halting: Halting
+    noted: dict[str, list[Shown]] | None    # what prompts show, where that is noted down
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +196,7 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
     equipment = Equipment(sop, Surroundings(bus, state, values, desk, secrets, repeats, staged=staged), tools, observations,
                           commands.files, dry=options.models.dry, above=above, allowed=allowed, packages=commands.packages)
     known = strategies.known()
-    material = Material(program, values, tree.as_rendered)
+    material = Material(program, values, tree.as_rendered, noted=within.noted if within else None, prefix=prefix)
     agent = RoleAgent(program, options.models, caller, acceptance, commands, functions, memory, project, observations, state,
                       values, material, equipment)
 
@@ -207,10 +209,11 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
             past = (memory.lessons if lessons else memory.past)(mind, activation.key.firing)
             return await project.handed_over(mind, past, lessons=lessons)
 
-        joined = assemble(inner, its, replace(options, models=options.inner[inner.fingerprint], given={}, earlier=None),
+        joined = assemble(inner, its, replace(options, models=options.inner[inner.fingerprint], earlier=None,
+                                                       given=given_inside(options.given, activation.key.step)),
                           folder=None, within=Within(f"{prefix}{key}/", name, activation.key.step, acceptance, caps,
                                                      inside, (*above, sop.policy), toolboxes, staged, allowed, told, file,
-                                                     project.run, alone, inherited if wanted else None, halting))
+                                                     project.run, alone, inherited if wanted else None, halting, material.noted))
         return Joined(joined.scheduler, joined.values, inside, joined.memory)
 
     sops = SubSOPs(program, journal, acceptance, loading, join,

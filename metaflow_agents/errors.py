@@ -7,6 +7,7 @@ The tree::
     │   ├── SOPInvalid           the file has problems, all listed
     │   ├── SOPNotFound          no such SOP, role, template or schema file
     │   ├── UsageError           wrong option, missing input, unknown run
+    │   │   └── NotHere          a secret is not set, no sandbox holds
     │   └── RunBusy              the run is open in another process
     ├── RunError                 the run could not go on                 exit status 1
     │   ├── StepFailed           an activation failed for good
@@ -115,6 +116,10 @@ class SOPNotFound(SOPError):
 
 class UsageError(SOPError):
     """The command or the call can't be carried out as it was given."""
+
+
+class NotHere(UsageError):
+    """What a run wants is not there on this machine: a secret that is not set, a sandbox that holds."""
 
 
 class RunSucceeded(UsageError):

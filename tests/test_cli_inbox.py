@@ -26,7 +26,7 @@ from metaflow_agents.people.question import Answer, Question
 from metaflow_agents.schema.event import Answered, Asked
 from metaflow_agents.terminal import Terminal
 from metaflow_agents.views.page import Page
-from metaflow_agents.views.questions import LONGEST, question_lines
+from metaflow_agents.views.questions import LONGEST, cut_lines, question_lines
 
 SHIP = """
 sop: ship
@@ -320,6 +320,42 @@ def test_a_long_text_hides_nothing_that_stands_beside_it() -> None:
     body = {"note": "x" * 5000, "to": ["the attacker"]}
     shown = "\n".join(question_lines(ACTION.model_copy(update={"arguments": {"body": body}}), Page()))
     assert '"to": ["the attacker"]' in shown and "x" * 1000 not in shown and "characters more)" in shown
+
+
+@pytest.mark.one_in(2)
+def test_a_question_that_is_cut_says_so_and_is_seen_whole(home: Path) -> None:
+    """In its text, by lines and by characters; what is short says nothing of it."""
+    (home / "topic.txt").write_text("".join(f"line {number}\n" for number in range(70)) + "x" * (LONGEST + 1) + "THE END")
+    waiting(home, "--topic", "@topic.txt")
+    number = numbers(home)
+    listed = sop(home, "inbox").stdout
+    assert "(11 lines more)" in listed and "THE END" not in listed
+    assert listed.count("this is not all of it") == 1
+    assert f"this is not all of it: `sop inbox one {number['pick']}` shows the whole" in listed
+    seen = sop(home, "inbox", "one", str(number["pick"])).stdout
+    assert "line 69" in seen and "THE END" in seen and "not all" not in seen and "--choice …" in seen and "approve" not in seen
+    only = json.loads(sop(home, "inbox", "one", str(number["say"]), "--json").stdout)
+    assert [one["step"] for one in only] == ["say"]
+    none = sop(home, "inbox", "one", "9")
+    assert none.returncode == 2 and none.stderr == "sop: run `one` has no open question 9: there is 1, 2, 3; others are " \
+                                                   "answered or unknown\n"
+
+
+LONG = "x" * 5000 + "THE END"
+CUT = [{"arguments": {"body": LONG}}, {"arguments": {"body": {"to": ["b", LONG]}}}, {"text": LONG}, {"text": "x\n" * 70 + LONG},
+       {"action": f"mcp(mail.send {LONG})", "text": ""}]
+
+
+@pytest.mark.parametrize("held", CUT, ids=["text argument", "data argument", "text", "lines", "action"])
+def test_all_that_is_cut_of_a_question_stands_in_the_whole(held: dict[str, object]) -> None:
+    short = {"arguments": {}, "action": "mcp(mail.send)", "text": "Send?"}
+    question, plain = ACTION.model_copy(update={**short, **held}), ACTION.model_copy(update=short)
+    page = Page()
+    assert "THE END" not in "".join(question_lines(question, page)) and cut_lines(question, page, "sop inbox one 1")
+    assert "THE END" in "".join(question_lines(question, page, whole=True)).replace("\n", "")
+    assert cut_lines(plain, page, "sop inbox one 1") == []
+    told = "this is not all of it: `sop inbox RUN 7` shows the whole"
+    assert told in " ".join(asked(question, "")[1].split()) and told not in asked(plain, "")[1]
 
 
 def test_an_effect_asks_whether_it_has_happened() -> None:
