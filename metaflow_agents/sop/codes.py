@@ -137,6 +137,8 @@ GROUPS: dict[str, dict[str, Code]] = {
         "not-a-list": Code("A loop or filter walks over what is no list.", "Name a list."),
         "refused-feature": Code("A feature of Jinja2 that is not part of this language.", "Leave it out."),
         "priority-number": Code("`priority` gives no number.", "Write a number."),
+        "value-type": Code("`value` gives what its artifact can't hold, such as a list where a text is declared.",
+                           "Turn it into that type, or declare the artifact as what the expression gives."),
         "role-text": Code("An expression for `role` gives no text.", "Give the name of a role."),
         "model-text": Code("An expression for `model` gives no text.", "Give the name of a model."),
         "tools-list": Code("An expression for `tools` gives no list of texts.", "Give a list of tools."),
