@@ -57,8 +57,17 @@ def _parts(c: Context, name: str, artifact: str, listed: tuple[str, ...], scope:
             continue
         if shape.kind == "files" and (why := paths.pattern_refusal(part)):
             c.say("show-part", where, f"the pattern `{part}` is refused: {why}", "write a pattern like `src/**`, or a path")
+        elif shape.kind == "files" and (places := _places(c, artifact)) and not any(paths.overlap(part, one) for one in places):
+            c.say("show-part", where, f"`{part}` matches no file that `{artifact}` can have: its files are {', '.join(places)}",
+                  "write a pattern of its paths")
         elif shape.kinds <= {"object", "null"} and not _has(shape, part):
             c.say("show-part", where, f"`{artifact}` has no field `{part}`", did_you_mean(part, shape.fields()))
+
+
+def _places(c: Context, artifact: str) -> tuple[str, ...]:
+    """The patterns of an artifact's files; empty where they are not known before a run."""
+    files = c.sop.artifacts[artifact].files if artifact in c.sop.artifacts else ()
+    return () if any("{{" in one or paths.pattern_refusal(one) for one in files) else files
 
 
 def _has(shape: Shape, part: str) -> bool:
