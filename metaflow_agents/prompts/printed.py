@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from jinja2 import nodes
 
-from metaflow_agents.prompts.positions import read_template
+from metaflow_agents.prompts.positions import read_expression, read_template
 from metaflow_agents.prompts.running import UNREADABLE
 
 Path = tuple[str, ...]
@@ -41,6 +41,35 @@ def printed_paths(template: str) -> Printed | None:
     walk = _Walk()
     walk.body(tree.body, {})
     return Printed(frozenset(walk.whole), frozenset(walk.asked))
+
+
+@lru_cache(maxsize=1024)
+def listed_paths(expression: str) -> frozenset[Path]:
+    """The values whose items an expression gives: `("plan", "files")` for `plan.files | selectattr('new')`.
+
+    Empty for a list that is written out, for the first item alone (`queue[:1]`), and for what can't be read.
+    """
+    try:
+        return frozenset(_lists(read_expression(expression)))
+    except UNREADABLE:
+        return frozenset()
+
+
+def _lists(node: nodes.Node | None) -> Iterator[Path]:
+    if isinstance(node, nodes.Name):
+        yield (node.name,)
+    elif isinstance(node, nodes.Getattr):
+        yield from ((*path, node.attr) for path in _lists(node.node))
+    elif isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Const) and isinstance(node.arg.value, str):
+        yield from ((*path, node.arg.value) for path in _lists(node.node))
+    elif isinstance(node, nodes.Getitem | nodes.Filter):
+        stop = node.arg.stop if isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Slice) else None
+        if not (isinstance(stop, nodes.Const) and stop.value in (0, 1)):
+            yield from _lists(node.node)
+    elif isinstance(node, nodes.Add | nodes.Or | nodes.And):
+        yield from (*_lists(node.left), *_lists(node.right))
+    elif isinstance(node, nodes.CondExpr):
+        yield from (*_lists(node.expr1), *_lists(node.expr2))
 
 
 class _Walk:
