@@ -93,6 +93,8 @@ class Doers:
             parts["stuck"] = fingerprint(signs)
         if step.doer == "sop":
             parts |= self._sops.parts(step)
+            if inside := self._given.inside(activation.key.step):
+                parts["given"] = fingerprint(inside)
             if step.inherits_memory:
                 parts["memory"] = self._parts.inherited(activation)
         given = self._given.find(activation)

@@ -20,6 +20,7 @@ from package_index import only, package, wheel
 
 from metaflow_agents.errors import AnswerInvalid, AttemptFailed, RunError
 from metaflow_agents.packages import environments, wheels
+from metaflow_agents.packages.declared import outside
 from metaflow_agents.packages.environments import Environments
 from metaflow_agents.packages.lock import Lock, parse_lock
 from metaflow_agents.packages.pip import Pip
@@ -30,7 +31,7 @@ PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def test_requirements_are_names_extras_and_versions() -> None:
-    given = ["Flask>=3,<4", "rich[Jupyter] == 13.*", "typing_Extensions", "flask>=3,<4", 'old; python_version < "3.0"']
+    given = ["Flask>=3,<4", "rich[Jupyter] == 13.*", "typing_Extensions", "flask>=3,<4"]
     assert [str(one) for one in wanted(given)] == ["flask<4,>=3", "rich[jupyter]==13.*", "typing-extensions"]
     assert wanted([]) == []
 
@@ -41,8 +42,9 @@ def test_requirements_are_names_extras_and_versions() -> None:
     ("./here", "no requirement"),
     ("../there", "no requirement"), ("/abs/x.whl", "no requirement"), ("-r other.txt", "no requirement"),
     ("--index-url=https://example.com", "no requirement"), ("-e .", "no requirement"), ("flask --pre", "no requirement"),
-    ("flask>=3\n--index-url=https://example.com", "printable"), ("flask\x00", "printable"), ("flаsk", "ASCII"),  # noqa: RUF001
+    ("flask>=3\n--index-url=https://example.com", "printable"), ("flask\x00", "printable"), ("flаsk", "ASCII"),
     ("", "no requirement"),
+    ('old; python_version < "3.0"', "a marker"), ("flask; extra == 'x'", "a marker"), ("flask\r\n-r x", "printable"),
     ("flask===3", "==="), ("f" * 300, "more than 200"), ("flask; os.system('x')", "no requirement"), ("a,b", "no requirement"),
     ("flask[", "no requirement"), ("flask==3 --hash=sha256:00", "no requirement"), ("${HOME}", "no requirement")])
 def test_what_is_no_name_is_refused(text: str, why: str) -> None:
@@ -79,7 +81,8 @@ def test_a_lock_is_read_strictly(changed: dict[str, str], why: str) -> None:
 @pytest.mark.parametrize(("value", "why"), [
     ("text", "no lock"), ({"python": "2.7", "packages": []}, "for Python 2.7"), ({"python": PYTHON}, "no lock"),
     ({"python": PYTHON, "packages": [GOOD, GOOD]}, "twice"),
-    ({"python": PYTHON, "packages": [{**GOOD, "name": f"a{n}", "file": f"a{n}-1.0-py3-none-any.whl"} for n in range(201)]}, "200")])
+    ({"python": PYTHON, "packages": [{**GOOD, "name": f"a{n}", "file": f"a{n}-1.0-py3-none-any.whl"} for n in range(201)]},
+     "200")])
 def test_what_is_no_lock_is_told(value: object, why: str) -> None:
     with pytest.raises(AttemptFailed, match=why):
         parse_lock(value, "lock")
@@ -268,6 +271,20 @@ def test_keys_in_the_address_of_the_index_are_not_told(tmp_path: Path) -> None:
     assert "hushhush" not in str(failed.value)
 
 
+@pytest.mark.parametrize(("dependencies", "said"), [
+    ('["alpha"]', ""), ('["Alpha >= 1", "beta[more]<3"]', ""), ("[]", ""), ("5", ""), ('[5]', ""),
+    ('["gamma; python_version < \'3.0\'"]', ""), ('["gamma; extra == \'dev\'"]', ""),
+    ('["gamma"]', "`gamma` is not in the lock"), ('["alpha", "Gam_ma>=2"]', "`Gam_ma>=2` is not in the lock"),
+    ('["alpha>=2"]', "`alpha>=2` does not fit 1.0 of the lock"), ('["not a name"]', "`not a name` is no requirement"),
+    ('["gamma @ https://example.com/gamma.whl"]', "is not in the lock"), ("[", ""), ("[" * 9999, "")])
+def test_what_a_product_declares_is_held_against_the_lock(dependencies: str, said: str) -> None:
+    beta = {**GOOD, "name": "beta", "file": "beta-1.0-py3-none-any.whl"}
+    lock = parse_lock({"python": PYTHON, "packages": [GOOD, beta]}, "lock")
+    found = outside({"pyproject.toml": f"[project]\nname = 'x'\ndependencies = {dependencies}\n".encode()}, lock)
+    assert (said in found) if said else not found
+    assert not outside({"src/pyproject.toml": b"[project]\ndependencies = ['gamma']"}, lock)
+
+
 # Environments
 
 
@@ -278,7 +295,7 @@ def index(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "index"
 
 
-async def seen(environment: Path) -> dict[str, bool]:
+def seen(environment: Path) -> dict[str, bool]:
     code = ("import importlib.util as u, json\n"
             "names = ('alpha', 'beta', 'pytest', 'pydantic', 'metaflow_agents', 'pip')\n"
             "print(json.dumps({name: bool(u.find_spec(name)) for name in names}))")
@@ -292,14 +309,15 @@ async def test_an_environment_has_the_lock_pytest_and_nothing_else(tmp_path: Pat
     lock = await there.resolved(wanted(["alpha"]))
     assert lock.left_out == ("beta: beta.pth: Python runs it as it starts",)
     async with there.held(lock) as environment:
-        assert await seen(environment) == {"alpha": True, "beta": True, "pytest": True, "pydantic": False,
+        assert seen(environment) == {"alpha": True, "beta": True, "pytest": True, "pydantic": False,
                                            "metaflow_agents": False, "pip": False}
         modes = {path.lstat().st_mode & 0o222 for path in (environment, *environment.rglob("*")) if not path.is_symlink()}
         assert modes <= {0, 0o200}, "nothing but the note that it is whole may be written"
     async with there.held(Lock(python=PYTHON, packages=())) as empty:
-        assert (await seen(empty))["alpha"] is False
+        assert seen(empty)["alpha"] is False
 
 
+@pytest.mark.one_in(4)
 async def test_it_is_made_once_and_again_where_it_is_gone_or_damaged(
         tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Path] = []
@@ -315,7 +333,7 @@ async def test_it_is_made_once_and_again_where_it_is_gone_or_damaged(
 
     async def used() -> Path:
         async with there.held(lock) as environment:
-            assert (await seen(environment))["alpha"]
+            assert seen(environment)["alpha"]
             return environment
 
     places = await asyncio.gather(used(), used(), used())
@@ -331,8 +349,33 @@ async def test_it_is_made_once_and_again_where_it_is_gone_or_damaged(
     assert len(calls) == 3
 
 
+def python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Code in another process, which imports what this one can."""
+    return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, errors="replace", check=False,
+                          env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+
+
 @pytest.mark.one_in(4)
-async def test_two_processes_make_it_once(tmp_path: Path, index: Path) -> None:
+@pytest.mark.parametrize("at", ["_complete", "unpack", "_counted"])
+async def test_a_kill_while_it_is_made_leaves_nothing_that_is_used(tmp_path: Path, index: Path, at: str) -> None:
+    lock = await Environments(tmp_path / "other", only(index)).resolved(wanted(["alpha"]))
+    code = ("import asyncio, json, os, sys\nfrom pathlib import Path\nfrom metaflow_agents.packages import environments as made\n"
+            "from metaflow_agents.packages.lock import Lock\n"
+            "setattr(made, sys.argv[1], lambda *_: os.kill(os.getpid(), 9))\n"
+            "async def main():\n"
+            "    there = made.Environments(Path(sys.argv[2]), json.loads(sys.argv[3]))\n"
+            "    async with there.held(Lock(**json.loads(sys.argv[4]))):\n        print('made')\nasyncio.run(main())\n")
+    cache = tmp_path / "cache"
+    done = python(code, at, str(cache), json.dumps(only(index)), lock.model_dump_json())
+    assert done.returncode == -9 and not done.stdout, done.stderr
+    assert [one.suffix for one in sorted(cache.iterdir())] == [".begun", ".lock"]
+    async with Environments(cache, only(index)).held(lock) as environment:
+        assert seen(environment)["alpha"]
+    assert not list(cache.glob("*.begun"))
+
+
+@pytest.mark.one_in(4)
+def test_two_processes_make_it_once(tmp_path: Path, index: Path) -> None:
     lock = Pip(only(index)).resolved(wanted(["alpha"]))
     script = ("import asyncio, json, sys\nfrom pathlib import Path\n"
               "from metaflow_agents.packages.environments import Environments\n"
@@ -349,6 +392,7 @@ async def test_two_processes_make_it_once(tmp_path: Path, index: Path) -> None:
     assert not list((tmp_path / "cache").glob("*.begun"))
 
 
+@pytest.mark.one_in(4)
 async def test_one_that_was_begun_by_a_killed_process_is_made_anew(tmp_path: Path, index: Path) -> None:
     there = Environments(tmp_path / "cache", only(index))
     lock = Pip(only(index)).resolved(wanted(["alpha"]))
@@ -358,10 +402,11 @@ async def test_one_that_was_begun_by_a_killed_process_is_made_anew(tmp_path: Pat
     other = tmp_path / "cache" / "0123.begun"
     other.mkdir()
     async with there.held(lock) as environment:
-        assert (await seen(environment))["alpha"]
+        assert seen(environment)["alpha"]
     assert not half.exists() and not other.exists()
 
 
+@pytest.mark.one_in(4)
 async def test_a_wheel_that_was_replaced_on_the_index_is_refused(tmp_path: Path, index: Path) -> None:
     there = Environments(tmp_path / "cache", only(index))
     lock = await there.resolved(wanted(["alpha"]))
@@ -397,6 +442,7 @@ async def test_who_waits_for_an_environment_can_be_stopped(tmp_path: Path) -> No
             await task
 
 
+@pytest.mark.one_in(4)
 async def test_a_container_lays_the_packages_out_for_its_own_python(tmp_path: Path, index: Path) -> None:
     """What runs first in a container, done here: no container can be had in every place where this is tested."""
     there = Environments(tmp_path / "cache", only(index))
@@ -405,6 +451,5 @@ async def test_a_container_lays_the_packages_out_for_its_own_python(tmp_path: Pa
                 "subprocess.run(['python', '-I', '-c', 'import alpha, sys; print(sys.prefix)'], check=True)\n"
                 "subprocess.run(['pytest', '--version'], check=True)\n")
         for version, said in ((PYTHON, f"{tmp_path / 'laid'}\npytest "), ("2.7", "for Python 2.7, and this image has")):
-            done = subprocess.run([sys.executable, "-c", code, str(environment), str(tmp_path / "laid"), version], capture_output=True,
-                                  check=False, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
-            assert said in done.stdout.decode(errors="replace"), (done.stdout, done.stderr)
+            done = python(code, str(environment), str(tmp_path / "laid"), version)
+            assert said in done.stdout, (done.stdout, done.stderr)

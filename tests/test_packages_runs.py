@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 from package_index import only, wheel
-from sandboxes import needs_bubblewrap
+from sandboxes import by_an_ordinary_user, needs_bubblewrap, no_landlock
 from scripted import Scripted, write
 
 from metaflow_agents import resume, start
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
 from metaflow_agents.packages import environments
+from metaflow_agents.sandbox.landlock import missing
 from metaflow_agents.schema.event import Asked, Decided, Done, Intended, RunOpened
 from metaflow_agents.settings import Settings
 
@@ -40,7 +43,7 @@ outputs: [lock, bare, tested, shown]
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     wheel(tmp_path / "index", "alpha", requires=["beta"])
-    wheel(tmp_path / "index", "beta")
+    wheel(tmp_path / "index", "beta", files={"beta.py": "def main(): print('beta by', __file__)\n"}, scripts="beta = beta:main")
     return Settings(cache=tmp_path / "cache", pip_environment=only(tmp_path / "index"), state=tmp_path / "state",
                     command_environment={"PATH": "/usr/bin:/bin"})
 
@@ -58,6 +61,7 @@ def of(journal: Journal, kind: type[Any]) -> list[Any]:
     return [event for _, event in journal.events(kind)]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("sandbox", ["none", pytest.param("bubblewrap", marks=needs_bubblewrap)])
 async def test_commands_that_ask_for_the_lock_have_its_packages_and_others_do_not(
         tmp_path: Path, settings: Settings, sandbox: str) -> None:
@@ -84,6 +88,77 @@ async def test_the_sandbox_shows_the_packages_read_only_and_nothing_of_ours(tmp_
         "[True, True, False, False]", "False ~packages/bin/python", "False True"], result.outputs["bare"]
 
 
+SEEN = """
+sop: seen
+policy: {allow: ["install(alpha)"]}
+inputs: {wanted: {type: [string], default: [alpha]}}
+artifacts: {lock: {}, script: {}, imported: {}, change: {}}
+steps:
+  resolve: {tool: packages, inputs: {requirements: wanted}, needs: [wanted], makes: lock}
+  print: {run: beta, packages: lock, needs: [lock], makes: script}
+  try: {run: [python, -c, "import alpha, gamma"], packages: lock, needs: [lock], makes: imported}
+  spoil: {run: [sh, -c, "echo bad > $(dirname $(command -v beta))/beta"], packages: lock, needs: [lock], makes: change}
+outputs: [script, imported, change]
+"""
+
+
+@pytest.mark.parametrize("sandbox", [pytest.param("bubblewrap", marks=needs_bubblewrap), "landlock"])
+async def test_scripts_are_on_path_and_what_is_not_locked_fails_by_name(
+        tmp_path: Path, settings: Settings, sandbox: str) -> None:
+    if sandbox == "landlock" and (why := no_landlock() or (missing() or ("",))[0]):
+        pytest.skip(why)
+    found, _ = await ran(write(tmp_path, SEEN), settings, sandbox=sandbox)
+    assert found.ok, found.reason
+    script, imported, change = (found.outputs[name] for name in ("script", "imported", "change"))
+    assert script["ok"] and script["stdout"].startswith("beta by ~packages/lib/"), script
+    assert not imported["ok"] and "No module named 'gamma'" in imported["stderr"] and "'alpha'" not in imported["stderr"]
+    assert not change["ok"], change
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.skipif(os.geteuid() != 0 or bool(no_landlock()), reason="an ordinary user did this in the test above")
+def test_an_ordinary_user_has_the_packages_under_landlock() -> None:
+    here = Path(__file__)
+    with tempfile.TemporaryDirectory(prefix="sop-ordinary-") as home:
+        done = by_an_ordinary_user(
+            ["-m", "pytest", "-q", "-x", "-rs", "-p", "no:cacheprovider", f"--rootdir={here.parent.parent}",
+             f"--basetemp={home}/pytest",
+             f"{here}::test_scripts_are_on_path_and_what_is_not_locked_fails_by_name[landlock]"], Path(home))
+    assert "1 passed" in done.stdout, done.stdout[-3000:] + done.stderr
+
+
+PRODUCT = """
+sop: product
+policy: {allow: ["install(beta)"]}
+inputs: {wanted: {type: [string], default: [beta]}}
+artifacts: {lock: {}, source: {files: "*"}, tested: {}}
+steps:
+  resolve: {tool: packages, inputs: {requirements: wanted}, needs: [wanted], makes: lock}
+  write: {role: author, needs: [lock], makes: source, CHECK}
+  test: {run: python -m pytest -q, parse: junit, packages: lock, needs: [source, lock], makes: tested}
+roles: {author: {profile: writes Python}}
+outputs: [tested]
+"""
+
+
+async def test_a_product_that_declares_what_is_not_locked_fails_by_name(tmp_path: Path, settings: Settings) -> None:
+    """Though its tests, which do not import it, are green."""
+    def files(*names: str) -> dict[str, str]:
+        return {"test_it.py": "import beta\ndef test_it(): pass\n",
+                "pyproject.toml": f"[project]\nname = 'it'\nversion = '1'\ndependencies = {list(names)}\n"}
+
+    path = write(tmp_path, PRODUCT.replace(", CHECK", ""))
+    found, _ = await ran(path, settings, model=Scripted(write=lambda _: files("beta", "gamma>=2")))
+    assert [one["message"] for one in found.outputs["tested"]["failures"]] == [
+        "pyproject.toml: [project] dependencies: `gamma>=2` is not in the lock; the lock has beta: depend on these alone, or let "
+        "the step that makes the lock ask for what is missing"]
+    assert not found.outputs["tested"]["ok"]
+    path = write(tmp_path, PRODUCT.replace("CHECK", "packages: lock, check: {run: python -m compileall -q .}"))
+    answers = iter([files("gamma"), files("beta")])
+    found, _ = await ran(path, settings, name="again", model=Scripted(write=lambda _: next(answers)))
+    assert found.ok and found.outputs["tested"]["ok"] and next(answers, None) is None, found.reason
+
+
 async def test_what_the_policy_does_not_name_is_asked_about_or_denied(tmp_path: Path, settings: Settings) -> None:
     result, journal = await ran(built(tmp_path, "{}"), settings)
     assert result.exit_status == 4 and len(of(journal, Asked)) == 1 and "`install(alpha)`" in result.reason
@@ -94,6 +169,7 @@ async def test_what_the_policy_does_not_name_is_asked_about_or_denied(tmp_path: 
     assert "`install(alpha)` is not allowed" in result.reason
 
 
+@pytest.mark.one_in(4)
 async def test_what_the_user_allows_stands_in_the_journal_and_holds_after_a_resume(tmp_path: Path, settings: Settings) -> None:
     path = built(tmp_path, '{deny: ["install(gamma)"]}')
     result, journal = await ran(path, settings, allow=["Alpha"], until="write")
@@ -110,6 +186,7 @@ async def test_a_hostile_requirement_is_told_and_nothing_is_asked(tmp_path: Path
     assert "names a URL" in result.reason and not of(journal, Decided)
 
 
+@pytest.mark.one_in(4)
 async def test_a_run_goes_on_where_its_environment_is_gone(tmp_path: Path, settings: Settings) -> None:
     """On another machine: the journal has the lock, and the index its wheels; a wheel that was replaced is refused."""
     path = built(tmp_path)

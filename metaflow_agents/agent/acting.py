@@ -16,7 +16,7 @@ from time import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from metaflow_agents.agent.offered import Offered
-from metaflow_agents.agent.recorded import Recorded, short
+from metaflow_agents.agent.recorded import Recorded, packed, short
 from metaflow_agents.agent.surroundings import Surroundings, Tree
 from metaflow_agents.agent.unframed import told_by_a_person, unframed
 from metaflow_agents.doers.effects import MEANS
@@ -177,6 +177,10 @@ class Acting:
         looks_up = decision.verdict == "allow" and tool.effect(arguments) == "none"
         if self._around.staged and action.acting and not looks_up:
             return await self._staged(key, tool, action, arguments, decision, act)
+        if act is None and tool.effect(arguments) == "once":
+            before = await self._done_before(key, tool, action, arguments, scene)
+            if before is not None:
+                return before
         if decision.verdict == "ask":
             asked = await self._permission(key, tool, action, arguments, decision)
             if isinstance(asked, Result):
@@ -185,6 +189,19 @@ class Acting:
             if action.verb == "read":
                 self._readable[action.target] = True
         return await self._carried_out(key, tool, arguments, scene, act)
+
+    async def _done_before(self, key: str, tool: Tool, action: Action, arguments: Mapping[str, Any],
+                           scene: Scene) -> Result | None:
+        """What stands in place of a call that an earlier run made (`--from`), as a person decided. Raises Waiting, Halted."""
+        found = await self._around.repeats.settled(
+            key, tool.name, self._around.secrets.masked(str(action)), packed(arguments), role=self.role, step=_step_of(key),
+            gives=self.gives)
+        if found is None:
+            return None
+        if isinstance(found, Answer):
+            given = told_by_a_person(found.text, tool.name, framed=bool(self.role))
+            return await self.recorded.done(key, tool.name, arguments, tool.effect(arguments), given, None)
+        return await self.recorded.taken(key, tool.name, arguments, found, scene, told=bool(self.role))
 
     def readable(self, path: str) -> bool:
         """Whether the role may read a path without being asked about: others are not there for its tools."""

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from metaflow_agents.doers.acceptance import Acceptance
 from metaflow_agents.doers.function import plain
@@ -25,6 +25,9 @@ from metaflow_agents.schema.payload import Data, Patch
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.schema.step import Step
 from metaflow_agents.settings import Settings
+
+if TYPE_CHECKING:
+    from metaflow_agents.packages.lock import Lock
 
 _REPORT = ".sop-junit.xml"
 _TOLD = 6000
@@ -54,6 +57,8 @@ class Commands:
         """What a `check` says against an answer, which lies in its tree; None where it is content."""
         async def look() -> Any:
             tree = self._with_answer(activation, work)
+            if undeclared := self._undeclared(activation, tree):
+                return undeclared
             async with self.packages(activation) as packages:
                 done = await self._sandbox.run(self._argv(command, activation), files=tree, packages=packages,
                                                timeout=_patience(self._sop.steps[activation.key.step]))
@@ -87,7 +92,9 @@ class Commands:
             if file not in done.files:
                 return _no_report(done)
             result = await read_junit(done.files[file], done.exit_code, file)
-            why = await self._doubt(argv, done.files[file], step, activation, packages) if result["ok"] and tests else ""
+            why = self._undeclared(activation, self.files(activation)) if result["ok"] else ""
+            if result["ok"] and tests and not why:
+                why = await self._doubt(argv, done.files[file], step, activation, packages)
             return not_believed(result, why) if why else result
         return {"ok": done.ok, "exit_code": done.exit_code, "stdout": done.stdout, "stderr": done.stderr}
 
@@ -133,16 +140,31 @@ class Commands:
 
         Raises AttemptFailed where it can't be made.
         """
-        name = self._sop.steps[activation.key.step].packages
-        if name is None:
+        lock = self._lock(activation)
+        if lock is None:
             yield None
             return
         from metaflow_agents.packages.environments import Environments
-        from metaflow_agents.packages.lock import parse_lock
 
-        lock = parse_lock(plain(activation.scope[name]), name)
         async with Environments(self._settings.packages, self._settings.pip_environment).held(lock) as environment:
             yield environment
+
+    def _lock(self, activation: Activation) -> Lock | None:
+        name = self._sop.steps[activation.key.step].packages
+        if name is None:
+            return None
+        from metaflow_agents.packages.lock import parse_lock
+
+        return parse_lock(plain(activation.scope[name]), name)
+
+    def _undeclared(self, activation: Activation, tree: Mapping[str, bytes]) -> str:
+        """Which dependencies of the product the lock of the step lacks; empty where it has all, or the step names no lock."""
+        lock = self._lock(activation)
+        if lock is None:
+            return ""
+        from metaflow_agents.packages.declared import outside
+
+        return outside(tree, lock)
 
     def files(self, activation: Activation) -> dict[str, bytes]:
         """The tree of an activation: exactly the versions that its step reads, and what the items before it made."""

@@ -1,7 +1,7 @@
 """What packages are asked for, in texts that a model may have written. Pure.
 
 A requirement is a name, perhaps extras and a version, as PEP 508 has them. What could name a file, a host, an option of pip or
-code is no requirement here: URLs, paths, anything that the standard parser refuses.
+code is no requirement here: URLs, paths, markers, anything that the standard parser refuses.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
 
 from metaflow_agents.errors import AnswerInvalid
@@ -37,8 +36,8 @@ class Wanted:
 
 
 def wanted(texts: Sequence[str]) -> list[Wanted]:
-    """The packages that are asked for, in the order of their names; what a marker (`; python_version < "3.12"`) leaves out here
-    is not among them. The same text twice counts once. Raises AnswerInvalid, naming each text that is refused.
+    """The packages that are asked for, in the order of their names. The same text twice counts once. Raises AnswerInvalid, naming
+    each text that is refused.
     """
     if len(texts) > MOST:
         raise AnswerInvalid([f"{len(texts)} requirements; at most {MOST} are taken: name what the code imports, and leave out "
@@ -51,15 +50,14 @@ def wanted(texts: Sequence[str]) -> list[Wanted]:
         except ValueError as error:
             faults.append(f"`{text[:LONGEST]}` is refused: {error}")
             continue
-        if one is not None:
-            found[str(one)] = one
+        found[str(one)] = one
     if faults:
         raise AnswerInvalid(faults)
     return sorted(found.values(), key=str)
 
 
-def _read(text: str) -> Wanted | None:
-    """One requirement; None where its marker leaves it out. Raises ValueError, which says what is wrong and what to write."""
+def _read(text: str) -> Wanted:
+    """One requirement. Raises ValueError, which says what is wrong and what to write."""
     if len(text) > LONGEST:
         raise ValueError(f"it has more than {LONGEST} characters")
     if not text.isascii() or not text.isprintable():
@@ -73,9 +71,7 @@ def _read(text: str) -> Wanted | None:
         raise ValueError(f"it names a URL, and packages come from the index alone; write `{canonical(read.name)}`")
     if any(one.operator == "===" for one in read.specifier):
         raise ValueError("`===` compares texts; write `==`")
-    try:
-        if read.marker is not None and not read.marker.evaluate():
-            return None
-    except (UndefinedComparison, UndefinedEnvironmentName) as error:
-        raise ValueError(f"its marker can't be told: {error}") from None
+    if read.marker is not None:
+        raise ValueError("it has a marker, and what one machine leaves out would be missed without a word; write it without what "
+                         "follows `;`, or leave it out")
     return Wanted(canonical(read.name), frozenset(canonical(one) for one in read.extras), str(read.specifier))

@@ -319,10 +319,9 @@ class Inference:
         for pair in node.items:
             self.shape(pair.key)
             shapes[constant(pair.key)] = self.shape(pair.value)
-        known = all(isinstance(name, str) and shape.schema and not shape.root for name, shape in shapes.items())
-        if not known:
+        if not all(isinstance(name, str) for name in shapes):
             return Shape("object", schema={"type": "object"})
-        return Shape.of({"type": "object", "properties": {name: dict(shape.schema) for name, shape in shapes.items()},
+        return Shape.of({"type": "object", "properties": {name: shape.as_schema() for name, shape in shapes.items()},
                          "required": list(shapes), "additionalProperties": False})
 
     def _arithmetic(self, node: nodes.BinExpr) -> Shape:

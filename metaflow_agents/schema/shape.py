@@ -160,6 +160,16 @@ class Shape:
             return None
         return tuple(self.schema["enum"]) if "enum" in self.schema else None
 
+    def as_schema(self) -> dict[str, Any]:
+        """A schema that stands on its own, for a field of an object that an expression writes; `{}` where that can't be said."""
+        if self.branches:
+            return {"anyOf": [branch.as_schema() for branch in self.branches]}
+        if self.kind == "list" and self.element is not None:
+            return {"type": "array", "items": self.element.as_schema()}
+        if self.kind in ("any", "files", "collection") or self.file or "$defs" in self.root:
+            return {}
+        return dict(self.schema) or {"type": self.kind}
+
     def describe(self) -> str:
         """In a few words: `list of {path, purpose, uses}`, `"low" or "high"`."""
         if self.kind == "union":

@@ -219,3 +219,9 @@ class Context:
         problem = Problem(code, message, mend, file, line, column, CODES[code].severity)
         if problem not in self.problems:
             self.problems.append(problem)
+
+
+def made_by(c: Context, step: Step) -> Shape:
+    """What a step has to give: its artifact, or one item of it."""
+    shape = c.shape(step.makes.artifact)
+    return shape.element if shape.kind == "collection" and shape.element is not None else shape

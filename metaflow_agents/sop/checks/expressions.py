@@ -16,6 +16,7 @@ from metaflow_agents.sop.graph import artifact_of
 Scope = Mapping[str, Shape]
 UNKNOWN_NAME = "unknown-name"
 _TEXT = Shape.text()
+_VARIABLE = re.compile(r"\$\{([A-Z_][A-Z0-9_]*)\}")
 ITEM_NAMES = ("item", "key", "prior")
 
 
@@ -41,7 +42,7 @@ def step_scope(c: Context, name: str, step: Step, item: Shape | None = None) -> 
 
 def expression(c: Context, where: Place, text: str, scope: Scope, step: str = "") -> Analysis | None:
     """Analyses the expression at a place and tells its faults. None where the text is no expression at all."""
-    if cut.told(c, where, text):
+    if cut.told(c, where, text) or _environment(c, where, text):
         return None
     analysis = analyse_expression(text, scope)
     _tell(c, where, text, analysis, step)
@@ -54,9 +55,26 @@ def template(c: Context, where: Place, text: str, scope: Scope, step: str = "") 
         c.say("refused-feature", where, f"`{named[0]}` can't be included here: tasks, roles' prompts and `render` include "
               "templates", "write its text here")
         return Analysis()
+    if set(_VARIABLE.findall(text)) & set(c.sop.secrets):
+        _environment(c, where, text)
     analysis = analyse_template(text, scope, c.program.templates)
     _tell(c, where, text, analysis, step)
     return analysis
+
+
+def _environment(c: Context, where: Place, text: str) -> bool:
+    """Tells `${NAME}` where nothing is filled in: what stands there is in the journal, and in prompts."""
+    named = list(_VARIABLE.finditer(text))
+    if not named:
+        return False
+    found = next((one for one in named if one[1] in c.sop.secrets), named[0])
+    secret = found[1] in c.sop.secrets
+    c.say("secret-misplaced", where, f"`{found[0]}` is not filled in here: " + (
+        "a secret stands in no value, which the journal keeps and prompts show" if secret else
+        "expressions know inputs and artifacts, and no variable of the environment"),
+        "hand it over in `env` or `headers` of the tool that needs it" if secret else
+        f"declare an input and write its name: `inputs: {{{found[1].lower()}: string}}`", inside=_found(text, found[0]))
+    return True
 
 
 def _tell(c: Context, where: Place, text: str, analysis: Analysis, step: str) -> None:

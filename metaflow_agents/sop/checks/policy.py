@@ -6,10 +6,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from metaflow_agents.errors import did_you_mean
+from metaflow_agents.errors import did_you_mean, nearest
+from metaflow_agents.network import addresses
 from metaflow_agents.policy.action import Verb
 from metaflow_agents.policy.judged import BUILT_IN, judged
 from metaflow_agents.policy.patterns import NamePattern, PathPattern, RuleWritten, VerbUnknown
+from metaflow_agents.policy.place_patterns import HostPattern, PlacePattern
 from metaflow_agents.policy.policy import Policy
 from metaflow_agents.policy.rules import Rule, parse_rule
 from metaflow_agents.schema import paths
@@ -40,6 +42,7 @@ def check_policies(c: Context) -> None:
     if own is None or None in roles.values():
         return                                            # what they mean together is only known of rules that can be read
     bound = Policy(c.sop.policy)
+    _hosts(c, [*own, *(one for found in roles.values() for one in found or ())])
     _idle(c, own, [program.sop for program in c.program.all()])        # the policy holds in the SOPs that its steps are, too
     for found in roles.values():
         _idle(c, found or [], [c.sop])
@@ -66,6 +69,26 @@ def _read(c: Context, where: Place, spec: PolicySpec | None) -> list[_Written] |
     return found if sound else None
 
 
+def _hosts(c: Context, rules: list[_Written]) -> None:
+    """Rules about places of this machine or of a private network that no connection is ever made for."""
+    for one in rules:
+        pattern = one.rule.pattern
+        if one.verdict == "deny" or not isinstance(pattern, HostPattern | PlacePattern) or pattern.host is None or pattern.below:
+            continue
+        address = addresses.read(pattern.host)
+        why = "this machine" if pattern.host == "localhost" else addresses.refused(address) if address is not None else None
+        if why and address is not None and not addresses.grantable(address):
+            c.say("rule-port", one.where, f"the rule `{one.rule.text}` under `{one.verdict}` opens nothing: `{pattern.host}` is {why}, "
+                  "and no rule grants such an address", "name another host")
+        elif why and pattern.port is None:
+            c.say("rule-port", one.where, f"the rule `{one.rule.text}` under `{one.verdict}` opens nothing: `{pattern.host}` is {why}, "
+                  "which is granted port by port", f"write `{one.rule.verb}({_bracketed(pattern.host)}:PORT)`, with the port that is meant")
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
 def _idle(c: Context, rules: list[_Written], sops: list[SOP]) -> None:
     """Rules that a stronger one of the same policy always beats, that stand twice, or that nothing can be about."""
     for at, one in enumerate(rules):
@@ -83,14 +106,49 @@ def _idle(c: Context, rules: list[_Written], sops: list[SOP]) -> None:
 
 
 def _about_nothing(c: Context, one: _Written, sops: list[SOP]) -> None:
-    """A rule about a server, a service, a function or a role that none of these has: a misspelt `deny` denies nothing."""
+    """A rule about a server, a service, a function or a role that none of these has, a tool that nobody uses, or paths where no
+    artifact lies: a misspelt `deny` denies nothing.
+    """
+    if isinstance(one.rule.pattern, PathPattern) and one.rule.verb == "write":
+        _written_nowhere(c, one, one.rule.pattern.pattern, sops)
     if not isinstance(one.rule.pattern, NamePattern) or one.rule.verb not in _NAMED:
         return
     what, named = _NAMED[one.rule.verb]
     names = {name: None for sop in sops for name in named(sop)}
-    meant = one.rule.pattern.parts[0]
+    meant, *tool = one.rule.pattern.parts
     if not any(fnmatchcase(name.casefold(), meant.casefold()) for name in names):
         _say(c, one, f"the SOP has no {what} `{meant}`", did_you_mean(meant, names) if names else "remove it, or mend the name")
+    elif tool and meant in names and tool[0] != "*":
+        used = {name: None for sop in sops for name in _tools_of(sop, meant)}
+        close = nearest(tool[0], used)
+        if used and (close or one.verdict != "deny") and not any(
+                fnmatchcase(name.casefold(), tool[0].casefold()) or fnmatchcase(tool[0].casefold(), name.casefold()) for name in used):
+            _say(c, one, f"no role and no step uses a tool `{meant}.{tool[0]}`", did_you_mean(tool[0], used))
+
+
+def _tools_of(sop: SOP, source: str) -> Iterator[str]:
+    """Tools of a server or a service that roles and steps use, or patterns of them."""
+    listed = [tool for role in sop.roles.values() for tool in role.tools]
+    for step in sop.steps.values():
+        listed += [*step.named_tools, *([step.tool] if step.tool is not None else [])]
+    for tool in listed:
+        server, _, name = tool.partition(".")
+        if server == source:
+            yield name or "*"
+
+
+def _written_nowhere(c: Context, one: _Written, pattern: str, sops: list[SOP]) -> None:
+    """A rule about writing where no artifact lies. Of `deny` only where it is surely a slip: it may stand there to be safe."""
+    artifacts = [spec for sop in sops for spec in sop.artifacts.values()]
+    places = [place for spec in artifacts for place in spec.files]
+    places += [paths.escape(path) for spec in artifacts for path in (spec.file, *spec.documents) if path is not None]
+    first = pattern.partition("/")[0]
+    close = nearest(first, {place.partition("/")[0] for place in places})
+    if places and (one.verdict != "deny" or close) and not any(
+            "{{" in place or paths.overlap(pattern, place) is not None for place in places):
+        _say(c, one, f"no artifact lies there, and a role writes the files of the artifact that it makes: {', '.join(places[:8])}",
+             f"did you mean `{one.rule.verb}({close}{pattern[len(first):]})`?" if close and close != first else
+             "name paths of an artifact, or remove it")
 
 
 def _beneath(c: Context, one: _Written, own: list[_Written], bound: Policy) -> None:

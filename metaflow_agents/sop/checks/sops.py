@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from metaflow_agents.errors import did_you_mean
+from metaflow_agents.prompts import Analysis
+from metaflow_agents.schema.fitting import misfit, turned
 from metaflow_agents.schema.shape import Shape
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.schema.step import Step
-from metaflow_agents.sop.checks.context import Context, Place
+from metaflow_agents.sop.checks.context import Context, Place, made_by
 from metaflow_agents.sop.checks.expressions import expression, step_scope
 from metaflow_agents.sop.graph import outputs_of
-
-_FILES = frozenset({"any", "files", "object"})
-_FILE = frozenset({"any", "string"})
 
 
 def check_sops(c: Context) -> None:
@@ -27,7 +26,7 @@ def check_sops(c: Context) -> None:
         if step.sop in c.program.sops:
             inner = c.program.sops[step.sop].sop
             _inputs(c, name, step, inner)
-            _files(c, name, inner, {one: analysis.shape for one, analysis in given.items() if analysis is not None})
+            _types(c, name, step, given)
             _output(c, name, step, inner)
             if step.inherits_memory is not None and not any(one.sop.remembers for one in c.program.sops[step.sop].all()):
                 c.say("memory-inherited", ("steps", name, "inherits_memory"),
@@ -47,26 +46,38 @@ def _inputs(c: Context, name: str, step: Step, inner: SOP) -> None:
                   f"add `inputs: {{{wanted}: EXPRESSION}}`")
 
 
-def _files(c: Context, name: str, inner: SOP, given: Mapping[str, Shape]) -> None:
-    """A folder of the sub-SOP takes a set of files, a file what one file holds."""
-    for wanted, shape in given.items():
-        kind = inner.inputs[wanted].type if wanted in inner.inputs else None
-        takes, what = {"folder": (_FILES, "a set of files"), "file": (_FILE, "what a file holds")}.get(str(kind), (None, ""))
-        if takes is not None and not shape.kinds & takes:
+def _types(c: Context, name: str, step: Step, given: Mapping[str, Analysis | None]) -> None:
+    """What each input takes: a folder a set of files, a file what one file holds, any other what its type says."""
+    within = c.inner[step.sop or ""]
+    for wanted, analysis in given.items():
+        spec = within.sop.inputs.get(wanted)
+        if spec is None or analysis is None or analysis.findings:
+            continue
+        takes = within.shape(wanted)
+        fault = misfit(analysis.shape, takes if spec.required else Shape.union(takes, Shape("null")))
+        if fault is not None:
+            mend = {"folder": "give an artifact with `files`", "file": "give a text, or one file of a set of files"}.get(
+                str(spec.type), turned(fault))
             c.say("sop-input", ("steps", name, "inputs", wanted),
-                  f"the input `{wanted}` of the SOP `{inner.sop}` is a {kind} and takes {what}, not {shape.describe()}",
-                  "give an artifact with `files`" if kind == "folder" else "give a text, or one file of a set of files")
+                  f"of the SOP `{within.sop.sop}`, the input {fault.told(wanted, 'is given')}", mend)
 
 
 def _output(c: Context, name: str, step: Step, inner: SOP) -> None:
     made = {one.makes.artifact for one in inner.steps.values()}
-    if step.output is not None:
-        if step.output not in made:
-            c.say("sop-output", ("steps", name, "output"), f"the SOP `{inner.sop}` makes no `{step.output}`",
-                  did_you_mean(step.output, sorted(made)))
-        return
     outputs = outputs_of(inner)
-    if len(outputs) != 1:
+    if step.output is not None and step.output not in made:
+        c.say("sop-output", ("steps", name, "output"), f"the SOP `{inner.sop}` makes no `{step.output}`",
+              did_you_mean(step.output, sorted(made)))
+    elif step.output is None and len(outputs) != 1:
         listed = ", ".join(f"`{one}`" for one in outputs) or "nothing"
         c.say("sop-output", ("steps", name, "sop"), f"the SOP `{inner.sop}` gives {listed}: one of it is what `{name}` makes",
               f"add `output: {outputs[0] if outputs else 'NAME'}`")
+    else:
+        output = step.output or outputs[0]
+        fault = misfit(c.inner[step.sop or ""].shape(output), made_by(c, step))
+        if fault is not None:
+            others = [f"`{one}`" for one in sorted(made - {output})
+                      if misfit(c.inner[step.sop or ""].shape(one), made_by(c, step)) is None]
+            c.say("sop-output", ("steps", name, "makes"), f"of the SOP `{inner.sop}`, the output {fault.told(output)}, as "
+                  f"`{step.makes.artifact}` is declared", f"declare `{step.makes.artifact}` as `{output}` is declared there"
+                  + (f", or name another `output`: {', '.join(others)}" if others else ""))

@@ -7,11 +7,12 @@ from typing import Any
 
 from metaflow_agents.errors import ExpressionError
 from metaflow_agents.prompts import Analysis, analyse_template, evaluate
+from metaflow_agents.schema.fitting import misfit, turned
 from metaflow_agents.schema.shape import Shape
 from metaflow_agents.schema.step import Step
 from metaflow_agents.schema.strategies.workers import partners
 from metaflow_agents.sop.checks.assignment import check_assignment
-from metaflow_agents.sop.checks.context import Context, Place
+from metaflow_agents.sop.checks.context import Context, Place, made_by
 from metaflow_agents.sop.checks.expressions import UNKNOWN_NAME, Scope, expression, name_at, run_shape, step_scope, template
 from metaflow_agents.sop.checks.foreach import check_foreach
 from metaflow_agents.sop.checks.showing import check_show
@@ -65,7 +66,7 @@ def _step(c: Context, name: str, step: Step) -> None:
             c.say("priority-number", ("steps", name, "priority"),
                   f"`priority` is {analysis.shape.describe()}; it has to be a number", "write a number: higher starts first")
     if step.value is not None:
-        expression(c, ("steps", name, "value"), step.value, each, name)
+        _value(c, name, step, expression(c, ("steps", name, "value"), step.value, each, name))
     check_assignment(c, name, step, each)
     if step.task is not None:
         template(c, ("steps", name, "task"), step.task, each, name)
@@ -79,6 +80,16 @@ def _step(c: Context, name: str, step: Step) -> None:
     check_show(c, name, step, each)
     for where, text in _texts(step.args, ("steps", name, "args")):
         template(c, where, text, each, name)
+
+
+def _value(c: Context, name: str, step: Step, analysis: Analysis | None) -> None:
+    """That what the expression gives can become the artifact."""
+    if analysis is None or analysis.findings or (c.shape(step.makes.artifact).kind == "collection" and not step.foreach):
+        return                                            # a collection without `foreach` is told where it is made
+    fault = misfit(analysis.shape, made_by(c, step))
+    if fault is not None:
+        c.say("value-type", ("steps", name, "value"), fault.told(step.makes.artifact, "would be"),
+              f"{turned(fault)}, or declare `{step.makes.artifact}` as what the expression gives")
 
 
 def _constant(c: Context, name: str, step: Step, analysis: Analysis | None) -> None:

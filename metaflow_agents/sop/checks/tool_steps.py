@@ -12,7 +12,7 @@ from metaflow_agents.prompts import Analysis, evaluate
 from metaflow_agents.schema.shape import Shape
 from metaflow_agents.schema.step import Step
 from metaflow_agents.sop.checks.calls import check_function
-from metaflow_agents.sop.checks.context import Context, Place, Takes
+from metaflow_agents.sop.checks.context import Context, Place, Takes, made_by
 from metaflow_agents.sop.checks.expressions import expression, step_scope
 from metaflow_agents.sop.checks.tools import unknown
 
@@ -84,13 +84,9 @@ def _result(c: Context, name: str, step: Step) -> None:
     elif artifact.files and step.parse is None:
         c.say("tool-step", where, f"`{made}` is a set of files, and `{step.tool}` gives a text",
               "make a text, and the files of it in a `value` step; or write `parse: json` where it gives `{PATH: TEXT}`")
-    elif step.parse is None and not (_element(c.shape(made)).kinds & {"any", "string"}):
-        c.say("tool-step", where, f"`{step.tool}` gives a text, and `{made}` is {_element(c.shape(made)).describe()}",
+    elif step.parse is None and not made_by(c, step).kinds & {"any", "string"}:
+        c.say("tool-step", where, f"`{step.tool}` gives a text, and `{made}` is {made_by(c, step).describe()}",
               "write `parse: json`: the text is read as JSON, and has to fit the schema")
-
-
-def _element(shape: Shape) -> Shape:
-    return shape.element if shape.kind == "collection" and shape.element is not None else shape
 
 
 def _arguments(c: Context, name: str, step: Step, takes: Takes, analyses: Mapping[str, Analysis | None]) -> None:
