@@ -1,4 +1,4 @@
-"""`prototype.yaml` with a model that answers by a script: a product is installed and used, and what comes of that is worked on."""
+"""`prototype.yaml` with a model that answers by a script: a product is installed, used, and mended by what comes of that."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from metaflow_agents.settings import Settings
 SOP = Path(__file__).parent.parent / "sops" / "prototype.yaml"
 BRIEF: dict[str, Any] = {
     "name": "adder", "kind": "cli", "summary": "Adds.", "user": "Somebody with numbers.", "jobs": ["add"],
-    "samples": [{"path": "two.txt", "text": "1\n2", "why": "no line break at the end"}], "loved_for": [], "never": ["a wrong sum"],
+    "samples": [{"path": "two.txt", "text": "1\n2", "why": "no line break at the end"}],
+    "loved_for": [], "never": ["a wrong sum"],
     "requirements": [{"id": "R1", "text": "adds", "priority": "must"}], "open": []}
 BACKEND = '''
 import zipfile
@@ -77,7 +78,8 @@ def good(caught: str = "OSError", more: str = "") -> str:
 
 
 def remark(what: str) -> dict[str, Any]:
-    return {"remarks": [{"as": "user", "cost": "major", "path": "src/adder/__init__.py", "what": what, "seen": "3", "instead": "4"}]}
+    return {"remarks": [
+        {"as": "user", "cost": "major", "path": "src/adder/__init__.py", "what": what, "seen": "3", "instead": "4"}]}
 
 
 @pytest.fixture
@@ -130,7 +132,7 @@ async def test_a_change_that_made_it_worse_does_not_stay(tmp_path: Path, setting
 async def test_what_can_not_be_installed_is_told_and_depends_on_what_is_at_hand(tmp_path: Path, settings: Settings) -> None:
     broken = draft(good()).replace('backend = "backend"', 'backend = "another"', 1)
     wild = broken.replace('["click"]', '["click", "no-such-thing>=2"]')
-    result, model, made = await built(tmp_path, settings, {
+    result, model, _ = await built(tmp_path, settings, {
         "draft": [wild, broken], "revise": block("pyproject.toml", PYPROJECT), "read": remark("it can not be installed")})
     assert result.ok and model.steps == ["plan", "draft", "draft", "plan_use", "read", "revise"]
     assert "`no-such-thing>=2` is not at hand; take flask" in str(model.requests[2].messages)
@@ -148,7 +150,8 @@ def test_a_page_is_no_package() -> None:
     ({"src/a/data.json": "{"}, "`src/a/data.json`: Expecting property name"),
     ({"pyproject.toml": "["}, "`pyproject.toml`: it is no TOML"),
     ({"pyproject.toml": "[project]\nname='a'\nversion='1'"}, "there is no [build-system]"),
-    ({"pyproject.toml": "[build-system]\nrequires=['hatchling']\n[project]\nname='a'\nversion='1'"}, "`hatchling` is not at hand"),
+    ({"pyproject.toml": "[build-system]\nrequires=['hatchling']\n[project]\nname='a'\nversion='1'"},
+     "`hatchling` is not at hand"),
     ({"pyproject.toml": "[build-system]\nrequires=[]\n[project]\nname='a'"}, "has no `version`"),
     ({"src/a/__init__.py": None, "lib.py": ""}, "there is no Python below `src/`"),
     ({"src/a/deep.py": "-" * 100_000 + "1"}, "`src/a/deep.py`: ")])
@@ -203,7 +206,8 @@ def seen(request: ModelRequest) -> str:
 
 @needs_bubblewrap
 async def test_each_prompt_has_what_it_needs_once(tmp_path: Path, settings: Settings) -> None:
-    _, model, _ = await built(tmp_path, settings, {"draft": draft(good("(OSError, IndexError)")), "revise": block("README.md", "# adder, by file")})
+    _, model, _ = await built(tmp_path, settings, {
+        "draft": draft(good("(OSError, IndexError)")), "revise": block("README.md", "# adder, by file")})
     plan, drafted, use, read, revise = (seen(request) for request in model.requests)
     for prompt in (drafted, use):
         assert prompt.count("a wrong sum") == 1 and prompt.count("no line break at the end") == 1
