@@ -17,4 +17,4 @@ async def checked(step: Step, activation: Activation, work: Work, key: str, comm
         return None
     if check.run is not None:
         return await commands.check(check.run, activation, work, key)
-    return await functions.check(check.call or "", activation, acceptance.value(work), key)
+    return await functions.check(check.call or "", activation, acceptance.checked(activation, work), key)

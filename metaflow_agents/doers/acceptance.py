@@ -89,6 +89,11 @@ class Acceptance:
                     for path, blob in payload.written.items()}
         return payload.value if isinstance(payload, Data) else payload.value(self._values.data)
 
+    def checked(self, activation: Activation, work: Work) -> Any:
+        """What a function that checks is given of an answer: a value, or what a rule sees of files."""
+        value, payload = self.value(work), work.payload
+        return self._would_be(activation, value, payload.deleted) if isinstance(payload, Patch) else value
+
     def data(self, activation: Activation, value: Any) -> Data:
         """A value that fits its schema, its rules, and what later steps walk over."""
         artifact = self._step(activation).makes.artifact

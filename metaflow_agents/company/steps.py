@@ -1,0 +1,203 @@
+"""The functions that `prototype.yaml` names: one for each step and check that is code."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from metaflow_agents.contract.dependencies import normal, requirement
+from metaflow_agents.contract.fault import PYPROJECT
+from metaflow_agents.contract.packaging import Packaging
+
+BUILD = ("pip", "setuptools>=77")
+"""What installs the product in its environment, besides what it names itself."""
+NAMES_OF_OTHERS = frozenset({"tests", "test", "examples", "docs", "src", "build", "dist"})
+SHOWN = 2_400
+"""Characters of a use's output that are shown: the beginning and the end."""
+SHOWN_IN_ALL = 36_000
+NOT_INSTALLED = 97
+"""The exit status of a use whose product could not be installed."""
+IGNORED = "__pycache__/\n*.egg-info/\n/build/\n/dist/\n.venv/\n.pytest_cache/\n.ruff_cache/\n.coverage\n"
+WORKFLOW = """\
+name: test
+on: [push, pull_request]
+jobs:
+  test:
+    runs-on: ubuntu-latest
+    strategy:
+      matrix:
+        python: ["3.11", "3.13"]
+    steps:
+      - uses: actions/checkout@v4
+      - uses: actions/setup-python@v5
+        with:
+          python-version: ${{ matrix.python }}
+      - run: pip install . pytest
+      - run: pytest
+"""
+LICENCE = """\
+MIT License
+
+Copyright (c) the authors of {name}
+
+Permission is hereby granted, free of charge, to any person obtaining a copy
+of this software and associated documentation files (the "Software"), to deal
+in the Software without restriction, including without limitation the rights
+to use, copy, modify, merge, publish, distribute, sublicense, and/or sell
+copies of the Software, and to permit persons to whom the Software is
+furnished to do so, subject to the following conditions:
+
+The above copyright notice and this permission notice shall be included in all
+copies or substantial portions of the Software.
+
+THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR
+IMPLIED, INCLUDING BUT NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY,
+FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE
+AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER
+LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
+OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE
+SOFTWARE.
+"""
+
+
+def brief_faults(brief: Mapping[str, Any]) -> list[str]:
+    """What the schema of a brief can't say: names that are taken, ids and paths that stand twice."""
+    name = brief["name"]
+    faults = [f"name: `{name}` is taken by the standard library; another name" for _ in range(name in sys.stdlib_module_names)]
+    faults += [f"name: `{name}` names a folder that holds something else; another name" for _ in range(name in NAMES_OF_OTHERS)]
+    for field, key in (("samples", "path"), ("requirements", "id")):
+        found = [one[key].casefold() for one in brief[field]]
+        twice = sorted({one for one in found if found.count(one) > 1})
+        faults += [f"{field}: `{one}` stands twice; each {key} once" for one in twice]
+    return faults
+
+
+def beginnings(brief: Mapping[str, Any]) -> dict[str, str]:
+    """What a repository has besides the program and needs no author: what git leaves out, a licence, a workflow."""
+    python = brief["kind"] != "page"
+    begun = {".gitignore": IGNORED if python else ".DS_Store\n", "LICENSE": LICENCE.format(name=brief["name"])}
+    return begun | ({".github/workflows/test.yml": WORKFLOW} if python else {})
+
+
+def samples(brief: Mapping[str, Any]) -> dict[str, str]:
+    """The files that the brief writes out, below `examples/`. Each ends with a line break."""
+    return {f"examples/{one['path'].strip()}": one["text"].rstrip("\n") + "\n" for one in brief["samples"]}
+
+
+def product_faults(product: Mapping[str, str | bytes], brief: Mapping[str, Any], libraries: Sequence[str]) -> list[str]:
+    """What keeps a product from being installed and read: no packaging, dependencies not at hand, files that do not parse."""
+    texts = {path: text for path, text in product.items() if isinstance(text, str)}
+    faults = ["`README.md` is missing; write it"] if "README.md" not in product else []
+    if PYPROJECT in product:
+        faults += _packaging_faults(texts, libraries)
+    elif brief["kind"] == "page":
+        faults += ["`index.html` is missing; write it"] if "index.html" not in product else []
+    else:
+        faults.append(f"`{PYPROJECT}` is missing; write it")
+    if PYPROJECT in product and not any(path.startswith("src/") and path.endswith(".py") for path in product):
+        faults.append("there is no Python below `src/`; write the package there")
+    return faults + [f"`{path}`: {why}" for path, text in texts.items() for why in _unreadable(path, text)]
+
+
+def requirements(product: Mapping[str, str | bytes]) -> list[str]:
+    """What an environment for this product holds: what it depends on, what builds it, and pip.
+
+    Dependencies for other machines than this one are the resolver's business. Requirements of one package stand as they are: pip
+    says where they contradict each other.
+    """
+    texts = {path: text for path, text in product.items() if isinstance(text, str)}
+    told = Packaging(texts)
+    written = [*_texts(told.project.get("dependencies")), *_texts(told.table("build-system").get("requires"))]
+    named = {normal(found[0]) for one in written if (found := requirement(one))}
+    return [*written, *(one for one in BUILD if (found := requirement(one)) and found[0] not in named)]
+
+
+def transcript(used: Mapping[str, Mapping[str, Any]], uses: Mapping[str, Any]) -> dict[str, Any]:
+    """What came of each use, as a text to read, and which did not end as they have to."""
+    broken, told = [], []
+    each = min(SHOWN, max(SHOWN_IN_ALL // max(len(uses["uses"]), 1) // 2, 400))
+    for use in uses["uses"]:
+        ran = used.get(use["id"])
+        if ran is None:
+            broken.append({"id": use["id"], "why": "it was not carried out"})
+            continue
+        wrong = _wrong(use, ran)
+        said = "".join(f"\n{name}:\n{_shown(ran[name], each)}" for name in ("stdout", "stderr") if ran[name].strip())
+        went = (f"$ {use['command'].strip()}\n\nExpected: {use['expect']}\n{_ended(ran)}{f', but {wrong}' if wrong else ''}."
+                f"{said or ' It printed nothing.'}")
+        told.append(f"## {use['id']}: {use['why']}\n\n{went}\n")
+        if wrong:
+            broken.append({"id": use["id"], "why": went})
+    return {"broken": broken, "text": "\n".join(told)}
+
+
+def _packaging_faults(texts: Mapping[str, str], libraries: Sequence[str]) -> Iterator[str]:
+    told = Packaging(texts)
+    if told.broken:
+        yield told.broken if told.broken.startswith("`") else f"`{PYPROJECT}`: {told.broken}"
+        return
+    allowed = {normal(one) for one in libraries} | {"setuptools", "pip", "wheel"}
+    for where, table, key in (("dependencies", "project", "dependencies"), ("build-system.requires", "build-system", "requires")):
+        for one in _texts(told.table(table).get(key)):
+            found = requirement(one)
+            if found is None:
+                yield f"`{PYPROJECT}`: {where}: `{one}` is no requirement; write NAME>=VERSION"
+            elif normal(found[0]) not in allowed:
+                yield f"`{PYPROJECT}`: {where}: `{one}` is not at hand; take {', '.join(libraries)}, or the standard library"
+    if not told.table("build-system"):
+        yield f"`{PYPROJECT}`: there is no [build-system]; write it, with setuptools"
+    for name in ("name", "version"):
+        if not isinstance(told.project.get(name), str):
+            yield f"`{PYPROJECT}`: [project] has no `{name}`; write it"
+
+
+def _unreadable(path: str, text: str) -> Iterator[str]:
+    """Why a file can't be read as what its name says, with the line."""
+    try:
+        if path.endswith(".py"):
+            ast.parse(text)
+        elif path.endswith(".json"):
+            json.loads(text)
+        elif path.endswith(".toml") and path != PYPROJECT:
+            tomllib.loads(text)
+    except SyntaxError as error:
+        line = (error.text or "").strip()
+        yield f"line {error.lineno}: {error.msg}{f': {line}' if line else ''}"
+    except (ValueError, RecursionError, MemoryError) as error:
+        yield str(error) or type(error).__name__
+
+
+def _wrong(use: Mapping[str, Any], ran: Mapping[str, Any]) -> str:
+    """What of a use is not as it has to be; empty where all is."""
+    if use["ends"] == "zero" and ran["exit_code"] != 0:
+        return "it has to end with 0"
+    if use["ends"] == "error" and (ran["exit_code"] <= 0 or ran["exit_code"] == NOT_INSTALLED):
+        return "it has to end with a status of its own above 0"
+    if "Traceback (most recent call last)" in ran["stderr"] and "Traceback" not in use["command"]:
+        return "a user is shown no traceback"
+    return ""
+
+
+def _ended(ran: Mapping[str, Any]) -> str:
+    code = ran["exit_code"]
+    if code == NOT_INSTALLED and "pip install . fails" in ran["stderr"]:
+        return "It could not be installed"
+    return f"It ended with {code}" if code >= 0 else "It was ended from outside"
+
+
+def _shown(text: str, most: int) -> str:
+    """A text, or its beginning and its end. Colours and other control sequences are left out."""
+    plain = re.sub(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?", "", text).strip("\n")
+    if len(plain) <= most:
+        return plain
+    head, tail = most * 2 // 3, most // 3
+    return f"{plain[:head]}\n[… {len(plain) - head - tail:,} characters …]\n{plain[-tail:]}"
+
+
+def _texts(found: object) -> list[str]:
+    return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []

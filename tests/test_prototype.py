@@ -1,0 +1,216 @@
+"""`prototype.yaml` with a model that answers by a script: a product is installed, used, and mended by what comes of that."""
+
+from __future__ import annotations
+
+import ensurepip
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from package_index import only, wheel
+from sandboxes import needs_bubblewrap
+from scripted import Scripted
+
+from metaflow_agents import start
+from metaflow_agents.company import brief_faults, product_faults, requirements, samples, transcript
+from metaflow_agents.models.port import ModelRequest
+from metaflow_agents.settings import Settings
+
+SOP = Path(__file__).parent.parent / "sops" / "prototype.yaml"
+BRIEF: dict[str, Any] = {
+    "name": "adder", "kind": "cli", "summary": "Adds.", "user": "Somebody with numbers.", "jobs": ["add"],
+    "samples": [{"path": "two.txt", "text": "1\n2", "why": "no line break at the end"}],
+    "loved_for": [], "never": ["a wrong sum"],
+    "requirements": [{"id": "R1", "text": "adds", "priority": "must"}], "open": []}
+BACKEND = '''
+import zipfile
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    name, info = "adder-0.1.0-py3-none-any.whl", "adder-0.1.0.dist-info/"
+    held = {"adder/__init__.py": open("src/adder/__init__.py").read(),
+            info + "METADATA": "Metadata-Version: 2.1\\nName: adder\\nVersion: 0.1.0\\n",
+            info + "WHEEL": "Wheel-Version: 1.0\\nGenerator: adder\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n",
+            info + "entry_points.txt": "[console_scripts]\\nadder = adder:main\\n"}
+    held[info + "RECORD"] = "".join(f"{one},,\\n" for one in [*held, info + "RECORD"])
+    with zipfile.ZipFile(folder + "/" + name, "w") as archive:
+        for path, text in held.items():
+            archive.writestr(path, text)
+    return name
+'''
+PYPROJECT = """
+[build-system]
+requires = ["setuptools>=77"]
+build-backend = "backend"
+backend-path = ["src"]
+[project]
+name = "adder"
+version = "0.1.0"
+dependencies = ["click"]
+"""
+CODE = """
+import sys
+import click
+def main():
+    try:
+        print(sum(int(line) for line in open(sys.argv[1])){more})
+    except {caught} as error:
+        sys.exit(f"adder: {{error}}")
+"""
+USES = {"uses": [
+    {"id": "sum", "why": "adds", "command": "adder examples/two.txt", "ends": "zero", "expect": "3"},
+    {"id": "alone", "why": "nothing of ours lies about", "command": "ls; test ! -e src", "ends": "zero", "expect": "examples"},
+    {"id": "missing", "why": "a wrong name", "command": "adder nothing.txt", "ends": "error", "expect": "a line that names it"}]}
+
+
+def block(path: str, text: str) -> str:
+    return f"=== file: {path} ===\n{text.strip()}\n=== end ===\n"
+
+
+def draft(code: str) -> str:
+    return (block("pyproject.toml", PYPROJECT) + block("README.md", "# adder") + block("src/backend.py", BACKEND)
+            + block("src/adder/__init__.py", code))
+
+
+def good(caught: str = "OSError", more: str = "") -> str:
+    return CODE.format(caught=caught, more=more)
+
+
+def remark(what: str) -> dict[str, Any]:
+    return {"remarks": [
+        {"as": "user", "cost": "major", "path": "src/adder/__init__.py", "what": what, "seen": "3", "instead": "4"}]}
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    index = tmp_path / "index"
+    wheel(index, "click", "8.2", {"click.py": ""})
+    wheel(index, "setuptools", "80.0", {"setuptools/__init__.py": ""})
+    for bundled in (Path(ensurepip.__file__).parent / "_bundled").glob("pip-*.whl"):
+        shutil.copy(bundled, index)
+    return Settings(cache=tmp_path / "cache", pip_environment=only(index), state=tmp_path / "state",
+                    command_environment={"PATH": "/usr/bin:/bin"})
+
+
+async def built(tmp_path: Path, settings: Settings, answers: Mapping[str, Any]) -> tuple[Any, Scripted, dict[str, Any]]:
+    model = Scripted({"plan": BRIEF, "plan_use": USES, "read": remark("it prints too little"), **answers})
+    async with start(SOP, workspace=tmp_path / "w", settings=settings, model=model, inputs={"idea": "add"},
+                     sandbox="bubblewrap") as going:
+        result = await going.result()
+    assert "transcript" in result.outputs, result.reason
+    return result, model, result.outputs
+
+
+@needs_bubblewrap
+async def test_what_its_use_shows_is_mended_by_its_author(tmp_path: Path, settings: Settings) -> None:
+    """A traceback is no way to tell a user of a missing file, whatever the exit status."""
+    result, model, made = await built(tmp_path, settings, {
+        "draft": draft(good("ValueError")), "revise": block("src/adder/__init__.py", good("ValueError", ", 'in all'")),
+        "mend": block("src/adder/__init__.py", good(more=", 'in all'"))})
+    assert result.ok, made["transcript"]
+    assert model.steps == ["plan", "draft", "plan_use", "read", "revise", "mend"]
+    assert "3 in all" in made["transcript"]["text"] and "adder: [Errno 2]" in made["transcript"]["text"]
+    assert {"LICENSE", ".gitignore", ".github/workflows/test.yml"} < set(made["product"])
+    assert made["samples"] == {"examples/two.txt": "1\n2\n"}
+    read, revise, mend = (str(request.messages) for request in model.requests[3:])
+    assert "but a user is shown no traceback" in read and "adder examples/two.txt" in read and "import click" in read
+    assert "it prints too little" in revise and "missing" in revise
+    assert "## missing" in mend and "## sum" not in mend
+
+
+@needs_bubblewrap
+async def test_a_change_that_made_it_worse_does_not_stay(tmp_path: Path, settings: Settings) -> None:
+    _, model, made = await built(tmp_path, settings, {
+        "draft": draft(good()), "revise": block("src/adder/__init__.py", "def main(): raise SystemExit(5)"),
+        "mend": RuntimeError("no answer")})
+    assert model.steps[-1] == "mend" and made["product"]["src/adder/__init__.py"].strip() == good().strip()
+    assert made["transcript"]["broken"] == []
+
+
+@needs_bubblewrap
+async def test_what_can_not_be_installed_is_told_and_depends_on_what_is_at_hand(tmp_path: Path, settings: Settings) -> None:
+    broken = draft(good()).replace('backend = "backend"', 'backend = "another"', 1)
+    wild = broken.replace('["click"]', '["click", "no-such-thing>=2"]')
+    result, model, _ = await built(tmp_path, settings, {
+        "draft": [wild, broken], "revise": block("pyproject.toml", PYPROJECT), "read": remark("it can not be installed")})
+    assert result.ok and model.steps == ["plan", "draft", "draft", "plan_use", "read", "revise"]
+    assert "`no-such-thing>=2` is not at hand; take flask" in str(model.requests[2].messages)
+    assert "It could not be installed, but it has to end with 0" in str(model.requests[4].messages)
+
+
+def test_a_page_is_no_package() -> None:
+    page = {**BRIEF, "kind": "page"}
+    assert product_faults({"index.html": "<p>", "README.md": "#"}, page, []) == []
+    assert product_faults({"app.js": ""}, page, []) == ["`README.md` is missing; write it", "`index.html` is missing; write it"]
+
+
+@pytest.mark.parametrize(("files", "said"), [
+    ({"src/a/__init__.py": "def f(:\n"}, "`src/a/__init__.py`: line 1: invalid syntax: def f(:"),
+    ({"src/a/data.json": "{"}, "`src/a/data.json`: Expecting property name"),
+    ({"pyproject.toml": "["}, "`pyproject.toml`: it is no TOML"),
+    ({"pyproject.toml": "[project]\nname='a'\nversion='1'"}, "there is no [build-system]"),
+    ({"pyproject.toml": "[build-system]\nrequires=['hatchling']\n[project]\nname='a'\nversion='1'"},
+     "`hatchling` is not at hand"),
+    ({"pyproject.toml": "[build-system]\nrequires=[]\n[project]\nname='a'"}, "has no `version`"),
+    ({"src/a/__init__.py": None, "lib.py": ""}, "there is no Python below `src/`"),
+    ({"src/a/deep.py": "-" * 100_000 + "1"}, "`src/a/deep.py`: ")])
+def test_what_keeps_a_product_from_being_used_is_told(files: dict[str, str | None], said: str) -> None:
+    whole = {"README.md": "#", "src/a/__init__.py": "",
+             "pyproject.toml": "[build-system]\nrequires=['setuptools']\n[project]\nname='a'\nversion='1'"} | files
+    found = product_faults({path: text for path, text in whole.items() if text is not None}, BRIEF, ["click"])
+    assert len(found) == 1 and said in found[0], found
+
+
+def test_an_environment_holds_what_the_product_names_and_what_builds_it() -> None:
+    told = "[build-system]\nrequires=['setuptools>=78']\n[project]\nname='a'\nversion='1'\ndependencies=['click>=8', 'rich']"
+    assert requirements({"pyproject.toml": told}) == ["click>=8", "rich", "setuptools>=78", "pip"]
+    assert requirements({"index.html": ""}) == ["pip", "setuptools>=77"]
+
+
+@pytest.mark.parametrize(("change", "said"), [
+    ({"name": "json"}, "`json` is taken by the standard library"), ({"name": "tests"}, "names a folder"),
+    ({"samples": [{"path": "A.txt", "text": "", "why": ""}, {"path": "a.txt", "text": "", "why": ""}]}, "`a.txt` stands twice"),
+    ({"requirements": [{"id": "R1", "text": "", "priority": "must"}] * 2}, "`r1` stands twice")])
+def test_a_brief_that_can_not_be_built_is_told(change: dict[str, Any], said: str) -> None:
+    assert brief_faults(BRIEF) == []
+    found = brief_faults(BRIEF | change)
+    assert len(found) == 1 and said in found[0]
+
+
+def test_samples_end_with_a_line_break() -> None:
+    assert samples({"samples": [{"path": "a.csv", "text": "x"}, {"path": "b.csv", "text": "\ufeffy\r\n"}]}) == {
+        "examples/a.csv": "x\n", "examples/b.csv": "\ufeffy\r\n"}
+
+
+def test_a_transcript_is_bounded_and_has_no_control_sequences() -> None:
+    uses = {"uses": [{"id": str(number), "why": "", "command": "x", "ends": "zero", "expect": ""} for number in range(16)]}
+    ran = {"ok": True, "exit_code": 0, "stdout": "\x1b[31mred\x1b[0m" + "a" * 500_000 + "the end", "stderr": "b" * 500_000}
+    told = transcript({str(number): ran for number in range(15)}, uses)
+    assert [one["id"] for one in told["broken"]] == ["15"] and told["broken"][0]["why"] == "it was not carried out"
+    assert len(json.dumps(told)) < 50_000 and "\x1b" not in told["text"] and "the end" in told["text"] and "red" in told["text"]
+
+
+@pytest.mark.parametrize(("ends", "code", "stderr", "broken"), [
+    ("zero", 0, "", False), ("zero", 1, "", True), ("error", 2, "", False), ("error", 0, "", True), ("error", -9, "", True),
+    ("error", 97, "pip install . fails", True), ("error", 1, "Traceback (most recent call last):", True)])
+def test_a_use_ends_as_it_has_to(ends: str, code: int, stderr: str, broken: bool) -> None:
+    uses = {"uses": [{"id": "a", "why": "", "command": "x", "ends": ends, "expect": ""}]}
+    told = transcript({"a": {"ok": code == 0, "exit_code": code, "stdout": "", "stderr": stderr}}, uses)
+    assert bool(told["broken"]) is broken
+
+
+def seen(request: ModelRequest) -> str:
+    return "\n".join(str(message["content"]) for message in request.messages)
+
+
+@needs_bubblewrap
+async def test_each_prompt_has_what_it_needs_once(tmp_path: Path, settings: Settings) -> None:
+    _, model, _ = await built(tmp_path, settings, {
+        "draft": draft(good("(OSError, IndexError)")), "revise": block("README.md", "# adder, by file")})
+    plan, drafted, use, read, revise = (seen(request) for request in model.requests)
+    for prompt in (drafted, use):
+        assert prompt.count("a wrong sum") == 1 and prompt.count("no line break at the end") == 1
+    assert "MIT License" not in drafted + use and "class" not in plan
+    assert read.count("import click") == 1 and read.count("a wrong sum") == 1 and revise.count("import click") == 1
+    assert "no line break at the end" not in read + revise
