@@ -60,11 +60,12 @@ def toolbox(program: Program, folder: Path, sandbox: Sandbox, settings: Settings
     from metaflow_agents.policy.policy import Policy
     from metaflow_agents.tools.commands import Python, Run
     from metaflow_agents.tools.files import file_tools
+    from metaflow_agents.tools.map import MapTool
     from metaflow_agents.tools.web import Fetch, Web
 
     setting = Setting(folder=folder, secret=secrets.value, environment=settings.command_environment, masked=secrets.masked)
     web = Web({} if dry else _filled_headers(sop, secrets), granted_literally(sop), owner=sandbox.owner)
-    own: list[Tool] = [tool for tool in (*file_tools(), Python(sandbox), Fetch(web)) if tool.name in names]
+    own: list[Tool] = [tool for tool in (*file_tools(), MapTool(), Python(sandbox), Fetch(web)) if tool.name in names]
     if "run" in names:
         own.append(Run(sandbox, web if Policy(sop.policy).ever("connect") else None))
     if dry:
