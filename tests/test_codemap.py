@@ -19,6 +19,7 @@ from metaflow_agents.codemap.ranking import pagerank, ranked
 from metaflow_agents.codemap.reading import Definition, Kept, Parts
 from metaflow_agents.codemap.rendering import rendered
 from metaflow_agents.threads import Threads
+from metaflow_agents.words import words
 from test_agent_tools import Script, calls
 
 SHOP = {
@@ -62,7 +63,7 @@ def test_definitions_of_each_language(language: str, text: str, found: list[Any]
 def test_uses_are_without_definitions_and_without_comments_and_words_lose_their_endings() -> None:
     found = parse_job(b"def send_letters(n):\n    # other(n)\n    return send_letters(n) + 'quoted'\n", "python")
     assert found["uses"] == {"n": 2, "send_letters": 1}
-    assert {"send", "letter", "quot", "other"} <= set(found["words"])
+    assert set(words("send letters quoted other")) <= set(found["words"])
 
 
 async def test_what_a_request_is_about_comes_first_and_what_its_file_uses_before_the_rest() -> None:
@@ -138,9 +139,10 @@ HOSTILE: Mapping[str, bytes] = {
 }
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", HOSTILE)
 async def test_hostile_files_cost_what_they_may(name: str) -> None:
-    found = await asyncio.wait_for(mapped(threads(), {name: HOSTILE[name], "fine.py": b"def fine(): pass\n"}, "fine"), 120)
+    found = await asyncio.wait_for(mapped(threads(), {name: HOSTILE[name], "fine.py": b"def fine(): pass\n"}, "fine"), 300)
     assert found.order[0] == "fine.py" and name in found.order
     assert len(found.text) <= 8_000
 

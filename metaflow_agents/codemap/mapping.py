@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from metaflow_agents.codemap.ranking import ranked
 from metaflow_agents.codemap.reading import KEPT, MOST_FILES, Kept
 from metaflow_agents.codemap.rendering import rendered
 from metaflow_agents.threads import Threads
@@ -26,6 +25,8 @@ async def mapped(threads: Threads, files: Mapping[str, bytes], request: str = ""
     parts = await kept.read(files)
 
     def drawn() -> Map:
+        from metaflow_agents.codemap.ranking import ranked      # networkx takes a while to load, and nobody has to wait for it
+
         order = tuple(path for path, _ in ranked(parts, request, mentioned))
         unread = {path: one.refused for path, one in parts.items() if one.refused}
         return Map(rendered(parts, order, tokens, request), order, unread)
