@@ -1,3 +1,4 @@
+# ruff: noqa: E501, ASYNC221, ASYNC240
 """`bug_fix.yaml` on planted defects: a test that fails before and passes after, and hidden tests that pass in the end.
 
     python -m benchmarks.bug_fix                    # all tasks of `polyglot_python` in the folder that SOP_TEST_DATA names; some minutes

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Defects planted in programs that have tests: one operator, comparison or number is changed, and the tests that fail because of it are kept apart.
 
 A planted defect has the program with it, the tests that still pass (which the repository holds), one test that fails (which the issue
@@ -22,7 +23,7 @@ _SIGNS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod
 _MOST = 16                          # mutants of a program that are tried
 
 _TRIED = r'''
-import contextlib, importlib, io, json, signal, sys, types, unittest
+import contextlib, importlib, io, json, re, signal, sys, types, unittest
 name, test_name, sources = json.load(sys.stdin)
 sys.path.insert(0, ".")
 def stop(*_): raise TimeoutError("takes too long")
@@ -38,7 +39,7 @@ for source in sources:
             result = unittest.TestResult()
             unittest.defaultTestLoader.loadTestsFromModule(importlib.import_module(test_name)).run(result)
         for test, text in result.failures + result.errors:
-            failed.append(test.id().rpartition(".")[2] if hasattr(test, "id") else "?"); told[failed[-1]] = text.strip().splitlines()[-1]
+            failed.append(test.id().rpartition(".")[2] if hasattr(test, "id") else "?"); told[failed[-1]] = next((line for line in text.splitlines() if re.match(r"[\w.]+(Error|Exception)\b", line)), "an error")[:300]
         found.append({"ran": result.testsRun, "failed": sorted(set(name.split(" ")[0] for name in failed)), "told": told})
     except BaseException as error:
         found.append({"ran": 0, "failed": [], "told": {}})

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """The map of a repository: how fast it is drawn, and whether the file to change is among its first five.
 
     python -m benchmarks.repo_map                   # 60 commits of this project; a minute or two

@@ -130,7 +130,8 @@ def verbs() -> str:
 @_named("tools")
 def tools_() -> str:
     """The built-in tools, as a role is told of them."""
-    classes = [*(type(tool) for tool in file_tools()), MapTool, Run, Python, Fetch, AskPerson, StartRole, AskRole, FindTools, More]
+    classes = [*(type(tool) for tool in file_tools()), MapTool, Run, Python, Fetch, AskPerson, StartRole, AskRole, FindTools,
+               More]
     rows = []
     for cls in classes:
         takes = [f"`{field.alias or name}`: {field.description}" if field.description else f"`{field.alias or name}`"

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """`bug_fix.yaml` on planted defects, with a model that sees only its prompts and knows how the program should be."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """`change.yaml` and `code_review.yaml` on a repository under git: what the patch holds, that it applies to a fresh clone, where remarks lie."""
 
 from __future__ import annotations

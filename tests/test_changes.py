@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Changes of a repository: patches that git applies, remarks that lie in a diff, what a change may touch, and what counts as green."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """The map of a repository: what is found in files, which files come first, what fits a budget, and what hostile files cost."""
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from typing import Any
 
 import networkx as nx
 import pytest
+from test_agent_tools import Script, calls
 from tiers import some
 
 from metaflow_agents import run
@@ -20,7 +22,6 @@ from metaflow_agents.codemap.reading import Definition, Kept, Parts
 from metaflow_agents.codemap.rendering import rendered
 from metaflow_agents.threads import Threads
 from metaflow_agents.words import words
-from test_agent_tools import Script, calls
 
 SHOP = {
     "shop/cart.py": b"from shop.money import Amount\n\nclass Cart:\n    '''What a customer wants.'''\n    def add(self, item, price):\n"

@@ -94,25 +94,27 @@ def numbered(change: str) -> str:
 
 
 def remark_faults(review: Mapping[str, Any], change: str) -> list[str]:
-    """A fault for each remark that is about no line of the change: `file`, `line`, `side` (`new` or `old`) and `quote` have to fit."""
+    """A fault for each remark that is about no line of the change: `file`, `line`, `side` and `quote` have to fit."""
     known: dict[tuple[str, str, int], str] = {}
     for line in lines_of(change):
         for side, number in (("old", line.old), ("new", line.new)):
             if number is not None:
                 known[line.path, side, number] = line.text
     faults = []
+    touched = sorted({path for path, _, _ in known})
     for place, remark in enumerate(review["remarks"], 1):
         file, side, number, quote = remark["file"], remark["side"], remark["line"], remark["quote"].strip()
         text = known.get((file, side, number))
-        if file not in {path for path, _, _ in known}:
-            faults.append(f"remark {place}: the change does not touch `{file}`; it touches {_listed(sorted({path for path, _, _ in known}))}")
+        if file not in touched:
+            faults.append(f"remark {place}: the change does not touch `{file}`; it touches {_listed(touched)}")
         elif text is None:
             faults.append(f"remark {place}: line {number} of `{file}` ({side}) is not in the change; "
                           f"there are {_listed(_ranges(sorted(n for p, s, n in known if (p, s) == (file, side))))}")
-        elif not quote and text.strip() or quote not in text:
+        elif (not quote and text.strip()) or quote not in text:
             where = [n for (p, s, n), held in known.items() if (p, s) == (file, side) and quote and quote in held]
-            faults.append(f"remark {place}: line {number} of `{file}` ({side}) is `{text.strip()}`, and `{quote}` does not stand in it"
-                          + (f"; it stands in {_listed([str(n) for n in where])}" if where else ""))
+            there = f"; it stands in {_listed([str(n) for n in where])}" if where else ""
+            faults.append(f"remark {place}: line {number} of `{file}` ({side}) is `{text.strip()}`, and `{quote}` does not stand "
+                          f"in it{there}")
     return faults
 
 

@@ -21,15 +21,15 @@ _Operation = tuple[str, int, int, int, int]
 def make_patch(repo: Mapping[str, bytes], tree: Mapping[str, bytes]) -> str:
     """The patch from `repo` to `tree` (path → bytes), in the order of the paths; empty where they are the same.
 
-    A renamed file is one that goes and one that comes. What is no text in UTF-8 comes whole, as a binary patch. Modes of files are not
-    known, and stay as they are.
+    A renamed file is one that goes and one that comes. What is no text in UTF-8 comes whole, as a binary patch. Modes of files
+    are not known, and stay as they are.
     """
     return "".join(_of_file(path, repo.get(path), tree.get(path)) for path in sorted({*repo, *tree})
                    if repo.get(path) != tree.get(path))
 
 
 def change_of(diff: str | None, base: dict[str, bytes] | None, repo: dict[str, bytes] | None) -> str:
-    """The change that is to be reviewed: `diff` as it was given, or what leads from `base` to `repo`. Raises ValueError without either."""
+    """The change that is to be reviewed: `diff` as it was given, or what leads from `base` to `repo`. Raises ValueError."""
     if diff and diff.strip():
         return diff
     if base is None or repo is None:
@@ -54,14 +54,16 @@ def _of_file(path: str, before: bytes | None, after: bytes | None) -> str:
     if not one and not other:
         return f"{head}index {_name(before)}..{_name(after)}\n"
     old, new = (name + ("\t" if " " in name else "") for name in (old, new))
-    return f"{head}--- {'/dev/null' if before is None else old}\n+++ {'/dev/null' if after is None else new}\n{_hunks(one, other)}"
+    names = f"--- {'/dev/null' if before is None else old}\n+++ {'/dev/null' if after is None else new}\n"
+    return f"{head}{names}{_hunks(one, other)}"
 
 
 def _quoted(path: str) -> str:
     """As git spells a path: in quotation marks where it holds one, a backslash or what is no printable ASCII."""
     if all(" " <= sign <= "~" and sign not in '"\\' for sign in path):
         return path
-    return '"' + "".join(chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:03o}" for byte in path.encode()) + '"'
+    escaped = (chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:03o}" for byte in path.encode())
+    return f'"{"".join(escaped)}"'
 
 
 def _lines(text: str) -> list[str]:

@@ -10,7 +10,8 @@ from typing import Any
 from metaflow_agents.schema import paths
 
 _TESTS = frozenset({"test", "tests", "spec", "specs", "__tests__", "testing"})
-_TEST_FILE = re.compile(r"test_.*\.py|.*_test\.(py|go|c|rs)|conftest\.py|.*[._-](test|spec)\.[cm]?[jt]sx?|.*Tests?\.java", re.DOTALL)
+_TEST_FILE = re.compile(r"test_.*\.py|.*_test\.(py|go|c|rs)|conftest\.py|.*[._-](test|spec)\.[cm]?[jt]sx?|.*Tests?\.java",
+                        re.DOTALL)
 _GUIDES = ("AGENTS.md", "CLAUDE.md", "CONTRIBUTING.md")
 _MOST_GUIDE = 12_000                # characters of all guides together
 
@@ -24,7 +25,7 @@ def is_test(path: str) -> bool:
 
 
 def guide(repo: dict[str, str | bytes]) -> str:
-    """What the repository says to those who change it: each AGENTS.md, the outermost first, or else CLAUDE.md or CONTRIBUTING.md."""
+    """What the repository says to those who change it: each AGENTS.md, the outermost first, or CLAUDE.md, or CONTRIBUTING.md."""
     for name in _GUIDES:
         found = sorted((path for path in repo if PurePosixPath(path).name == name), key=lambda path: (path.count("/"), path))
         texts = [f"{path}:\n\n{held.strip()}\n" for path in found if isinstance(held := repo[path], str) and held.strip()]
@@ -37,7 +38,8 @@ def guide(repo: dict[str, str | bytes]) -> str:
 def diagnosis_faults(diagnosis: Mapping[str, Any], repo: _Files) -> list[str]:
     """A fault for each file that can't be changed, and for a test that could not be found by its name or is there already."""
     faults = [fault for one in diagnosis["files"] for fault in _editable(one["path"], repo)]
-    faults += [f"`{one['path']}` holds tests: the defect is in what they test" for one in diagnosis["files"] if is_test(one["path"])]
+    faults += [f"`{one['path']}` holds tests: the defect is in what they test" for one in diagnosis["files"]
+               if is_test(one["path"])]
     test = diagnosis["test_file"]
     why = paths.refusal(test)
     if why:

@@ -9,7 +9,8 @@ from typing import Any
 def compared(before: Mapping[str, Any], tests: Mapping[str, Any]) -> dict[str, Any]:
     """`{green, new, known}`: the ids of failures that were not there before, and of those that were.
 
-    `green` where tests ran, none fails that did not fail before, and at least as many pass as before: a test that is gone passes no more.
+    `green` where tests ran, none fails that did not fail before, and at least as many pass as before: a test that is gone passes
+    no more.
     """
     earlier = {one["id"] for one in before["failures"]}
     failing = [one["id"] for one in tests["failures"]]

@@ -12,7 +12,7 @@ from metaflow_agents.threads import Threads
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """`text`: the map. `order`: all files that are text, the best first. `unread`: path → why a file's definitions are not known."""
+    """`text`: the map. `order`: all files that are text, the best first. `unread`: path → why its definitions are not known."""
 
     text: str
     order: tuple[str, ...]
@@ -25,7 +25,7 @@ async def mapped(threads: Threads, files: Mapping[str, bytes], request: str = ""
     parts = await kept.read(files)
 
     def drawn() -> Map:
-        from metaflow_agents.codemap.ranking import ranked      # networkx takes a while to load, and nobody has to wait for it
+        from metaflow_agents.codemap.ranking import ranked  # networkx takes a while to load, and nobody has to wait for it
 
         order = tuple(path for path, _ in ranked(parts, request, mentioned))
         unread = {path: one.refused for path, one in parts.items() if one.refused}

@@ -1,6 +1,6 @@
 """The job of a worker: a file's definitions, the names that it uses and the words that stand in it.
 
-A grammar's parser is C that reads what a stranger wrote, so it runs in a worker (decision 49), which is bounded in time and memory.
+A grammar's parser is C that reads what a stranger wrote, so it runs in a worker (decision 49), bounded in time and memory.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ def _tools(name: str) -> tuple[Parser, QueryCursor]:
 
 
 def parse_job(data: bytes, language: str) -> dict[str, Any]:
-    """`definitions`: [name, kind, line, depth, head] in the order of the file; `uses`: name → how often, without what defines it;
-    `words`: each word of the file, without its ending → how often. `language` is a key of `LANGUAGES`, or empty for a file that is not parsed.
+    """`definitions`: [name, kind, line, depth, head] in the order of the file; `uses`: name → how often, without what defines
+    it; `words`: each word of the file, without its ending → how often. `language` is a key of `LANGUAGES`, or empty for a file
+    that is not parsed.
     """
     said = _words(data)
     if not language:
         return {"definitions": [], "uses": {}, "words": said}
     parser, cursor = _tools(language)
     captured = cursor.captures(parser.parse(data).root_node)
-    names = {node.id: node for node in captured.get("name", ())}
     uses = Counter(data[node.start_byte:node.end_byte] for node in captured.get("use", ()))
-    definitions = _definitions(data, captured, names)
+    definitions = _definitions(data, captured)
     for name, *_ in definitions:
         uses[name.encode()] -= 1
     return {"definitions": definitions, "uses": _most(+uses), "words": said}
@@ -63,11 +63,11 @@ def _in_token(token: str) -> tuple[str, ...]:
     return tuple(words(token))
 
 
-def _definitions(data: bytes, captured: dict[str, list[Node]], names: dict[int, Node]) -> list[tuple[str, str, int, int, str]]:
+def _definitions(data: bytes, captured: dict[str, list[Node]]) -> list[tuple[str, str, int, int, str]]:
     found = sorted(((node.start_byte, -node.end_byte, key.partition(".")[2], node) for key, nodes in captured.items()
                     if key.startswith("definition.") for node in nodes), key=lambda one: one[:3])
-    named = sorted((node.start_byte, node) for node in names.values())
-    starts = [start for start, _ in named]
+    names = {node.start_byte: node for node in captured.get("name", ())}
+    starts = sorted(names)
     listed: list[tuple[str, str, int, int, str]] = []
     around: list[tuple[int, str]] = []              # (end, kind) of the definitions that this one stands in
     for start, minus_end, kind, node in found:
@@ -75,7 +75,7 @@ def _definitions(data: bytes, captured: dict[str, list[Node]], names: dict[int, 
             around.pop()
         inside = bool(around) and around[-1][1] in _NESTED
         around.append((-minus_end, kind))
-        name = _name(named, starts, start, -minus_end)
+        name = _name(names, starts, start, -minus_end)
         if inside or name is None or name.end_byte - name.start_byte > _LONGEST_NAME or len(listed) >= _MOST_DEFINITIONS:
             continue
         listed.append((_text(data, name.start_byte, name.end_byte), kind, node.start_point[0] + 1, len(around) - 1,
@@ -83,10 +83,10 @@ def _definitions(data: bytes, captured: dict[str, list[Node]], names: dict[int, 
     return listed
 
 
-def _name(named: list[tuple[int, Node]], starts: list[int], start: int, end: int) -> Node | None:
+def _name(names: dict[int, Node], starts: list[int], start: int, end: int) -> Node | None:
     """The first name that stands inside of a definition: its own, since names of parts come behind it."""
     place = bisect_left(starts, start)
-    return named[place][1] if place < len(named) and named[place][0] < end else None
+    return names[starts[place]] if place < len(starts) and starts[place] < end else None
 
 
 def _head(data: bytes, node: Node) -> str:
@@ -102,4 +102,5 @@ def _text(data: bytes, start: int, end: int) -> str:
 
 
 def _most(counted: Counter[bytes]) -> dict[str, int]:
-    return {name.decode("utf-8", "ignore"): count for name, count in counted.most_common(_MOST_NAMES) if len(name) <= _LONGEST_NAME}
+    return {name.decode("utf-8", "ignore"): count for name, count in counted.most_common(_MOST_NAMES)
+            if len(name) <= _LONGEST_NAME}

@@ -1,8 +1,9 @@
 """Which files of a repository matter for a request: its words, and who uses what the files define.
 
 Two scores are added. The first is BM25 (Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009)
-over the words of a file; those of the names that it defines count more often, and those of its own name stand beside them. The second is PageRank (Page, Brin,
-Motwani and Winograd, 1999), personalised by the first: a file hands its weight on to the files whose names it uses.
+over the words of a file; those of the names that it defines count more often, and those of its own name stand beside them. The
+second is PageRank (Page, Brin, Motwani and Winograd, 1999), personalised by the first: a file hands its weight on to the files
+whose names it uses.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _NAME = re.compile(r"[A-Za-z_][\w]*(?:[./-]\w+)*")
 
 
 def ranked(parts: Mapping[str, Parts], request: str = "", mentioned: tuple[str, ...] = ()) -> list[tuple[str, float]]:
-    """(path, score) of all files, best first; of equal ones in the order of their paths. `mentioned`: paths that come before all others.
+    """(path, score) of all files, best first; of equal ones in the order of their paths. `mentioned`: paths that come first.
 
     Without a request the files that most others use come first.
     """
@@ -46,13 +47,14 @@ def ranked(parts: Mapping[str, Parts], request: str = "", mentioned: tuple[str, 
     rank = pagerank(graph(parts), relevance if most else {})
     highest = max(rank.values(), default=0.0) or 1.0
     share = _SHARE if most else 1.0
-    scores = {path: (1 - share) * relevance.get(path, 0.0) / (most or 1.0) + share * rank.get(path, 0.0) / highest for path in parts}
+    scores = {path: (1 - share) * relevance.get(path, 0.0) / (most or 1.0) + share * rank.get(path, 0.0) / highest
+              for path in parts}
     sure = dict.fromkeys(mentioned)
     return sorted(scores.items(), key=lambda one: (one[0] not in sure, -one[1], one[0]))
 
 
 def graph(parts: Mapping[str, Parts]) -> nx.DiGraph[str]:
-    """Files; an arrow to each file that defines a name which is used, with how much that says: rare names, and several of them, more.
+    """Files; an arrow to each file that defines a name which is used, with how much that says: rare names, and several, more.
 
     A module counts as the name of its file, so an import is a use of it.
     """
@@ -71,22 +73,24 @@ def graph(parts: Mapping[str, Parts]) -> nx.DiGraph[str]:
             if 0 < len(owners) <= _DEFINERS and path not in owners:
                 for owner in owners:
                     weights[owner] += math.sqrt(count) / len(owners)
-        arrows.add_weighted_edges_from((path, owner, weight) for owner, weight in heapq.nlargest(_MOST_ARROWS, weights.items(), key=lambda one: one[1]))
+        strongest = heapq.nlargest(_MOST_ARROWS, weights.items(), key=lambda one: one[1])
+        arrows.add_weighted_edges_from((path, owner, weight) for owner, weight in strongest)
     return arrows
 
 
 def pagerank(arrows: nx.DiGraph[str], personal: Mapping[str, float]) -> dict[str, float]:
     """PageRank with damping 0.5, personalised; the sum is 1. What leads nowhere starts anew, as in `networkx.pagerank`.
 
-    It solves `x = damping · Aᵀx + personal`, which is Katz centrality of the graph whose arrows sum to 1: networkx does that without
-    SciPy, which `networkx.pagerank` wants (decision 98).
+    It solves `x = damping · Aᵀx + personal`, which is Katz centrality of the graph whose arrows sum to 1: networkx does that
+    without SciPy, which `networkx.pagerank` wants (decision 98).
     """
     if not arrows:
         return {}
     start = {path: personal.get(path, 0.0) for path in arrows} if any(personal.values()) else dict.fromkeys(arrows, 1.0)
     whole = sum(start.values())
-    found = nx.katz_centrality(nx.stochastic_graph(arrows), alpha=_DAMPING, beta={path: one / whole for path, one in start.items()},
-                               normalized=False, weight="weight", tol=1e-8)
+    beta = {path: one / whole for path, one in start.items()}
+    arrows = nx.stochastic_graph(arrows)
+    found = nx.katz_centrality(arrows, alpha=_DAMPING, beta=beta, normalized=False, weight="weight", tol=1e-8)
     total = sum(found.values())
     return {path: one / total for path, one in found.items()}
 
@@ -107,7 +111,8 @@ def _relevance(parts: Mapping[str, Parts], request: str) -> dict[str, float]:
         longer = _SATURATION * (1 - _LENGTH + _LENGTH * lengths[path] / (usual or 1.0))
         own = set(words(PurePosixPath(path).stem))
         scores[path] = sum(math.log(1 + (len(parts) - shared[word] + 0.5) / (shared[word] + 0.5))
-                           * (times * (_SATURATION + 1) / (times + longer) + _FILE * (word in own)) for word, times in count.items())
+                           * (times * (_SATURATION + 1) / (times + longer) + _FILE * (word in own))
+                           for word, times in count.items())
     return {path: score for path, score in scores.items() if score}
 
 

@@ -34,8 +34,8 @@ class Definition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What was found in a file. `uses` and `words`: how often each name is used, and each word stands there. `named`: the words of
-    the names that it defines. `refused`: why nothing was found; empty where it was read.
+    """What was found in a file. `uses` and `words`: how often each name is used, and each word stands there. `named`: the words
+    of the names that it defines. `refused`: why nothing was found; empty where it was read.
     """
 
     definitions: tuple[Definition, ...] = ()

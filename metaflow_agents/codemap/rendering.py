@@ -16,8 +16,8 @@ _SHARE = 0.25                       # of the budget that one file may take
 def rendered(parts: Mapping[str, Parts], order: Sequence[str], tokens: int, request: str = "") -> str:
     """The files of `order`, best first, with the definitions of each, in at most `tokens` tokens (bytes / 4).
 
-    Each line of a definition begins with its line number. Of a file that is too long for its share, definitions whose names share a
-    word with the request are kept first, then those that stand outermost. A file that is not parsed is named only.
+    Each line of a definition begins with its line number. Of a file that is too long for its share, definitions whose names share
+    a word with the request are kept first, then those that stand outermost. A file that is not parsed is named only.
     """
     room = tokens * BYTES_A_TOKEN - _LEFT
     wanted = frozenset(words(request))

@@ -17,14 +17,14 @@ _MOST_TOKENS = 32_000
 
 
 class _Mapping(Arguments):
-    request: str = Field("", max_length=20_000, description="what is to be done or found, in words; names and paths in it count most")
+    request: str = Field("", max_length=20_000, description="what is to be done or found; names and paths in it count most")
     tokens: int = Field(TOKENS, ge=100, le=_MOST_TOKENS, description="how long the map may be")
     pattern: str = Field("**", description="of the paths to look in")
     files: tuple[str, ...] = Field((), max_length=100, description="paths that are known to matter")
 
 
 class MapTool(BuiltIn[_Mapping]):
-    """Show which files of the repository matter for a request, the best first, with the names that they define and their lines."""
+    """Show which files of the repository matter for a request, the best first, with what they define and at which line."""
 
     name: ClassVar[str] = "map"
     free = True
@@ -48,6 +48,7 @@ class MapTool(BuiltIn[_Mapping]):
         chosen = {path: data for path, data in situation.files.items() if paths.matches((given.pattern,), path)}
         if not chosen:
             return Result(f"no file matches `{given.pattern}`; there are {len(situation.files)} files in all", content="")
-        lacks = f"`{given.pattern}` matches {len(chosen):,} files, and {MOST_FILES:,} are mapped at once: give a narrower `pattern`"
+        lacks = (f"`{given.pattern}` matches {len(chosen):,} files, and {MOST_FILES:,} are mapped at once: give a narrower "
+                 "`pattern`")
         found = await mapped(self._threads, chosen, given.request, given.tokens, given.files)
         return Result(found.text, lacks=lacks if len(chosen) > MOST_FILES else "")
