@@ -114,6 +114,7 @@ async def test_two_folders_are_a_change_and_nothing_is_none(repo: Path, tmp_path
     (repo / "shop/mail.py").write_text("def letter(to):\n    return str(to)\n")
     model = Scripted(review_it={"summary": "Fine.", "verdict": "approve", "remarks": []})
     result = await run(SOPS / "code_review.yaml", repo=str(repo), base=str(base), model=model, workspace=None)
-    assert result.ok and "shop/mail.py\n" in str(result["shown"]) and "shop/cart.py" not in str(result["shown"])
+    shown = model.requests[0].messages[-1]["content"]
+    assert result.ok and "shop/mail.py\n     1   def letter(to):\n     2 -     return to\n" in shown and "shop/cart.py" not in shown
     with pytest.raises(MetaflowError, match="there is no change to review"):
         await run(SOPS / "code_review.yaml", model=model, workspace=None)

@@ -184,6 +184,7 @@ def results(passed: int, *failures: str, code: int | None = None) -> dict[str, A
     (results(3), results(4), True, []), (results(3), results(3, "a"), False, ["a"]), (results(3, "a"), results(3, "a"), True, []),
     (results(3, "a"), results(4), True, []), (results(3), results(2), False, []), (results(0), results(0), False, []),
     (results(3), results(3, code=2), False, []), (results(3, "a"), results(2, "a", "b"), False, ["b"]),
+    (results(0, "collected"), results(0, "collected"), False, []),
 ])
 def test_what_is_green(before: dict[str, Any], after: dict[str, Any], green: bool, new: list[str]) -> None:
     found = compared(before, after)

@@ -72,14 +72,8 @@ def _lines(text: str) -> list[str]:
     return [f"{line}\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
 
 
-class _Trimmed(SequenceMatcher[str]):
-    """Compares what lies between the lines that both begin with and those that both end with."""
-
-    def get_opcodes(self) -> list[_Operation]:
-        return list(_operations(self.a, self.b))
-
-
 def _operations(one: Sequence[str], other: Sequence[str]) -> Iterator[_Operation]:
+    """What leads from one text to the other. Lines that both begin with, and those that both end with, are not compared."""
     first = 0
     while first < min(len(one), len(other)) and one[first] == other[first]:
         first += 1
@@ -100,7 +94,7 @@ def _operations(one: Sequence[str], other: Sequence[str]) -> Iterator[_Operation
 
 def _hunks(one: list[str], other: list[str]) -> str:
     parts: list[str] = []
-    for group in _Trimmed(None, one, other).get_grouped_opcodes(_AROUND):
+    for group in _groups(one, other):
         parts.append(f"@@ -{_range(group[0][1], group[-1][2])} +{_range(group[0][3], group[-1][4])} @@\n")
         for kind, a, b, c, d in group:
             if kind == "equal":
@@ -108,6 +102,27 @@ def _hunks(one: list[str], other: list[str]) -> str:
             else:
                 parts += [_line("-", line) for line in one[a:b]] + [_line("+", line) for line in other[c:d]]
     return "".join(parts)
+
+
+def _groups(one: list[str], other: list[str]) -> Iterator[list[_Operation]]:
+    """The changes with what stands around them; two that are near each other stand in one group."""
+    group: list[_Operation] = []
+    changed = False
+    for kind, a, b, c, d in _operations(one, other):
+        if kind != "equal":
+            group.append((kind, a, b, c, d))
+            changed = True
+            continue
+        if changed and b - a > 2 * _AROUND:
+            yield [*group, (kind, a, a + _AROUND, c, c + _AROUND)]
+            group, changed = [], False
+        if changed:
+            group.append((kind, a, b, c, d))
+        else:
+            group = [(kind, max(a, b - _AROUND), b, max(c, d - _AROUND), d)]
+    if changed:
+        kind, a, b, c, d = group[-1]
+        yield [*group[:-1], (kind, a, min(b, a + _AROUND), c, min(d, c + _AROUND)) if kind == "equal" else group[-1]]
 
 
 def _range(start: int, end: int) -> str:
