@@ -132,7 +132,7 @@ def test_lines_are_numbered_as_remarks_name_them() -> None:
 def test_a_change_is_a_diff_or_two_folders() -> None:
     assert change_of(DIFF, None, None) == DIFF
     assert "+b" in change_of(None, {"x": b"a\n"}, {"x": b"b\n"})
-    for base, repo, told in ((None, {"x": b""}, "give `--diff @FILE`"), ({"x": b""}, {"x": b""}, "hold the same files")):
+    for base, repo, told in ((None, {"x": b""}, "give `--diff FILE`"), ({"x": b""}, {"x": b""}, "hold the same files")):
         with pytest.raises(ValueError, match=told):
             change_of(" \n", base, repo)
 

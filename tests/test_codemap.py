@@ -78,7 +78,7 @@ async def test_what_a_request_is_about_comes_first_and_what_its_file_uses_before
 
 
 @pytest.mark.parametrize("request_, mentioned, first", [
-    ("mend shop/money.py", (), "shop/money.py"), ("mend mail.py", (), "shop/mail.py"), ("`send_letter` fails", (), "shop/mail.py"),
+    ("a letter is sent twice, see shop/money.py", (), "shop/money.py"), ("mend mail.py", (), "shop/mail.py"), ("`send_letter` fails", (), "shop/mail.py"),
     ("money is lost", ("shop/mail.py",), "shop/mail.py"), ("", (), "shop/money.py"),
 ])
 async def test_names_and_paths_that_a_request_says(request_: str, mentioned: tuple[str, ...], first: str) -> None:

@@ -33,7 +33,7 @@ def change_of(diff: str | None, base: dict[str, bytes] | None, repo: dict[str, b
     if diff and diff.strip():
         return diff
     if base is None or repo is None:
-        raise ValueError("there is no change to review: give `--diff @FILE`, or `--base FOLDER` and `--repo FOLDER`")
+        raise ValueError("there is no change to review: give `--diff FILE`, or `--base FOLDER` and `--repo FOLDER`")
     patch = make_patch(base, repo)
     if not patch:
         raise ValueError("there is no change to review: `base` and `repo` hold the same files")
