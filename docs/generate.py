@@ -49,6 +49,7 @@ from metaflow_agents.sop.names import RESERVED
 from metaflow_agents.sop.shape_errors import MODELS
 from metaflow_agents.tools.commands import Python, Run
 from metaflow_agents.tools.files import file_tools
+from metaflow_agents.tools.map import MapTool
 from metaflow_agents.tools.showing import More
 from metaflow_agents.tools.web import Fetch
 from metaflow_agents.underway import EXIT_STATUS
@@ -131,7 +132,8 @@ def verbs() -> str:
 @_named("tools")
 def tools_() -> str:
     """The built-in tools, as a role is told of them."""
-    classes = [*(type(tool) for tool in file_tools()), Run, Python, Fetch, AskPerson, StartRole, AskRole, FindTools, More]
+    classes = [*(type(tool) for tool in file_tools()), MapTool, Run, Python, Fetch, AskPerson, StartRole, AskRole, FindTools,
+               More]
     rows = []
     for cls in classes:
         takes = [f"`{field.alias or name}`: {field.description}" if field.description else f"`{field.alias or name}`"

@@ -60,12 +60,13 @@ def toolbox(program: Program, folder: Path, sandbox: Sandbox, settings: Settings
     from metaflow_agents.policy.policy import Policy
     from metaflow_agents.tools.commands import Python, Run
     from metaflow_agents.tools.files import file_tools
+    from metaflow_agents.tools.map import MapTool
     from metaflow_agents.tools.web import Fetch, Web
 
     setting = Setting(folder=folder, secret=secrets.value, environment=settings.command_environment, masked=secrets.masked)
     headers = sop.tools["fetch"].headers if "fetch" in sop.tools else {}
     web = Web(headers, granted_literally(sop), owner=sandbox.owner, filled=secrets.filled)
-    own: list[Tool] = [tool for tool in (*file_tools(), Python(sandbox), Fetch(web)) if tool.name in names]
+    own: list[Tool] = [tool for tool in (*file_tools(), MapTool(), Python(sandbox), Fetch(web)) if tool.name in names]
     if "packages" in names:
         from metaflow_agents.packages.environments import Environments
         from metaflow_agents.tools.packages import Packages

@@ -24,7 +24,8 @@ ONLY_IN = {                                  # external package → the rooms th
     "idna": ("network/hosts.py",),
     "httpx2": ("models", "tools/mcp_http.py"),
     "yaml": ("sop", "publishing/convert.py"),
-    "networkx": ("sop/graph.py",),
+    "networkx": ("sop/graph.py", "codemap/ranking.py"),
+    "tree_sitter": ("codemap/parsing.py",),
     "genai_prices": ("models/prices.py",),
     "jinja2": ("prompts", "views"),
     "sqlite3": ("journal", "memory/store.py"),
@@ -163,7 +164,7 @@ def test_no_room_stands_empty() -> None:
 
 
 HEAVY = ("openai", "aiohttp", "genai_prices", "pypdf", "selectolax", "json_repair", "markdown_it", "dulwich", "networkx", "rich",
-         "jinja2", "mcp", "anyio", "jsonschema", "unified_planning", "yaml", "pydantic", "asyncio", "sqlite3")
+         "jinja2", "mcp", "anyio", "jsonschema", "unified_planning", "yaml", "tree_sitter", "pydantic", "asyncio", "sqlite3")
 
 
 def test_importing_the_package_is_light() -> None:

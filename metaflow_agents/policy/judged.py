@@ -8,8 +8,8 @@ from metaflow_agents.policy.action import PLAIN, Verb
 from metaflow_agents.schema.sop import SOP
 
 BUILT_IN: dict[str, Verb] = {
-    "read": "read", "write": "write", "edit": "write", "list": "read", "search": "read", "run": "run", "python": "python",
-    "fetch": "fetch", "packages": "install", "ask_person": "ask_person", "start_role": "start_role"}
+    "read": "read", "write": "write", "edit": "write", "list": "read", "search": "read", "map": "read", "run": "run",
+    "python": "python", "fetch": "fetch", "packages": "install", "ask_person": "ask_person", "start_role": "start_role"}
 """Built-in tool → the verb of what it does."""
 
 

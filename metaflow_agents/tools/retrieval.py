@@ -9,10 +9,11 @@ milliseconds.
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
+
+from metaflow_agents.words import words
 
 TOOLS_SHOWN = 20
 """Tools that a role is shown as they are; with more of them it gets the search."""
@@ -20,13 +21,6 @@ TOOLS_SHOWN = 20
 _SATURATION, _LENGTH, _NAME = 1.5, 0.75, 3         # BM25's k1 and b; the weight of a word of the name
 _MOST_TEXT = 20_000                                # characters of a description that count
 _MOST_PARAMETERS = 300
-_WORD = re.compile(r"[^\W\d_]+|\d+")
-_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_ENDINGS = (("ies", "y"), ("ations", ""), ("ation", ""), ("ings", ""), ("ing", ""), ("ments", ""), ("ment", ""), ("ions", ""),
-            ("ion", ""), ("ers", ""), ("er", ""), ("ed", ""), ("es", ""), ("s", ""), ("e", ""))
-_SAY_NOTHING = frozenset(
-    "a an and are as at be by can do for from have how i if in is it its me my of on or that the this to was what which will "
-    "with you your".split())
 
 
 class ToolIndex:
@@ -66,12 +60,6 @@ class ToolIndex:
         return self._descriptions[name].strip().partition("\n")[0]
 
 
-def words(text: str) -> list[str]:
-    """The words of a text or a name that say something, without their endings: `listOpenIssues` → `list`, `open`, `issu`."""
-    found = (part.lower() for run in _WORD.findall(text) for part in _HUMP.split(run))
-    return [_stem(word) for word in found if word not in _SAY_NOTHING]
-
-
 def _counted(tool: Mapping[str, Any]) -> Counter[str]:
     count: Counter[str] = Counter()
     for word in words(str(tool["name"])):
@@ -91,19 +79,3 @@ def _texts(schema: Mapping[str, Any]) -> Iterator[str]:
         yield str(name)
         if isinstance(part, Mapping) and isinstance(part.get("description"), str):
             yield part["description"]
-
-
-def _stem(word: str) -> str:
-    """A word without the commonest endings of English: `booking`, `books` and `booked` meet in `book`."""
-    if len(word) > 4:
-        for ending, instead in _ENDINGS:
-            if word.endswith(ending) and len(word) - len(ending) + len(instead) >= 3:
-                word = word.removesuffix(ending) + instead
-                break
-    elif len(word) == 4 and word.endswith("s") and not word.endswith("ss"):
-        word = word[:-1]
-    if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "aeiou":
-        word = word[:-1]                # `cancell`, `stopp`
-    if len(word) > 4 and word.endswith("e"):
-        word = word[:-1]
-    return f"{word[:-1]}i" if len(word) > 3 and word.endswith("y") else word

@@ -36,5 +36,6 @@ JOBS = {job.name: job for job in (
     # A page of a PDF takes some 20 ms, and a megabyte may hold a few hundred of them.
     Job("pdf", "metaflow_agents.documents.pdf", "pdf_job", "pypdf", seconds_per_mib=20, memory=896 * MIB),
     Job("junit", "metaflow_agents.sandbox.junit", "junit_job", memory=256 * MIB, output=32 * MIB),
+    Job("code", "metaflow_agents.codemap.parsing", "parse_job", "tree_sitter", seconds=2, seconds_per_mib=8, output=16 * MIB),
     Job("json", "metaflow_agents.agent.repair_job", "repair_job", "json_repair", seconds=5, memory=256 * MIB, output=4 * MIB),
 )}
