@@ -19,7 +19,7 @@ MUTATIONS = read()
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
 def test_a_mutation_applies_and_names_tests_of_the_default_tier(mutation: Mutation) -> None:
-    assert mutation.file.startswith("metaflow_agents/") and mutation.file.endswith((".py", ".lua"))
+    assert mutation.file.startswith(("metaflow_agents/", "sops/")) and mutation.file.endswith((".py", ".lua", ".yaml"))
     mutation.applied((ROOT / mutation.file).read_text(encoding="utf-8"))
     assert [test for test in mutation.caught_by if not is_fast(ROOT, test)] == [], "no tests of the default tier"
 

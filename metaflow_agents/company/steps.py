@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-import json
 import re
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from metaflow_agents import foreign_json
 from metaflow_agents.contract.dependencies import normal, requirement
 from metaflow_agents.contract.fault import PYPROJECT
 from metaflow_agents.contract.packaging import Packaging
@@ -162,7 +162,7 @@ def _unreadable(path: str, text: str) -> Iterator[str]:
         if path.endswith(".py"):
             ast.parse(text)
         elif path.endswith(".json"):
-            json.loads(text)
+            foreign_json.read(text)
         elif path.endswith(".toml") and path != PYPROJECT:
             tomllib.loads(text)
     except SyntaxError as error:
