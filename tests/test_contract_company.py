@@ -43,7 +43,7 @@ def test_the_repository_keeps_its_design() -> None:
     assert verify(SOURCE, None, extract(SOURCE, "expenses")) == {"ok": True, "faults": [], "unchecked": []}
 
 
-@pytest.mark.one_in(10)
+@pytest.mark.slow
 def test_every_mutant_is_caught_by_name(tmp_path: Path) -> None:
     """At least 200, of each kind; a circle counts where Python itself fails on it."""
     kinds, survivors = judged(all_mutants(), verified, tmp_path)
@@ -52,7 +52,7 @@ def test_every_mutant_is_caught_by_name(tmp_path: Path) -> None:
     assert all(kinds[kind] >= 5 for kind in MEANT), kinds
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.slow
 def test_a_fault_is_told_of_the_file_that_was_broken() -> None:
     """Nobody else is blamed for a definition that is gone, or that takes something else."""
     blamed = [

@@ -172,7 +172,7 @@ def test_why_a_goal_is_out_of_reach_is_told() -> None:
     assert unreachable(domain, problem_of(), CELLAR, "p") == []
 
 
-@pytest.mark.one_in(10)
+@pytest.mark.slow
 def test_what_takes_too_many_choices_is_refused() -> None:
     names = " ".join(f"o{number}" for number in range(130))
     domain = ("(define (domain d) (:constants o1) (:predicates (p ?x)) (:action a :parameters () "

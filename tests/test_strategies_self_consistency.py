@@ -108,7 +108,7 @@ def test_the_multinomial_probability_is_that_of_all_samples_written_out(samples:
     assert probability(samples) == whole
 
 
-@pytest.mark.one_in(30)
+@pytest.mark.slow
 @pytest.mark.skipif(DATA is None, reason="SOP_TEST_DATA does not name a folder with public data")
 def test_accuracy_by_number_of_samples_is_what_the_multinomial_distribution_says() -> None:
     """GSM8K's gold answers, a seeded error rate; equal to a count apart from the strategy, and within 3 deviations."""
