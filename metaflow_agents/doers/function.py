@@ -19,14 +19,14 @@ from metaflow_agents.engine.work import Activation, Work
 from metaflow_agents.errors import AttemptFailed, raised
 from metaflow_agents.models.python import THREADS
 from metaflow_agents.prompts import MISSING, CollectionView, FilesView, render_args
-from metaflow_agents.schema.binary import Content, data_of, loaded, unloaded
+from metaflow_agents.schema.binary import BinaryFile, Content, data_of, loaded, unloaded
 from metaflow_agents.schema.model import canonical
 from metaflow_agents.schema.payload import Data, held
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.schema.trust import joined
 from metaflow_agents.threads import Threads, called
 
-_NO_TEXT = "it is a file that is no text; annotate the parameter `bytes`, `dict[str, bytes]` or `dict[str, str | bytes]`"
+_BYTES = "annotate the parameter `bytes`, `dict[str, bytes]` or `dict[str, str | bytes]`"
 
 
 class Functions:
@@ -87,7 +87,7 @@ class Functions:
             raise
         except Exception as error:            # the user's function: whatever it raises is told as a failed attempt
             if isinstance(error, ValidationError) and not _inside(function, error):
-                raise AttemptFailed(f"{spec} does not take what it is given: {_told(error)}") from error
+                raise AttemptFailed(f"{spec} does not take what it is given: {_told(error, scope)}") from error
             raise AttemptFailed(f"{spec} raised {raised(error)}") from error
         return _json(spec, given)
 
@@ -145,19 +145,15 @@ def _inside(function: Callable[..., Any], error: BaseException) -> bool:
     return False
 
 
-def _told(error: ValidationError) -> str:
+def _told(error: ValidationError, scope: Mapping[str, Any]) -> str:
     faults = error.errors(include_url=False, include_context=False, include_input=False)
-    return "; ".join(f"`{'.'.join(map(str, fault['loc']))}`: {_NO_TEXT if fault['type'] == 'string_unicode' else fault['msg']}"
-                     for fault in faults)
+    return "; ".join(f"`{'.'.join(map(str, one['loc']))}`: "
+                     f"{_no_text(one['loc'], scope) if one['type'] == 'string_unicode' else one['msg']}" for one in faults)
 
 
-def _json(spec: str, given: Any) -> Any:
-    """What a function gave: JSON, what a file holds, or path → what files hold. Raises AttemptFailed for all else."""
-    try:
-        value = unloaded(given)
-        if isinstance(held(value)[0], Data):
-            value = to_jsonable_python(value)
-            canonical(value)
-    except (ValueError, TypeError, RecursionError) as error:
-        raise AttemptFailed(f"{spec} gave what is not JSON: {' '.join(str(error).split())}") from error
-    return value
+def _no_text(where: tuple[int | str, ...], scope: Mapping[str, Any]) -> str:
+    """What is said of a file that is no text, by its name where it is known."""
+    value: Any = scope.get(str(where[0])) if where else None
+    for part in where[1:]:
+        value = value[part] if isinstance(value, Mapping) and part in value else None
+    return f"{value if isinstance(value, BinaryFile) else 'it'} is a file that is no text; {_BYTES}"
