@@ -113,7 +113,9 @@ _MEANT = {
     "read": "paths of files that tools read, list or search",
     "write": "paths of files that tools write, edit, rename or delete",
     "run": "words of a command", "python": "the scratch interpreter", "fetch": "a URL that is fetched",
-    "connect": "a host that a command in the sandbox reaches", "mcp": "`SERVER.TOOL`, or a server's name for all its tools",
+    "connect": "a host that a command in the sandbox reaches",
+    "install": "a Python package for the environment of commands, with its extras",
+    "mcp": "`SERVER.TOOL`, or a server's name for all its tools",
     "api": "`SERVICE.OPERATION`, or a service's name for all its operations", "call": "a function under `tools`",
     "ask_person": "a question to a person", "start_role": "a role that is given work"}
 
@@ -239,6 +241,7 @@ def schema_refused() -> str:
 def fixed_results() -> str:
     """The fixed schemas, as shorthand."""
     told = (("`run:`", results.RUN_RESULT), ("`run:` with `parse: junit`", results.JUNIT_RESULT),
+            ("`tool: packages`", results.LOCK),
             ("`human: text`", results.HUMAN_TEXT), ("`human: approve`", results.HUMAN_APPROVE),
             ("`human: {choice: [warm, cold]}`", results.human_choice(["warm", "cold"])),
             ("`on_fail: {makes: …}`", results.FAILURE))

@@ -12,7 +12,7 @@ from metaflow_agents.agent import strategies
 from metaflow_agents.agent.agent import RoleAgent
 from metaflow_agents.agent.conversation import Conversations
 from metaflow_agents.agent.equipment import Equipment
-from metaflow_agents.agent.material import Material
+from metaflow_agents.agent.material import Material, Shown
 from metaflow_agents.agent.progressing import RunJudge
 from metaflow_agents.agent.surroundings import Surroundings
 from metaflow_agents.agent.tool_step import ToolSteps
@@ -24,11 +24,15 @@ from metaflow_agents.doers.documents import Documents
 from metaflow_agents.doers.effects import Effects
 from metaflow_agents.doers.expression import Expressions
 from metaflow_agents.doers.function import Functions
+from metaflow_agents.doers.given import given_inside
 from metaflow_agents.doers.human import Humans
 from metaflow_agents.doers.observed import Observations
 from metaflow_agents.doers.parts import Parts
+from metaflow_agents.doers.repeats import Repeats
 from metaflow_agents.engine.clock import TimeCaps
+from metaflow_agents.engine.earlier_effects import EarlierEffects
 from metaflow_agents.engine.fanout import Fanout
+from metaflow_agents.engine.halting import Halting
 from metaflow_agents.engine.parking import Parking
 from metaflow_agents.engine.progress import Progress
 from metaflow_agents.engine.scheduler import Scheduler
@@ -77,6 +81,7 @@ class Options:
     inner_folders: Mapping[str, Sequence[Path]] = field(default_factory=dict)      # fingerprint of a SOP → its `folders`
     given: Mapping[str, Any] = field(default_factory=dict)
     earlier: Earlier | None = None
+    effects: EarlierEffects | None = None      # of that run, which sub-SOPs may do again too
     reask: bool = False
     limiters: Limiters | None = None
     patience: Patience | None = None
@@ -106,11 +111,14 @@ class Within:
     policies: tuple[PolicySpec | None, ...]
     toolboxes: Mapping[str, Toolbox]
     staged: bool
+    allowed: Sequence[str]
     told: str
     memory: MemoryFile
     remembered: RunId
     alone: bool                             # nothing remembered comes in from outside of it, or goes out
     inherited: Inherited | None
+    halting: Halting
+    noted: dict[str, list[Shown]] | None    # what prompts show, where that is noted down
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,28 +172,31 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
         desk = Desk(bus, state, journal.blob, asker=options.asker, yes=options.yes, run=told,
                     mailbox=Mailbox(journal.path) if journal.path.suffix else None)
         keep_head(journal, Heads(options.settings.heads))
-    functions = Functions(sop, acceptance, observations, Effects(bus, state, observations, desk), load)
-    commands = Commands(sop, acceptance, tree, values, observations, options.sandbox)
+    prefix, above = (within.prefix, within.policies) if within else ("", ())
+    repeats = Repeats(desk, options.effects, secrets.masked, prefix)
+    functions = Functions(sop, acceptance, observations, Effects(bus, state, observations, desk, repeats), load)
+    commands = Commands(sop, acceptance, tree, values, observations, options.sandbox, options.settings)
     memory = RoleMemory(state, values, {step: graph.rank(step) for step in graph.steps})
     file = within.memory if within else MemoryFile(partial(MemoryStore, memory_file(options, folder)))
     caps = budgets(program, state, told) if within is None else InnerBudgets(
         budgets(program, state, told, whole=f"SOP {sop.sop}"), within.budgets, within.step)
-    prefix, above = (within.prefix, within.policies) if within else ("", ())
     project = ProjectMemory(file, state, values, secrets.masked, keeps=sop.remembers, run=within.remembered if within else None,
                             prefix=prefix, apart=sop.apart, alone=within is not None and within.alone,
                             inherited=within.inherited if within else None)
+    halting = Halting(None if within is None else within.halting)
     caller = Caller(bus, journal, caps, options.limiters, patience=options.patience, reask=options.reask,
-                    watch=options.watch, prefix=prefix)
+                    watch=options.watch, prefix=prefix, sent=halting.sent)
     toolboxes = within.toolboxes if within else {one.fingerprint: toolbox(
         one, options.home, options.sandbox, options.settings, secrets_of(one.sop, options.settings), loading(one),
         dry=options.models.dry)
         for one in program.all()}
     tools = toolboxes[program.fingerprint]
     staged = within.staged if within else state.opened is not None and state.opened.staged
-    equipment = Equipment(sop, Surroundings(bus, state, values, desk, secrets, staged=staged), tools, observations,
-                          commands.files, dry=options.models.dry, above=above)
+    allowed = within.allowed if within else () if state.opened is None else state.opened.allowed
+    equipment = Equipment(sop, Surroundings(bus, state, values, desk, secrets, repeats, staged=staged), tools, observations,
+                          commands.files, dry=options.models.dry, above=above, allowed=allowed, packages=commands.packages)
     known = strategies.known()
-    material = Material(program, values, tree.as_rendered)
+    material = Material(program, values, tree.as_rendered, noted=within.noted if within else None, prefix=prefix)
     agent = RoleAgent(program, options.models, caller, acceptance, commands, functions, memory, project, observations, state,
                       values, material, equipment)
 
@@ -198,10 +209,11 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
             past = (memory.lessons if lessons else memory.past)(mind, activation.key.firing)
             return await project.handed_over(mind, past, lessons=lessons)
 
-        joined = assemble(inner, its, replace(options, models=options.inner[inner.fingerprint], given={}, earlier=None),
+        joined = assemble(inner, its, replace(options, models=options.inner[inner.fingerprint], earlier=None,
+                                                       given=given_inside(options.given, activation.key.step)),
                           folder=None, within=Within(f"{prefix}{key}/", name, activation.key.step, acceptance, caps,
-                                                     inside, (*above, sop.policy), toolboxes, staged, told, file, project.run,
-                                                     alone, inherited if wanted else None))
+                                                     inside, (*above, sop.policy), toolboxes, staged, allowed, told, file,
+                                                     project.run, alone, inherited if wanted else None, halting, material.noted))
         return Joined(joined.scheduler, joined.values, inside, joined.memory)
 
     sops = SubSOPs(program, journal, acceptance, loading, join,
@@ -215,7 +227,7 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
     parking = Parking(desk)
     desk.idle = parking.seconds_idle
     fanout = Fanout(program, bus, state, values, scopes, doers, earlier=options.earlier, caps=time_caps(program, state),
-                    parking=parking, recalled=doers.recalled, strategies=known)
+                    parking=parking, recalled=doers.recalled, strategies=known, halting=halting)
     progress = None
     if sop.progress is not None:
         judge = RunJudge(sop, sop.progress, options.models, caller, Conversations(program, acceptance), memory,

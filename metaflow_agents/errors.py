@@ -7,11 +7,13 @@ The tree::
     │   ├── SOPInvalid           the file has problems, all listed
     │   ├── SOPNotFound          no such SOP, role, template or schema file
     │   ├── UsageError           wrong option, missing input, unknown run
+    │   │   └── NotHere          a secret is not set, no sandbox holds
     │   └── RunBusy              the run is open in another process
     ├── RunError                 the run could not go on                 exit status 1
     │   ├── StepFailed           an activation failed for good
     │   ├── AttemptFailed        a doer failed: a function raised, a model gave nothing
     │   │   ├── Stuck            the same came again and again: no further attempt is made
+    │   │   │   └── Halted       a person stopped the run where it was about to act
     │   │   ├── ForeignRefused   what somebody else wrote takes too long, too much memory, or breaks its parser
     │   │   └── Unexpected       something was raised in the attempt that no rule speaks of: a fault of the code
     │   ├── AnswerInvalid        what a doer gave back breaks its schema, rules or paths
@@ -116,6 +118,10 @@ class UsageError(SOPError):
     """The command or the call can't be carried out as it was given."""
 
 
+class NotHere(UsageError):
+    """What a run wants is not there on this machine: a secret that is not set, a sandbox that holds."""
+
+
 class RunSucceeded(UsageError):
     """The run has succeeded, and nothing is left to go on with."""
 
@@ -131,10 +137,10 @@ class RunError(MetaflowError):
 
 
 class StepFailed(RunError):
-    """An activation failed for good: all its attempts are used up."""
+    """An activation failed for good: all its attempts are used up, or (`halted`) a person stopped it."""
 
-    def __init__(self, activation: str, error: str) -> None:
-        self.activation, self.error = activation, error
+    def __init__(self, activation: str, error: str, *, halted: bool = False) -> None:
+        self.activation, self.error, self.halted = activation, error, halted
         super().__init__(f"{activation}: {error}")
 
 
@@ -144,6 +150,10 @@ class AttemptFailed(RunError):
 
 class Stuck(AttemptFailed):
     """The same came again and again, whatever was tried; the message says what. No further attempt is made."""
+
+
+class Halted(Stuck):
+    """A person stopped the run where it was about to act. It stops whatever `on_fail` says, and a resume asks again."""
 
 
 class Unexpected(AttemptFailed):

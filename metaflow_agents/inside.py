@@ -91,8 +91,8 @@ class SubSOPs:
             raise BudgetExceeded(f"the time budget of the SOP {name} is used up: {cap:g} s; raise its `budget: {{time: …}}` and "
                                  "go on with `sop resume RUN --accept-changes`") from None
         except StepFailed as error:
-            if self._last(step, activation):        # the run stops where it failed, and a resume goes on there
-                raise StepFailed(f"{activation.key}/{error.activation}", error.error) from error
+            if error.halted or self._last(step, activation):    # the run stops where it failed, and a resume goes on there
+                raise StepFailed(f"{activation.key}/{error.activation}", error.error, halted=error.halted) from error
             raise AttemptFailed(f"in the SOP `{name}`: {error}") from error
         if ended.outcome == "waiting":
             keys = rooms.desk.still_open()

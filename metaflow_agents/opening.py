@@ -5,6 +5,7 @@ Everything here is decided before a run makes anything.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 from metaflow_agents import publishing
 from metaflow_agents.agent import strategies
 from metaflow_agents.doers.given import given_name
-from metaflow_agents.errors import SOPInvalid, SOPNotFound, UsageError, did_you_mean
+from metaflow_agents.errors import NotHere, SOPInvalid, SOPNotFound, UsageError, did_you_mean
 from metaflow_agents.journal.consent import Consents
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.places import WORKSPACE as WORKSPACE
@@ -26,6 +27,8 @@ from metaflow_agents.journal.state import RunState
 from metaflow_agents.memory.indexes import missing
 from metaflow_agents.models.port import traits
 from metaflow_agents.models.registry import Given, Models, Resolved, Sources, resolve
+from metaflow_agents.policy.package_patterns import PackagePattern
+from metaflow_agents.policy.patterns import RuleWritten
 from metaflow_agents.sandbox.choice import CONFINING, Unchosen, choose, refuse_unknown
 from metaflow_agents.sandbox.engines import Engine
 from metaflow_agents.sandbox.port import Sandbox
@@ -178,16 +181,16 @@ def inner_models(program: Program, sources_for: Callable[[Program], Sources]) ->
             for inner in program.sops.values() for one in inner.all()}
 
 
-def sandbox_for(program: Program, asked: str | None, settings: Settings, *, dry: bool) -> Sandbox:
-    """Where the commands of a run are carried out, those of SOPs in it too: the first that has some says what for. Raises
-    UsageError.
+def sandbox_for(program: Program, asked: str | None, settings: Settings, *, dry: bool, late: bool = False) -> Sandbox:
+    """Where the commands of a run are carried out, those of SOPs in it too: the first that has some says what for. `late`: where
+    none holds here, that is told by the first command. Raises UsageError.
     """
-    chosen = (_sandbox_for(one.sop, asked, settings, dry=dry) for one in program.all())
+    chosen = (_sandbox_for(one.sop, asked, settings, dry=dry, late=late) for one in program.all())
     found = list(islice(chosen, 1)) if not program.sops else list(chosen)
     return next((one for one in found if not isinstance(one, Unchosen)), found[0])
 
 
-def _sandbox_for(sop: SOP, asked: str | None, settings: Settings, *, dry: bool) -> Sandbox:
+def _sandbox_for(sop: SOP, asked: str | None, settings: Settings, *, dry: bool, late: bool) -> Sandbox:
     """Where the commands of a run are carried out; by default in the sandbox that confines them.
 
     A run without commands has none. Raises UsageError for an unknown name, and where the sandbox does not hold here.
@@ -202,7 +205,12 @@ def _sandbox_for(sop: SOP, asked: str | None, settings: Settings, *, dry: bool) 
     what_for = f"steps run commands ({', '.join(commands)})" if commands else f"roles run commands (tools: {', '.join(tools)})"
     if not (commands or tools):
         what_for = f"documents are made ({', '.join(documents)})"
-    return choose(asked, settings.command_environment, what_for=what_for, engine=engine_of(settings))
+    try:
+        return choose(asked, settings.command_environment, what_for=what_for, engine=engine_of(settings))
+    except NotHere as error:
+        if not late:
+            raise
+        return Unchosen(why=str(error))
 
 
 def engine_of(settings: Settings) -> Engine:
@@ -239,8 +247,25 @@ def refuse_unconfined(run: str, state: RunState, consents: Consents) -> None:
 
 def refuse_unknown_step(sop: SOP, until: str | None) -> None:
     """Raises UsageError for an `until` that names no step."""
-    if until is not None and until not in sop.steps:
-        raise UsageError(f"`--until {until}`: there is no such step; {did_you_mean(until, sop.steps)}")
+    if until is None or until in sop.steps:
+        return
+    step = re.split(r"[@\[/]", until, maxsplit=1)[0]
+    if step in sop.steps:
+        raise UsageError(f"`--until {until}`: a run rests after a whole step of its own, and not after a round, an item or a "
+                         f"step of a sub-SOP; write `--until {step}`")
+    raise UsageError(f"`--until {until}`: there is no such step; {did_you_mean(until, sop.steps)}")
+
+
+def inner_program(program: Program, steps: Sequence[str]) -> Program:
+    """The SOP that steps with `sop:` lead to. Raises UsageError where one is none, naming those that there are."""
+    for step in steps:
+        sop = program.sop
+        entries = [name for name, one in program.sop.steps.items() if one.sop is not None]
+        if step not in entries:
+            raise UsageError(f"`{step}` is no step with `sop:` of {sop.sop}: "
+                             + (did_you_mean(step, entries) if entries else "it has none"))
+        program = program.sops[sop.steps[step].sop or ""]
+    return program
 
 
 def refuse_unknown_models(program: Program, models: Iterable[str]) -> None:
@@ -258,6 +283,21 @@ def limits(sop: SOP, settings: Settings, models: Models) -> Limits:
         return own
     configured = load_configuration(settings.configuration).limits or Limits()
     return configured.model_copy(update=own.model_dump(exclude_none=True))
+
+
+def allowed_packages(program: Program, names: Sequence[str]) -> tuple[str, ...]:
+    """What `--allow` names. Raises UsageError where it is no package, or nothing of the SOP installs any."""
+    for name in names:
+        try:
+            if PackagePattern.read(name).literal is None:
+                raise UsageError(f"`--allow {name}` holds a wildcard: name each package, or write the rule into the "
+                                 "SOP's `policy`")
+        except RuleWritten as fault:
+            raise UsageError(f"`--allow {name}`: {fault.message}; write `--allow flask`, or `--allow 'flask[async]'`") from None
+    if names and not any(step.tool == "packages" for one in program.all() for step in one.sop.steps.values()):
+        raise UsageError(f"`--allow {names[0]}` lets a run install a package, and {program.sop.sop} installs none: it has no "
+                         "step with `tool: packages`")
+    return tuple(dict.fromkeys(names))
 
 
 def refuse_unpriced(sop: SOP, models: Models, whole: Budget) -> None:
@@ -318,18 +358,18 @@ def caps(budget: Mapping[str, Any] | None) -> dict[str, float]:
     return found
 
 
-def given_payloads(sop: SOP, given: Mapping[str, Any] | None, blobs: dict[str, bytes]) -> dict[str, str]:
-    """Artifact or step (`NAME@2` in one round) → digest of the value that stands in for the work; the payloads go to `blobs`.
-
-    Raises UsageError.
+def given_payloads(program: Program, given: Mapping[str, Any] | None, blobs: dict[str, bytes]) -> dict[str, str]:
+    """Artifact or step (`NAME@2` in one round, `STEP/NAME` in a sub-SOP) → digest of the value that stands in for the work; the
+    payloads go to `blobs`. Raises UsageError.
     """
     found = {}
-    made = dict.fromkeys(name for step, written in sop.steps.items() for name in (written.makes.artifact, step))
     for artifact, value in (given or {}).items():
         try:
-            name = given_name(artifact).step
+            *steps, (name, _, _) = given_name(artifact)
         except ValueError as error:
             raise UsageError(str(error)) from None
+        sop = inner_program(program, [step.step for step in steps]).sop
+        made = dict.fromkeys(name for step, written in sop.steps.items() for name in (written.makes.artifact, step))
         if name not in made:
             raise UsageError(f"a value is given for `{name}`, which no step makes: {did_you_mean(name, made)}")
         try:

@@ -12,13 +12,16 @@ from metaflow_agents.agent.material import Shown
 from metaflow_agents.errors import UsageError, did_you_mean
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.models.port import ModelRequest, tokens_of
-from metaflow_agents.opening import checked
+from metaflow_agents.opening import checked, inner_program
 from metaflow_agents.runs import start
+from metaflow_agents.schema.address import Address, address_of, alike, lies_in, parse_address
 from metaflow_agents.schema.event import Reserved
-from metaflow_agents.schema.keys import parse_activation
+from metaflow_agents.schema.keys import activations_in, steps_in
 from metaflow_agents.schema.model import canonical
 from metaflow_agents.schema.pictures import usual_tokens
+from metaflow_agents.schema.program import Program
 from metaflow_agents.sop.checks.showing import READERS
+from metaflow_agents.underway import RunResult
 
 LARGE = 8_000
 """Tokens of an artifact from which on it is told that the role could read it by a tool."""
@@ -64,36 +67,86 @@ class Rehearsed:
 
 
 async def rehearse(sop: str | Path, step: str, *, inputs: Mapping[str, Any], given: Mapping[str, Any]) -> list[Rehearsed]:
-    """The first request of each activation of a step's first firing. `given`: artifact → value in place of the dry one.
+    """The first request of each activation of a step's first firing, or of that which an address names: `write[ann]`,
+    `write@2`, `chapters[one]/write` in a sub-SOP, which gets the inputs that the walk leads to.
 
-    Raises SOPNotFound, SOPInvalid, and UsageError for a step that is unknown, asks no model, or is not reached.
+    `given`: artifact (`chapters/text` in a sub-SOP) → value in place of the dry one. Raises SOPNotFound, SOPInvalid, and
+    UsageError for a step that is unknown, asks no model, or is not reached.
     """
-    steps = checked(sop).program.sop.steps
-    if step not in steps:
-        raise UsageError(f"there is no step `{step}`: {did_you_mean(step, steps)}")
-    if steps[step].role is None:
-        raise UsageError(f"step `{step}` sends no prompt: it has no `role`, and asks no model")
-    async with start(sop, model="dry", inputs=inputs, given=given, until=step, workspace=None) as going:
+    address = _address(step)
+    program, outer = checked(sop).program, address[0]
+    step_at(program, address)
+    async with start(sop, model="dry", inputs=inputs, given=given, workspace=None,
+                     until=outer.step if outer.round in (None, 1) else None) as going:
         shown = going.material.note()
         result = await going.result()
-        found = _sent(going.journal, step)
+        sent = _sent(going.journal, [part.step for part in address])
+    wanted = tuple(part._replace(round=part.round or 1) for part in address)
+    found = [Rehearsed(request, shown[at]) for at, request in sent.values() if lies_in(address_of(request.key), wanted)]
     if found:
-        return [Rehearsed(request, shown[at]) for at, request in found.items()]
-    why = result.never.get(step) or result.reason
-    made = steps[step].makes.artifact
-    if made in given:
-        why = f"`{made}`, which it makes, is given"
-    raise UsageError(f"step `{step}` sends nothing in this walk: {why}; `--given ARTIFACT=JSON` gives what leads to it")
+        return found
+    if sent:
+        there = dict.fromkeys(alike(address_of(request.key), address) for _, request in sent.values())
+        raise UsageError(f"`{step}` sends nothing in this walk: {did_you_mean(step, there)}; `--given ARTIFACT=JSON` gives what "
+                         "leads to it")
+    steps = [part.step for part in address]
+    raise UsageError(f"step `{'/'.join(steps)}` sends nothing in this walk: {_why(program, steps, result, given)}; `--given "
+                     f"{'/'.join((*steps[:-1], 'ARTIFACT=JSON'))}` gives what leads to it")
 
 
-def _sent(journal: Journal, step: str) -> dict[str, ModelRequest]:
-    found: dict[str, ModelRequest] = {}
+def step_at(program: Program, address: Sequence[Address]) -> tuple[Program, str]:
+    """The SOP in which an addressed step stands, and the step's name. Raises UsageError where it is none, or asks no model."""
+    for place, part in enumerate(address):
+        if place:
+            program = inner_program(program, [address[place - 1].step])
+        steps, name = program.sop.steps, part.step
+        if part.item is not None and name in steps and steps[name].foreach is None:
+            raise UsageError(f"step `{name}` has no items: leave out `[{part.item}]`")
+    if name not in steps:
+        inside = f" in {program.sop.sop}" if len(address) > 1 else ""
+        raise UsageError(f"there is no step `{name}`{inside}: {did_you_mean(name, steps)}")
+    if steps[name].sop is not None:
+        path = "/".join(part.step for part in address)
+        inner = inner_program(program, [name]).sop.steps
+        asking = [f"{path}/{one}" for one, spec in inner.items() if spec.doer in ("role", "sop")]
+        raise UsageError(f"step `{name}` sends no prompt: it is a SOP; of its own steps "
+                         + (f"there is: {', '.join(asking)}" if asking else "none asks a model"))
+    if steps[name].role is None:
+        raise UsageError(f"step `{name}` sends no prompt: it has no `role`, and asks no model")
+    return program, name
+
+
+def _address(step: str) -> tuple[Address, ...]:
+    try:
+        return parse_address(step)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def _why(program: Program, steps: Sequence[str], result: RunResult, given: Mapping[str, Any]) -> str:
+    """Why nothing was sent: what stands in for it, or why it was not reached."""
+    *outer, name = steps
+    for place, one in enumerate(steps):
+        made = "/".join((*outer[:place], program.sop.steps[one].makes.artifact))
+        if made in given:
+            return f"`{made}`, which {f'`{one}`' if outer else 'it'} makes, is given"
+        program = program if place == len(outer) else inner_program(program, [one])
+    if not outer or outer[0] in result.never or not result.ok:
+        return result.never.get(steps[0]) or result.reason
+    when = program.sop.steps[name].when
+    return f"{program.sop.sop} does not come to it{'' if when is None else f': `when: {when}` never held'}"
+
+
+def _sent(journal: Journal, steps: Sequence[str]) -> dict[tuple[Address, ...], tuple[str, ModelRequest]]:
+    """Activation → where is noted what it was shown, and its first request; of a step that others lead to."""
+    found: dict[tuple[Address, ...], tuple[str, ModelRequest]] = {}
     for _, event in journal.events(Reserved):
-        at = parse_activation(event.key)
-        if at.step == step and at.round == 1:
+        if steps_in(event.key) == tuple(steps) and (at := address_of(event.key)) not in found:
+            *outer, own = activations_in(event.key)
             asked = json.loads(journal.blob(event.request))
-            found.setdefault(at.slot, ModelRequest(key=event.key, role=event.role, step=step, messages=tuple(asked["messages"]),
-                                                   model=event.model, schema=asked.get("schema"), tools=tuple(asked["tools"])))
+            found[at] = "/".join((*map(str, outer), own.slot)), ModelRequest(
+                key=event.key, role=event.role, step=own.step, messages=tuple(asked["messages"]), model=event.model,
+                schema=asked.get("schema"), tools=tuple(asked["tools"]))
     return found
 
 

@@ -23,7 +23,7 @@ from metaflow_agents.models.dry import example_path
 from metaflow_agents.models.port import identity
 from metaflow_agents.schema.model import fingerprint
 from metaflow_agents.schema.payload import Data
-from metaflow_agents.schema.results import JUNIT_RESULT, RUN_RESULT, human_result
+from metaflow_agents.schema.results import JUNIT_RESULT, LOCK, RUN_RESULT, human_result
 from metaflow_agents.schema.smallest import smallest
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.schema.step import Step
@@ -93,6 +93,8 @@ class Doers:
             parts["stuck"] = fingerprint(signs)
         if step.doer == "sop":
             parts |= self._sops.parts(step)
+            if inside := self._given.inside(activation.key.step):
+                parts["given"] = fingerprint(inside)
             if step.inherits_memory:
                 parts["memory"] = self._parts.inherited(activation)
         given = self._given.find(activation)
@@ -114,7 +116,8 @@ class Doers:
             return self._acceptance.accept(activation, given)
         if isinstance(given, dict):
             given = merged(self._smallest(step), given)
-        fixed = step.doer == "run" or (step.doer == "human" and self._acceptance.schema(step.makes.artifact) is None)
+        fixed = step.doer == "run" or step.tool == "packages" or (
+            step.doer == "human" and self._acceptance.schema(step.makes.artifact) is None)
         return Work(Data(value=given)) if fixed else self._acceptance.accept(activation, given)
 
     def _smallest(self, step: Step) -> Any:
@@ -123,6 +126,8 @@ class Doers:
             schema = {"type": "string"}
             if step.doer == "run":
                 schema = RUN_RESULT if step.parse is None else JUNIT_RESULT
+            elif step.tool == "packages":
+                schema = LOCK
             elif step.human is not None:
                 schema = human_result(step.human.kind, step.human.choices)
         return smallest(schema, step.makes.artifact)

@@ -12,7 +12,7 @@ result = await going.result()
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.metadata import version as installed
 from pathlib import Path
@@ -20,6 +20,7 @@ from time import time
 from typing import Any
 
 from metaflow_agents.assembly import Options, run_budget
+from metaflow_agents.doers.repeats import asked_in
 from metaflow_agents.engine.earlier import EarlierRun
 from metaflow_agents.errors import RunBusy, RunSucceeded, UsageError, did_you_mean
 from metaflow_agents.inputs import Remote, initial_versions, labels, read_inputs
@@ -33,6 +34,7 @@ from metaflow_agents.models.registry import Given, resolve
 from metaflow_agents.modules import load_function
 from metaflow_agents.opening import (
     WORKSPACE,
+    allowed_packages,
     answering,
     as_it_is_now,
     caps,
@@ -62,6 +64,7 @@ from metaflow_agents.opening import (
     typed,
 )
 from metaflow_agents.people.desk import Asker
+from metaflow_agents.schema.address import Address, parse_address
 from metaflow_agents.schema.event import Committed, Event, Fired, Resumed, RunEnded, RunOpened, Version
 from metaflow_agents.schema.keys import firing_key, parse_firing
 from metaflow_agents.schema.program import Program
@@ -110,7 +113,9 @@ def start(
     budget: Mapping[str, float | str] | None = None,
     given: Mapping[str, Any] | None = None,
     staged: bool = False,
+    late: bool = False,
     everything: bool = False,
+    allow: Sequence[str] = (),
     yes: bool = False,
     asker: Asker | None = None,
     settings: Settings | None = None,
@@ -124,9 +129,12 @@ def start(
     memory. `until` is a step after which the run rests, `from_run` a run whose unchanged activations are taken over,
     `keep_from` the run from which inputs with `keep` are read, or `"none"`; `sandbox` is where commands run: `"bubblewrap"`,
     `"landlock"`, `"container"` (the default is the first that holds), or `"none"`, which does not confine them; `budget` caps
-    `usd`, `tokens`, `calls` and `time` (seconds), `given` maps artifacts to values that stand in for the work of their steps.
-    `staged`: acting tools only tell what they would do. `everything`: folders are read whole, with keys and what their
-    `.gitignore` names. `asker` asks a person a question that the run has (an async function: the question and its number → an
+    `usd`, `tokens`, `calls` and `time` (seconds), `given` maps artifacts to values that stand in for the work of their steps
+    (`write/text`: in the SOP that `write` is). `staged`: acting tools only tell what they would do. `late`: a secret that is not
+    set, and that no sandbox holds here, stops the run where it is used, and not before (for tests, which may never come to it).
+    `everything`: folders are read whole, with keys and what their `.gitignore` names. `allow`: packages that its
+    `tool: packages` steps may install, as if the SOP's policy allowed them.
+    `asker` asks a person a question that the run has (an async function: the question and its number → an
     answer, or None for "not now"); without one the run waits for `sop answer`. `yes` approves and allows what would be asked
     about, never what is denied. `remote` is the client of a server who hands in the inputs: another party than the user,
     whose files and trust it does not have.
@@ -142,12 +150,12 @@ def start(
                        embedders(program.sop))
     inner = inner_models(program, lambda one: sources(
         one.sop, chosen, settings, inner_folders[one.fingerprint], home, given=folders))
-    confining = sandbox_for(program, sandbox, settings, dry=resolved.models.dry)
+    confining = sandbox_for(program, sandbox, settings, dry=resolved.models.dry, late=late)
     refuse_unknown_step(program.sop, until)
     refuse_unknown_models(program, models or {})
     for one in program.all():
         refuse_unpriced(one.sop, inner.get(one.fingerprint, resolved.models), run_budget(program, caps(budget)))
-        refuse_unset_secrets(one.sop, settings, dry=resolved.models.dry)
+        refuse_unset_secrets(one.sop, settings, dry=resolved.models.dry or late)
     load = partial(load_function, folders=folders)
     handed = {**(inputs or {}), **more_inputs}
     wanted = {name: spec.keep for name, spec in program.sop.inputs.items() if spec.keep is not None and name not in handed}
@@ -159,8 +167,8 @@ def start(
     blobs.update(sources_of(loaded))
     opened = RunOpened(
         run=label, **identity(loaded), **answering(resolved), sandbox=confining.name, image=confining.image, until=until,
-        budget=caps(budget), given=given_payloads(program.sop, given, blobs), reused_from=from_run,
-        package=installed("metaflow-agents"), staged=staged, functions=located(loaded),
+        budget=caps(budget), given=given_payloads(program, given, blobs), reused_from=from_run,
+        package=installed("metaflow-agents"), allowed=allowed_packages(program, allow), staged=staged, functions=located(loaded),
         left_out={name: some(listed) for name, listed in left_out.items()},
         untaken={name: {why: some(listed) for why, listed in reasons.items()} for name, reasons in untaken.items()},
         kept={name: one.source for name, one in kept.items()})
@@ -168,8 +176,9 @@ def start(
     untrusted = labels(program, handed, remote, kept)
     first = Committed(versions=tuple(
         Version(artifact=a, number=1, payload=p, untrusted=untrusted.get(a, "")) for a, p in versions.items()))
+    earlier = _earlier(home, from_run, program)
     options = Options(models=resolved.models, sandbox=confining, folders=folders, inner_folders=inner_folders,
-                      given=dict(given or {}), earlier=_earlier(home, from_run),
+                      given=dict(given or {}), earlier=earlier, effects=None if earlier is None else earlier.effects,
                       limiters=Limiters(limits(program.sop, settings, resolved.models)),
                       asker=asker, yes=yes, home=loaded.folder, settings=settings, inner=inner)
 
@@ -256,8 +265,11 @@ def go_on(
                           until=until, budget=caps(budget))
         blobs = sources_of(loaded) if loaded is not None and told else {}
         left = opened.reused_from if opened.reused_from in run_names(home) else None        # or it was removed since
+        earlier = _earlier(home, left, program)
+        if earlier is not None:
+            earlier.effects.recall(journal, asked_in(journal))
         options = Options(models=resolved.models, sandbox=confining, folders=folders, inner_folders=inner_folders, given=given,
-                          earlier=_earlier(home, left), reask=reask,
+                          earlier=earlier, effects=None if earlier is None else earlier.effects, reask=reask,
                           limiters=Limiters(limits(program.sop, settings, resolved.models)),
                           asker=asker, yes=yes, home=Path(opened.location).parent, settings=settings, inner=inner)
     except BaseException:
@@ -272,6 +284,25 @@ def go_on(
     return Run(program, options, name, home, lambda: journal, first_events, blobs)
 
 
+def _firing(name: str, at: str, fired: Mapping[str, int]) -> str:
+    """The firing that `at` names. Raises UsageError for all else that an address may name, and says what to write."""
+    try:
+        first, *inner = parse_address(at)
+    except ValueError as error:
+        raise UsageError(f"{error}; a run branches before a firing, like fix_code@2") from None
+    own = [key for key in fired if first.covers(Address(*parse_firing(key), first.item))]
+    if own and (inner or first.item is not None or first.round is None):
+        raise UsageError(f"a run branches before a whole firing of its own step, and `{at}` is {_kind(inner, first)}: write "
+                         + ", or ".join(f"`{key}`" for key in own))
+    if not own:
+        raise UsageError(f"run `{name}` has no firing {at}: {did_you_mean(at, fired)}")
+    return own[0]
+
+
+def _kind(inner: Sequence[Address], first: Address) -> str:
+    return "a step of a sub-SOP" if inner else "one of its items" if first.item is not None else "a step without a round"
+
+
 def fork(name: str, *, at: str | None = None, new_name: str | None = None, workspace: Path | str = WORKSPACE) -> str:
     """Branches from a run: a new one that holds the events before a firing (`fix_code@2`), or all of them.
 
@@ -283,14 +314,8 @@ def fork(name: str, *, at: str | None = None, new_name: str | None = None, works
         ended = [seq for seq, _ in journal.events(RunEnded)]
         until = journal.last if journal.last not in ended else journal.last - 1        # the branch has not ended
         if at is not None:
-            try:
-                parse_firing(at)
-            except ValueError as error:
-                raise UsageError(str(error)) from None
             fired = {firing_key(event.step, event.round): seq for seq, event in journal.events(Fired)}
-            if at not in fired:
-                raise UsageError(f"run `{name}` has no firing {at}: {did_you_mean(at, fired)}")
-            until = fired[at] - 1
+            until = fired[_firing(name, at, fired)] - 1
     label = free_name(home, name) if new_name is None else fine_name(new_name)
     if not journal_path(home, label).exists():
         refuse_taken(home, label)
@@ -312,5 +337,5 @@ def _created(home: Path, label: str, first: Callable[[str], list[Event]], blobs:
             label = free_name(home, label)
 
 
-def _earlier(home: Path | None, from_run: str | None) -> EarlierRun | None:
-    return None if from_run is None else EarlierRun(Journal.read(journal_path(home, from_run)), from_run)
+def _earlier(home: Path | None, from_run: str | None, program: Program) -> EarlierRun | None:
+    return None if from_run is None else EarlierRun(Journal.read(journal_path(home, from_run)), from_run, program.sop.steps)

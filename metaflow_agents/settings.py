@@ -16,6 +16,15 @@ _CONTAINERS = ("PATH", "HOME", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_DATA_H
                "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY", "CONTAINER_HOST", "TMPDIR")
 
 
+_PIP = ("PATH", "HOME", "LANG", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_CACHE_HOME", "NETRC", "PIP_CONFIG_FILE",
+        "PIP_INDEX_URL",
+        "PIP_EXTRA_INDEX_URL", "PIP_NO_INDEX", "PIP_FIND_LINKS", "PIP_TRUSTED_HOST", "PIP_CERT", "PIP_CLIENT_CERT", "PIP_PROXY",
+        "PIP_CONSTRAINT", "PIP_CACHE_DIR", "PIP_NO_CACHE_DIR", "PIP_TIMEOUT", "PIP_DEFAULT_TIMEOUT", "PIP_RETRIES", "PIP_PRE",
+        "PIP_UPLOADED_PRIOR_TO", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY",
+        "http_proxy", "https_proxy", "no_proxy", "all_proxy",
+        "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What the environment says.
@@ -23,6 +32,7 @@ class Settings:
     `sop_model` is SOP_MODEL; `container` is SOP_CONTAINER, the program that carries containers out, `container_image` is
     SOP_CONTAINER_IMAGE, and `container_environment` what that program gets; `command_environment` is
     what commands of `run:` get of the user's environment;
+    `pip_environment` is what pip gets: where the index is and how it is reached; `cache` the folder of what can be made again.
     `no_color` follows https://no-color.org: set and not empty. `configuration` is the user's own file, there or not,
     and `state` the folder of what is kept between runs outside of workspaces
     (https://specifications.freedesktop.org/basedir-spec/latest/). Keys of endpoints are left out of `repr` and comparisons.
@@ -36,6 +46,8 @@ class Settings:
     container_image: str | None = None
     container_environment: Mapping[str, str] = field(default_factory=dict)
     command_environment: Mapping[str, str] = field(default_factory=dict)
+    pip_environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    cache: Path | None = None
     configuration: Path | None = None
     state: Path | None = None
     _variables: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
@@ -48,6 +60,11 @@ class Settings:
     def variable(self, name: str) -> str | None:
         """A variable that a SOP names as the one that holds a key; None where it is not set, or empty."""
         return self._variables.get(name) or None
+
+    @property
+    def packages(self) -> Path | None:
+        """The folder of the environments of packages; None where there is no home."""
+        return None if self.cache is None else self.cache / "packages"
 
     @property
     def consents(self) -> Path | None:
@@ -68,6 +85,8 @@ class Settings:
             container_image=env.get("SOP_CONTAINER_IMAGE") or None,
             container_environment={name: env[name] for name in _CONTAINERS if env.get(name)} | path,
             command_environment={name: env[name] for name in _PASSED_ON if env.get(name)} | path,
+            pip_environment={name: env[name] for name in _PIP if env.get(name)} | path,
+            cache=_below(env, "XDG_CACHE_HOME", ".cache"),
             configuration=_below(env, "XDG_CONFIG_HOME", ".config", "config.yaml"),
             state=_below(env, "XDG_STATE_HOME", ".local/state"),
             _variables=dict(env),

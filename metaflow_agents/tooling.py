@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from metaflow_agents import printing
 from metaflow_agents.agent import strategies
-from metaflow_agents.errors import UsageError
+from metaflow_agents.errors import NotHere
 from metaflow_agents.sandbox.port import Sandbox
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import SOP
@@ -39,12 +39,12 @@ def secrets_of(sop: SOP, settings: Settings) -> Secrets:
 
 
 def refuse_unset_secrets(sop: SOP, settings: Settings, *, dry: bool) -> None:
-    """Raises UsageError, naming them all, where a declared secret is not set."""
+    """Raises NotHere, naming them all, where a declared secret is not set."""
     missing = [] if dry else secrets_of(sop, settings).missing()
     if missing:
         listed = ", ".join(f"`{name}`" for name in missing)
-        raise UsageError(f"{listed}: {'these secrets are' if missing[1:] else 'this secret is'} not set; "
-                         f"`export {missing[0]}=…` before the run")
+        raise NotHere(f"{listed}: {'these secrets are' if missing[1:] else 'this secret is'} not set; "
+                      f"`export {missing[0]}=…` before the run")
 
 
 def toolbox(program: Program, folder: Path, sandbox: Sandbox, settings: Settings, secrets: Secrets,
@@ -63,8 +63,13 @@ def toolbox(program: Program, folder: Path, sandbox: Sandbox, settings: Settings
     from metaflow_agents.tools.web import Fetch, Web
 
     setting = Setting(folder=folder, secret=secrets.value, environment=settings.command_environment, masked=secrets.masked)
-    web = Web({} if dry else _filled_headers(sop, secrets), granted_literally(sop), owner=sandbox.owner)
+    headers = sop.tools["fetch"].headers if "fetch" in sop.tools else {}
+    web = Web(headers, granted_literally(sop), owner=sandbox.owner, filled=secrets.filled)
     own: list[Tool] = [tool for tool in (*file_tools(), Python(sandbox), Fetch(web)) if tool.name in names]
+    if "packages" in names:
+        from metaflow_agents.packages.environments import Environments
+        from metaflow_agents.tools.packages import Packages
+        own.append(Packages(Environments(settings.packages, settings.pip_environment)))
     if "run" in names:
         own.append(Run(sandbox, web if Policy(sop.policy).ever("connect") else None))
     if dry:
@@ -91,11 +96,6 @@ def _sources(program: Program, names: Iterable[str], setting: Setting) -> Iterat
         if name in wanted:
             from metaflow_agents.tools.openapi import OpenApiService
             yield OpenApiService(name, service, program.documents[name], setting)
-
-
-def _filled_headers(sop: SOP, secrets: Secrets) -> Mapping[str, Mapping[str, str]]:
-    written = sop.tools["fetch"].headers if "fetch" in sop.tools else {}
-    return {origin: {header: secrets.filled(value) for header, value in headers.items()} for origin, headers in written.items()}
 
 
 def granted_literally(sop: SOP) -> frozenset[str]:

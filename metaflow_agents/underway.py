@@ -21,6 +21,7 @@ from metaflow_agents.errors import (
     EndpointRefused,
     JournalError,
     MetaflowError,
+    NotHere,
     Unexpected,
     UsageError,
     did_you_mean,
@@ -112,6 +113,7 @@ class Run:
         self.folder = None if home is None else home / name
         self._options, self._open, self._first, self._blobs = options, journal, first, dict(blobs)
         self.earlier = 0                                       # events of sittings before this one
+        self.lacking = ""                                      # what is not there on this machine, where that stopped the run
         self._joined: Assembly | None = None
         self._opened = AsyncExitStack()                        # what models own, and the collector's thresholds
         self._work: asyncio.Task[RunEnded] | None = None       # what `stop` cancels
@@ -308,6 +310,7 @@ class Run:
         except EndpointRefused as error:
             return RunEnded(outcome="endpoint", reason=str(error))
         except MetaflowError as error:          # a function that can't be imported, too: it shows when it is called
+            self.lacking = str(error) if isinstance(error, NotHere) else ""
             return self._faulty(error) if isinstance(error, Unexpected) else RunEnded(outcome="stopped", reason=str(error))
         except Exception as error:              # outside of every attempt: a fault of the engine itself
             return self._faulty(error)

@@ -43,11 +43,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of the tests that are marked `one_in(N)`, the fast tier takes those whose turn it is."""
-    kept = [item for item in items
-            if ALL or (mark := item.get_closest_marker("one_in")) is None or takes_part(item.nodeid, *mark.args)]
-    if len(kept) < len(items):
-        config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
-        items[:] = kept
+    waits = {item for item in items
+             if not ALL and (mark := item.get_closest_marker("one_in")) is not None and not takes_part(item.nodeid, *mark.args)}
+    if waits:
+        config.hook.pytest_deselected(items=[item for item in items if item in waits])
+        items[:] = [item for item in items if item not in waits]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -85,6 +85,7 @@ _HELD = os.open(HOME, os.O_RDONLY | os.O_DIRECTORY)
 fcntl.flock(_HELD, fcntl.LOCK_EX)
 os.environ.setdefault("SOP_TESTS_HOME", str(HOME))              # of whoever starts the workers, for all of them
 os.environ["XDG_CONFIG_HOME"], os.environ["XDG_STATE_HOME"] = str(HOME / "configuration"), str(HOME / "state")
+os.environ["XDG_CACHE_HOME"] = str(HOME / "cache")
 
 
 def left(before: set[Path]) -> tuple[list[Path], bool]:

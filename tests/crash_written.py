@@ -104,11 +104,11 @@ def watched(home: Path) -> Iterator[Written]:
     async def carrying_out(acting: Acting, key: str, tool: Any, *rest: Any) -> Any:
         return await carry_out(acting, key, _Watched(tool, key, written), *rest)
 
-    async def doing(effects: Effects, key: str, what: str, do: Any, gives: Any) -> Any:
+    async def doing(effects: Effects, key: str, what: str, arguments: Any, do: Any, gives: Any) -> Any:
         async def checked() -> Any:
             written.must_tell("intended", key)
             return await do()
-        return await do_once(effects, key, what, checked, gives)
+        return await do_once(effects, key, what, arguments, checked, gives)
 
     async def looking(observations: Observations, key: str, look: Any) -> Any:
         async def checked() -> Any:

@@ -189,17 +189,17 @@ def drive(make: Callable[[], Run], trouble: Trouble | None) -> Ended:
     """The run to its end, in a loop of its own; within, the exception is thrown."""
     unheard: list[str] = []
 
-    async def whole() -> RunResult:
+    async def whole() -> Ended:
         asyncio.get_running_loop().set_exception_handler(lambda _, told: unheard.append(str(told.get("message"))))
-        async with asyncio.timeout(60), make() as going:
-            with troubled(trouble):
-                return await going.result()
+        try:
+            async with asyncio.timeout(60), make() as going:
+                with troubled(trouble):
+                    return Ended(await going.result(), None, unheard)
+        except (Exception, asyncio.CancelledError, Own) as error:       # the loop's own end prints a task with what it raised
+            return Ended(None, error, unheard)
 
-    try:
-        with no_standstill():
-            return Ended(asyncio.run(whole()), None, unheard)
-    except (Exception, asyncio.CancelledError, Own) as error:
-        return Ended(None, error, unheard)
+    with no_standstill():
+        return asyncio.run(whole())
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import re
 import threading
 import time
 import warnings
@@ -439,8 +440,15 @@ async def test_what_is_wrong_around_a_run_is_told(tmp_path: Path) -> None:
         await resume("mime", workspace=tmp_path)
     with pytest.raises(UsageError, match="did you mean `answer@1`"):
         fork("mine", at="anwser@1", workspace=tmp_path)
-    with pytest.raises(UsageError, match="is not a firing"):
-        fork("mine", at="answer", workspace=tmp_path)
+    for at, word in (("answer", "a step without a round"),
+                     ("answer[x]", "one of its items"), ("answer@1/draft", "a step of a sub-SOP")):
+        with pytest.raises(UsageError, match=f"`{re.escape(at)}` is {word}: write `answer@1`"):
+            fork("mine", at=at, workspace=tmp_path)
+    with pytest.raises(UsageError, match=r"names no firing: .*branches before a firing"):
+        fork("mine", at="answer@", workspace=tmp_path)
+    for until in ("answer@1", "answer[x]", "answer/draft"):
+        with pytest.raises(UsageError, match=r"rests after a whole step .*`--until answer`"):
+            await run(path, letter="x", model="dry", workspace=tmp_path, until=until)
     with pytest.raises(SOPNotFound):
         await run(tmp_path / "none.yaml", model="dry")
     with pytest.raises(SOPNotFound, match="is a folder"):

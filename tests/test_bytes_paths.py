@@ -88,6 +88,7 @@ async def test_real_and_random_files_are_identical_along_every_path(tmp_path: Pa
     assert result.outputs["sizes"] == {"count": len(ALL), "first": "image/png"}
 
 
+@pytest.mark.one_in(3)
 def test_a_run_that_was_killed_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
     """The process dies while its role is asked, with files on every path behind it and before it."""
     child = os.fork()
@@ -124,6 +125,7 @@ async def test_from_takes_over_what_is_no_text(tmp_path: Path) -> None:
     assert {key for key in made if key.startswith(("split", "gather"))} == {"split@1[c/grey.png]~0", "gather@1[c/grey.png]~0"}
 
 
+@pytest.mark.one_in(2)
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(files=st.dictionaries(st.sampled_from(["a.png", "b", "c.txt", "d.xlsx"]), st.binary(max_size=300), min_size=1),
        one=st.binary(max_size=300).filter(lambda data: isinstance(content(data), BinaryFile)))

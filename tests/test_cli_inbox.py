@@ -26,7 +26,7 @@ from metaflow_agents.people.question import Answer, Question
 from metaflow_agents.schema.event import Answered, Asked
 from metaflow_agents.terminal import Terminal
 from metaflow_agents.views.page import Page
-from metaflow_agents.views.questions import LONGEST, question_lines
+from metaflow_agents.views.questions import LONGEST, cut_lines, question_lines
 
 SHIP = """
 sop: ship
@@ -131,7 +131,7 @@ def test_what_is_no_answer_is_one_line_and_changes_nothing(home: Path) -> None:
     assert twice.returncode == 2 and f"has no open question {number['APPROVE']}" in twice.stderr
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_a_run_that_asks_nothing(home: Path) -> None:
     sop(home, "run", "ship.yaml", "--name", "one", "--model", "dry")
     ended = sop(home, "answer", "one", "--yes")
@@ -159,7 +159,7 @@ def test_a_run_that_is_under_way_takes_answers_in(home: Path) -> None:
     assert list(numbers(home)) == ["approve"] and "sop answer one" in out
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_an_answer_that_came_too_late_for_a_process_is_taken_in_by_the_next(home: Path) -> None:
     waiting(home)
     from metaflow_agents.people.inbox import open_questions
@@ -182,13 +182,14 @@ def test_yes_approves_and_leaves_other_questions_open(home: Path) -> None:
     assert set(numbers(home)) == {"pick", "say"} and who_answered(home) == ["--yes"]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_resume_takes_yes_too(home: Path) -> None:
     waiting(home)
     assert sop(home, "resume", "one", "--yes").returncode == 4
     assert set(numbers(home)) == {"pick", "say"}
 
 
+@pytest.mark.one_in(3)
 def test_one_damaged_run_hides_no_question_of_the_others(home: Path) -> None:
     waiting(home)
     (home / "workspace/.journals/bad.db").write_bytes(b"no database")
@@ -196,6 +197,7 @@ def test_one_damaged_run_hides_no_question_of_the_others(home: Path) -> None:
     assert ended.returncode == 0 and "pick asks" in ended.stdout and "bad: " in ended.stdout
 
 
+@pytest.mark.one_in(3)
 def test_the_log_tells_who_asked_and_who_answered(home: Path) -> None:
     waiting(home, "--yes")
     told = sop(home, "log", "one").stdout
@@ -320,6 +322,42 @@ def test_a_long_text_hides_nothing_that_stands_beside_it() -> None:
     assert '"to": ["the attacker"]' in shown and "x" * 1000 not in shown and "characters more)" in shown
 
 
+@pytest.mark.one_in(2)
+def test_a_question_that_is_cut_says_so_and_is_seen_whole(home: Path) -> None:
+    """In its text, by lines and by characters; what is short says nothing of it."""
+    (home / "topic.txt").write_text("".join(f"line {number}\n" for number in range(70)) + "x" * (LONGEST + 1) + "THE END")
+    waiting(home, "--topic", "@topic.txt")
+    number = numbers(home)
+    listed = sop(home, "inbox").stdout
+    assert "(11 lines more)" in listed and "THE END" not in listed
+    assert listed.count("this is not all of it") == 1
+    assert f"this is not all of it: `sop inbox one {number['pick']}` shows the whole" in listed
+    seen = sop(home, "inbox", "one", str(number["pick"])).stdout
+    assert "line 69" in seen and "THE END" in seen and "not all" not in seen and "--choice …" in seen and "approve" not in seen
+    only = json.loads(sop(home, "inbox", "one", str(number["say"]), "--json").stdout)
+    assert [one["step"] for one in only] == ["say"]
+    none = sop(home, "inbox", "one", "9")
+    assert none.returncode == 2 and none.stderr == "sop: run `one` has no open question 9: there is 1, 2, 3; others are " \
+                                                   "answered or unknown\n"
+
+
+LONG = "x" * 5000 + "THE END"
+CUT = [{"arguments": {"body": LONG}}, {"arguments": {"body": {"to": ["b", LONG]}}}, {"text": LONG}, {"text": "x\n" * 70 + LONG},
+       {"action": f"mcp(mail.send {LONG})", "text": ""}]
+
+
+@pytest.mark.parametrize("held", CUT, ids=["text argument", "data argument", "text", "lines", "action"])
+def test_all_that_is_cut_of_a_question_stands_in_the_whole(held: dict[str, object]) -> None:
+    short = {"arguments": {}, "action": "mcp(mail.send)", "text": "Send?"}
+    question, plain = ACTION.model_copy(update={**short, **held}), ACTION.model_copy(update=short)
+    page = Page()
+    assert "THE END" not in "".join(question_lines(question, page)) and cut_lines(question, page, "sop inbox one 1")
+    assert "THE END" in "".join(question_lines(question, page, whole=True)).replace("\n", "")
+    assert cut_lines(plain, page, "sop inbox one 1") == []
+    told = "this is not all of it: `sop inbox RUN 7` shows the whole"
+    assert told in " ".join(asked(question, "")[1].split()) and told not in asked(plain, "")[1]
+
+
 def test_an_effect_asks_whether_it_has_happened() -> None:
     question = ACTION.model_copy(update={"kind": "effect"})
     answer, shown = asked(question, "n\n")
@@ -339,6 +377,7 @@ def test_nothing_that_was_typed_before_a_question_stands_there_answers_it(home: 
     assert said == [{"text": "warm"}, {"text": "ink"}, {"verdict": "no"}]
 
 
+@pytest.mark.one_in(3)
 def test_interrupted_while_a_question_waits_it_stands_and_is_asked_again(home: Path) -> None:
     seen, status = played([*SOP, "run", "ship.yaml", "--name", "one"], home, [("(Ctrl-D: later)> ", "\x03")])
     assert status == 130 and "sop resume one" in seen and "Traceback" not in seen, seen
@@ -357,6 +396,7 @@ def test_a_question_fits_a_narrow_terminal() -> None:
     assert page.packed(["[y] allow once", "[r] for this run", "[n] refuse"]) == ["[y] allow once  [r] for this run", "[n] refuse"]
 
 
+@pytest.mark.one_in(3)
 def test_without_a_standard_input_nobody_is_asked(home: Path) -> None:
     ended = subprocess.run(["sh", "-c", 'exec "$@" <&-', "sh", *SOP, "run", "ship.yaml", "--name", "one"], cwd=home,
                            env=environment(), capture_output=True, text=True, timeout=60, check=False)

@@ -105,6 +105,7 @@ def text_of(result: Any) -> str:
     return "\n".join(block.text for block in result.content)
 
 
+@pytest.mark.one_in(2)
 async def test_a_sop_is_a_tool(home: Path) -> None:
     told: list[tuple[float, str | None]] = []
 
@@ -192,7 +193,7 @@ async def test_a_run_without_success_says_why(home: Path) -> None:
         assert told.is_error and told.structured_content["outcome"] == "budget" and "calls" in text_of(told)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 async def test_without_a_model(home: Path) -> None:
     async with client(home, "looped.yaml") as talking:
         told = await talking.call_tool("looped", {"topic": "tea"})
@@ -202,6 +203,7 @@ async def test_without_a_model(home: Path) -> None:
         assert told.is_error and "`manual:FOLDER`" in text_of(told)
 
 
+@pytest.mark.one_in(3)
 async def test_nothing_but_the_protocol_on_standard_output(home: Path) -> None:
     with spoken_to(home, "noisy.yaml") as process:
         say(process, 2, "tools/call", name="noisy", arguments={})
@@ -216,6 +218,7 @@ async def test_nothing_but_the_protocol_on_standard_output(home: Path) -> None:
         assert all(words in heard for words in ("on standard output", "by its number", "from a child"))
 
 
+@pytest.mark.one_in(3)
 async def test_a_call_that_is_called_off_stops_its_run(home: Path) -> None:
     (home / "begun").unlink(missing_ok=True)
     with spoken_to(home, "slow.yaml", "--model", "python:slow_desk.py:sleeping", "--workspace", "off") as process:
@@ -228,7 +231,7 @@ async def test_a_call_that_is_called_off_stops_its_run(home: Path) -> None:
             pass
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("how", ["the client goes", signal.SIGTERM, signal.SIGINT])
 async def test_the_end_leaves_runs_in_order(how: Any, home: Path, tmp_path: Path) -> None:
     note = tmp_path / "pid"
@@ -246,6 +249,7 @@ async def test_the_end_leaves_runs_in_order(how: Any, home: Path, tmp_path: Path
     assert "interrupted" in sop(home, "runs", "--workspace", str(tmp_path)).stdout
 
 
+@pytest.mark.one_in(3)
 def test_a_broken_sop_is_told_before_anything_is_served(home: Path) -> None:
     (home / "broken.yaml").write_text("sop: broken\nsteps: {a: {value: nobody, makes: b}}\n", encoding="utf-8")
     told = sop(home, "mcp", "broken.yaml")

@@ -298,6 +298,24 @@ def test_the_minutes_tell_who_said_what_to_whom(say: Say) -> None:
     assert json.loads(say("log", "one", "--step", "print_it", "--kind", "failed", "--json")[1]) == []
 
 
+def test_the_minutes_of_one_round_or_item_are_asked_for_by_its_address(say: Say) -> None:
+    def told(step: str, *more: str) -> list[str]:
+        return [line[10:] for line in say("log", "one", "--step", step, *more)[1].splitlines()]
+
+    assert told("judge_it@2", "--kind", "fired") == ["judge_it@2: starts on draft@2"]
+    item = told("cut_it[two]")
+    assert len(item) > 2 and all(line.startswith("cut_it@1[two]") for line in item) and item == told("cut_it@1[two]")
+    assert told("cut_it[two]", "--kind", "committed") == [], "it is known, and has nothing of the kind"
+    for step, fix in (("cut_it[tow]", "`cut_it[tow]`: did you mean `cut_it[two]`? there is: cut_it[one], cut_it[two], "),
+                      ("judge_it@3", "`judge_it@3`: did you mean `judge_it@2`? there is: judge_it@1, judge_it@2"),
+                      ("judge_it[x]", "has no `judge_it[x]`: `judge_it` has no items; leave out `[…]`"),
+                      ("extend_it@1", "`extend_it` of run `one` has not started: there is no `extend_it@1`"),
+                      ("judge@1", "run `one` has no step `judge`: did you mean `judge_it`?"),
+                      ("cut_it@1[two]~0", "names no firing: write like `STEP`"), ("@", "names no firing")):
+        status, _, err = say("log", "one", "--step", step)
+        assert status == 2 and fix in err and err.count("\n") == 1
+
+
 def test_diff_tells_artifacts_firings_and_cost(say: Say) -> None:
     _, out, _ = say("diff", "one", "two")
     assert "-tea" in out and "+rice" in out and "  --- one:pages/pages/2.txt" in out
@@ -382,7 +400,7 @@ MISTAKES: dict[str, tuple[int, str]] = {
     "test looped.yaml": (2, "has no tests"),
     "graph looped.yaml --mermaid --json": (2, "give one"),
     "resume oen": (2, "did you mean `one`?"),
-    "fork one --at judge": (2, "write like fix_code@2"),
+    "fork one --at judge": (2, "has no firing judge: did you mean `judge_it@2`"),
     "fork one --at judge_it@7": (2, "no firing judge_it@7"),
     "fork one --name two": (2, "exists already"),
     "show oen": (2, "did you mean `one`?"),

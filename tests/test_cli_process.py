@@ -69,6 +69,7 @@ def test_one_interrupt_stops_cleanly_and_the_run_goes_on_later(home: Path, numbe
     assert resumed.returncode == 0 and f"{name}: success" in resumed.stdout, resumed.stderr
 
 
+@pytest.mark.one_in(3)
 def test_a_second_interrupt_ends_the_process_at_once(home: Path) -> None:
     """The model's thread can't be cancelled, so the first Ctrl-C waits for it; the second waits for nothing."""
     with started(home, *slow_run(home, "deaf", "twice")) as process:
@@ -157,6 +158,7 @@ def test_a_busy_run_is_told(home: Path) -> None:
 
 # -- where it prints to
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("words", ["log done", "show done", "runs", "log done --full", "check looped.yaml", "graph looped.yaml",
                                    "run slow.yaml --model dry --name piped", "schema", "--help"])
 def test_a_reader_that_has_gone_is_no_error(home: Path, words: str) -> None:
@@ -275,7 +277,7 @@ def test_colours_stay_away_where_they_are_not_wanted(home: Path) -> None:
     assert dumb.ended() == 0 and "\x1b" not in dumb.raw and "run: ends: success" in dumb.screen
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("columns", [72, 80, 120])
 def test_reports_fit_the_terminal(home: Path, columns: int) -> None:
     for words in (("show", "done"), ("graph", "looped.yaml"), ("check", "looped.yaml"), ("runs",), ("log", "done")):
@@ -291,6 +293,7 @@ def test_escape_sequences_of_others_do_nothing(home: Path) -> None:
     assert seen.ended() == 0 and "no ␛[31mink" in seen.screen and "\x1b[31mink" not in seen.raw
 
 
+@pytest.mark.one_in(3)
 def test_missing_inputs_are_asked_for(home: Path) -> None:
     seen = Terminal(home, "run", "looped.yaml", "--model", "dry", "--name", "asked", "--until", "write_it")
     seen.read_until("topic (What to write about): ")
@@ -361,7 +364,7 @@ def test_a_strategy_is_loaded_by_the_sops_that_think_by_it(home: Path) -> None:
             assert loaded == {f"{room}.strategies.{name}" for room in rooms for name in strategies}, words
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_tools_and_sandboxes_are_loaded_by_the_sops_that_have_some(home: Path) -> None:
     script = ("import re, sys; sys.argv[0] = 'sop'\nfrom metaflow_agents.cli import command\nstatus = command(sys.argv[1:])\n"
               "print(sorted(name for name in sys.modules if re.fullmatch(r'metaflow_agents\\.('\n"
@@ -379,7 +382,7 @@ def test_tools_and_sandboxes_are_loaded_by_the_sops_that_have_some(home: Path) -
     assert loaded["looped.yaml"] == "[]" and "tools.files" in loaded["tooled.yaml"] and "sandbox." not in loaded["tooled.yaml"]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("shape", ["wide", "many", "deep"])
 def test_log_and_show_tell_large_journals(shape: Shape, home: Path, tmp_path: Path) -> None:
     """How soon is a row of `benchmarks/worst.py`."""

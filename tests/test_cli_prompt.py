@@ -12,6 +12,7 @@ from metaflow_agents.cli import command
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.opening import journal_path
 from metaflow_agents.schema.event import Reserved
+from metaflow_agents.schema.keys import steps_in
 
 BOOK = """
     sop: book
@@ -59,6 +60,94 @@ def test_what_is_given_stands_in_it(tmp_path: Path, capsys: pytest.CaptureFixtur
     out = sop(f'prompt {name} write_it --topic moss --given plan=["roots","spores"] --json', capsys)[1]
     assert [one["key"] for one in json.loads(out)] == ["write_it@1[roots]~0/turn.0", "write_it@1[spores]~0/turn.0"]
     assert sop(f"prompt {name} mourn --topic moss --given ok=false", capsys)[0] == 0
+
+
+SHELF = """
+    sop: shelf
+    inputs: {topic: string}
+    roles: {ann: {profile: You plan.}, eve: {profile: You look it over.}}
+    artifacts: {plan: {schema: [string]}, books: {each: string}, last: {}}
+    steps:
+      plan_it: {role: ann, needs: [topic], makes: plan}
+      write: {sop: part, needs: [plan], foreach: {in: plan, as: name}, inputs: {title: name}, makes: books}
+      close: {sop: part, needs: [books], inputs: {title: "'The end'"}, makes: last}
+"""
+PART = """
+    sop: part
+    inputs: {title: string, tone: {type: string, default: dry}}
+    roles: {bob: {profile: You write., tools: [read]}, eve: {profile: You judge.}}
+    artifacts: {text: {}, verdict: {schema: {good: {type: boolean, default: true}}}, ready: {}}
+    steps:
+      draft: {role: bob, needs: [title, tone], makes: text, task: "Write {{ title }} in a {{ tone }} tone."}
+      judge: {role: eve, needs: [text], makes: verdict}
+      mend: {role: bob, needs: [verdict], sees: [text], when: not verdict.good, makes: text, rounds: 2}
+      hand_in: {value: text, needs: [text, verdict], makes: ready}
+    outputs: [ready]
+"""
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> str:
+    return write(tmp_path, SHELF, part_yaml=PART).name
+
+
+@pytest.mark.parametrize("step", ["write/draft", "write/judge", "close/draft"])
+def test_a_step_in_a_sub_sop_is_shown_as_a_run_sends_it(step: str, shelf: str, tmp_path: Path,
+                                                        capsys: pytest.CaptureFixture[str]) -> None:
+    shown = {one["key"]: one for one in json.loads(sop(f"prompt {shelf} {step} --topic moss --json", capsys)[1])}
+    assert sop(f"run {shelf} --topic moss --model dry --name one", capsys)[0] == 0
+    with Journal.read(journal_path(tmp_path / "workspace", "one")) as journal:
+        sent = {event.key: json.loads(journal.blob(event.request))["messages"] for _, event in journal.events(Reserved)
+                if "/".join(steps_in(event.key)) == step}
+    assert {key: one["messages"] for key, one in shown.items()} == sent != {}
+    artifacts = {part["artifact"] for one in shown.values() for part in one["parts"]} - {""}
+    assert artifacts == ({"text"} if step.endswith("judge") else {"title", "tone"}), "what is shown in there has its costs"
+
+
+def test_what_the_parent_would_pass_stands_in_it(shelf: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def keys(step: str, *given: str) -> list[str]:
+        plan = '--given plan=["roots","spores"]'
+        status, out, err = sop(f"prompt {shelf} {step} --topic moss {plan} {' '.join(given)} --json", capsys)
+        assert status == 0, err
+        shown = {one["key"]: one["messages"][-1]["content"] for one in json.loads(out)}
+        assert all(("roots" in text) == ("[roots]" in key) for key, text in shown.items() if key.endswith("draft@1~0/turn.0"))
+        return [key.removesuffix("~0/turn.0") for key in shown]
+
+    assert keys("write/draft") == ["write@1[roots]~0/draft@1", "write@1[spores]~0/draft@1"]
+    assert keys("write[spores]/draft") == keys("write@1[spores]/draft@1") == ["write@1[spores]~0/draft@1"]
+    assert keys("write[roots]/mend", '--given write/verdict={"good":false}') == ["write@1[roots]~0/mend@1"]
+    assert keys("write[roots]/mend@2", '--given write/verdict={"good":false}') == ["write@1[roots]~0/mend@2"]
+    assert keys("close/mend", '--given close/verdict={"good":false}') == ["close@1~0/mend@1"]
+
+
+@pytest.mark.parametrize(("words", "told"), [
+    ("write", "step `write` sends no prompt: it is a SOP; of its own steps there is: write/draft, write/judge, write/mend"),
+    ("write/darft", "there is no step `darft` in part: did you mean `draft`"),
+    ("wrote/draft", "`wrote` is no step with `sop:` of shelf: did you mean `write`"),
+    ("plan_it/draft", "`plan_it` is no step with `sop:` of shelf: "),
+    ("write/draft/more", "`draft` is no step with `sop:` of part: it has none"),
+    ("write/hand_in", "step `hand_in` sends no prompt: it has no `role`"),
+    ("write/mend", "step `write/mend` sends nothing in this walk: part does not come to it: `when: not verdict.good` never held; "
+                   "`--given write/ARTIFACT=JSON`"),
+    ("write[x]/draft --given plan=[\"roots\"]", "`write[x]/draft` sends nothing in this walk: did you mean `write[roots]/draft`"),
+    ("plan_it[x]", "step `plan_it` has no items: leave out `[x]`"),
+    ("write/draft[x]", "step `draft` has no items: leave out `[x]`"),
+    ("plan_it@2", "`plan_it@2` sends nothing in this walk: did you mean `plan_it@1`? there is: plan_it@1"),
+    ("write/draft@0", "`write/draft@0` names no firing: write like `STEP`"),
+    ("write/draft --given write/txt=1", "`txt` is no artifact of part: did you mean `text`"),
+    ("write/draft --given wrote/text=1", "`wrote` is no step with `sop:` of shelf"),
+    ("write/draft --given write/text=\"a\"", "`write/text`, which `draft` makes, is given"),
+    ("write/draft --given write[a]/text=1", "`write[a]` is no step with `sop:` of shelf"),
+    ("write/mend --given write/verdict={\"good\":1}", "nothing in this walk: write@1[plan_it]~0/judge@1~0: "),
+    ("close/draft --given last=\"a\"", "`last`, which `close` makes, is given"),
+])
+def test_mistakes_about_steps_inside_are_told(words: str, told: str, shelf: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = sop(f"prompt {shelf} {words} --topic x", capsys)
+    assert status == 2 and told in err and err.count("\n") == 1 and not out, (status, err)
+
+
+def test_tools_of_a_role_inside_are_those_of_its_sop(shelf: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "----- tool: read -----" in sop(f"prompt {shelf} write/draft --topic x", capsys)[1]
 
 
 @pytest.mark.parametrize(("words", "told"), [

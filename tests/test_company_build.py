@@ -33,6 +33,7 @@ def test_a_whole_package_is_built(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("files", "said"), [
     ({**LEFT_OUT, **PACKAGING}, NOT_SO + f"ModuleNotFoundError: No module named '{PACKAGE}.parts'"),
     ({**FILES, **NAMED_WRONG}, NOT_SO + f"AttributeError: module '{MAIN[:-3].replace('/', '.')}' has no attribute 'start'"),

@@ -112,6 +112,7 @@ def must_go_on_alike(results: list[Result], *, twice: bool = True) -> None:
     assert not twice or sum(result["reached"] > 1 for result in results) > len(results) / 2, "most were killed twice"
 
 
+@pytest.mark.one_in(3)
 def test_killed_in_the_resume_and_resumed_again() -> None:
     results = killed_again(6, tiers.SEED, scene="small")
     assert any(result["reached"] > 1 for result in results), "some were killed twice"
@@ -128,6 +129,7 @@ def test_two_hundred_random_pairs_of_kills() -> None:
     must_go_on_alike(killed_again(200, seed=2))
 
 
+@pytest.mark.one_in(4)
 def test_a_run_that_was_killed_can_be_forked() -> None:
     """As a whole, and before any of its firings, with the journal as the dead process left it; the run itself goes on too."""
     chance = tiers.chance("forks")
@@ -153,6 +155,7 @@ def must_stop_alike(results: list[Result]) -> None:
     assert sum(result["reached"] for result in results) > len(results) / 2, "most were stopped before their end"
 
 
+@pytest.mark.one_in(3)
 def test_stopped_at_any_moment_nothing_is_left_running_and_the_resume_makes_the_same() -> None:
     """By `Run.stop`, which is what Ctrl-C does: once, or several times in a hurry."""
     must_stop_alike(stopped(12, tiers.SEED, scene="small"))
@@ -177,6 +180,7 @@ def letter() -> Iterator[None]:
     desk.new_desk()
 
 
+@pytest.mark.one_in(3)
 async def test_a_run_open_here_is_refused_to_a_second(tmp_path: Path, letter: None) -> None:
     model = desk.answering(tmp_path / "calls")
     async with start(SOP, model=model, sandbox="none", name="one", workspace=tmp_path, inputs={"topics": desk.TOPICS}) as going:

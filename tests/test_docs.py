@@ -26,7 +26,7 @@ TOP = Path(__file__).resolve().parent.parent
 PAGES = [TOP / "README.md", TOP / "CONTRIBUTING.md", TOP / "CHANGELOG.md", *sorted((TOP / "docs").glob("**/*.md"))]
 EXAMPLES = [TOP / "README.md", *sorted((TOP / "docs").glob("*.md"))]
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-INPUTS = {"--idea", "--transcript", "--letter", "--title", "--question", "--documents", "--order"}
+INPUTS = {"--letters", "--idea", "--transcript", "--letter", "--title", "--question", "--documents", "--order"}
 PATIENCE = 120                      # seconds for one program; it takes less than one
 _FILE = re.compile(r"\A# file: (\S+)\n")
 

@@ -122,6 +122,7 @@ async def test_the_same_text_gives_the_same_bytes_and_the_history_holds_them(tmp
         assert {f"out/{name.decode()}": repo[sha].data for name, _, sha in held.items()} == first       # type: ignore[attr-defined]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("text", "title", "headings"), [
     ("# Only one\n\nText.\n\n## Part\n", "Only one", ["Part"]), ("# One\n\n# Two\n", "report", ["One", "Two"]),
     ("Text alone.\n", "report", []), ("---\n- no mapping\n---\n\n# One\n\nx\n", "report", ["One"]),

@@ -60,6 +60,7 @@ async def verdict(tmp_path: Path, files: dict[str, str]) -> dict[str, object]:
 FIRST = ("a report, then exit", "a report at exit", "a pytest of its own")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", [name if name in FIRST else pytest.param(name, marks=pytest.mark.slow) for name in FORGED])
 async def test_a_forged_verdict_is_noticed(name: str, tmp_path: Path) -> None:
     assert (await verdict(tmp_path, FORGED[name]))["ok"] is False

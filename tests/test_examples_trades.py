@@ -36,7 +36,7 @@ def rows(text: str, delimiter: str = ",") -> list[dict[str, str]]:
 
 @pytest.mark.parametrize("sop", [
     pytest.param("repo_change/repo_change", marks=pytest.mark.slow), "debate_rows/debate_row", "town/talk", "book/book_chapter",
-    *(pytest.param(name, marks=pytest.mark.one_in(8)) for name in (
+    *(pytest.param(name, marks=pytest.mark.one_in(20)) for name in (
         "invoice_audit/invoice_audit", "support_desk/support_desk", "support_desk/one_letter", "book/book",
         "debate_rows/debate_rows", "market_watch/market_watch", "town/town"))])
 def test_its_own_tests_hold(tmp_path: Path, sop: str) -> None:
@@ -107,6 +107,7 @@ def sent(trade: Trade) -> dict[str, list[str]]:
     return mails
 
 
+@pytest.mark.one_in(4)
 @whole_or_killed(10)
 def test_letters_are_answered_paid_once_and_remembered(tmp_path: Path, killed: int | None) -> None:
     trade = Trade("support_desk", tmp_path)
@@ -139,7 +140,7 @@ def test_letters_are_answered_paid_once_and_remembered(tmp_path: Path, killed: i
     assert after["emma.jones@example.co.uk"] == "earlier letters: none that we know."
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_a_letter_that_fails_stops_no_other(tmp_path: Path) -> None:
     trade = Trade("support_desk", tmp_path)
     trade.run("odd", *LETTERS, "@letters/odd.json", function="desk", ends=1)
@@ -163,7 +164,7 @@ def test_a_book_is_made_and_one_edited_note_writes_one_chapter(tmp_path: Path, k
     assert json.loads(trade.sop("show", "moon", "--json"))["calls"] == 35
     files = trade.files("moon")
     book = files["book.md"].decode()
-    assert book.count("\n# ") == 4 + 6 and "headpond" not in book.partition("# Glossary")[0].replace("also called headpond", "")
+    assert book.count("\n# ") == 3 + 6 and "headpond" not in book.partition("# Glossary")[0].replace("also called headpond", "")
     assert files["open_points.md"].decode().endswith("Nothing is open.\n")
     assert files["book.pdf"].startswith(b"%PDF") and files["book.docx"].startswith(b"PK") and b"Small Press" in files["book.html"]
     with zipfile.ZipFile(io.BytesIO(files["book.epub"])) as epub:
@@ -185,6 +186,7 @@ def test_a_book_is_made_and_one_edited_note_writes_one_chapter(tmp_path: Path, k
 
 # Claims
 
+@pytest.mark.one_in(4)
 @whole_or_killed(20)
 def test_claims_get_labels_and_what_fails_is_listed(tmp_path: Path, killed: int | None) -> None:
     trade = Trade("debate_rows", tmp_path)
@@ -206,7 +208,8 @@ def test_claims_get_labels_and_what_fails_is_listed(tmp_path: Path, killed: int 
         "judge": (5, 5), "second judge": (1, 0), "person": (1, 1), "nobody": (2, 0)}
     assert trade.made("one", "disputed.md").count("\n## ") == 3
     asked = trade.asked("one")
-    assert len(asked) == 60 and not [key for key, prompt in asked if "annotators agreed" in prompt]      # words of the gold file
+    assert sum("[c31]" not in key for key, _ in asked) == 53        # c31 fails while its other debater may still be asked
+    assert not [key for key, prompt in asked if "annotators agreed" in prompt]      # words of the gold file
 
 
 # A repository
@@ -242,6 +245,7 @@ def a_change(tmp_path: Path, request: str, killed: int | None) -> tuple[Trade, d
     return trade, {path: held for path, held in after.items() if before.get(path) != held}
 
 
+@pytest.mark.one_in(4)
 def test_a_bug_is_mended_and_the_patch_applies(tmp_path: Path) -> None:
     trade, changed = a_change(tmp_path, "line_number.txt", None)
     assert sorted(changed) == ["src/tally/store.py", "tests/test_store.py"]

@@ -400,6 +400,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("damage", DAMAGES)
 async def test_a_damaged_repository_is_made_whole(tmp_path: Path, damage: str) -> None:
     folder = await town(tmp_path)
@@ -424,6 +425,7 @@ def killed(folder: Path, phase: str, number: int) -> bool:
     return done.returncode != 0
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("phase", "moments", "first"), [
     ("before", range(1, 6), False), ("after", range(1, 6), False), ("object", (1, 9), False), ("before", (1, 3, 6), True)])
 async def test_killed_at_any_moment_it_is_the_old_history_or_the_new(
@@ -464,6 +466,7 @@ async def test_a_link_in_its_place_leads_nowhere(tmp_path: Path) -> None:
     assert list(outside.iterdir()) == []
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("calls", range(1, 9))
 async def test_where_the_disk_is_full_the_run_says_so_and_the_old_history_stays(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: int) -> None:

@@ -123,6 +123,7 @@ def files_journal(home: Path, rounds: int, count: int) -> Path:
     return path
 
 
+@pytest.mark.one_in(3)
 def test_a_thousand_commits_of_two_hundred_files_are_one_small_pack(tmp_path: Path) -> None:
     path = files_journal(tmp_path, 1000, 200)
     folder = tmp_path / "files"
@@ -137,6 +138,7 @@ def test_a_thousand_commits_of_two_hundred_files_are_one_small_pack(tmp_path: Pa
     assert written.objects <= 5 * 1001 + 200
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("shape", ["wide", "many", "deep"])
 def test_large_journals(tmp_path: Path, shape: Any) -> None:
     path = tmp_path / ".journals" / "large.db"

@@ -381,6 +381,7 @@ async def test_appends_need_the_context(tmp_path: Path) -> None:
     await journal.close()
 
 
+@pytest.mark.one_in(3)
 async def test_the_journal_holds_no_more_after_many_events_than_after_few(tmp_path: Path) -> None:
     async with Journal.create(tmp_path / "run.db") as journal:
         journal._recent = BlobCache(100_000)

@@ -321,6 +321,7 @@ def test_which_run_is_read_may_be_said(tmp_path: Path, capsys: pytest.CaptureFix
     assert opened(sop, "three") == {"before": "`seen@1` of run `two`"}, "it says more than `--from`"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("keep_from, more, told", [
     ("on", {}, r"`--keep-from on`: 'on' is no run here; did you mean `one`\? there is: two, one, none"),
     ("open", {}, r"'open' is no run of `count` that succeeded and keeps what it made; .*there is: two, one, none"),

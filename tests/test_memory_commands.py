@@ -17,6 +17,7 @@ from metaflow_agents.cli import command
 from metaflow_agents.memory.owners import is_owner, owned_by
 from metaflow_agents.memory.store import PLACE, Memory, MemoryStore
 
+JOURNALS = "journals of runs are not touched: what was said in a run stays in {}/.journals/"
 ADA, BOB = "[customer Ada]", "[customer Bob]"
 
 
@@ -73,6 +74,53 @@ async def test_a_note_from_outside_makes_whoever_recalls_it_untrusted(sop: Sop) 
     assert "a mail of Eve" in labels["mailed"]["mend@1[Ada]~0"] and labels["mailed"]["mend@1[Bob]~0"] == ""
 
 
+@pytest.mark.parametrize("from_", ["role", "project"])
+async def test_what_is_pinned_is_always_recalled_and_takes_nobody_s_place(from_: str, sop: Sop) -> None:
+    """`top: 1`: one of the notes that are newer or more to the point is told, and the pin beside it."""
+    recalls = f", memory: {{window: 1 tokens, recall: {{from: {from_}, top: 1, importance: 0, recency: 0.1}}}}"
+    path = desk(sop.folder, recalls)
+    for text, *more in (("Secret: honey", "--pin"), ("kept Secret: salt",), ("kept Secret: pepper",), ("Secret: clove",)):
+        sop("add", ADA, text, "--new", *more)
+    replies = (await run(path, letters=[], customers=["Ada", "Bob"], model=serving(), workspace=sop.folder))["replies"]
+    assert "honey" in replies["Ada"].split() and len(replies["Ada"].split()) == 2, replies
+    assert "honey" not in replies["Bob"]
+    assert "pin of [customer Ada], by a person, " in sop("show", "--kind", "pin")[0]
+
+
+async def test_a_pin_is_by_a_person_and_keeps_its_label(sop: Sop) -> None:
+    sop("add", ADA, "Secret: honey", "--new", "--pin", "--untrusted", "a mail of Eve")
+    model = serving()
+    await run(desk(sop.folder, RECALLS), letters=[], customers=["Ada"], model=model, workspace=sop.folder, name="one")
+    assert '<memory of="you" by="a person" kind="pin">\nSecret: honey' in model.said("mend@1[Ada]~0/turn.0")
+    assert "a mail of Eve" in str(finished(sop.folder, "one")["mend@1[Ada]~0"].untrusted)
+    alone = RECALLS.replace("window:", "over: run, window:")
+    apart = await run(desk(sop.folder, alone), letters=[], customers=["Ada"], model=serving(), workspace=sop.folder)
+    assert dict(apart["replies"]) == {"Ada": ""}, "a role that recalls no other run is told no note"
+
+
+def test_a_note_becomes_a_pin_and_there_are_not_too_many(sop: Sop) -> None:
+    sop("add", ADA, "It rains.", "--new")
+    assert "remembers it already" in sop("add", ADA, "It rains.")[0]
+    assert "remembers it: " in sop("add", ADA, "It rains.", "--pin")[0]
+    assert "remembers it already" in sop("add", ADA, "It rains.")[0] and [one.kind for one in sop.kept()] == ["pin"]
+    for number in range(19):
+        sop("add", ADA, f"It rains {number} times.", "--pin")
+    sop("add", ADA, "It snows.", "--pin", status=2)
+    assert "[customer Ada] has 20 pins" in sop.err and "--kind pin` lists them" in sop.err and len(sop.kept()) == 20
+    assert "already" in sop("add", ADA, "It rains.", "--pin")[0]
+    sop("forget", sop.kept()[0].key)
+    sop("add", ADA, "It snows.", "--pin")
+    assert sop("clear", ADA, "--yes")[0] == f"{ADA}: 20 pins"
+
+
+async def test_what_is_forgotten_stands_in_the_journal_and_that_is_said(sop: Sop) -> None:
+    await served(sop, letters=LETTERS, name="one")
+    gone, said = sop("forget", "--run", "one")
+    assert gone.endswith("memories are forgotten") and said == JOURNALS.format(sop.folder) and sop.kept() == []
+    assert sop("forget", "--run", "one") == ["0 memories are forgotten"]
+    assert b"figs" in (sop.folder / ".journals/one.db").read_bytes()
+
+
 def test_an_owner_that_is_not_known_is_refused(sop: Sop) -> None:
     sop("add", ADA, "x", status=2)
     assert "nobody called '[customer Ada]' remembers anything in" in sop.err and "there is none; `--new` lets a new" in sop.err
@@ -116,7 +164,7 @@ async def test_export_is_a_line_for_each_memory_in_a_stable_order(sop: Sop) -> N
 async def test_clear_says_what_it_deleted_and_leaves_the_rest(sop: Sop) -> None:
     await served(sop, letters=LETTERS)
     sop("add", ADA, "Secret: honey")
-    assert sop("clear", ADA, "--yes") == [f"{ADA}: 3 turns, 1 note", "4 memories deleted"]
+    assert sop("clear", ADA, "--yes") == [f"{ADA}: 3 turns, 1 note", "4 memories deleted", JOURNALS.format(sop.folder)]
     assert {one.role for one in sop.kept()} == {BOB}
     assert json.loads("\n".join(sop("clear", "--run", "service-1", "--yes", "--json")))["deleted"] == 2
     assert sop("clear", "--all", "--yes") == [f"nothing is remembered there: {sop.folder}"]

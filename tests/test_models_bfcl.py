@@ -34,6 +34,7 @@ def questions(kind: str) -> Iterator[tuple[list[dict[str, Any]], list[dict[str, 
                       for name, arguments in question.gold]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("form", ["native", "streamed", "text"])
 @pytest.mark.parametrize("kind", function_calls.KINDS)
 async def test_every_function_is_a_tool_and_every_gold_call_comes_back(kind: str, form: str) -> None:

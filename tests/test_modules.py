@@ -76,6 +76,7 @@ def test_a_function_of_mine_imports_the_standard_library_and_its_neighbours(mine
     assert (mine / "w" / "plain-1" / "out.txt").read_text() == "mine late smtplib\n"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("start", ["-m", "-c"])
 def test_however_the_command_is_started(mine: Path, hostile: Path, start: str) -> None:
     """Python puts the current directory first there: what is imported before our first line is Python's own doing (`-P`)."""
@@ -88,6 +89,7 @@ def test_however_the_command_is_started(mine: Path, hostile: Path, start: str) -
     assert was_run(hostile) == []
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("entry", ["", "."])
 def test_an_entry_of_pythonpath_that_means_the_current_directory(mine: Path, hostile: Path, entry: str) -> None:
     for early in ("sitecustomize.py", "usercustomize.py", "typing.py", "metaflow_agents/__init__.py", "encodings.py",

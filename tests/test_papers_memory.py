@@ -15,6 +15,7 @@ def test_scores_and_ranks_are_those_computed_by_hand() -> None:
     assert rows(Path())[0].here == "5 of 5; 4 of 4"
 
 
+@pytest.mark.one_in(4)
 def test_indexes_are_told_beside_exact_search(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("usearch")
     pytest.importorskip("faiss")

@@ -200,6 +200,7 @@ def test_a_broken_text_never_breaks_the_reader(data: st.DataObject) -> None:
     assert (domain is not None or faults) and (problem is not None or more)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.skipif(DATA is None, reason="SOP_TEST_DATA does not name a folder with public data")
 @pytest.mark.parametrize("world", ["blocksworld", "logistics", "depots"])
 def test_every_problem_of_planbench_is_read_without_a_fault(world: str) -> None:

@@ -287,6 +287,7 @@ def answer_of(chance: random.Random, before: Mapping[str, str]) -> tuple[str, di
     return "".join(blocks), blocks
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("number", tiers.some(range(120), 4))
 async def test_what_is_written_is_what_explain_allows(tmp_path: Path, capsys: pytest.CaptureFixture[str], number: int) -> None:
     chance = tiers.chance(f"written {number}")

@@ -101,5 +101,6 @@ def test_the_presets_are_those_of_the_language() -> None:
                    for rule in rules} for name in names}
     assert said["read-only"] == {"read": "allow", "ask_person": "allow"}
     assert said["workspace"] == {"read": "allow", "write": "allow", "run": "allow", "python": "allow", "call": "allow",
-                                 "ask_person": "allow", "start_role": "allow", "mcp": "ask", "api": "ask", "fetch": "ask"}
+                                 "ask_person": "allow", "start_role": "allow", "mcp": "ask", "api": "ask", "fetch": "ask",
+                                 "install": "ask"}
     assert set(said["danger-full-access"]) == set(VERBS) and set(said["danger-full-access"].values()) == {"allow"}

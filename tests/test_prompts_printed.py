@@ -30,6 +30,21 @@ def test_what_is_printed(template: str, printed: set[str], asked: set[str]) -> N
     assert ({".".join(path) for path in found.whole}, {".".join(path) for path in found.asked}) == (printed, asked)
 
 
+@pytest.mark.parametrize(("template", "printed"), [
+    ("{% include 'a' %}", {"plan.title"}),
+    ("{% for plan in plans %}{% include 'a' %}{% endfor %}", {"plans.title"}),
+    ("{% include 'b' %}{% include 'a' %}", {"plan.title", "plan.why"}),
+    ("{% include 'self' %}", {"plan.goal"})])
+def test_what_is_included_counts_in_its_place(template: str, printed: set[str]) -> None:
+    found = printed_paths(template, (("a", "{{ plan.title }}"), ("b", "{% set plan = plan.why %}{{ plan }}"),
+                                     ("self", "{{ plan.goal }}{% include 'none' %}"), ("none", "")))
+    assert found is not None and {".".join(path) for path in found.whole} == printed
+
+
+def test_a_circle_of_includes_ends() -> None:
+    assert printed_paths("{% include 'a' %}", (("a", "{% include 'b' %}"), ("b", "{{ plan }}{% include 'a' %}"))) is None
+
+
 @pytest.mark.parametrize("template", ["{{ a", "{% include 'a.md.j2' %}", "{% macro m(x) %}{{ x }}{% endmacro %}{{ m(plan) }}"])
 def test_where_it_can_not_be_told(template: str) -> None:
     assert printed_paths(template) is None

@@ -395,6 +395,7 @@ def test_money_is_refused_on_a_step_that_asks_no_model(tmp_path: Path) -> None:
     assert [problem.code for problem in check(path).errors] == ["key-misplaced"]
 
 
+@pytest.mark.one_in(4)
 def test_prices_are_loaded_for_a_check_only_where_money_is_capped(tmp_path: Path) -> None:
     model = "models: {default: 'openai:gpt-4o'}"
     for more, loaded in (([model], False), ([model, "budget: {usd: 5}"], True)):

@@ -252,6 +252,7 @@ def test_ugly():
 """
 
 
+@pytest.mark.one_in(3)
 async def test_pytest_tells_the_same_as_unconfined_and_nothing_of_this_machine(box: Bubblewrap, temporary: Path) -> None:
     argv = ["python", "-m", "pytest", "-p", "no:cacheprovider", "--junitxml=r.xml", "-o", "junit_family=xunit1"]
     files = {"tests/test_a.py": TESTS, "a b/ü.py": b""}

@@ -68,6 +68,7 @@ async def test_all_else_works_as_before() -> None:
     assert "PermissionError: [Errno 13] Permission denied: 'touch'" in ran.stderr
 
 
+@pytest.mark.one_in(4)
 @needs_bubblewrap
 async def test_names_are_meant_as_rules_mean_them() -> None:
     for rule in ("TOUCH", "to?ch", "t[o]uch", "touch.exe", TOUCH, "/*/touch"):

@@ -74,6 +74,7 @@ async def test_outputs_belong_to_the_code_that_wrote_them_and_are_bounded(sandbo
         assert "longer than" in (await python.execute("#" * (1 << 21), TIME)).stderr
 
 
+@pytest.mark.one_in(3)
 async def test_what_takes_too_long_is_ended_and_the_next_finds_a_fresh_one(sandbox: Sandbox) -> None:
     marker = f"marker-{os.getpid()}-session"
     code = (f"import subprocess, sys, time\nx = 1; open('f', 'w').write('kept'); print('said', flush=True)\n"
@@ -91,6 +92,7 @@ async def test_what_takes_too_long_is_ended_and_the_next_finds_a_fresh_one(sandb
         assert (await python.execute("2", TIME)).value == "2"
 
 
+@pytest.mark.one_in(3)
 async def test_a_life_has_its_time_too(sandbox: Sandbox) -> None:
     async with sandbox.interpreter(files={}, timeout=1.5) as python:
         told = await python.execute("import time; time.sleep(60)", TIME)

@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import select
+import subprocess
 import sys
 import tempfile
 import threading
@@ -260,3 +261,15 @@ def test_a_command_may_end_at_any_instruction_of_its_stop(tmp_path: Path) -> Non
     """Nothing is raised in `stop`, which the event loop calls: it would be taken for a failure of the attempt."""
     instructions = sum(1 for _ in itertools.takewhile(lambda at: stopped_while_it_ends(tmp_path, at), itertools.count()))
     assert instructions > 5
+
+
+def test_a_group_without_a_marker_ends_its_own_processes_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment of every process ends with a NUL, behind which the empty text stands."""
+    assert not process._marked("")
+    assert not process._marked("=")
+    monkeypatch.setenv("SOP_TEST_MARK", "here")
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        assert process._marked("SOP_TEST_MARK=here") == [child.pid]
+    finally:
+        child.communicate(b"\n")

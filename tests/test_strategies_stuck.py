@@ -216,6 +216,7 @@ async def test_it_is_thought_about_asked_about_and_ended_with_the_reason(tmp_pat
     assert len(asked) == 1 and sign in asked[0].text
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", OWN)
 async def test_it_is_stopped_at_every_call_and_gone_on_with(tmp_path: Path, name: str) -> None:
     strategy, model, _ = OWN[name]

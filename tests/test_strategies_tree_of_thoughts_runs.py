@@ -89,6 +89,7 @@ async def test_the_bound_on_calls_is_what_the_worst_search_takes(tmp_path: Path,
 
 # -- stopped anywhere
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("parameters", [
     {"depth": 2, "breadth": 2, "samples": 2}, {"search": "dfs", "depth": 2, "threshold": 0.5, "samples": 2},
     {"depth": 2, "evaluate": "vote", "judge": "judge"}, {"depth": 2, "generate": "sample", "thoughts": 2, "breadth": 1}], ids=str)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -11,6 +12,7 @@ from scripted import Scripted, events, write
 from stopping import stopped_everywhere
 
 from metaflow_agents import check, resume, run
+from metaflow_agents.errors import UsageError
 from metaflow_agents.journal.audit import RECORDS, verified
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
@@ -59,6 +61,36 @@ def answer(request: ModelRequest) -> Any:
     if request.step == "judge":
         return {"good": "[a]" in request.key or "judge@2" in request.key}
     return f"{request.step} of {request.key}"
+
+
+async def test_what_is_given_inside_stands_in_there_and_is_a_part_of_what_is_taken_over(tmp_path: Path) -> None:
+    path = book(tmp_path)
+    options = {"topic": "rain", "model": answer, "workspace": tmp_path}
+    given: dict[str, Any] = {"write/draft": "ready made", "write/verdict@1": {"good": True}}
+    made = (await run(path, **options, name="one", given=given))["chapters"]
+    assert made == {"a": "ready made", "b": "ready made"} and len(events(tmp_path, "one", Reserved)) == 1
+    again = await run(path, **options, name="two", given=given, from_run="one")
+    assert again.calls == 0 and again["chapters"] == made
+    third = await run(path, **options, name="three", from_run="one")
+    assert third.calls > 0 and "ready made" not in third["chapters"].values(), "without it the work is another one"
+    for wrong, told in (("write/txt", "`txt`, which no step makes: did you mean `text`"),
+                        ("wrote/text", "`wrote` is no step with"),
+                        ("write[a]/text", "is no name of a value that stands in"), ("text", "`text`, which no step makes")):
+        with pytest.raises(UsageError, match=re.escape(told)):
+            await run(path, **options, given={wrong: "x"})
+
+
+async def test_what_is_given_inside_is_given_after_a_stop(tmp_path: Path) -> None:
+    def stops(request: ModelRequest) -> Any:
+        if "[b]" in request.key:
+            raise ValueError("no pen")
+        return answer(request)
+
+    path = book(tmp_path)
+    given = {"write/judge": {"good": True}}
+    assert not (await run(path, topic="rain", model=stops, workspace=tmp_path, name="it", given=given)).ok
+    assert (await resume("it", model=answer, workspace=tmp_path)).ok
+    assert not [event for event in events(tmp_path, "it", Reserved) if "judge" in event.key]
 
 
 KEYS = ["plan_it@1~0/turn.0", "write@1[a]~0/draft@1~0/turn.0", "write@1[a]~0/judge@1~0/turn.0", "write@1[b]~0/draft@1~0/turn.0",

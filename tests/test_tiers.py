@@ -22,6 +22,7 @@ def collected(**environment: str) -> subprocess.CompletedProcess[str]:
                            "tests/test_crash_disk.py"], cwd=TOP, env={**others, **environment}, capture_output=True, text=True)
 
 
+@pytest.mark.one_in(3)
 def test_on_every_change_the_slow_ones_stay_out_and_the_seed_is_told() -> None:
     done = collected(SOP_TESTS_SEED="4711")
     assert "test_a_disk_that_is_full_at_some_point_stops_the_run_clearly[insert]" in done.stdout
@@ -29,12 +30,14 @@ def test_on_every_change_the_slow_ones_stay_out_and_the_seed_is_told() -> None:
     assert "SOP_TESTS_SEED=4711" in done.stdout and done.returncode == 0
 
 
+@pytest.mark.one_in(3)
 def test_all_of_them_are_there_if_all_are_asked_for() -> None:
     done = collected(SOP_TESTS="all")
     assert "test_a_disk_that_is_full_at_some_point_stops_the_run_clearly[insert]" in done.stdout
     assert "test_a_full_disk_stops_the_run_clearly_and_the_resume_works[insert-100]" in done.stdout
 
 
+@pytest.mark.one_in(3)
 def test_another_tier_is_refused() -> None:
     done = collected(SOP_TESTS="most")
     assert done.returncode == pytest.ExitCode.USAGE_ERROR and "SOP_TESTS=most: it is `all`, or not set" in done.stderr
@@ -51,6 +54,7 @@ def test_one_in_four_takes_its_turn_by_the_seed(monkeypatch: pytest.MonkeyPatch)
     assert turn(4711) == turns[0]
 
 
+@pytest.mark.one_in(4)
 def test_tests_take_turns_and_all_of_them_are_there_if_all_are_asked_for() -> None:
     name = "::test_a_disk_that_is_really_full"
     assert sum(name in collected(SOP_TESTS_SEED=str(seed)).stdout for seed in (1, 2, 3)) == 1

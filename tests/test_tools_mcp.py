@@ -111,7 +111,7 @@ async def test_leaving_ends_it_and_all_it_started() -> None:
     assert await gone(*pids)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 async def test_one_that_does_not_go_is_killed() -> None:
     async with opened(good()) as tools:
         pid = int((await called(tools["stubborn"])).text)
@@ -119,6 +119,7 @@ async def test_one_that_does_not_go_is_killed() -> None:
     assert await gone(pid)
 
 
+@pytest.mark.one_in(3)
 async def test_one_that_hangs_is_killed(tmp_path: Path) -> None:
     async with opened(misbehaving(tmp_path, "children", "deaf", timeout=0.5)) as tools:
         child = int((await called(tools["children"])).text.split()[1])
@@ -145,7 +146,7 @@ async def test_a_cancelled_run_leaves_nothing(tmp_path: Path) -> None:
     assert await gone(*pids)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 async def test_cancelled_again_and_again_it_still_leaves_nothing() -> None:
     pids: list[int] = []
 
@@ -180,6 +181,7 @@ async def test_a_run_that_is_cancelled_while_it_starts(tmp_path: Path) -> None:
 # -- what goes wrong
 
 
+@pytest.mark.one_in(3)
 async def test_a_slow_call_is_told_and_called_off(tmp_path: Path) -> None:
     note = tmp_path / "note"
     async with opened(good(timeout=1)) as tools:
@@ -202,6 +204,7 @@ async def test_a_cancelled_call_is_called_off(tmp_path: Path) -> None:
         assert (await called(tools["echo"], text="still there")).text == "still there"
 
 
+@pytest.mark.one_in(3)
 async def test_one_that_dies_is_told_and_started_once_more() -> None:
     async with opened(good()) as tools:
         first = int((await called(tools["pid"])).text)

@@ -11,6 +11,7 @@ import pytest
 from scripted import write
 
 from metaflow_agents import check
+from metaflow_agents.sandbox.probe import Holding
 from metaflow_agents.trial import Unmet, Verdict, try_out
 
 LOOP = """
@@ -75,6 +76,59 @@ def only(verdict: Verdict) -> Unmet:
     assert not verdict.ok and not verdict.error, verdict
     (one,) = verdict.unmet
     return one
+
+
+# -- what is not there on this machine
+
+KEYED = """
+sop: keyed
+inputs: {word: {type: string, default: tea}}
+secrets: [SHOP_KEY, MAIL_KEY, WEB_KEY]
+tools:
+  price: {python: "shop:price", effect: none, secrets: {key: SHOP_KEY}}
+  fetch: {headers: {"http://127.0.0.1:8099": {Authorization: "Bearer ${WEB_KEY}"}}}
+mcpServers: {mail: {command: no-such-server, env: {KEY: "${MAIL_KEY}"}, effects: {"*": none}}}
+policy: {allow: [call(price), "mcp(mail.send)", "fetch(http://127.0.0.1:8099/*)", "run(true)"]}
+roles: {clerk: {profile: You sell.}}
+artifacts: {cost: {}, bill: {}, sent: {}, page: {}, check: {}}
+steps:
+  ask: {tool: price, needs: [word], inputs: {word: word}, makes: cost, on_fail: ON_FAIL}
+  write: {role: clerk, needs: [cost], makes: bill}
+  send: {tool: mail.send, needs: [bill], when: "bill == 'paid'", inputs: {text: bill}, makes: sent}
+  look: {tool: fetch, needs: [bill], when: "bill == 'seen'", inputs: {url: "'http://127.0.0.1:8099/x'"}, makes: page}
+  try_it: {run: "true", needs: [bill], when: "bill == 'tried'", makes: check}
+outputs: [bill]
+tests:
+"""
+SHOP = """
+def price(word: str, key: str) -> str:
+    return f"{word} costs {len(key)}"
+"""
+PYTHON = "model: python:desk.py:answer"
+
+
+@pytest.mark.parametrize(("case", "lacks"), [
+    (f"{{given: {{cost: '3'}}, {PYTHON}, expect: bill == 'by clerk'}}", ""),             # given, or not come to
+    (f"{{given: {{ask: '3'}}, {PYTHON}, until: write, expect: cost == '3'}}", ""),
+    ("{model: dry, expect: success}", ""),
+    (f"{{{PYTHON}, expect: success}}", "the secret `SHOP_KEY` is not set: `export SHOP_KEY=…`"),
+    (f"{{{PYTHON}, expect: not success}}", "the secret `SHOP_KEY` is not set"),             # what lacks is no failure of the SOP
+    (f"{{given: {{cost: '3', bill: paid}}, {PYTHON}, expect: not sent}}", "the secret `MAIL_KEY` is not set"),
+    (f"{{given: {{cost: '3', bill: seen}}, {PYTHON}, expect: not page}}", "the secret `WEB_KEY` is not set"),
+    (f"{{given: {{cost: '3', bill: tried}}, {PYTHON}, expect: not check}}", "steps run commands (try_it), and no sandbox holds")])
+@pytest.mark.parametrize("on_fail", ["stop", "skip"])
+async def test_a_case_wants_of_the_machine_what_it_comes_to(case: str, lacks: str, on_fail: str, tmp_path: Path,
+                                                            monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("metaflow_agents.sandbox.choice.looked_at", lambda *_: Holding(None, "not here", "none"))
+    verdict = await the(tmp_path, KEYED.replace("ON_FAIL", on_fail), case, shop_py=SHOP)
+    assert verdict.ok == (not lacks) and verdict.error.startswith(lacks) and not verdict.unmet, verdict
+
+
+async def test_a_secret_that_is_set_is_used_in_a_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_KEY", "12345678")
+    case = "{model: python:desk.py:answer, expect: cost == 'tea costs 8'}"
+    text = KEYED.replace("ON_FAIL", "stop").replace('run: "true"', "value: bill")
+    assert (await the(tmp_path, text, case, shop_py=SHOP)).ok
 
 
 # -- given

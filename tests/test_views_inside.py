@@ -74,6 +74,9 @@ def test_the_log_is_asked_for_a_step_inside_and_for_a_kind_of_event(desk: list[s
     assert fired[:4] == ["plan_it@1", "write@1", "write@1[a]/draft@1", "write@1[a]/judge@1"] and len(fired) == 8
     assert len(told(capsys, "log", "it", "--step", "write", "--kind", "fired")) == 7, "a step with all that is in it"
     assert "      mend of write@1[b]~0/mend@1~0/turn.0" in told(capsys, "log", "it", "--step", "write/mend", "--full")
+    assert [line.split(": ")[0] for line in told(capsys, "log", "it", "--step", "write[b]/mend")] == mended
+    assert {line.split("/")[0].split(":")[0] for line in told(capsys, "log", "it", "--step", "write@1[a]")} == {"write@1[a]"}
+    assert "there is: write[b]/mend" in told(capsys, "log", "it", "--step", "write[a]/mend", status=2)[0]
     assert "did you mean `write/mend`?" in told(capsys, "log", "it", "--step", "write/mnd", status=2)[0]
 
 

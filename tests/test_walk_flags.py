@@ -303,7 +303,8 @@ def keys(whole: typer.Typer) -> Iterator[str]:
 
 
 KEYS = tuple(keys(app))
-SHOWN_ELSEWHERE = {"run --demo": ".ci/run", "run --staged": "tests/test_examples_stockroom.py"}
+SHOWN_ELSEWHERE = {"run --demo": ".ci/run", "run --staged": "tests/test_examples_stockroom.py",
+                   "run --allow": "tests/test_packages_runs.py"}
 """Options whose runs are too large for a pair, and the tests that run them."""
 COMMANDS_OF_SOP = tuple(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
 
@@ -427,7 +428,7 @@ def at_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: f"{pair.key}: {pair.with_}")
 def test_an_option_changes_what_happens(pair: Pair, bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     if pair.key.endswith("--sandbox") and LACKING:

@@ -38,13 +38,17 @@ def takes_part(test: str, part: int) -> bool:
 
 def named_by_a_mutation(test: str) -> bool:
     """Whether `tests/mutations` names this test id, or its function for all parameters."""
-    function = test.partition("[")[0]
-    return test in _mutations() or re.search(rf"{re.escape(function)}(?![\w\[])", _mutations()) is not None
+    texts, functions = _mutations()
+    return test.partition("[")[0] in functions or any(test in text for text in texts)
 
 
 @cache
-def _mutations() -> str:
-    return "\n".join(path.read_text(encoding="utf-8") for path in (Path(__file__).parent / "mutations").glob("*.yaml"))
+def _mutations() -> tuple[frozenset[str], frozenset[str]]:
+    """The lines of the mutations that name a test with its parameters, and the functions that are named without."""
+    files = (Path(__file__).parent / "mutations").glob("*.yaml")
+    lines = "\n".join(path.read_text(encoding="utf-8") for path in files).splitlines()
+    return (frozenset(line for line in lines if "::" in line and "[" in line),
+            frozenset(re.findall(r"[\w/.-]+\.py::\w+(?![\w\[])", "\n".join(lines))))
 
 
 def chance(what: str) -> random.Random:

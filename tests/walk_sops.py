@@ -107,6 +107,15 @@ steps:
   bind:  {role: writer, needs: [notes], makes: letter, on_fail: {makes: lost}}
 """
 
+INSTALLED = """
+sop: walk
+artifacts: {lock: {}, tried: {}}
+steps:
+  resolve: {tool: packages, inputs: {requirements: "[]"}, makes: lock}
+  try_it: {run: [python, -c, import pydantic], needs: [lock], makes: tried}
+outputs: [tried]
+"""
+
 TASKS = """
 sop: walk
 inputs:

@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from metaflow_agents.agent.offered import Offered
-from metaflow_agents.agent.recorded import Recorded, short
+from metaflow_agents.agent.recorded import Recorded, packed, short
 from metaflow_agents.agent.surroundings import Surroundings, Tree
 from metaflow_agents.agent.unframed import told_by_a_person, unframed
 from metaflow_agents.doers.effects import MEANS
@@ -64,10 +65,12 @@ class Acting:
 
     def __init__(self, around: Surroundings, step: Step, role: str, slot: Slot, policy: Callable[[], Policy], offered: Offered,
                  tree: Tree, untrusted: str = "", *, trusted: Sequence[str] = (), above: Acting | None = None,
-                 doubted: Sequence[str] = ()) -> None:
+                 doubted: Sequence[str] = (),
+                 packages: Callable[[], AbstractAsyncContextManager[Path | None]] | None = None) -> None:
         self._around, self._step, self.role, self._slot = around, step, role, slot
         self._policy, self.offered, self.tree, self.above = policy, offered, tree, above
         self.untrusted, self.heard, self._trusted, self._doubted = untrusted, "", trusted, doubted
+        self._packages = packages
         self.assumed: list[str] = []
         self.gives: dict[str, Any] | None = None
         self._open = AsyncExitStack()
@@ -174,6 +177,10 @@ class Acting:
         looks_up = decision.verdict == "allow" and tool.effect(arguments) == "none"
         if self._around.staged and action.acting and not looks_up:
             return await self._staged(key, tool, action, arguments, decision, act)
+        if act is None and tool.effect(arguments) == "once":
+            before = await self._done_before(key, tool, action, arguments, scene)
+            if before is not None:
+                return before
         if decision.verdict == "ask":
             asked = await self._permission(key, tool, action, arguments, decision)
             if isinstance(asked, Result):
@@ -182,6 +189,19 @@ class Acting:
             if action.verb == "read":
                 self._readable[action.target] = True
         return await self._carried_out(key, tool, arguments, scene, act)
+
+    async def _done_before(self, key: str, tool: Tool, action: Action, arguments: Mapping[str, Any],
+                           scene: Scene) -> Result | None:
+        """What stands in place of a call that an earlier run made (`--from`), as a person decided. Raises Waiting, Halted."""
+        found = await self._around.repeats.settled(
+            key, tool.name, self._around.secrets.masked(str(action)), packed(arguments), role=self.role, step=_step_of(key),
+            gives=self.gives)
+        if found is None:
+            return None
+        if isinstance(found, Answer):
+            given = told_by_a_person(found.text, tool.name, framed=bool(self.role))
+            return await self.recorded.done(key, tool.name, arguments, tool.effect(arguments), given, None)
+        return await self.recorded.taken(key, tool.name, arguments, found, scene, told=bool(self.role))
 
     def readable(self, path: str) -> bool:
         """Whether the role may read a path without being asked about: others are not there for its tools."""
@@ -341,6 +361,10 @@ class Acting:
         """Whether the step trusts what a tool says: by its name, by a pattern of it, or by the name of its server."""
         return any(covers(name, tool) for name in self._trusted)
 
+    async def packages(self) -> Path | None:
+        """See `Situation.packages`."""
+        return None if self._packages is None else await self.keep("packages", self._packages)
+
     async def keep(self, name: str, make: Callable[[], AbstractAsyncContextManager[T]]) -> T:
         """See `Situation.kept`."""
         async with self._keeping:
@@ -377,6 +401,10 @@ class Scene:
     def denied(self) -> tuple[str, ...]:
         """See `Situation`."""
         return self.acting.denied_programs()
+
+    async def packages(self) -> Path | None:
+        """See `Situation`."""
+        return await self.acting.packages()
 
     async def kept(self, name: str, make: Callable[[], AbstractAsyncContextManager[T]]) -> T:
         """See `Situation`."""

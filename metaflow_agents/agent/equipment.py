@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from metaflow_agents.agent.acting import Acting, Scene
@@ -29,14 +31,16 @@ if TYPE_CHECKING:
 
 class Equipment:
     """Equips activations. `files` gives the tree that a step's command would see. `dry`: no server is
-    started, since nobody calls its tools. `above`: the policies of the SOPs that this one is a step of.
+    started, since nobody calls its tools. `above`: the policies of the SOPs that this one is a step of. `allowed`: packages that
+    the user lets the run install. `packages` opens the environment of an activation's commands.
     """
 
     def __init__(self, sop: SOP, around: Surroundings, toolbox: Toolbox, observations: Observations,
                  files: Callable[[Activation], Mapping[str, bytes]], *, dry: bool = False,
-                 above: Sequence[PolicySpec | None] = ()) -> None:
+                 above: Sequence[PolicySpec | None] = (), allowed: Sequence[str] = (),
+                 packages: Callable[[Activation], AbstractAsyncContextManager[Path | None]] | None = None) -> None:
         self._sop, self._around, self._toolbox, self._observations = sop, around, toolbox, observations
-        self._files, self._dry, self._above = files, dry, above
+        self._files, self._dry, self._above, self._allowed, self._packages = files, dry, above, allowed, packages
         self._policies: dict[str, Policy] = {}
 
     async def acting(self, activation: Activation, role: str, delegate: Delegate, consult: Consult,
@@ -91,10 +95,11 @@ class Equipment:
     def _policy(self, role: str) -> Policy:
         """The policy of a role, or of a step without one (""); it is read, and what reads it loaded, when it is first asked."""
         if role not in self._policies:
-            from metaflow_agents.policy.policy import Policy
+            from metaflow_agents.policy.policy import Policy, widened
 
             own = self._sop.roles[role].policy if role else None
-            self._policies[role] = Policy(self._sop.policy, own, role_name=role, above=self._above)
+            self._policies[role] = Policy(widened(self._sop.policy, self._allowed), own, role_name=role,
+                                          above=[widened(one, self._allowed) for one in self._above])
         return self._policies[role]
 
     def _acting(self, activation: Activation, role: str, offered: Offered, tree: Tree, untrusted: str,
@@ -103,6 +108,7 @@ class Equipment:
         slot = self._around.state.active[activation.key.firing].slot(activation.key.item)
         return Acting(self._around, step, role, slot, partial(self._policy, role), offered, tree, untrusted,
                       trusted=trusted_tools(self._sop, step), above=above,
+                      packages=None if self._packages is None else partial(self._packages, activation),
                       doubted=[name for name in activation.labels if name in self._sop.inputs or name in self._sop.artifacts])
 
     async def _offered(self, activation: Activation, role: str, names: tuple[str, ...], delegate: Delegate, key: str,

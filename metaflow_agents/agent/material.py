@@ -38,21 +38,25 @@ class Shown:
 class Material:
     """Builds the part of prompts that shows what a step reads. `rendered(artifact, value)` gives a value by its `render`."""
 
-    def __init__(self, program: Program, values: Values, rendered: Callable[[str, Any], str]) -> None:
+    def __init__(self, program: Program, values: Values, rendered: Callable[[str, Any], str], *,
+                 noted: dict[str, list[Shown]] | None = None, prefix: str = "") -> None:
+        """`noted`: where it is noted down what is shown, and `prefix` of the keys there (of a sub-SOP)."""
         self._program, self._sop, self._values, self._rendered = program, program.sop, values, rendered
         self._firings: OrderedDict[str, str] = OrderedDict()    # firing → what it works from
         self._ways_of: dict[tuple[str, int], str] = {}          # version of an artifact that has a `render` → how it is shown
-        self._noted: dict[str, list[Shown]] | None = None
+        self.noted, self._prefix = noted, prefix
 
     def note(self) -> Mapping[str, Sequence[Shown]]:
-        """From now on notes down what each activation (`step@round[item]`) is shown, in the mapping that this gives."""
-        self._noted = {}
-        return self._noted
+        """From now on notes down what each activation (`step@round[item]`, behind those that lead to it) is shown, in the mapping
+        that this gives.
+        """
+        self.noted = {}
+        return self.noted
 
     def text(self, step: Step, activation: Activation) -> str:
         """What stands in the prompt of what the step reads, and what the items before this one made."""
-        if self._noted is not None:
-            self._noted[activation.key.slot] = self._shown(step, activation)
+        if self.noted is not None:
+            self.noted[f"{self._prefix}{activation.key.slot}"] = self._shown(step, activation)
         prior, firing = dict(activation.scope["prior"]), activation.key.firing
         if prior or any(not isinstance(how, str) for how in step.show.values()):
             return self._text(step, activation, prior)

@@ -15,9 +15,9 @@ from metaflow_agents.journal.facts import Act
 from metaflow_agents.journal.state import Slot
 from metaflow_agents.models.port import ToolCall
 from metaflow_agents.schema.checks import json_value
-from metaflow_agents.schema.event import Done, Intended
+from metaflow_agents.schema.event import Done, EarlierEffect, Intended
 from metaflow_agents.schema.model import digest
-from metaflow_agents.schema.payload import Data, Patch, pack
+from metaflow_agents.schema.payload import Data, Patch, pack, unpack
 from metaflow_agents.schema.tools import Effect
 from metaflow_agents.tools.port import Result, Situation
 
@@ -40,12 +40,12 @@ class Recorded:
         intended = act.intended
         if intended.tool != call.name:
             return False
-        if intended.arguments == digest(_packed(call.arguments)):
+        if intended.arguments == digest(packed(call.arguments)):
             return True
         answer = self._around.desk.known(f"{key}/may")
         if answer is None or answer.arguments is None or not isinstance(call.arguments, Mapping):
             return False
-        return intended.arguments == digest(_packed(answer.arguments)) and \
+        return intended.arguments == digest(packed(answer.arguments)) and \
             self._around.desk.question(f"{key}/may").arguments == self.masked(call.arguments)
 
     def masked(self, arguments: Any) -> Any:
@@ -84,9 +84,9 @@ class Recorded:
         return Act(intended)
 
     def _intention(self, key: str, tool: str, arguments: Any, effect: Effect) -> tuple[dict[str, bytes], Intended]:
-        packed = _packed(arguments)
-        name = digest(packed)
-        return {name: packed}, Intended(at=time(), key=key, tool=tool, arguments=name, effect=effect)
+        data = packed(arguments)
+        name = digest(data)
+        return {name: data}, Intended(at=time(), key=key, tool=tool, arguments=name, effect=effect)
 
     async def done(self, key: str, tool: str, arguments: Any, effect: Effect, result: Result, act: Act | None, *,
                    refused: bool = False, staged: bool = False, seconds: float = 0.0) -> Result:
@@ -95,8 +95,8 @@ class Recorded:
         source = masks.masked(result.untrusted)
         result = replace(result, text=encodable(masks.masked(result.text)), untrusted=source,
                          written={path: masks.masked_bytes(data) for path, data in result.written.items()})
-        packed = pack(Data(value=result.text))
-        blobs = {digest(packed): packed}
+        told = pack(Data(value=result.text))
+        blobs = {digest(told): told}
         patch = None
         if result.written or result.deleted:
             names = {path: digest(data) for path, data in result.written.items()}
@@ -108,7 +108,7 @@ class Recorded:
             more, intended = self._intention(key, tool, arguments, effect)
             blobs |= more
             events.append(intended)
-        events.append(Done(at=time(), key=key, payload=digest(packed), patch=patch, error=result.error, refused=refused,
+        events.append(Done(at=time(), key=key, payload=digest(told), patch=patch, error=result.error, refused=refused,
                            untrusted=source, staged=staged, seconds=seconds))
         if effect == "none":
             self._around.bus.post(*events, blobs=blobs)
@@ -117,11 +117,36 @@ class Recorded:
         self._offered.said(short(key), result.text)
         return result
 
+    async def taken(self, key: str, tool: str, arguments: Any, effect: EarlierEffect, situation: Situation, *,
+                    told: bool) -> Result:
+        """What a call of an earlier run gave, in place of this one. `told`: a role is told so, where it called with others."""
+        intended, blobs = self._intention(key, tool, arguments, "once")[::-1]
+        blobs |= self._around.repeats.blobs(effect)
+        payload = effect.payload
+        if told and effect.arguments != intended.arguments:
+            text = pack(Data(value=f"`{tool}` was not called: a person lets what it gave in an earlier run stand, where it was "
+                                   f"called with other arguments: {unpacked(blobs[effect.arguments])}\n\n"
+                                   f"{unpacked(blobs[payload])}"))
+            payload = digest(text)
+            blobs[payload] = text
+        done = Done(at=time(), key=key, payload=payload, patch=effect.patch, untrusted=effect.untrusted)
+        intended = intended.model_copy(update={"taken": effect})
+        await self._around.bus.publish(intended, done, blobs=blobs)
+        return self.again(tool, Act(intended, done), done, situation)
+
 
 def short(key: str) -> str:
     """A call's key inside of its activation: `turn.0/tool.1`."""
     return key.partition("~")[2].partition("/")[2]
 
 
-def _packed(arguments: Any) -> bytes:
+def packed(arguments: Any) -> bytes:
+    """The arguments of a call as the journal stores them."""
     return pack(Data(value=json_value(dict(arguments) if isinstance(arguments, Mapping) else arguments)))
+
+
+def unpacked(data: bytes) -> str:
+    """What `packed` or a result's text was, as text."""
+    held = unpack(data)
+    value = held.value if isinstance(held, Data) else ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

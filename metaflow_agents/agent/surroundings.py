@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from metaflow_agents.bus import Bus
+from metaflow_agents.doers.repeats import Repeats
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.values import Values
 from metaflow_agents.people.desk import Desk
@@ -22,6 +23,7 @@ class Surroundings:
     values: Values
     desk: Desk
     secrets: Secrets
+    repeats: Repeats
     staged: bool = False
 
 

@@ -21,6 +21,7 @@ from metaflow_agents.models.port import ToolCall
 from metaflow_agents.prompts import MISSING, evaluate
 from metaflow_agents.schema.binary import content
 from metaflow_agents.schema.keys import CHECKED
+from metaflow_agents.schema.payload import Data
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.schema.step import Step
 from metaflow_agents.schema.trust import joined
@@ -83,6 +84,8 @@ class ToolSteps:
     def _taken(self, step: Step, activation: Activation, result: Result, acting: Acting) -> Work:
         if result.error:
             raise AttemptFailed(result.text)
+        if step.tool == "packages":
+            return Work(Data(value=read(result.text)))
         if step.parse is not None:
             try:
                 return self._acceptance.accept(activation, read(result.text))

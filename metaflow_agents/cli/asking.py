@@ -14,7 +14,7 @@ from metaflow_agents.people.answering import Scope, answer_of, wanted
 from metaflow_agents.people.question import Answer, Question
 from metaflow_agents.terminal import Terminal
 from metaflow_agents.views.page import Page, safe
-from metaflow_agents.views.questions import question_lines
+from metaflow_agents.views.questions import cut_lines, question_lines
 
 _MOST_TYPED = 4095          # bytes: what Linux keeps of a line that is being typed (the canonical mode of termios(3))
 _ALLOWED: dict[str, Scope] = {"y": "once", "r": "run", "a": "rule"}
@@ -70,7 +70,8 @@ class TerminalAsker:
     async def _asked(self, question: Question, number: int) -> Answer | None:
         shown = page(sys.stderr)
         head, *rest = question_lines(question, shown)
-        self._say("", shown.paint(f"----- question {number} -----", "dim"), head, *rest)
+        self._say("", shown.paint(f"----- question {number} -----", "dim"), head, *rest,
+                  *cut_lines(question, shown, f"sop inbox RUN {number}"))
         while True:
             try:
                 if question.kind in _KEYS:
@@ -86,7 +87,8 @@ class TerminalAsker:
         """A text or a choice: by its words, or by its place in the list."""
         if question.choices:
             self._say(*(f"  [{place}] {safe(choice)}" for place, choice in enumerate(question.choices, 1)))
-        said = await self._line("answer (Ctrl-D: later)> ")
+        enter = f"Enter: {question.default}; " if question.default else ""
+        said = await self._line(f"answer ({enter}Ctrl-D: later)> ") or question.default
         if question.choices and said not in question.choices and said.isdecimal() and 1 <= int(said) <= len(question.choices):
             said = question.choices[int(said) - 1]
         if not said.strip():

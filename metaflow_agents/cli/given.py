@@ -82,14 +82,18 @@ def read_pairs(program: Program, pairs: Sequence[str]) -> dict[str, Any]:
 
 
 def read_values(program: Program, pairs: Sequence[str]) -> dict[str, Any]:
-    """`--given ARTIFACT=JSON`. Raises UsageError."""
+    """`--given ARTIFACT=JSON`, `STEP/ARTIFACT=JSON` in a sub-SOP. Raises UsageError."""
+    from metaflow_agents.opening import inner_program
+
     found: dict[str, Any] = {}
     for pair in pairs:
         name, sign, text = pair.partition("=")
         if not sign:
             raise UsageError(f"`--given {pair}`: write `--given ARTIFACT=JSON`")
-        if name not in program.sop.artifacts:
-            raise UsageError(f"`{name}` is no artifact of {program.sop.sop}: {did_you_mean(name, program.sop.artifacts)}")
+        *steps, artifact = name.split("/")
+        sop = inner_program(program, steps).sop
+        if artifact not in sop.artifacts:
+            raise UsageError(f"`{artifact}` is no artifact of {sop.sop}: {did_you_mean(artifact, sop.artifacts)}")
         try:
             found[name] = read(text)
         except ValueError as error:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from metaflow_agents.cli.memories import OfRun, opened
+from metaflow_agents.cli.memories import OfRun, opened, still_told
 from metaflow_agents.cli.options import WORKSPACE, Json, Workspace
 from metaflow_agents.cli.output import prompt, say, say_json
 from metaflow_agents.errors import UsageError, did_you_mean
@@ -27,11 +27,12 @@ def add(owner: Annotated[str, typer.Argument(
         text: Annotated[str, typer.Argument(metavar="TEXT", help="What it is.")],
         untrusted: Annotated[str, typer.Option(
             "--untrusted", metavar="WHERE", help="It is not your own words: where it came from, like \"a mail of Ada\".")] = "",
+        pin: Annotated[bool, typer.Option("--pin", help="It is recalled always, whatever it is about.")] = False,
         new: Annotated[bool, typer.Option("--new", help="Nobody of this name remembers anything yet.")] = False,
         workspace: Workspace = WORKSPACE, json: Json = False) -> int:
     """Lays down what somebody shall remember: later runs recall it as their own."""
     from metaflow_agents.encodable import encodable
-    from metaflow_agents.memory.notes import LONGEST, note
+    from metaflow_agents.memory.notes import LONGEST, MOST_PINS, note
     from metaflow_agents.memory.owners import LONGEST as LONGEST_NAME
     from metaflow_agents.memory.store import PLACE, MemoryStore
 
@@ -50,7 +51,11 @@ def add(owner: Annotated[str, typer.Argument(
             _known(there, [owner], workspace, "`--new` lets a new one remember")
     store = MemoryStore(workspace / PLACE)
     try:
-        added = store.note(laid := note(owner, text, origin))
+        laid, pinned = note(owner, text, origin, pinned=pin), {one.key for one in store.pins(owner)}
+        if pin and laid.key not in pinned and len(pinned) >= MOST_PINS:
+            raise UsageError(f"{owner} has {len(pinned)} pins, which all stand in each prompt, and {MOST_PINS} is the most: "
+                             f"`sop memory show --role '{owner}' --kind pin` lists them, `sop memory forget KEY` removes one")
+        added = store.note(laid)
     finally:
         store.close()
     if json:
@@ -75,7 +80,7 @@ def clear(owners: Owners = None, run: OfRun = None,
           everything: Annotated[bool, typer.Option("--all", help="Delete all that is remembered.")] = False,
           yes: Annotated[bool, typer.Option("--yes", help="Delete without asking.")] = False,
           workspace: Workspace = WORKSPACE, json: Json = False) -> int:
-    """Deletes what owners remember, for good, once a person has agreed; says what it was. Journals keep what was said."""
+    """Deletes what owners remember, for good, once a person has agreed; says what it was. Journals of runs keep what was said."""
     from metaflow_agents.views.memories import counted
     from metaflow_agents.views.wording import amount
 
@@ -94,7 +99,8 @@ def clear(owners: Owners = None, run: OfRun = None,
     if json:
         say_json({"deleted": gone, "keys": [one.key for one in found]})
     else:
-        say([*told, f"{amount(gone, 'memory', 'memories')} deleted" if gone else f"nothing is remembered there: {workspace}"])
+        say([*told, f"{amount(gone, 'memory', 'memories')} deleted" if gone else f"nothing is remembered there: {workspace}",
+             *still_told(workspace, gone)])
     return 0
 
 

@@ -31,7 +31,7 @@ def _whole() -> None:
 @memory.command("show")
 def show(role: Role = None, run: OfRun = None,
          kind: Annotated[str | None, typer.Option(
-             "--kind", metavar="KIND", help="Only turns, reflections, lessons, or notes.")] = None,
+             "--kind", metavar="KIND", help="Only turns, reflections, lessons, notes, or pins.")] = None,
          limit: Limit = 20, workspace: Workspace = WORKSPACE, json: Json = False) -> int:
     """Shows memories, the newest last."""
     from metaflow_agents.memory.store import KINDS
@@ -70,7 +70,7 @@ def forget(keys: Annotated[list[str] | None, typer.Argument(
            role: Role = None, run: OfRun = None,
            everything: Annotated[bool, typer.Option("--all", help="Forget all that is remembered.")] = False,
            workspace: Workspace = WORKSPACE, json: Json = False) -> int:
-    """Removes memories for good: no run brings them back. Journals keep what was said in their runs."""
+    """Removes memories for good: no run brings them back. Journals of runs keep what was said in them."""
     chosen = bool(keys) or role is not None or run is not None
     if chosen == everything:
         raise UsageError("`--all` forgets all: leave out what would choose among it" if everything else
@@ -83,7 +83,7 @@ def forget(keys: Annotated[list[str] | None, typer.Argument(
     if json:
         say_json({"forgotten": gone})
     else:
-        say([f"{gone:,} {'memory is' if gone == 1 else 'memories are'} forgotten"])
+        say([f"{gone:,} {'memory is' if gone == 1 else 'memories are'} forgotten", *still_told(workspace, gone)])
     return 0
 
 
@@ -100,6 +100,13 @@ def opened(workspace: Path) -> Iterator[MemoryStore | None]:
         yield store
     finally:
         store.close()
+
+
+def still_told(workspace: Path, gone: int) -> list[str]:
+    """Where what is gone from the memory file may still be read."""
+    from metaflow_agents.journal.places import JOURNALS
+
+    return [f"journals of runs are not touched: what was said in a run stays in {workspace / JOURNALS}/"] if gone else []
 
 
 def _of(role: str | None, run: str | None) -> str:

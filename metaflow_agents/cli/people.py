@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 
 
 def inbox(name: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Only what this run asks.")] = None,
+          number: Annotated[int | None, typer.Argument(
+              metavar="[QUESTION]", help="This one, whole: long texts are cut in lists.")] = None,
           workspace: Workspace = WORKSPACE,
           json: Json = False) -> int:
     """Lists what runs ask people, the longest waiting first."""
     from metaflow_agents.journal.places import journal_path, run_names
-    from metaflow_agents.people.inbox import open_questions
+    from metaflow_agents.people.inbox import numbered, open_questions
     from metaflow_agents.views.questions import inbox_lines
 
     found: list[Open] = []
@@ -34,11 +36,14 @@ def inbox(name: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Only
                 raise
             damaged.append(f"{one}: {error}")
     found.sort(key=lambda question: question.at)
+    if number is not None and name is not None:
+        found = [numbered(found, name, number)]
     if json:
         say_json([question.as_json() for question in found])
     else:
         of = f"run `{name}`" if name else f"no run in {workspace}/"
-        say(inbox_lines(found, page(), _where(workspace)) or [f"{of} asks {'nothing' if name else 'anything'}"])
+        say(inbox_lines(found, page(), _where(workspace), whole=number is not None)
+            or [f"{of} asks {'nothing' if name else 'anything'}"])
         say(damaged)
     return 0
 

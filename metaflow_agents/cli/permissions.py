@@ -64,15 +64,13 @@ def explain(file: SOPFile,
 
 def _inside(program: Program, who: str) -> tuple[Program, str, list[PolicySpec | None]]:
     """The SOP that `STEP/STEP/WHO` leads to, WHO, and the policies of the SOPs around it. Raises UsageError."""
+    from metaflow_agents.opening import inner_program
+
     *steps, name = who.split("/")
     above: list[PolicySpec | None] = []
     for step in steps:
-        spec, entries = program.sop.steps.get(step), [each for each, one in program.sop.steps.items() if one.sop is not None]
-        if spec is None or spec.sop is None:
-            raise UsageError(f"`{step}` of `{who}` is no step with `sop:`: "
-                             f"{did_you_mean(step, entries) if entries else f'`{program.sop.sop}` has none'}")
         above.append(program.sop.policy)
-        program = program.sops[spec.sop]
+        program = inner_program(program, [step])
     return program, name, above
 
 

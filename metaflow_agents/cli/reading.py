@@ -16,6 +16,8 @@ from metaflow_agents.errors import JournalError, UsageError, did_you_mean
 from metaflow_agents.printing import as_json
 
 if TYPE_CHECKING:
+    from metaflow_agents.journal.glance import RawJournal
+    from metaflow_agents.schema.address import Address
     from metaflow_agents.views.story import Told
 
 
@@ -95,7 +97,8 @@ def history(name: RunName, workspace: Workspace = WORKSPACE, json: Json = False)
 
 def log(name: RunName,
         step: Annotated[str | None, typer.Option(
-            "--step", metavar="STEP", help="Only this step, `STEP/INNER` in a sub-SOP; with all that is in it.")] = None,
+            "--step", metavar="STEP", help="Only this step, with all that is in it: `STEP`, `STEP@2`, `STEP[ITEM]`, "
+                                           "`STEP/INNER` in a sub-SOP.")] = None,
         kind: Annotated[str | None, typer.Option("--kind", metavar="KIND", help="Only events of this kind, like failed.")] = None,
         full: Annotated[bool, typer.Option("--full", help="With prompts, answers and values, word for word.")] = False,
         audit: Annotated[bool, typer.Option(
@@ -107,6 +110,7 @@ def log(name: RunName,
 
     from metaflow_agents.journal.glance import RawJournal, unwrapped
     from metaflow_agents.journal.places import journal_path, never_began
+    from metaflow_agents.schema.address import lies_in
     from metaflow_agents.views import minutes
     from metaflow_agents.views.gave import commands_of
 
@@ -127,12 +131,9 @@ def log(name: RunName,
         if not program:
             raise never_began(name)
         hide_secrets(program["sop"].get("secrets", ()))
-        steps = minutes.steps_of(program)
-        if step is not None and step not in steps:
-            raise UsageError(f"run `{name}` has no step `{step}`: {did_you_mean(step, steps)}")
+        address = () if step is None else _address(name, step, program, journal)
         chosen = (event for _, event in journal.events(*([kind, "inner"] if kind else []))
-                  if (kind is None or unwrapped(event)[1]["kind"] == kind)
-                  and (step is None or f"{minutes.step_of(event)}/".startswith(f"{step}/")))
+                  if (kind is None or unwrapped(event)[1]["kind"] == kind) and lies_in(minutes.place_of(event), address))
         if json:
             _as_array(chosen)
             return 0
@@ -146,6 +147,35 @@ def log(name: RunName,
 
         say(lines())
     return 0
+
+
+def _address(name: str, step: str, program: dict[str, Any], journal: RawJournal) -> tuple[Address, ...]:
+    """What `--step` names. Raises UsageError where the run has nothing of the kind, and tells what it has."""
+    from metaflow_agents.schema.address import alike, lies_in, parse_address
+    from metaflow_agents.views import minutes
+
+    try:
+        address = parse_address(step)
+    except ValueError as error:
+        raise UsageError(f"`--step`: {error}; attempts (`~1`) and calls (`/turn.0`) are left out") from None
+    steps, path = minutes.steps_of(program), "/".join(part.step for part in address)
+    if path not in steps:
+        raise UsageError(f"run `{name}` has no step `{path}`: {did_you_mean(path, steps)}")
+    if path == step:
+        return address
+    there: dict[str, None] = {}
+    fired = False
+    for _, event in journal.events():
+        place = minutes.place_of(event)
+        if lies_in(place, address):
+            return address
+        there[alike(place, address)] = None
+        fired = fired or "/".join(part.step for part in place) == path
+    there.pop("", None)
+    if not fired:
+        raise UsageError(f"`{path}` of run `{name}` has not started: there is no `{step}`")
+    raise UsageError(f"run `{name}` has no `{step}`: "
+                     + (did_you_mean(step, there) if there else f"`{path}` has no items; leave out `[…]`"))
 
 
 def _audit(name: str, workspace: Path, *, json: bool) -> int:

@@ -43,6 +43,8 @@ def run(context: typer.Context,
             "--staged", help="Acting tools (network, MCP, services, functions) only tell what they would do.")] = False,
         everything: Annotated[bool, typer.Option(
             "--everything", help="Read folders whole: also keys, journals, and what .gitignore names.")] = False,
+        allow: Annotated[list[str] | None, typer.Option(
+            "--allow", metavar="PACKAGE", help="Let the run install a Python package. May be repeated.")] = None,
         demo: Annotated[bool, typer.Option("--demo", help="Answer from the recording that travels with the SOP.")] = False,
         pairs: Pairs = None,
         json: Json = False,
@@ -75,8 +77,8 @@ def run(context: typer.Context,
     from metaflow_agents.runs import start
 
     return drive(start(found.file, model=everybody, models=named, inputs=inputs, name=name, workspace=workspace, until=until,
-                       from_run=from_run, keep_from=keep_from, staged=staged, everything=everything, sandbox=sandbox,
-                       budget=options.budget(budget), yes=yes), workspace, json=json)
+                       from_run=from_run, keep_from=keep_from, staged=staged, everything=everything, allow=allow or (),
+                       sandbox=sandbox, budget=options.budget(budget), yes=yes), workspace, json=json)
 
 
 def resume(name: RunName,
@@ -124,10 +126,12 @@ def fork(name: RunName,
 
 def prompt(context: typer.Context,
            file: Annotated[str, typer.Argument(metavar="FILE", help="A SOP.")],
-           step: Annotated[str, typer.Argument(metavar="STEP", help="The step whose prompt is shown.")],
+           step: Annotated[str, typer.Argument(
+               metavar="STEP", help="The step whose prompt is shown: `STEP`, `STEP[ITEM]`, `STEP@2`, `STEP/INNER` in a SOP.")],
            words: Annotated[list[str] | None, typer.Argument(metavar="[--INPUT VALUE]", help="The SOP's inputs.")] = None,
            values: Annotated[list[str] | None, typer.Option(
-               "--given", metavar="ARTIFACT=JSON", help="What another step made; else the smallest. May be repeated.")] = None,
+               "--given", metavar="ARTIFACT=JSON", help="What another step made (`STEP/ARTIFACT=JSON` in a sub-SOP); else the "
+                                                        "smallest. May be repeated.")] = None,
            pairs: Pairs = None,
            json: Json = False) -> int:
     """Shows what a step would send and what its parts cost in tokens, free of charge; of `foreach`, for each item."""
@@ -137,7 +141,8 @@ def prompt(context: typer.Context,
     from metaflow_agents.cli import given
     from metaflow_agents.models.manual import conversation
     from metaflow_agents.policy.judged import BUILT_IN
-    from metaflow_agents.rehearsal import costs_of, rehearse
+    from metaflow_agents.rehearsal import costs_of, rehearse, step_at
+    from metaflow_agents.schema.address import parse_address
 
     program = _program(file)
     found = given.split([file, *(words or ())])
@@ -153,7 +158,8 @@ def prompt(context: typer.Context,
     else:
         say([line for one in sent
              for line in (f"===== {one.request.key} =====", "", *conversation(one.request).splitlines(), "", *costs_of(one), "")])
-        hidden = [tool for tool in program.sop.tools_of(program.sop.steps[step]) if tool not in BUILT_IN]
+        inner, name = step_at(program, parse_address(step))
+        hidden = [tool for tool in inner.sop.tools_of(inner.sop.steps[name]) if tool not in BUILT_IN]
         if hidden:
             say([f"not shown: {', '.join(hidden)}; what these are is known in a run: here nothing is imported, started or asked"])
     return 0

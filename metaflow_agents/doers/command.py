@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from metaflow_agents.doers.acceptance import Acceptance
+from metaflow_agents.doers.function import plain
 from metaflow_agents.doers.observed import Observations
 from metaflow_agents.engine.work import Activation, Work
 from metaflow_agents.errors import AttemptFailed
@@ -21,6 +24,10 @@ from metaflow_agents.sandbox.testing import COLLECTED, disagreement, guarded, no
 from metaflow_agents.schema.payload import Data, Patch
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.schema.step import Step
+from metaflow_agents.settings import Settings
+
+if TYPE_CHECKING:
+    from metaflow_agents.packages.lock import Lock
 
 _REPORT = ".sop-junit.xml"
 _TOLD = 6000
@@ -30,14 +37,18 @@ class Commands:
     """Renders a command's arguments, runs it, and reads what it made."""
 
     def __init__(self, sop: SOP, acceptance: Acceptance, tree: Tree, values: Values, observations: Observations,
-                 sandbox: Sandbox) -> None:
+                 sandbox: Sandbox, settings: Settings | None = None) -> None:
         self._sop, self._acceptance, self._tree, self._values = sop, acceptance, tree, values
-        self._observations, self._sandbox = observations, sandbox
+        self._observations, self._sandbox, self._settings = observations, sandbox, settings or Settings()
 
     async def work(self, activation: Activation) -> Work:
         """The result of a `run:` step. Raises AttemptFailed where `parse: json` finds no file, AnswerInvalid."""
         step = self._sop.steps[activation.key.step]
-        value = await self._observations.once(f"{activation.key}/run", lambda: self._result(step, activation))
+
+        async def look() -> Any:
+            async with self.packages(activation) as packages:
+                return await self._result(step, activation, packages)
+        value = await self._observations.once(f"{activation.key}/run", look)
         if step.parse is not None and step.parse.startswith("json"):
             return self._acceptance.accept(activation, value)
         return Work(Data(value=value))
@@ -46,8 +57,11 @@ class Commands:
         """What a `check` says against an answer, which lies in its tree; None where it is content."""
         async def look() -> Any:
             tree = self._with_answer(activation, work)
-            done = await self._sandbox.run(self._argv(command, activation), files=tree,
-                                           timeout=_patience(self._sop.steps[activation.key.step]))
+            if undeclared := self._undeclared(activation, tree):
+                return undeclared
+            async with self.packages(activation) as packages:
+                done = await self._sandbox.run(self._argv(command, activation), files=tree, packages=packages,
+                                               timeout=_patience(self._sop.steps[activation.key.step]))
             return None if done.ok else said(done)
         told = await self._observations.once(key, look)
         return None if told is None else str(told)
@@ -64,28 +78,31 @@ class Commands:
         found: dict[str, Any] = await self._observations.once(key, look)
         return found
 
-    async def _result(self, step: Step, activation: Activation) -> Any:
+    async def _result(self, step: Step, activation: Activation, packages: Path | None) -> Any:
         argv = self._argv(step.run or "", activation)
         kind, file = (None, None) if step.parse is None else parse_parse(step.parse)
         if kind == "junit" and file is None and is_pytest(argv):
             argv, file = with_junit_file(argv, _REPORT), _REPORT
         tests = guarded(argv) if kind == "junit" else None
         done = await self._sandbox.run(tests or argv, files=self.files(activation), timeout=_patience(step),
-                                       collect=(file,) if file else ())
+                                       collect=(file,) if file else (), packages=packages)
         if kind == "json":
             return _json(done, file or "")
         if kind == "junit":
             if file not in done.files:
                 return _no_report(done)
             result = await read_junit(done.files[file], done.exit_code, file)
-            why = await self._doubt(argv, done.files[file], step, activation) if result["ok"] and tests else ""
+            why = self._undeclared(activation, self.files(activation)) if result["ok"] else ""
+            if result["ok"] and tests and not why:
+                why = await self._doubt(argv, done.files[file], step, activation, packages)
             return not_believed(result, why) if why else result
         return {"ok": done.ok, "exit_code": done.exit_code, "stdout": done.stdout, "stderr": done.stderr}
 
-    async def _doubt(self, argv: Sequence[str], report: bytes, step: Step, activation: Activation) -> str:
+    async def _doubt(self, argv: Sequence[str], report: bytes, step: Step, activation: Activation, packages: Path | None) -> str:
         """Why a green report of pytest is not believed; empty where it is."""
         apart = guarded(argv, COLLECTED)
-        done = await self._sandbox.run(apart or argv, files=self.files(activation), timeout=_patience(step), collect=(COLLECTED,))
+        done = await self._sandbox.run(apart or argv, files=self.files(activation), timeout=_patience(step), collect=(COLLECTED,),
+                                       packages=packages)
         return disagreement(report, done.files.get(COLLECTED))
 
     def _with_answer(self, activation: Activation, work: Work) -> dict[str, bytes]:
@@ -116,6 +133,38 @@ class Commands:
 
     def _argv(self, command: str | tuple[str, ...], activation: Activation) -> tuple[str, ...]:
         return tuple(render(argument, activation.scope) for argument in parse_argv(command))
+
+    @asynccontextmanager
+    async def packages(self, activation: Activation) -> AsyncIterator[Path | None]:
+        """The environment of the commands of an activation, made from the lock that its step reads; None where it names none.
+
+        Raises AttemptFailed where it can't be made.
+        """
+        lock = self._lock(activation)
+        if lock is None:
+            yield None
+            return
+        from metaflow_agents.packages.environments import Environments
+
+        async with Environments(self._settings.packages, self._settings.pip_environment).held(lock) as environment:
+            yield environment
+
+    def _lock(self, activation: Activation) -> Lock | None:
+        name = self._sop.steps[activation.key.step].packages
+        if name is None:
+            return None
+        from metaflow_agents.packages.lock import parse_lock
+
+        return parse_lock(plain(activation.scope[name]), name)
+
+    def _undeclared(self, activation: Activation, tree: Mapping[str, bytes]) -> str:
+        """Which dependencies of the product the lock of the step lacks; empty where it has all, or the step names no lock."""
+        lock = self._lock(activation)
+        if lock is None:
+            return ""
+        from metaflow_agents.packages.declared import outside
+
+        return outside(tree, lock)
 
     def files(self, activation: Activation) -> dict[str, bytes]:
         """The tree of an activation: exactly the versions that its step reads, and what the items before it made."""

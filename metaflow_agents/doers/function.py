@@ -15,6 +15,7 @@ from pydantic_core import to_jsonable_python
 from metaflow_agents.doers.acceptance import Acceptance
 from metaflow_agents.doers.effects import Effects
 from metaflow_agents.doers.observed import Observations
+from metaflow_agents.doers.repeats import arguments_told
 from metaflow_agents.engine.work import Activation, Work
 from metaflow_agents.errors import AttemptFailed, raised
 from metaflow_agents.models.python import THREADS
@@ -44,13 +45,14 @@ class Functions:
         spec = step.call or ""
         args = {} if step.args is None else render_args(step.args, activation.scope)
         key, scope = f"{activation.key}/call", {**activation.scope, **args}
+        label = ""
         if step.effect == "once":
-            value = await self._effects.once(key, f"call({spec})", lambda: self._result(spec, scope),
-                                             self._acceptance.gives(activation))
+            value, label = await self._effects.once(key, f"call({spec})", arguments_told(self._given(spec, scope)[1]),
+                                                    lambda: self._result(spec, scope), self._acceptance.gives(activation))
         else:
             value = await self._observations.once(key, lambda: self._result(spec, scope))
         work = self._acceptance.accept(activation, value)
-        return replace(work, untrusted=joined(activation.untrusted, self.hears(spec, activation)))
+        return replace(work, untrusted=joined(activation.untrusted, self.hears(spec, activation), label))
 
     def hears(self, spec: str, activation: Activation) -> str:
         """The label of what a function is given besides what its step reads: one that asks for `run` sees all inputs."""
@@ -74,13 +76,20 @@ class Functions:
             return f"{spec} says that it is not right"
         return "\n".join(map(str, told)) if isinstance(told, list) else str(told)
 
-    async def _result(self, spec: str, scope: Mapping[str, Any]) -> Any:
+    def _given(self, spec: str, scope: Mapping[str, Any]) -> tuple[Callable[..., Any], dict[str, Any]]:
+        """A function and its arguments. Raises AttemptFailed where its signature can't be read."""
         function = _function(self._load(spec))
         try:
-            arguments = _arguments(function, scope)
+            return function, _arguments(function, scope)
+        except (NameError, AttributeError, TypeError, ValueError) as error:
+            raise _unreadable(spec, error) from error
+
+    async def _result(self, spec: str, scope: Mapping[str, Any]) -> Any:
+        function, arguments = self._given(spec, scope)
+        try:
             checked = validate_call(config=ConfigDict(arbitrary_types_allowed=True))(function)
         except (NameError, AttributeError, TypeError, ValueError, PydanticUserError) as error:
-            raise AttemptFailed(f"the signature of {spec} can't be read: {error}".partition("\n")[0]) from error
+            raise _unreadable(spec, error) from error
         try:
             given = await called(spec, self._threads, checked, **arguments)
         except AttemptFailed:
@@ -90,6 +99,10 @@ class Functions:
                 raise AttemptFailed(f"{spec} does not take what it is given: {_told(error, scope)}") from error
             raise AttemptFailed(f"{spec} raised {raised(error)}") from error
         return _json(spec, given)
+
+
+def _unreadable(spec: str, error: Exception) -> AttemptFailed:
+    return AttemptFailed(f"the signature of {spec} can't be read: {error}".partition("\n")[0])
 
 
 def plain(value: Any) -> Any:

@@ -14,11 +14,12 @@ from typing import Any, cast
 from metaflow_agents.bus import Bus
 from metaflow_agents.engine.clock import TimeCaps
 from metaflow_agents.engine.failing import failed_attempt, failure_event
+from metaflow_agents.engine.halting import Halting
 from metaflow_agents.engine.labels import Labels
 from metaflow_agents.engine.parking import Parking
 from metaflow_agents.engine.scope import Scopes, part
 from metaflow_agents.engine.work import Activation, Earlier, Item, Recalled, StepRunner, Taken, Work
-from metaflow_agents.errors import AttemptFailed, RunError, StepFailed, Stuck
+from metaflow_agents.errors import AttemptFailed, Halted, ModelMissing, PromptChanged, RunError, StepFailed, Stuck
 from metaflow_agents.journal.state import Firing, RunState
 from metaflow_agents.journal.values import Values
 from metaflow_agents.prompts import MISSING, evaluate, render_pattern
@@ -55,6 +56,7 @@ class Means:
     labels: Labels
     recalled: Recalled
     strategies: Specs
+    halting: Halting
 
 
 class Prior(Mapping[str, Any]):
@@ -92,8 +94,16 @@ class Attempts:
     async def until_done(self, item: Item | None, prior: dict[str, str], heard: str = "") -> Outcome | None:
         """Tries until it works or the attempts are used up: None where the item is lost. `heard`: the label of `prior`.
 
-        Raises Waiting where the attempt under way needs an answer first: it is the same attempt when this is called again.
+        Raises Waiting where the attempt under way needs an answer first: it is the same attempt when this is called again. What
+        stops the run is raised once the calls of others that were sent are answered.
         """
+        try:
+            return await self._until_done(item, prior, heard)
+        except (StepFailed, PromptChanged, ModelMissing):
+            await self._means.halting.settle()
+            raise
+
+    async def _until_done(self, item: Item | None, prior: dict[str, str], heard: str) -> Outcome | None:
         key = None if item is None else item.key
         slot = self._firing.slot(key)
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
@@ -160,21 +170,24 @@ class Attempts:
     async def _failed(self, key: ActivationKey, failure: RunError, seconds: float, untrusted: str) -> None:
         slot = self._firing.slot(key.item)
         final = isinstance(failure, Stuck) or slot.series >= self._step.retries
-        stops = final and self._step.on_fail.action == "stop"
+        halted = isinstance(failure, Halted)
+        stops = halted or (final and self._step.on_fail.action == "stop")
         failed = failure_event(failure, key, untrusted, final=final, stops=stops, seconds=seconds)
         await self._means.bus.publish(failed)
         if stops:
-            raise StepFailed(str(key), failed.error)
+            raise StepFailed(str(key), failed.error, halted=halted)
 
     async def _taken(self, activation: Activation, parts: dict[str, str], taken: Taken,
                      own: str) -> Outcome:
         held = cast("Data | Binary | Patch", unpack(taken.blobs[taken.payload]))        # as every activation gives
         work = await self._means.runner.taken_over(activation, Work(held, taken.blobs))
+        for effect in taken.effects:
+            cast("Earlier", self._means.earlier).effects.use(effect, str(activation.key))
         packed = taken.blobs[taken.payload] if work.payload == held else pack(work.payload)
         name = digest(packed)
         blobs = {**work.blobs, name: packed}
         finished = Finished(activation=str(activation.key), payload=name, digest=own, parts=parts, memory=taken.memory,
-                            besides=taken.besides, reused_from=taken.source, untrusted=taken.untrusted)
+                            besides=taken.besides, reused_from=taken.source, untrusted=taken.untrusted, effects=taken.effects)
         return finished, blobs, work.payload
 
     def _activation(self, key: ActivationKey, item: Item | None, prior: dict[str, str]) -> Activation:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
+from metaflow_agents.engine.earlier_effects import EarlierEffects
 from metaflow_agents.engine.work import Taken
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.schema.event import Done, Finished
@@ -13,10 +14,11 @@ from metaflow_agents.schema.payload import blobs_of, unpack
 
 
 class EarlierRun:
-    """The finished activations of a run, by what they depended on."""
+    """The finished activations of a run, by what they depended on. `steps`: those of the SOP as it is now."""
 
-    def __init__(self, journal: Journal, name: str) -> None:
+    def __init__(self, journal: Journal, name: str, steps: Collection[str] = ()) -> None:
         self._journal, self._name = journal, name
+        self.effects = EarlierEffects(journal, name, steps)
         self._equal: dict[tuple[str, str], list[Finished]] = {}
         self._slots: dict[str, Finished] = {}
         opened = journal.state.opened
@@ -59,4 +61,8 @@ class EarlierRun:
         if event.memory is not None:
             names += [name for entry in (event.memory, *event.besides) for name in (entry.asked, entry.answered)]
         blobs = {name: self._journal.blob(name) for name in names}
-        return Taken(event.payload, f"{self._name}:{event.activation}", blobs, event.memory, event.untrusted, event.besides)
+        effects = self.effects.behind(event.activation)
+        for effect in effects:
+            blobs |= self.effects.blobs(effect)
+        return Taken(event.payload, f"{self._name}:{event.activation}", blobs, event.memory, event.untrusted, event.besides,
+                     effects)

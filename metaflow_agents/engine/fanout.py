@@ -13,6 +13,7 @@ from metaflow_agents.bus import Bus
 from metaflow_agents.engine.attempts import Attempts, Means, Outcome
 from metaflow_agents.engine.clock import TimeCaps
 from metaflow_agents.engine.failing import unless_stopped
+from metaflow_agents.engine.halting import Halting
 from metaflow_agents.engine.items import before, walk
 from metaflow_agents.engine.labels import Labels
 from metaflow_agents.engine.merge import gathered, overlaid, still_missing
@@ -51,10 +52,11 @@ class Fanout:
 
     def __init__(self, program: Program, bus: Bus, state: RunState, values: Values, scopes: Scopes, runner: StepRunner,
                  *, earlier: Earlier | None = None, caps: TimeCaps | None = None, parking: Parking | None = None,
-                 recalled: Recalled = lambda _: "", strategies: Specs = STRATEGIES) -> None:
+                 recalled: Recalled = lambda _: "", strategies: Specs = STRATEGIES,
+                 halting: Halting | None = None) -> None:
         self.parking = parking or Parking()
         self._means = Means(program.sop, bus, state, values, scopes, runner, earlier, caps or TimeCaps({}), self.parking,
-                            Labels(program, state, strategies), recalled, strategies)
+                            Labels(program, state, strategies), recalled, strategies, halting or Halting())
 
     def items(self, step: Step, read: Mapping[str, int], round_: int) -> list[Item] | None:
         """The items of a firing that reads these versions; None without `foreach`."""

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from metaflow_agents.schema.event import Entry
+from metaflow_agents.engine.earlier_effects import EarlierEffects
+from metaflow_agents.schema.event import EarlierEffect, Entry
 from metaflow_agents.schema.keys import ActivationKey
 from metaflow_agents.schema.payload import Binary, Data, Patch
 
@@ -94,6 +95,7 @@ class Taken:
     memory: Entry | None
     untrusted: str = ""
     besides: tuple[Entry, ...] = ()
+    effects: tuple[EarlierEffect, ...] = ()
 
 
 Recalled = Callable[[Activation], str]
@@ -101,7 +103,9 @@ Recalled = Callable[[Activation], str]
 
 
 class Earlier(Protocol):
-    """`--from RUN`: results of an earlier run, found by what they depended on."""
+    """`--from RUN`: results of an earlier run, by what they depended on; `effects`: what it did that may happen once only."""
+
+    effects: EarlierEffects
 
     def find(self, key: ActivationKey, parts: Mapping[str, str]) -> Taken | tuple[str, ...]:
         """The result whose every part is equal, else why there is none: the parts that differ."""

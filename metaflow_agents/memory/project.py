@@ -91,6 +91,7 @@ class ProjectMemory:
                      asked: str, embedder: Embedder | None = None, *, others: bool = True) -> list[dict[str, Any]]:
         """What comes to a role's mind, oldest first, as JSON. Raises MemoryFault.
 
+        What a person pinned for the role comes always, beside the `top`.
         `past`: what the firing's causal past holds of this run, oldest first; `standing`: what of it the prompt holds word for
         word and is not to be told twice; `asked`: what the memories have to do with; `embedder`: who embeds both. Nothing of
         other runs comes without `others`.
@@ -116,9 +117,11 @@ class ProjectMemory:
             relevances = [index(store, scope) for index in near]
             if wanted.relevance:
                 relevances.append(store.matching(asked, scope, FOUND))
+            pins = {one.seq: one for one in store.pins(role)} if reaches else {}
             scored = best(seen, relevances, weights, wanted.top * _BEYOND,
-                          frozenset(numbers[key] for key in left_out if key in numbers))
-            return _told(scored, store.read([one.seq for one in scored]), wanted.top, run)
+                          frozenset(numbers[key] for key in left_out if key in numbers) | pins.keys())
+            return _told([*(Scored(seq, 0.0, 0.0, 0.0, 0.0) for seq in pins), *scored],
+                         pins | store.read([one.seq for one in scored]), len(pins) + wanted.top, run)
 
         return await self._file.do(look)
 

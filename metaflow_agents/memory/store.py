@@ -45,8 +45,8 @@ CREATE VIRTUAL TABLE temp.tokens USING fts5vocab(main, words, instance);
 """                                 # a question in the tokens of the index, and where each token stands in the memories
 _COLUMNS = "seq, key, kind, run, name, role, activation, at, text, importance, untrusted, cites, apart"
 
-Kind = Literal["turn", "reflection", "lesson", "note"]
-KINDS: tuple[Kind, ...] = ("turn", "reflection", "lesson", "note")
+Kind = Literal["turn", "reflection", "lesson", "note", "pin"]
+KINDS: tuple[Kind, ...] = ("turn", "reflection", "lesson", "note", "pin")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +147,19 @@ class MemoryStore:
         return kept
 
     def note(self, memory: Memory) -> bool:
-        """Stores what a person lays down, also where it was forgotten before: whether it was not there."""
+        """Stores what a person lays down, also where it was forgotten before: whether it was not there. A note that is there
+        becomes a pin where it is laid down as one, and stays a pin where it is not.
+        """
         with self._writing():
             self._db.execute("DELETE FROM forgotten WHERE key = ?", (memory.key,))
-        return self.keep([memory]) == 1
+            pinned = memory.kind == "pin" and self._db.execute(
+                "UPDATE memories SET kind = 'pin' WHERE key = ? AND kind = 'note'", (memory.key,)).rowcount == 1
+        return self.keep([memory]) == 1 or pinned
+
+    def pins(self, owner: str) -> list[Memory]:
+        """What a person pinned for an owner, oldest first."""
+        return [_memory(row) for row in self._rows(
+            f"SELECT {_COLUMNS} FROM memories WHERE role = ? AND kind = 'pin' ORDER BY seq", (owner,))]
 
     def owners(self) -> dict[str, int]:
         """Everybody who remembers something, by name, and how much."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack, nullcontext
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from dataclasses import dataclass, replace
 from time import time
+from typing import Protocol
 
 from metaflow_agents.bus import Bus
 from metaflow_agents.errors import AttemptFailed, EndpointRefused, MetaflowError, PromptChanged, failure_of, raised
@@ -29,15 +30,29 @@ from metaflow_agents.stopwatch import under_way, waits
 Watch = Callable[[str, str], None]      # a call's key, and the piece of text that just came
 
 
+class Sent(Protocol):
+    """Around a call: what it comes back from may wait, where the run is about to stop."""
+
+    def __call__(self, *, paid: bool) -> AbstractAsyncContextManager[None]:
+        """From before it is sent until its answer is journalled. `paid`: somebody charges for it."""
+        ...
+
+
+def _at_once(*, paid: bool) -> AbstractAsyncContextManager[None]:
+    return nullcontext()
+
+
 class Caller:
     """Asks models on behalf of activations. `reask` pays again for a recorded call whose prompt changed since.
 
-    `prefix`: with what the keys begin by which others know its calls, where its activations are those of a sub-SOP.
+    `prefix`: with what the keys begin by which others know its calls, where its activations are those of a sub-SOP. `sent` is
+    told of each call that goes out.
     """
 
     def __init__(self, bus: Bus, journal: Journal, budgets: Budgets | InnerBudgets, limiters: Limiters | None = None, *,
-                 patience: Patience | None = None, reask: bool = False, watch: Watch | None = None, prefix: str = "") -> None:
-        self._prefix = prefix
+                 patience: Patience | None = None, reask: bool = False, watch: Watch | None = None, prefix: str = "",
+                 sent: Sent = _at_once) -> None:
+        self._prefix, self._sent = prefix, sent
         self._bus, self._journal, self._budgets, self._reask = bus, journal, budgets, reask
         self._limiters, self._patience, self._watch = limiters or Limiters(), patience or Patience(), watch
 
@@ -109,6 +124,7 @@ class Caller:
                 except BaseException:
                     reservation.settle(0, calls=0)          # it never went out
                     raise
+            await way.enter_async_context(self._sent(paid=its.endpoint is not None))
             await self._bus.publish(
                 Reserved(at=time(), key=request.key, role=payer, try_=first + failed, digest=sent.digest, request=name,
                          model=model.name, tokens=worst, cost=cost, unpriced=its.unpriced(embeds=request.embeds)),

@@ -59,16 +59,24 @@ def chosen(questions: list[Open], run: str, number: int | None) -> Open:
     if not waiting:
         given = " but what was answered and is taken in when it goes on" if questions else ""
         raise UsageError(f"run `{run}` asks nothing{given}: there is nothing to answer")
-    listed = ", ".join(str(one.number) for one in waiting)
     if number is None:
         if len(waiting) > 1:
+            listed = ", ".join(str(one.number) for one in waiting)
             raise UsageError(f"run `{run}` asks {len(waiting)} questions: say which, {listed}; `sop inbox {run}` shows them")
         return waiting[0]
-    found = next((one for one in questions if one.number == number), None)
-    if found is None:
-        raise UsageError(f"run `{run}` has no open question {number}: there is {listed}; others are answered or unknown")
+    found = numbered(questions, run, number)
     if found.given:
         raise UsageError(f"question {number} of run `{run}` is answered already: it is taken in when the run goes on")
+    return found
+
+
+def numbered(questions: list[Open], run: str, number: int) -> Open:
+    """The question of that number, answered or not. Raises UsageError where none of that number is open."""
+    found = next((one for one in questions if one.number == number), None)
+    if found is None:
+        listed = ", ".join(str(one.number) for one in questions if not one.given)
+        there = f"there is {listed}; others are answered or unknown" if questions else "it asks nothing"
+        raise UsageError(f"run `{run}` has no open question {number}: {there}")
     return found
 
 

@@ -31,6 +31,8 @@ class Question(Value):
     untrusted: str = Field("", description="what whoever asks has read from outside the user; empty: nothing")
     assumption: str = Field("", description="what the role will go on with where nobody answers (`on_no_answer: assume`)")
     on_no_answer: Literal["wait", "assume", "fail"] = "wait"
+    default: str = Field("", description="of a choice: the one that is offered; empty: none is")
+    earlier: str = Field("", description="of what an earlier run did: `RUN:KEY` of the call there")
 
     @property
     def needs_result(self) -> bool:

@@ -7,9 +7,10 @@ from typing import Literal, get_args
 
 from metaflow_agents.schema.event import Verdict
 
-Verb = Literal["read", "write", "run", "python", "fetch", "connect", "mcp", "api", "call", "ask_person", "start_role"]
+Verb = Literal["read", "write", "run", "python", "fetch", "connect", "install", "mcp", "api", "call", "ask_person",
+               "start_role"]
 VERBS: tuple[Verb, ...] = get_args(Verb)
-ACTING: frozenset[Verb] = frozenset({"fetch", "connect", "mcp", "api", "call"})
+ACTING: frozenset[Verb] = frozenset({"fetch", "connect", "install", "mcp", "api", "call"})
 """Verbs that reach beyond the run's repository: on untrusted input they are asked about."""
 PLAIN = ("python", "ask_person")
 """Verbs that take no pattern."""
@@ -19,7 +20,8 @@ PLAIN = ("python", "ask_person")
 class Action:
     """One thing that a tool is about to do.
 
-    `target`: what rules are matched against: a path of the run's repository, a command line, a URL, `SERVER.TOOL`, a name.
+    `target`: what rules are matched against: a path of the run's repository, a command line, a URL, `SERVER.TOOL`, a name;
+    of `install` names of packages, `flask, rich[jupyter]`; none: it installs nothing.
     `argv`: of `run`, its arguments, unsplit. `acting`: whether it reaches beyond the run's repository.
     """
 

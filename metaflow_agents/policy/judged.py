@@ -9,7 +9,7 @@ from metaflow_agents.schema.sop import SOP
 
 BUILT_IN: dict[str, Verb] = {
     "read": "read", "write": "write", "edit": "write", "list": "read", "search": "read", "run": "run", "python": "python",
-    "fetch": "fetch", "ask_person": "ask_person", "start_role": "start_role"}
+    "fetch": "fetch", "packages": "install", "ask_person": "ask_person", "start_role": "start_role"}
 """Built-in tool → the verb of what it does."""
 
 

@@ -20,6 +20,7 @@ from fnmatch import fnmatchcase
 from metaflow_agents.policy import commands
 from metaflow_agents.policy.action import Action, Decision, Verb
 from metaflow_agents.policy.command_patterns import CommandPattern
+from metaflow_agents.policy.package_patterns import PackagePattern, each
 from metaflow_agents.policy.patterns import NamePattern, PathPattern
 from metaflow_agents.policy.presets import preset
 from metaflow_agents.policy.rules import Rule, parse_rule
@@ -57,19 +58,39 @@ class Policy:
         """The verdict about an action and its rule in words. `untrusted`: what whoever acts has read from outside the user
         and the step does not trust; empty: nothing. `lookup`: the SOP says that the action changes nothing (`effect: none`).
         """
+        if action.verb == "install":
+            return self._installing(action, untrusted, lookup)
         try:
             return self._decision(action, read(action), untrusted, lookup)
         except Refused as error:
             return Decision("deny", f"deny always: {error}")
 
+    def _installing(self, action: Action, untrusted: str, lookup: bool) -> Decision:
+        """The strictest verdict about any of the packages, and which of them have it."""
+        if not action.target:
+            return Decision("allow", "allow always: it names no package")
+        found: list[tuple[str, Decision]] = []
+        for one in each(action):
+            try:
+                found.append((one.target, self._decision(one, read(one), untrusted, lookup)))
+            except Refused as error:
+                found.append((one.target, Decision("deny", f"deny always: {error}")))
+        verdict = max((decision for _, decision in found), key=_strictness).verdict
+        rules: dict[str, list[str]] = {}
+        for name, decision in found:
+            if decision.verdict == verdict:
+                rules.setdefault(decision.rule, []).append(f"`{name}`")
+        told = "; ".join(f"{rule} ({', '.join(names)})" for rule, names in rules.items())
+        return Decision(verdict, told if len(found) > 1 else found[0][1].rule)
+
     def explain(self, action: Action, *, untrusted: str = "", lookup: bool = False) -> Explanation:
         """The decision about an action (see `decide`), and every rule that has a say in it."""
         try:
-            asked = read(action)
+            asked = [read(one) for one in each(action)] if action.target or action.verb != "install" else []
         except Refused as error:
             return Explanation(Decision("deny", f"deny always: {error}"))
-        matching = (words for level in self._levels for words in level.matching(action.verb, asked))
-        return Explanation(self._decision(action, asked, untrusted, lookup), tuple(dict.fromkeys(matching)))
+        matching = (words for one in asked for level in self._levels for words in level.matching(action.verb, one))
+        return Explanation(self.decide(action, untrusted=untrusted, lookup=lookup), tuple(dict.fromkeys(matching)))
 
     def answer(self, path: str, *, named: bool = False) -> Decision:
         """The verdict about a path that a role's answer writes or deletes. `named`: the SOP's author wrote this very path.
@@ -163,6 +184,14 @@ class Policy:
         return all(level.ever(verb, name.partition(".")[0] if name else "") for level in self._levels)
 
 
+def widened(sop: PolicySpec | None, packages: Sequence[str]) -> PolicySpec | None:
+    """The policy of a SOP, and `install` of the packages that the user allows for a run. What it denies stays denied."""
+    if not packages:
+        return sop
+    spec = sop or PolicySpec()
+    return spec.model_copy(update={"allow": (*spec.allow, *(f"install({name})" for name in packages))})
+
+
 class _Level:
     """What is written in one place. `bounds`: what it does not name it denies."""
 
@@ -196,7 +225,7 @@ class _Level:
     def naming(self, action: Action) -> str:
         """The words of a rule under `allow` that is the action's own name, without wildcards; empty where there is none."""
         return next((self._words("allow", rule) for rule in self.allow if rule.verb == action.verb
-                     and isinstance(rule.pattern, NamePattern) and rule.pattern.literal == action.target), "")
+                     and isinstance(rule.pattern, NamePattern | PackagePattern) and rule.pattern.literal == action.target), "")
 
     def matching(self, verb: Verb, asked: Asked) -> Iterator[str]:
         """The words of all rules that match."""

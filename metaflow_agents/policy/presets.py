@@ -22,7 +22,7 @@ def preset(name: str) -> Preset:
     """The preset of that name: `read-only`, `workspace` or `danger-full-access`."""
     allow, ask = {
         "read-only": (("read", "ask_person"), ()),
-        "workspace": (("read", "write", "run", "python", "call", "ask_person", "start_role"), ("mcp", "api", "fetch")),
+        "workspace": (("read", "write", "run", "python", "call", "ask_person", "start_role"), ("mcp", "api", "fetch", "install")),
         "danger-full-access": (VERBS, ()),
     }[name]
     return Preset(tuple(map(_all_of, allow)), tuple(map(_all_of, ask)))

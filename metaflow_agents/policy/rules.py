@@ -10,22 +10,26 @@ from functools import lru_cache, partial
 from metaflow_agents.errors import did_you_mean, nearest
 from metaflow_agents.policy.action import VERBS, Verb
 from metaflow_agents.policy.command_patterns import CommandPattern
+from metaflow_agents.policy.package_patterns import PackagePattern
 from metaflow_agents.policy.patterns import Everything, NamePattern, PathPattern, Pattern, RuleWritten, VerbUnknown
 from metaflow_agents.policy.place_patterns import HostPattern, PlacePattern
 
 EXAMPLES: dict[Verb, str] = {
     "read": "read(docs/**)", "write": "write(src/**)", "run": "run(git push *)", "python": "python",
-    "fetch": "fetch(https://api.example.com/*)", "connect": "connect(pypi.org:443)", "mcp": "mcp(github.search_*)",
-    "api": "api(shop.get*)", "call": "call(convert)", "ask_person": "ask_person", "start_role": "start_role(reviewer)"}
+    "fetch": "fetch(https://api.example.com/*)", "connect": "connect(pypi.org:443)", "install": "install(flask)",
+    "mcp": "mcp(github.search_*)", "api": "api(shop.get*)", "call": "call(convert)",
+    "ask_person": "ask_person", "start_role": "start_role(reviewer)"}
 """A rule of each verb."""
 _READERS: dict[Verb, Callable[[str], Pattern]] = {
     "read": PathPattern.read, "write": PathPattern.read, "run": CommandPattern.read, "fetch": PlacePattern.read,
-    "connect": HostPattern.read, "mcp": partial(NamePattern.read, dotted=True), "api": partial(NamePattern.read, dotted=True),
+    "connect": HostPattern.read, "install": PackagePattern.read, "mcp": partial(NamePattern.read, dotted=True),
+    "api": partial(NamePattern.read, dotted=True),
     "call": partial(NamePattern.read, dotted=False), "start_role": partial(NamePattern.read, dotted=False)}
 _HABITS: dict[str, Verb] = {            # what other tools call it
     "bash": "run", "shell": "run", "exec": "run", "command": "run", "edit": "write", "delete": "write", "list": "read",
     "search": "read", "glob": "read", "grep": "read", "webfetch": "fetch", "http": "fetch", "url": "fetch", "network": "connect",
-    "host": "connect", "openapi": "api", "function": "call", "tool": "call", "task": "start_role", "agent": "start_role"}
+    "host": "connect", "packages": "install", "pip": "install", "package": "install", "openapi": "api",
+    "function": "call", "tool": "call", "task": "start_role", "agent": "start_role"}
 _FORM = re.compile(r"([^\s()]+)\s*+(?:\((.*)\))?", re.DOTALL)
 
 

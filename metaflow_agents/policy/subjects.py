@@ -14,6 +14,7 @@ from metaflow_agents.policy.action import Action
 from metaflow_agents.policy.shell import Unclear, Words
 from metaflow_agents.schema import paths
 
+_PACKAGE = re.compile(r"([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)(?:\[([A-Za-z0-9._,\s-]*)\])?")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -52,7 +53,18 @@ class NameSubject:
     name: str
 
 
-Subject = PathSubject | CommandSubject | PlaceSubject | NameSubject
+@dataclass(frozen=True, slots=True)
+class PackageSubject:
+    """A Python package, both names canonical."""
+
+    name: str
+    extras: frozenset[str] = frozenset()
+
+    def __str__(self) -> str:
+        return f"{self.name}[{','.join(sorted(self.extras))}]" if self.extras else self.name
+
+
+Subject = PathSubject | CommandSubject | PlaceSubject | NameSubject | PackageSubject
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +90,25 @@ def read(action: Action) -> Asked:
             return Asked(PlaceSubject(place, _readings(place.path)))
         case "connect":
             return Asked(PlaceSubject(_place(action.target, tunnel=True)))
+        case "install":
+            return Asked(_package(action.target))
         case _:
             if _CONTROL.search(action.target):
                 raise Refused("a control character stands in the name")
             return Asked(NameSubject(action.target))
+
+
+def canonical(name: str) -> str:
+    """A package's name, or an extra's, in the one spelling by which they are compared (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", name.strip()).lower()
+
+
+def _package(written: str) -> PackageSubject:
+    found = _PACKAGE.fullmatch(written.strip())
+    if found is None:
+        raise Refused("it is no name of a package, such as `flask` or `flask[async]`")
+    extras = (canonical(one) for one in (found[2] or "").split(","))
+    return PackageSubject(canonical(found[1]), frozenset(extra for extra in extras if extra))
 
 
 def _path(written: str) -> str:

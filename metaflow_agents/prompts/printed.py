@@ -15,8 +15,7 @@ Path = tuple[str, ...]
 """A value by its name and fields, `("plan", "changes", "path")`; items of a list, and values by key, are no part of it."""
 
 _COUNTING = ("length", "count")
-_BEYOND = (nodes.Macro, nodes.CallBlock, nodes.FilterBlock, nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends,
-           nodes.Block)
+_BEYOND = (nodes.Macro, nodes.CallBlock, nodes.FilterBlock, nodes.Import, nodes.FromImport, nodes.Extends, nodes.Block)
 
 
 class Printed(NamedTuple):
@@ -27,20 +26,18 @@ class Printed(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def printed_paths(template: str) -> Printed | None:
+def printed_paths(template: str, included: tuple[tuple[str, str], ...] = ()) -> Printed | None:
     """What a template prints of the names in its scope. A loop over a list prints nothing of it, nor does a count.
 
-    None where that can't be told: the template can't be read, or has parts that are rendered elsewhere.
+    `included`: name and text of each template that it includes, and that those include. None where what is printed can't be told:
+    a template can't be read, is not there, or has parts that are rendered elsewhere.
     """
+    walk = _Walk(dict(included))
     try:
-        tree = read_template(template)
+        walk.template(template, {})
     except UNREADABLE:
         return None
-    if next(tree.find_all(_BEYOND), None) is not None:
-        return None
-    walk = _Walk()
-    walk.body(tree.body, {})
-    return Printed(frozenset(walk.whole), frozenset(walk.asked))
+    return Printed(frozenset(walk.whole), frozenset(walk.asked)) if walk.followed else None
 
 
 @lru_cache(maxsize=1024)
@@ -75,9 +72,27 @@ def _lists(node: nodes.Node | None) -> Iterator[Path]:
 class _Walk:
     """One walk over a template. `at` maps the names of loops and of `set` to the value that they stand for."""
 
-    def __init__(self) -> None:
+    def __init__(self, templates: dict[str, str]) -> None:
         self.whole: set[Path] = set()
         self.asked: set[Path] = set()
+        self.followed = True
+        self._templates = templates
+
+    def template(self, text: str, at: dict[str, Path | None]) -> None:
+        """Raises what `UNREADABLE` names."""
+        tree = read_template(text)
+        self.followed = self.followed and next(tree.find_all(_BEYOND), None) is None
+        if self.followed:
+            self.body(tree.body, at)
+
+    def _include(self, node: nodes.Include, at: dict[str, Path | None]) -> None:
+        """What is included sees the names of its place. A template that includes itself is gone through once."""
+        name = node.template.value if isinstance(node.template, nodes.Const) else None
+        text = self._templates.pop(name, None) if isinstance(name, str) else None
+        self.followed = self.followed and text is not None
+        if isinstance(name, str) and text is not None:
+            self.template(text, dict(at))
+            self._templates[name] = text
 
     def body(self, statements: list[nodes.Node], at: dict[str, Path | None]) -> None:
         for node in statements:
@@ -93,6 +108,8 @@ class _Walk:
             elif isinstance(node, nodes.If):
                 self.asks(node.test, at)
                 self.body([*node.body, *node.elif_, *node.else_], at)
+            elif isinstance(node, nodes.Include):
+                self._include(node, at)
             elif isinstance(node, nodes.Assign):
                 at |= dict.fromkeys(_names(node.target), self.value(node.node, at))
             else:

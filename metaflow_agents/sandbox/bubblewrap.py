@@ -33,10 +33,11 @@ from metaflow_agents.sandbox.interpreter import interpreter_places, user_base
 from metaflow_agents.sandbox.limited import OUTSIDER, Filtered
 from metaflow_agents.sandbox.limits import Limits
 from metaflow_agents.sandbox.process import ProcessGroup
-from metaflow_agents.sandbox.shown import Shown
+from metaflow_agents.sandbox.shown import PACKAGES, Shown
 
 INSIDE = "/sop"
 """Where the copy lies inside: its files in `/sop/work`."""
+_PACKAGES = f"{INSIDE}/packages"
 _PROXY, _BRIDGE = f"{INSIDE}/proxy", f"{INSIDE}/bridge.py"
 _SHELL, _HELD_SHELL = "/bin/sh", f"{INSIDE}/sh"
 
@@ -74,7 +75,7 @@ class Bubblewrap(Filtered):
         environment = self._variables(order)
         filtering = _filled(self._filter)
         descriptors = {filtering} | ({order.channel.theirs.fileno()} if order.channel is not None else set())
-        spare = max(set(range(3, 10)) - descriptors) if hides(without, _SHELL, self._trees()) else 0
+        spare = max(set(range(3, 10)) - descriptors) if hides(without, _SHELL, self._trees(order)) else 0
         gate = gated(order.argv, f"{f'exec {spare}<&-' if spare else ''}\n{self.limits.in_shell(order.timeout)}", before,
                      _HELD_SHELL if spare else _SHELL)
         return Confined((*self._begin(laid_out, without, filtering, spare), *gate), order.argv,
@@ -110,24 +111,25 @@ class Bubblewrap(Filtered):
         """Where the files of denied programs lie inside. The interpreter of a session is another matter, and stays."""
         if not order.denied:
             return ()
-        without = denied_places(order.denied, self._trees(), sys.executable if order.channel is not None else "")
-        if order.proxy is not None and hides(without, sys.executable, self._trees()):
+        without = denied_places(order.denied, self._trees(order), sys.executable if order.channel is not None else "")
+        if order.proxy is not None and hides(without, sys.executable, self._trees(order)):
             raise RunError("a rule denies Python to commands that may reach hosts (`connect`), which they do through a process "
                            "of Python inside: remove one of the two rules")
         return without
 
-    def _trees(self) -> tuple[Tree, ...]:
+    def _trees(self, order: Order) -> tuple[Tree, ...]:
         """What is shown inside, but for the copy."""
         system = ("/usr", *(f"/{name}" for name in _SYSTEM if Path("/", name).is_dir() and not Path("/", name).is_symlink()))
-        return (*(Tree(os.path.realpath(place), place) for place in (*system, *self._places())),)
+        packages = () if order.packages is None else (Tree(str(order.packages), _PACKAGES),)
+        return (*(Tree(os.path.realpath(place), place) for place in (*system, *self._places(order))), *packages)
 
-    def shown(self, copy: Copy) -> Shown:
+    def shown(self, copy: Copy, packages: Path | None = None) -> Shown:
         """As `Unconfined` shows it."""
-        return Shown(((f"{INSIDE}/work", "."), (INSIDE, "..")))
+        return Shown(((f"{INSIDE}/work", "."), (INSIDE, ".."), (_PACKAGES, PACKAGES)))
 
     def _variables(self, order: Order) -> dict[str, str]:
         """Of the command, and of bubblewrap itself: what bubblewrap had could be read in `/proc/1/environ`."""
-        beside = str(Path(sys.executable).parent)
+        beside = str(Path(sys.executable).parent) if order.packages is None else f"{_PACKAGES}/bin"
         proxied = {} if order.proxy is None else bridging.variables(bridging.PORT)
         return self._environment | SAME_EVERYWHERE | user_base() | proxied | {
             "PATH": os.pathsep.join(dict.fromkeys((beside, *_PATH))), "HOME": f"{INSIDE}/home", "TMPDIR": f"{INSIDE}/tmp",
@@ -151,11 +153,13 @@ class Bubblewrap(Filtered):
             options += (["--perms", "1777", "--size", str(size), "--tmpfs", place] if self._bounds_memory()
                         else ["--bind", str(copy.tmp), place])
         options += ["--remount-ro", "/dev"]
-        for place in self._places():
+        for place in self._places(order):
             options += [*_parents(place), *_shown_at(place)]
         options += ["--dir", INSIDE]
         for folder in (copy.work, copy.home, copy.tmp):
             options += ["--bind", str(folder), f"{INSIDE}/{folder.name}"]
+        if order.packages is not None:
+            options += ["--ro-bind", str(order.packages), _PACKAGES]
         if order.proxy is not None:
             options += self._bridged(copy, order.proxy)
         return [*options, "--chdir", f"{INSIDE}/work", "--remount-ro", "/"]
@@ -173,10 +177,12 @@ class Bubblewrap(Filtered):
                 raise RunError(f"the proxy's socket {proxy} can't be used: {error.strerror}; try again: `sop resume`") from error
         return ["--ro-bind", str(script), _BRIDGE, "--ro-bind", str(proxy), _PROXY]
 
-    def _places(self) -> Iterator[str]:
-        """What is shown where it lies: this Python; for the second bubblewrap, that program."""
+    def _places(self, order: Order) -> Iterator[str]:
+        """What is shown where it lies: this Python, or for packages that which it is based on; for the second bubblewrap, that
+        program. The bridge to a proxy is run by this Python.
+        """
         there = ("/usr", *(f"/{name}" for name in _SYSTEM))
-        yield from interpreter_places(there)
+        yield from interpreter_places(there, based=order.packages is not None and order.proxy is None)
         if not self.program.startswith(tuple(f"{place}/" for place in there)):
             yield self.program
 

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from metaflow_agents.sandbox.channel import Channel
@@ -25,7 +26,7 @@ SAME_EVERYWHERE = {"LANG": "C.UTF-8", "TZ": "UTC", "USER": "sop", "LOGNAME": "so
 @dataclass(frozen=True, slots=True)
 class Order:
     """What is to be started on a copy. `timeout` in seconds; None: as long as the sandbox allows; of a command with a `channel`,
-    which may have to wait for its next words, without end. `denied`: programs that can't be started, see `Sandbox.run`.
+    which may have to wait for its next words, without end. `denied`, `packages`: see `Sandbox.run`.
     """
 
     argv: tuple[str, ...]
@@ -33,6 +34,7 @@ class Order:
     proxy: Path | None = None
     channel: Channel | None = None
     denied: tuple[str, ...] = ()
+    packages: Path | None = None
 
 
 class Carrier(ABC):
@@ -58,6 +60,7 @@ class Carrier(ABC):
         changes: bool = False,
         proxy: Path | None = None,
         denied: Sequence[str] = (),
+        packages: Path | None = None,
     ) -> Completed:
         """See `Sandbox.run`. `python` and `python3` are the interpreter that runs this.
 
@@ -65,20 +68,22 @@ class Carrier(ABC):
         so that they are the same in every run and on every machine. Changes are what they are.
         """
         refuse(files, collect)
-        order = _order(argv, timeout, proxy, denied)
+        order = _order(argv, timeout, proxy, denied, packages)
         command = _Command(self, order, files, collect, changes)
         return await self._threads.run(command.run, command.stop)
 
     def interpreter(
-        self, *, files: Mapping[str, bytes], timeout: float | None = None, denied: Sequence[str] = ()
+        self, *, files: Mapping[str, bytes], timeout: float | None = None, denied: Sequence[str] = (),
+        packages: Path | None = None,
     ) -> AbstractAsyncContextManager[Interpreter]:
         """See `Sandbox.interpreter`."""
         refuse(files, ())
 
         def start(copy: Copy, argv: tuple[str, ...], channel: Channel) -> ProcessGroup:
-            return self.group(copy, Order(argv, timeout, channel=channel, denied=tuple(denied)))
+            argv = argv if packages is None else ("python", *argv[1:])
+            return self.group(copy, Order(argv, timeout, channel=channel, denied=tuple(denied), packages=packages))
 
-        return session(Copy(files, self.owner, self.room), start, self.shown)
+        return session(Copy(files, self.owner, self.room), start, partial(self.shown, packages=packages))
 
     def carry_out(self, argv: Sequence[str], *, files: Mapping[str, bytes], timeout: float) -> Completed:
         """The same from a thread that may block."""
@@ -89,13 +94,14 @@ class Carrier(ABC):
         """A command that is about to start on a copy."""
 
     @abstractmethod
-    def shown(self, copy: Copy) -> Shown:
-        """How its outputs are shown."""
+    def shown(self, copy: Copy, packages: Path | None = None) -> Shown:
+        """How its outputs are shown. `packages`: those of the command, see `Sandbox.run`."""
 
 
-def _order(argv: Sequence[str], timeout: float | None, proxy: Path | None = None, denied: Sequence[str] = ()) -> Order:
-    program = sys.executable if argv[0] in ("python", "python3") else argv[0]
-    return Order((program, *argv[1:]), timeout, proxy, denied=tuple(denied))
+def _order(argv: Sequence[str], timeout: float | None, proxy: Path | None = None, denied: Sequence[str] = (),
+           packages: Path | None = None) -> Order:
+    program = sys.executable if argv[0] in ("python", "python3") and packages is None else argv[0]
+    return Order((program, *argv[1:]), timeout, proxy, denied=tuple(denied), packages=packages)
 
 
 class _Command:
@@ -130,7 +136,7 @@ class _Command:
             group.close()
 
     def _completed(self, copy: Copy, ended: Ended) -> Completed:
-        shown = self._carrier.shown(copy)
+        shown = self._carrier.shown(copy, self._order.packages)
         stdout, cut_out = shown.output(ended.stdout)
         stderr, cut_err = shown.output(ended.stderr)
         stderr = ended.said_at_the_end_of(stderr)

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from metaflow_agents.errors import RunError, UsageError, did_you_mean
+from metaflow_agents.errors import NotHere, RunError, UsageError, did_you_mean
 from metaflow_agents.sandbox.engines import Engine
 from metaflow_agents.sandbox.port import Completed, Interpreter, Sandbox
 
@@ -24,13 +24,15 @@ NOT_BUILT = ("gvisor", "firejail", "seatbelt")
 
 
 class Unchosen:
-    """For a run that carries out no command. `name` is that of the sandbox that was asked for all the same, if any."""
+    """For a run that carries out no command. `name` is that of the sandbox that was asked for all the same, if any; `why`
+    there is none, where a command may come all the same.
+    """
 
     owner = None
     image = ""
 
-    def __init__(self, name: str = "") -> None:
-        self.name = name
+    def __init__(self, name: str = "", why: str = "") -> None:
+        self.name, self._why = name, why
 
     async def run(
         self,
@@ -42,15 +44,23 @@ class Unchosen:
         changes: bool = False,
         proxy: Path | None = None,
         denied: Sequence[str] = (),
+        packages: Path | None = None,
     ) -> Completed:
-        """Raises RunError."""
+        """Raises RunError, or NotHere where it was said why there is no sandbox."""
+        self._refuse()
         raise RunError(f"`{argv[0]}` would run without a sandbox: none was chosen for this run")
 
     def interpreter(
-        self, *, files: Mapping[str, bytes], timeout: float | None = None, denied: Sequence[str] = ()
+        self, *, files: Mapping[str, bytes], timeout: float | None = None, denied: Sequence[str] = (),
+        packages: Path | None = None,
     ) -> AbstractAsyncContextManager[Interpreter]:
-        """Raises RunError."""
+        """Raises RunError, or NotHere where it was said why there is no sandbox."""
+        self._refuse()
         raise RunError("Python would run without a sandbox: none was chosen for this run")
+
+    def _refuse(self) -> None:
+        if self._why:
+            raise NotHere(self._why)
 
 
 def refuse_unknown(name: str | None) -> None:
@@ -77,7 +87,7 @@ def choose(name: str | None, environment: Mapping[str, str], *, what_for: str, e
     """The sandbox of that name; of none, the first of `CONFINING` that holds here. `environment`: what commands may get of the
     user's. `engine`: what carries containers out.
 
-    Raises UsageError where it does not hold here, with the lines that fix it; `what_for` begins that message.
+    Raises NotHere where it does not hold here, with the lines that fix it; `what_for` begins that message.
     """
     refuse_unknown(name)
     if name == "none":
@@ -98,7 +108,7 @@ def choose(name: str | None, environment: Mapping[str, str], *, what_for: str, e
     others = [one for one in CONFINING if name and one != name and looked_at(one, environment, engine).program is not None]
     lines += [f"  to use another: --sandbox {one}    holds here" for one in others]
     lines.append("  to do without:  --sandbox none    runs commands unconfined, on copies of the run's files")
-    raise UsageError("\n".join(lines))
+    raise NotHere("\n".join(lines))
 
 
 def _made(name: str, found: Holding, environment: Mapping[str, str], engine: Engine) -> Sandbox:

@@ -39,6 +39,8 @@ def main(job: Any, command: list[str]) -> None:
         return
     if job["proxy"]:
         bridge(job["proxy"])
+    if job["packages"]:
+        lay_out(*job["packages"])
     waking, woken = os.pipe()
     os.set_blocking(woken, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -169,6 +171,25 @@ def bridge(proxy: list[Any]) -> None:
         except OSError:
             time.sleep(0.02)
     os._exit(125)
+
+
+def lay_out(packages: str, place: str, version: str) -> None:
+    """A virtual environment of the image's own Python, with the packages that lie at `packages`."""
+    own = f"{sys.version_info.major}.{sys.version_info.minor}"
+    if own != version:
+        told = f"the packages are for Python {version}, and this image has {own}: name another by SOP_CONTAINER_IMAGE\n"
+        say(b"e", told.encode())
+        say(b"x", json.dumps({"code": 126, "memory": False}).encode())
+        os._exit(0)
+    os.makedirs(f"{place}/bin")
+    for name in os.listdir(f"{packages}/bin"):
+        python = name in ("python", "python3", f"python{version}")
+        os.symlink(sys.executable if python else f"{packages}/bin/{name}", f"{place}/bin/{name}")
+    for name in set(os.listdir(packages)) - {"bin", "pyvenv.cfg"}:
+        os.symlink(f"{packages}/{name}", f"{place}/{name}")
+    with open(f"{place}/pyvenv.cfg", "w", encoding="utf-8") as file:
+        file.write(f"home = {os.path.dirname(sys.executable)}\ninclude-system-site-packages = false\n")
+    os.environ["PATH"] = f"{place}/bin:{os.environ.get('PATH', os.defpath)}"
 
 
 def out_of_memory() -> bool:

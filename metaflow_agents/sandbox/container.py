@@ -26,14 +26,16 @@ from metaflow_agents.sandbox.confined import MEND
 from metaflow_agents.sandbox.copies import Copy
 from metaflow_agents.sandbox.denied import denied_files
 from metaflow_agents.sandbox.engines import IMAGE
+from metaflow_agents.sandbox.interpreter import python_version
 from metaflow_agents.sandbox.limited import OUTSIDER, Limited
 from metaflow_agents.sandbox.limits import Limits
 from metaflow_agents.sandbox.process import ProcessGroup
 from metaflow_agents.sandbox.profile import profile
-from metaflow_agents.sandbox.shown import Shown
+from metaflow_agents.sandbox.shown import PACKAGES, Shown
 
 LABEL = "metaflow-agents"
 INSIDE = "/sop"
+_PACKAGES, _LAID_OUT = f"{INSIDE}/packages", "/tmp/.packages"
 _ASKED_SECONDS = 60.0
 _PROCESSES = 16384                  # of one user on the whole machine; those of a container are counted by its control group
 
@@ -53,16 +55,20 @@ class Container(Limited):
 
     def group(self, copy: Copy, order: Order) -> ProcessGroup:
         """A container that is about to start on the copy."""
+        if order.packages is not None and not sys.platform.startswith("linux"):
+            raise RunError("packages are chosen for this machine, and containers run another system: leave `packages` out, or "
+                           "run the SOP in Linux")
         name = f"sop-{os.getpid()}-{os.urandom(6).hex()}"
         job = {"channel": None if order.channel is None else order.channel.theirs.fileno(), "limits": self._ulimits(order),
-               "proxy": None if order.proxy is None else (f"{INSIDE}/bridge.py", f"{INSIDE}/proxy", bridging.PORT)}
+               "proxy": None if order.proxy is None else (f"{INSIDE}/bridge.py", f"{INSIDE}/proxy", bridging.PORT),
+               "packages": None if order.packages is None else (_PACKAGES, _LAID_OUT, python_version())}
         argv = (*self._begin(copy, order, name), self.image, "-I", "-S", "-c", _script(), json.dumps(job), *_inside(order.argv))
         return Boxed(argv, order.argv, environment=self._environment, remove=lambda: self._remove(name), limits=self.limits,
                      timeout=self.seconds(order), channel=order.channel, folders=(copy.work, copy.home, copy.tmp))
 
-    def shown(self, copy: Copy) -> Shown:
+    def shown(self, copy: Copy, packages: Path | None = None) -> Shown:
         """As `Bubblewrap` shows it."""
-        return Shown(((f"{INSIDE}/work", "."), (INSIDE, "..")))
+        return Shown(((f"{INSIDE}/work", "."), (INSIDE, ".."), (_PACKAGES, PACKAGES), (_LAID_OUT, PACKAGES)))
 
     def _begin(self, copy: Copy, order: Order, name: str) -> list[str]:
         limits, podman = self.limits, is_podman(self.program)
@@ -81,6 +87,8 @@ class Container(Limited):
             options += ["--read-only-tmpfs=false", *(["--userns", "keep-id"] if self.owner is None else [])]
         for folder in (copy.work, copy.home, copy.tmp):
             options += ["--mount", f"type=bind,source={folder},target={INSIDE}/{folder.name}"]
+        if order.packages is not None:
+            options += ["--mount", f"type=bind,source={order.packages},target={_PACKAGES},readonly"]
         if order.proxy is not None:
             options += self._bridged(copy, order.proxy)
         if order.denied:

@@ -17,20 +17,32 @@ _PARTS = ("bin", "lib", "lib64", "pyvenv.cfg")
 
 
 @cache
-def interpreter_places(given: tuple[str, ...] = ("/usr",)) -> tuple[str, ...]:
-    """Absolute paths that have to be there for Python and its packages; none below those of `given`, or twice."""
+def interpreter_places(given: tuple[str, ...] = ("/usr",), *, based: bool = False) -> tuple[str, ...]:
+    """Absolute paths that have to be there for Python and its packages; none below those of `given`, or twice. `based`: for the
+    Python that this one is based on, without the packages of a virtual environment or of the user.
+    """
     found: list[str] = []
 
     def fresh(path: str) -> bool:
         return not any(path == other or path.startswith(f"{other}/") for other in (*given, *found))
 
-    for prefix in dict.fromkeys((sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix,
-                                 os.path.realpath(sys.base_prefix))):
+    own = () if based else (sys.prefix, sys.exec_prefix)
+    for prefix in dict.fromkeys((*own, sys.base_prefix, sys.base_exec_prefix, os.path.realpath(sys.base_prefix))):
         if prefix != "/":
             found += [str(part) for name in _PARTS if (part := Path(prefix, name)).exists() and fresh(str(part))]
-    found += [path for path in _packages_of_the_user() if fresh(path)]
-    found += [path for path in _links(sys.executable) if fresh(path)]
+    found += [path for path in _packages_of_the_user() if not based and fresh(path)]
+    found += [path for path in _links(base_program() if based else sys.executable) if fresh(path)]
     return tuple(found)
+
+
+def python_version() -> str:
+    """The version by which packages are chosen: `3.11`."""
+    return f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def base_program() -> str:
+    """The program of the Python that this one is based on: the same, where this is no virtual environment."""
+    return str(getattr(sys, "_base_executable", None) or sys.executable)
 
 
 def user_base() -> dict[str, str]:

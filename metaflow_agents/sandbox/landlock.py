@@ -26,7 +26,7 @@ from metaflow_agents.sandbox.kept import Kept
 from metaflow_agents.sandbox.limited import Filtered
 from metaflow_agents.sandbox.limits import Limits
 from metaflow_agents.sandbox.process import ProcessGroup
-from metaflow_agents.sandbox.shown import Shown
+from metaflow_agents.sandbox.shown import PACKAGES, Shown
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/ld.so.cache", "/etc/alternatives",
            "/sys/devices/system/cpu")
@@ -50,6 +50,9 @@ class Landlock(Filtered):
         """A keeper, which confines the command on the copy."""
         if order.proxy is not None:
             self._open_to_others(order.proxy)
+        if order.packages is not None and self.owner is not None and (closed := next(_closed((str(order.packages),)), None)):
+            raise RunError(f"root's commands run as another user, who may not enter {closed}, where the environment of packages "
+                           "lies: `export XDG_CACHE_HOME=…` to a folder that everybody may read, then `sop resume`")
         folders = (copy.work, copy.home, copy.tmp)
         job = {
             "owner": self.owner, "work": str(copy.work), "copies": [os.path.realpath(folder) for folder in folders],
@@ -68,22 +71,23 @@ class Landlock(Filtered):
         return Kept(argv, order.argv, environment=self._variables(copy, order), limits=self.limits, timeout=self.seconds(order),
                     folders=folders, parent=group_parent(), channel=order.channel)
 
-    def shown(self, copy: Copy) -> Shown:
+    def shown(self, copy: Copy, packages: Path | None = None) -> Shown:
         """As `Unconfined` shows it."""
-        return Shown(((str(copy.work), "."), (str(copy.base), "..")))
+        return Shown(((str(copy.work), "."), (str(copy.base), ".."), *(() if packages is None else ((str(packages), PACKAGES),))))
 
     def _readable(self, order: Order) -> list[str]:
         """What the command may read and execute besides its copy: without the files of denied programs. The interpreter of a
         session is another matter, and stays.
         """
-        places = sorted({os.path.realpath(place) if not place.startswith("/proc/") else place for place in readable()})
+        places = sorted({os.path.realpath(place) if not place.startswith("/proc/") else place
+                         for place in readable(order.packages)})
         if not order.denied:
             return places
         trees = tuple(Tree(place, place) for place in places if not place.startswith(("/proc/", "/sys/", "/etc/")))
         return list(_without(places, denied_places(order.denied, trees, sys.executable if order.channel is not None else "")))
 
     def _variables(self, copy: Copy, order: Order) -> dict[str, str]:
-        beside = str(Path(sys.executable).parent)
+        beside = str(Path(sys.executable).parent if order.packages is None else order.packages / "bin")
         proxied = {} if order.proxy is None else bridging.variables(bridging.PORT)
         return self._environment | SAME_EVERYWHERE | user_base() | proxied | {
             "PATH": os.pathsep.join(dict.fromkeys((beside, *_PATH))), "HOME": str(copy.home), "TMPDIR": str(copy.tmp),
@@ -104,16 +108,17 @@ def missing() -> tuple[str, str] | None:
         return f"Landlock is there for Linux alone, and this is {sys.platform}", "use `--sandbox container`"
     if find_spec("sandlock") is None:
         return "the package `sandlock` is not installed", f"{sys.executable} -m pip install sandlock"
-    closed = next(_closed_to_others(), None) if os.geteuid() == 0 else None
+    closed = next(_closed(interpreter_places(("/usr",))), None) if os.geteuid() == 0 else None
     if closed:
         return (f"root's commands run as another user, who may not enter {closed}, where this Python lies",
                 "run it as an ordinary user, or with a Python that everybody may read")
     return None
 
 
-def readable() -> Iterator[str]:
-    """What a command may read and execute, besides its copy: of these, what exists."""
-    for place in (*_SYSTEM, *(f"/proc/{name}" for name in _FACTS), *interpreter_places(("/usr",))):
+def readable(packages: Path | None = None) -> Iterator[str]:
+    """What a command may read and execute, besides its copy: of these, what exists. `packages`: see `Sandbox.run`."""
+    python = interpreter_places(("/usr",), based=packages is not None)
+    for place in (*_SYSTEM, *(f"/proc/{name}" for name in _FACTS), *python, *(() if packages is None else (str(packages),))):
         if os.path.exists(place):
             yield place
 
@@ -129,9 +134,9 @@ def _without(places: Sequence[str], denied: Sequence[str]) -> Iterator[str]:
             yield from _without([entry.path for entry in os.scandir(place) if not entry.is_symlink()], denied)
 
 
-def _closed_to_others() -> Iterator[str]:
-    """Folders around this Python that only their owner may enter."""
-    for place in interpreter_places(("/usr",)):
+def _closed(places: Sequence[str]) -> Iterator[str]:
+    """Folders around them that only their owner may enter."""
+    for place in places:
         for folder in reversed(Path(os.path.realpath(place)).parents):
             if not folder.stat().st_mode & 1:
                 yield str(folder)

@@ -116,6 +116,7 @@ class Sandbox(Protocol):
         changes: bool = False,
         proxy: Path | None = None,
         denied: Sequence[str] = (),
+        packages: Path | None = None,
     ) -> Completed:
         """Run `argv`, without a shell, in a fresh folder that holds exactly `files` (path → bytes).
 
@@ -124,6 +125,8 @@ class Sandbox(Protocol):
         command finds it at the address that `HTTP_PROXY` and its like name, and no network besides.
         `denied`: programs that can't be started or read inside, whatever path, link or other name leads to their file: globs of
         base names, or of absolute paths, as rules about `run` write a program. A sandbox that confines nothing does not hold it.
+        `packages`: an environment (`packages/environments.py`) whose Python is `python`, in place of the one that runs this; its
+        scripts come first on PATH, and nothing in it can be changed. In outputs it stands as `~packages`.
         Cancelling the awaiting task ends the command and all that it started before the cancellation goes on.
         Raises AnswerInvalid for a refused path in `files` or `collect`, and for a collected path that is no regular
         file or too large; RunError where the machine can't start any process (disk full, no memory), or the sandbox does
@@ -132,12 +135,13 @@ class Sandbox(Protocol):
         ...
 
     def interpreter(
-        self, *, files: Mapping[str, bytes], timeout: float | None = None, denied: Sequence[str] = ()
+        self, *, files: Mapping[str, bytes], timeout: float | None = None, denied: Sequence[str] = (),
+        packages: Path | None = None,
     ) -> AbstractAsyncContextManager[Interpreter]:
         """A Python inside, in a fresh folder that holds exactly `files`; it starts with the first code.
 
         `timeout`: seconds that one interpreter may live; None: until this is left, which ends it and all that it started.
-        `denied`: as `run` takes it; the Python that is started here stays.
+        `denied`: as `run` takes it; the Python that is started here stays. `packages`: as `run` takes it.
         Raises AnswerInvalid for a refused path in `files`.
         """
         ...

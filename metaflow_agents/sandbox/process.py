@@ -247,9 +247,13 @@ def pidfd_of(pid: int) -> int | None:
 
 
 def _marked(marker: str) -> list[int]:
-    """Processes that have the marker in the environment they were started with (Linux; none elsewhere)."""
+    """Processes that have the marker in the environment they were started with (Linux; none elsewhere). Without a marker none: an
+    environment ends with a NUL, so the empty text would be found in every process of the machine.
+    """
     wanted = marker.encode()
     found: list[int] = []
+    if b"=" not in wanted[1:]:
+        return found
     try:
         entries = os.listdir("/proc")
     except OSError:                     # no such folder: this system does not tell

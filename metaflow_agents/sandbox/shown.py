@@ -13,6 +13,7 @@ from metaflow_agents.sandbox.output import Output
 
 SHOWN_CHARACTERS = 200_000          # of each output
 PYTHON = "~python"
+PACKAGES = "~packages"
 _SHARED = ("/", "/usr", "/usr/local")
 """Where a Python may be installed among everything else: these alone tell nothing of a machine."""
 

@@ -22,7 +22,7 @@ from metaflow_agents.sandbox.carrier import SAME_EVERYWHERE, Carrier, Order
 from metaflow_agents.sandbox.copies import Copy
 from metaflow_agents.sandbox.interpreter import user_base
 from metaflow_agents.sandbox.process import ProcessGroup
-from metaflow_agents.sandbox.shown import Shown
+from metaflow_agents.sandbox.shown import PACKAGES, Shown
 
 _MARKER = "SOP_COMMAND_FOLDER"
 _LISTENS_SECONDS = 10.0
@@ -42,7 +42,7 @@ class Unconfined(Carrier):
 
     def group(self, copy: Copy, order: Order) -> ProcessGroup:
         """A process of this machine, in the copy."""
-        beside = str(Path(sys.executable).parent)
+        beside = str(Path(sys.executable).parent if order.packages is None else order.packages / "bin")
         environment = self._environment | SAME_EVERYWHERE | user_base() | {
             "PATH": os.pathsep.join((beside, self._environment.get("PATH", os.defpath))),
             "HOME": str(copy.home),
@@ -58,9 +58,9 @@ class Unconfined(Carrier):
         bridge = bridging.command(str(bridging.BRIDGE), str(order.proxy), port)
         return _Bridged(order.argv, environment=environment | bridging.variables(port), bridge=bridge, port=port, **given)
 
-    def shown(self, copy: Copy) -> Shown:
-        """`.` for where the command ran, `..` for what lies around it."""
-        return Shown(((str(copy.work), "."), (str(copy.base), "..")))
+    def shown(self, copy: Copy, packages: Path | None = None) -> Shown:
+        """`.` for where the command ran, `..` for what lies around it, `~packages` for its packages."""
+        return Shown(((str(copy.work), "."), (str(copy.base), ".."), *(() if packages is None else ((str(packages), PACKAGES),))))
 
 
 class _Bridged(ProcessGroup):

@@ -50,6 +50,7 @@ class RunOpened(_Event):
     package: str = Field("", description="version of this package")
     functions: dict[str, str] = Field(
         default_factory=dict, description="Python that the SOP names → the file that it was found in")
+    allowed: tuple[str, ...] = Field((), description="`--allow`: packages that may be installed, besides what the SOP allows")
     staged: bool = Field(False, description="acting tools only tell what they would do")
     left_out: dict[str, tuple[str, ...]] = Field(
         default_factory=dict, description="input that is a folder → paths that were not read and `--everything` reads: "
@@ -173,6 +174,17 @@ class Observed(_Event):
     seconds: float = 0.0
 
 
+class EarlierEffect(Value):
+    """A call with an effect that may happen once only, as an earlier run made it (`--from`)."""
+
+    source: str = Field(description="`RUN:KEY` of the call")
+    tool: str
+    arguments: str = Field(description="digest of the arguments' canonical JSON")
+    payload: str = Field("", description="digest of what it gave; empty: nobody knows whether it happened")
+    patch: str | None = Field(None, description="digest of the `Patch` of what it wrote and deleted")
+    untrusted: str = Field("", description="what of what it gave came from outside the user, in words; empty: nothing")
+
+
 class Finished(_Event):
     """An activation made its item (or the whole, without `foreach`)."""
 
@@ -188,6 +200,8 @@ class Finished(_Event):
     why: tuple[str, ...] = Field((), description="with `--from`: which inputs differ, where it ran anew")
     untrusted: str = Field("", description="what of it came from outside the user, in words; empty: nothing")
     assumed: tuple[str, ...] = Field((), description="what was assumed, since nobody answered")
+    effects: tuple[EarlierEffect, ...] = Field(
+        (), description="of a result that was taken over: what was done for it that may happen once only")
 
 
 class Failed(_Event):
@@ -267,6 +281,8 @@ class Intended(_Event):
     tool: str
     arguments: str = Field(description="digest of the arguments' canonical JSON")
     effect: Effect = "once"
+    taken: EarlierEffect | None = Field(
+        None, description="the call of an earlier run whose result is taken in place of making this one; None: it is made")
 
 
 class Done(_Event):

@@ -34,6 +34,13 @@ JUNIT_RESULT: dict[str, Any] = _closed({
 })
 """What a `run:` step with `parse: junit` makes. Raw output is no part of it: it differs from machine to machine."""
 
+LOCK: dict[str, Any] = _closed({
+    "python": _TEXT,
+    "packages": {"type": "array", "items": _closed({"name": _TEXT, "version": _TEXT, "file": _TEXT, "sha256": _TEXT})},
+    "left_out": {"type": "array", "items": _TEXT},
+})
+"""What a `tool: packages` step makes: Python's version, packages by name, and files of theirs that environments do not get."""
+
 FAILURE: dict[str, Any] = _closed({
     "step": _TEXT,
     "key": _TEXT,

@@ -202,6 +202,9 @@ class Step(Value):
     stuck: Stuck | None = Field(None, description="what is done where the same comes again and again; by default nothing")
     talks_to: Texts = Field((), description="roles that its role may put questions to, with the tool `ask_role`")
     parse: str | None = Field(None, description="of a command: `json FILE`, `junit` or `junit FILE`; of a tool: `json`")
+    packages: Name | None = Field(
+        None, description="the lock that a `tool: packages` step makes: commands run with its packages, and without those of "
+                          "this program: of the step, of its `check: {run: …}`, and of its role's tools `run` and `python`")
     args: dict[str, Any] | None = Field(None, description="arguments of a function; texts are templates")
     inputs: dict[str, Expression] = Field(
         default_factory=dict, description="of a SOP or a tool: what it is given, an expression for each input or argument")

@@ -135,6 +135,10 @@ def _checked(c: Context) -> Bounds | None:
         from metaflow_agents.sop.checks.tool_steps import check_tool_steps
 
         check_tool_steps(c)
+    if any(step.packages is not None or step.tool == "packages" for step in c.sop.steps.values()):
+        from metaflow_agents.sop.checks.packages import check_packages
+
+        check_packages(c)
     check_strategies(c)
     check_together(c)
     check_files(c)

@@ -215,6 +215,8 @@ GROUPS: dict[str, dict[str, Code]] = {
     "Tools, policies and people": {
         "unknown-tool": Code("A role names a tool that is neither built in nor declared.", "Use the nearest one, or declare it."),
         "tool-step": Code("A step calls what it can't call, or makes what its tool does not give.", "Write what is named."),
+        "packages": Code("`packages` names what no `tool: packages` step makes, or stands where no command runs.",
+                         "Write what is named."),
         "tool-argument": Code("A step gives its tool an argument that it does not take, lacks one, or gives one of another type.",
                               "Mend it under `inputs`."),
         "tool-form": Code("A tool is declared with keys that do not go together, or says no function.", "Write what is named."),

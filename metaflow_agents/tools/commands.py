@@ -67,7 +67,7 @@ class Run(BuiltIn[_Running]):
 
     async def _run(self, given: _Running, situation: Situation, socket: Path | None) -> Completed:
         return await self._sandbox.run(_argv(given.command), files=situation.files, timeout=given.seconds, changes=True,
-                                       proxy=socket, denied=situation.denied)
+                                       proxy=socket, denied=situation.denied, packages=await situation.packages())
 
     async def _told(self, done: Completed, situation: Situation) -> Result:
         written, deleted, lost = _kept(done.changes, situation)
@@ -132,7 +132,8 @@ class Python(BuiltIn[_Coding]):
 
     async def do(self, given: _Coding, situation: Situation) -> Result:
         """What it printed, and the value. After a crash of the run, earlier code of this activation is run again first."""
-        kept = await situation.kept("python", lambda: _Session(self._sandbox, situation))
+        packages = await situation.packages()
+        kept = await situation.kept("python", lambda: _Session(self._sandbox, situation, packages))
         async with kept.turn:
             if not kept.caught_up:
                 for earlier in situation.earlier(self.name):
@@ -151,11 +152,11 @@ class Python(BuiltIn[_Coding]):
 class _Session:
     """The interpreter of one activation."""
 
-    def __init__(self, sandbox: Sandbox, situation: Situation) -> None:
+    def __init__(self, sandbox: Sandbox, situation: Situation, packages: Path | None) -> None:
         self.turn = asyncio.Lock()
         self.caught_up = False
         self._opened = sandbox.interpreter(files=dict(situation.files_first(Python.name)), timeout=LONGEST,
-                                           denied=situation.denied)
+                                           denied=situation.denied, packages=packages)
         self.interpreter: Interpreter
 
     async def __aenter__(self) -> _Session:

@@ -35,9 +35,10 @@ def known_tools(program: Program) -> dict[str, KnownTool]:
     from metaflow_agents.tools.commands import Python
     from metaflow_agents.tools.files import Edit, List, Read, Search, Write
     from metaflow_agents.tools.openapi_document import Description
+    from metaflow_agents.tools.packages import Packages
     from metaflow_agents.tools.web import Fetch
 
-    for tool in (Read, Write, Edit, List, Search, Python, Fetch):
+    for tool in (Read, Write, Edit, List, Search, Python, Fetch, Packages):
         if tool.name in called:
             found[tool.name] = KnownTool(parameters_of(tool.takes))
     for name, spec in program.sop.openapi.items():

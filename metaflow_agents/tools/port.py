@@ -64,6 +64,10 @@ class Situation(Protocol):
         """Programs that the policy denies whatever their arguments are, as `Sandbox.run` takes them."""
         ...
 
+    async def packages(self) -> Path | None:
+        """The environment of packages that its step names; None: it names none. Raises AttemptFailed where it can't be made."""
+        ...
+
     async def kept(self, name: str, make: Callable[[], AbstractAsyncContextManager[T]]) -> T:
         """What the activation keeps under a name until it ends: opened at the first asking, left with the activation."""
         ...

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-from metaflow_agents.errors import UsageError
+from metaflow_agents.errors import NotHere, UsageError
 
 _NAMED = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _ESCAPE = re.compile("%[0-9A-F]{2}")
@@ -36,12 +36,12 @@ class Secrets:
         self._spelled: dict[str, str] = {}              # how a secret may be spelled → its name
 
     def value(self, name: str) -> str:
-        """A secret. Raises UsageError where it is not declared or not set."""
+        """A secret. Raises UsageError where it is not declared, NotHere where it is not set."""
         if name not in self._names:
             raise UsageError(f"`{name}` is no secret of this SOP: declare it under `secrets`")
         found = self._lookup(name)
         if not found:
-            raise UsageError(f"the secret `{name}` is not set: `export {name}=…` before the run")
+            raise NotHere(f"the secret `{name}` is not set: `export {name}=…` before the run")
         return found
 
     def filled(self, text: str) -> str:

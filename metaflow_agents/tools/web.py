@@ -6,7 +6,7 @@ Keys are added here, and seen nowhere else.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -33,18 +33,18 @@ _TEXTS = ("text/", "application/json", "application/xml", "application/javascrip
 
 
 class Web:
-    """How a run reaches hosts. `headers`: origin → headers with keys. `private`: hosts that a rule names by an address, or as
-    `localhost`, with their ports.
+    """How a run reaches hosts. `headers`: origin → headers, in which `filled` puts keys when they are sent: it raises UsageError
+    where one is not set. `private`: hosts that a rule names by an address, or as `localhost`, with their ports.
     """
 
     def __init__(self, headers: Mapping[str, Mapping[str, str]], private: frozenset[str], *, tls: ssl.SSLContext | None = None,
-                 owner: int | None = None) -> None:
-        self._headers = {parse(origin).origin: dict(given) for origin, given in headers.items()}
+                 owner: int | None = None, filled: Callable[[str], str] = str) -> None:
+        self._headers, self._filled = {parse(origin).origin: dict(given) for origin, given in headers.items()}, filled
         self.guard, self._tls, self._owner = Guard(private), tls, owner
 
     def headers_for(self, place: Place) -> Mapping[str, str]:
-        """The headers with keys that go to a place, and to no other."""
-        return self._headers.get(place.origin, {})
+        """The headers with keys that go to a place, and to no other. Raises UsageError."""
+        return {name: self._filled(value) for name, value in self._headers.get(place.origin, {}).items()}
 
     async def fetched(self, request: FetchRequest, situation: Situation) -> Fetched:
         """What a URL gives; each redirect is put to the policy. Raises FetchFailed, FetchRefused."""
@@ -65,8 +65,11 @@ class Web:
         async def decided(place: Place | str, verdict: str, why: str) -> None:
             """What the policy said is in the journal; what the guard adds, the command hears."""
 
+        # Before the command begins: a key that is not set fails here, and not in an answer to the command.
+        keys = {origin: {name: self._filled(value) for name, value in given.items()} for origin, given in self._headers.items()}
         with tempfile.TemporaryDirectory(prefix="sop-way-") as folder:
-            async with Proxy(Path(folder), granted=granted, guard=self.guard, decided=decided, headers_for=self.headers_for,
+            async with Proxy(Path(folder), granted=granted, guard=self.guard, decided=decided,
+                             headers_for=lambda place: keys.get(place.origin, {}),
                              tls=self._tls, owner=self._owner) as proxy:
                 yield proxy.socket
 

@@ -197,7 +197,7 @@ def _by_step(spent: Spent, measure: str) -> str:
 def _given(sop: SOP, case: Case, lived: Lived) -> Iterator[Unmet]:
     """A round for which something was given has to come: else the case shows less than it says."""
     for written in case.given:
-        name = given_name(written)
+        name = given_name(written)[-1]
         makers = [step for step, one in sop.steps.items() if name.step in (step, one.makes.artifact)]
         own = [path for path in lived.fired if len(path) == 1 and path[0].step in makers]
         if name.round is not None and all(path[0].round != name.round for path in own):

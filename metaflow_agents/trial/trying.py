@@ -84,9 +84,11 @@ async def _try(loaded: LoadedSOP, name: str, case: Case, sandbox: str | None) ->
         with TemporaryDirectory(prefix="sop-test-") as inline:
             run = start(loaded.folder / Path(loaded.entry).name, model=_model(loaded, case),
                         inputs=_inputs(sop, case, loaded.folder, Path(inline)), given=case.given, until=case.until,
-                        workspace=None, sandbox=sandbox)
+                        workspace=None, sandbox=sandbox, late=True)
         async with run as going:
             result = await going.result()
+            if going.lacking:               # it says nothing of the SOP, whatever the case expects
+                return Verdict(name, False, going.lacking)
             found, met = _held(sop, case, going.journal)
             wrong = [*(_placed(loaded, name, one) for one in found), *_unrendered(loaded, going.journal)]
     except MetaflowError as error:

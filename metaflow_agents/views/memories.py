@@ -26,7 +26,7 @@ def memory_lines(memories: Sequence[Memory], page: Page) -> list[str]:
     lines: list[str] = []
     for one in memories:
         rated = "" if one.importance is None else f", importance {one.importance}"
-        origin = "by a person" if one.kind == "note" else f"{one.name} {one.activation}"
+        origin = "by a person" if one.kind in ("note", "pin") else f"{one.name} {one.activation}"
         alone = ", of that run alone" if one.apart else ""
         head = f"{one.key}  {one.kind} of {one.role}, {origin}, {moment(one.at)}{rated}{alone}"
         lines.append(page.paint(safe(head), "bold"))

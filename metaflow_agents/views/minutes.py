@@ -11,7 +11,8 @@ from urllib.parse import unquote
 from metaflow_agents.journal.glance import unwrapped
 from metaflow_agents.models.tariff import dollars
 from metaflow_agents.schema import pictures
-from metaflow_agents.schema.keys import EMBED, REPAIRED, split_inner, steps_in
+from metaflow_agents.schema.address import Address, address_of
+from metaflow_agents.schema.keys import EMBED, LOOK, REPAIRED, split_inner, steps_in
 from metaflow_agents.views.gave import RUN, done_told, is_check, observed_told
 from metaflow_agents.views.page import Page, columns, cut, safe
 from metaflow_agents.views.wording import amount, clock, duration, listed, money
@@ -98,12 +99,17 @@ def _beginning(text: str) -> str:
     return cut(" ".join(text.split()), _WORDS_SHOWN)
 
 
-def step_of(event: Raw) -> str | None:
-    """The step that an event belongs to, `write/draft` inside of a sub-SOP; None where it belongs to the run as a whole."""
+def place_of(event: Raw) -> tuple[Address, ...]:
+    """The firing or activation that an event belongs to, inside of those that it lies in; empty: to the run as a whole."""
     inside, event = unwrapped(event)
     key = event.get("activation") or event.get("firing") or event.get("key") or ""
-    own = (str(event["step"]),) if "step" in event else steps_in(str(key))
-    return "/".join((*steps_in(inside), *own)) or None
+    own = (Address(str(event["step"]), event.get("round")),) if "step" in event else address_of(str(key))
+    return (*address_of(inside), *own)
+
+
+def step_of(event: Raw) -> str | None:
+    """The step that an event belongs to, `write/draft` inside of a sub-SOP; None where it belongs to the run as a whole."""
+    return "/".join(part.step for part in place_of(event)) or None
 
 
 def readers(program: Raw) -> dict[str, list[str]]:
@@ -125,7 +131,7 @@ def steps_of(program: Raw) -> list[str]:
     found: list[str] = []
     for name, step in program.get("sop", {}).get("steps", {}).items():
         found += [name, *(f"{name}/{one}" for one in steps_of(program.get("sops", {}).get(step.get("sop"), {})))]
-    return found
+    return [*found, LOOK] if program.get("sop", {}).get("progress") else found
 
 
 def models_told(models: Mapping[str, str]) -> str:
@@ -201,6 +207,8 @@ def _decided(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
 
 
 def _intended(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
+    if event.get("taken"):
+        return spoken(event["key"]), f"does not call {event['tool']}: takes what {event['taken']['source']} gave"
     return spoken(event["key"]), f"calls {event['tool']}"
 
 

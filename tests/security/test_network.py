@@ -26,7 +26,7 @@ from metaflow_agents.network.passing import ProxyLimits
 from metaflow_agents.network.proxy import Proxy
 
 TABLE: dict[str, list[dict[str, Any]]] = yaml.safe_load(Path(__file__).with_name("network.yaml").read_text(encoding="utf-8"))
-LIMITS = ProxyLimits(body=1_000_000, passed=1_000_000, head=0.4, seconds=20.0)
+LIMITS = ProxyLimits(body=1_000_000, passed=1_000_000, head=2.0, seconds=20.0)
 PROXIED = {"/echo": {"echo": True}, "/echo-gzip": {"echo": True, "gzip": True}, "/large": {"size": 5_000_000}}
 GRANTED = ("http://open.example.com", "https://open.example.com", "https://api.example.com", "http://metadata.example.com",
            "https://inside.example.com", "http://127.0.0.1:8009")

@@ -13,7 +13,7 @@ from metaflow_agents.errors import Problem
 from metaflow_agents.prompts import Analysis
 from metaflow_agents.schema.endpoint import EndpointModel
 from metaflow_agents.schema.program import Program
-from metaflow_agents.schema.results import FAILURE, JUNIT_RESULT, RUN_RESULT, human_result
+from metaflow_agents.schema.results import FAILURE, JUNIT_RESULT, LOCK, RUN_RESULT, human_result
 from metaflow_agents.schema.role import IndexName
 from metaflow_agents.schema.scalars import NAME_PATTERN
 from metaflow_agents.schema.shape import Shape
@@ -112,6 +112,8 @@ class Context:
             if step.makes.artifact == artifact and self.doers.get(name) == "run":
                 kind = (step.parse or "").partition(" ")[0]
                 return None if kind == "json" else JUNIT_RESULT if kind == "junit" else RUN_RESULT
+            if step.makes.artifact == artifact and self.doers.get(name) == "tool" and step.tool == "packages":
+                return LOCK
             if step.makes.artifact == artifact and step.human is not None and self.doers.get(name) == "human":
                 own = self.sop.artifacts.get(artifact)
                 if own is not None and own.schema_ in (None, {}) and own.each in (None, {}):

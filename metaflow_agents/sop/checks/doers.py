@@ -16,6 +16,7 @@ from metaflow_agents.sop.checks.expressions import step_scope, template
 FITS = {"task": ("role", "human"), "show": ("role",), "self": ("role",), "memory_of": ("role",),
         "strategy": ("role",), "check": ("role", "tool"),
         "review": ("role",), "talks_to": ("role",), "stuck": ("role",), "model": ("role",), "parse": ("run", "tool"),
+        "packages": ("run", "role", "tool"),
         "args": ("call",), "inputs": ("sop", "tool"), "output": ("sop",), "inherits_memory": ("sop",), "tools": ("role",),
         "trusts": ("role", "call", "run", "tool", "value", "sop"),
         "effect": ("call",),

@@ -14,7 +14,7 @@ from metaflow_agents.schema.step import Step
 from metaflow_agents.sop.checks.context import Context
 from metaflow_agents.sop.checks.expressions import Scope, template
 from metaflow_agents.sop.graph import reads
-from metaflow_agents.sop.naming import task_texts
+from metaflow_agents.sop.naming import included, task_texts
 
 READERS = ("read", "search")
 """Tools by which a role can look into the files that its step reads."""
@@ -138,13 +138,14 @@ def _unprinted(c: Context, name: str, step: Step) -> None:
 
     Results of commands and failures have the fields that this package gives them, of which a task names what it needs.
     """
-    printed = printed_paths(step.task or "")
+    task = step.task or ""
+    printed = printed_paths(task, tuple(included(c.program, task).items()))
     if printed is None:
         return
     whole_items = name in c.walked and "object" in c.walked[name].item().kinds
     items = listed_paths(step.foreach.in_) if step.foreach and whole_items else ()
     for artifact in reads(step):
-        named = [path[1:] for path in named_paths(step.task or "") if path[0] == artifact]
+        named = [path[1:] for text in task_texts(c.program, step) for path in named_paths(text) if path[0] == artifact]
         shape = c.shape(artifact)
         kept = artifact in step.show or shape.file or c.fixed(artifact) is not None       # a file may be sent as a picture
         if kept or not any(_presents(shape, path) for path in named):

@@ -42,6 +42,10 @@ def _named(c: Context, where: Place, tools: tuple[str, ...], others: list[str]) 
         place = c.entry(*where, index)
         if judged(tool, c.sop) is None:
             unknown(c, place, tool)
+        elif tool == "packages":
+            c.say("tool-step", place, "a role can't call `packages`: what is installed is decided by a step of its own",
+                  "write a step `{tool: packages, inputs: {requirements: EXPRESSION}, makes: LOCK}`, and `packages: LOCK` where "
+                  "commands run")
         elif tool == "start_role" and not others:
             c.say("start-role-alone", place, "`start_role` hands work to another role, and the SOP has no other",
                   "declare one under `roles`, or remove the tool")
