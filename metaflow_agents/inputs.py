@@ -206,7 +206,7 @@ def _text(name: str, file: str) -> str:
 def _no_value(name: str, text: str, schema: Mapping[str, Any], error: ValueError, file: str | None) -> UsageError:
     """What an option's text should have been. `file`: where it was read from."""
     if file is None and _is_file(text):
-        return UsageError(f"input `{name}` is given the text `{text}`, which names a file: write `@{text}` for what the file holds")
+        return UsageError(f"input `{name}` is given `{text}`, the name of a file: write `@{text}` for what the file holds")
     whose = "" if file is None else f"{file}: "
     if "enum" in schema:
         return UsageError(f"{whose}input `{name}`: `{_cut(text)}` is no choice; {did_you_mean(text, map(str, schema['enum']))}")

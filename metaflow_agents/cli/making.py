@@ -74,8 +74,9 @@ def _can_hold(option: str, file: Path | None) -> None:
     if file.is_dir() or not file.name:
         raise UsageError(f"`{option} {file}` is a folder: name a file in it, as in `{option} {file / 'NAME.jsonl'}`")
     if not file.parent.is_dir():
-        there = "is no folder" if file.parent.exists() else "does not exist"
-        raise UsageError(f"`{option} {file}`: the folder `{file.parent}` {there}; make it (`mkdir -p {file.parent}`), or name another")
+        raise UsageError(f"`{option} {file}`: `{file.parent}` is a file; name a file in a folder" if file.parent.exists() else
+                         f"`{option} {file}`: the folder `{file.parent}` does not exist; make it (`mkdir -p {file.parent}`), or "
+                         "name another")
 
 
 def _recording(name: str, file: Path, answered_by: str, also: list[str], workspace: Path) -> int:

@@ -169,4 +169,17 @@ def _no_text(where: tuple[int | str, ...], scope: Mapping[str, Any]) -> str:
     value: Any = scope.get(str(where[0])) if where else None
     for part in where[1:]:
         value = value[part] if isinstance(value, Mapping) and part in value else None
-    return f"{value if isinstance(value, BinaryFile) else 'it'} is a file that is no text; {_BYTES}"
+    named = f" ({value.name or 'no name'}, {value.media_type})" if isinstance(value, BinaryFile) else ""
+    return f"it is a file that is no text{named}; {_BYTES}"
+
+
+def _json(spec: str, given: Any) -> Any:
+    """What a function gave: JSON, what a file holds, or path → what files hold. Raises AttemptFailed for all else."""
+    try:
+        value = unloaded(given)
+        if isinstance(held(value)[0], Data):
+            value = to_jsonable_python(value)
+            canonical(value)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise AttemptFailed(f"{spec} gave what is not JSON: {' '.join(str(error).split())}") from error
+    return value
