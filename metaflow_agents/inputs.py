@@ -177,8 +177,9 @@ def parse_option(program: Program, name: str, text: str) -> Any:
     spec = program.sop.inputs[name]
     if spec.type in PATHS:
         return text
-    if text.startswith("@"):
-        text = _text(Path(text[1:]), name)
+    file = text[1:] if text.startswith("@") else None
+    if file is not None:
+        text = _text(name, file)
     schema = program.schemas.get(f"input:{name}", {"type": "string"})
     if schema.get("type") == "string" or ("enum" in schema and text in schema["enum"]):
         return text
@@ -187,10 +188,13 @@ def parse_option(program: Program, name: str, text: str) -> Any:
     except ValueError as error:
         if {"type": "string"} in schema.get("anyOf", ()):
             return text                         # `string | null`: what is no JSON is the text that it says
-        raise _no_value(name, text, schema, error) from None
+        raise _no_value(name, text, schema, error, file) from None
 
 
-def _text(path: Path, name: str) -> str:
+def _text(name: str, file: str) -> str:
+    if not file:
+        raise UsageError(f"input `{name}`: `@` names no file; write `@FILE`, or the value itself")
+    path = Path(file)
     data = _read(path)
     try:
         return data.decode()
@@ -199,14 +203,32 @@ def _text(path: Path, name: str) -> str:
                          "any file") from None
 
 
-def _no_value(name: str, text: str, schema: Mapping[str, Any], error: ValueError) -> UsageError:
-    """What an option's text should have been."""
+def _no_value(name: str, text: str, schema: Mapping[str, Any], error: ValueError, file: str | None) -> UsageError:
+    """What an option's text should have been. `file`: where it was read from."""
+    if file is None and _is_file(text):
+        return UsageError(f"input `{name}` is given `{text}`, the name of a file: write `@{text}` for what the file holds")
+    whose = "" if file is None else f"{file}: "
     if "enum" in schema:
-        return UsageError(f"input `{name}`: `{text}` is no choice; {did_you_mean(text, map(str, schema['enum']))}")
+        return UsageError(f"{whose}input `{name}`: `{_cut(text)}` is no choice; {did_you_mean(text, map(str, schema['enum']))}")
     plain = {"integer": "a whole number", "number": "a number", "boolean": "true or false"}.get(str(schema.get("type")))
     if plain is not None:
-        return UsageError(f"input `{name}` wants {plain}, not `{text}`")
-    return UsageError(f"input `{name}` wants JSON ({error}); in a shell: --input {name}='[\"a\", \"b\"]'")
+        return UsageError(f"{whose}input `{name}` wants {plain}, not `{_cut(text)}`")
+    if file is not None:
+        return UsageError(f"{whose}input `{name}` wants JSON ({error})")
+    return UsageError(f"input `{name}` wants JSON ({error}); in a shell: --input {name}='[\"a\", \"b\"]', or `@FILE` for what a "
+                      "file holds")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:59]}…"
+
+
+def _is_file(text: str) -> bool:
+    """Whether a text is the name of a file that is there."""
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):           # no name of a file: too long, or with a NUL
+        return False
 
 
 class _Reading:

@@ -234,6 +234,19 @@ def test_what_is_wrong_with_the_sop_is_told_before_its_inputs(say: Say, home: Pa
     assert status == 2 and "typo.yaml:4:10\n  error `text` is no type" in err and "input" not in err.replace("inputs", ""), err
 
 
+def test_a_place_where_an_export_can_not_go_is_told_with_what_to_do(say: Say, home: Path) -> None:
+    (home / "file").write_text("")
+    (home / "types.yaml").write_text(TYPES)
+    assert say("run", "types.yaml")[0] == 0
+    for words, told in {("--for", "episodes", "--output", "no/x.jsonl"): "`no` does not exist; make it (`mkdir -p no`)",
+                        ("--recording", "no/x.jsonl", "--answered-by", "me"): "the folder `no` does not exist",
+                        ("--for", "episodes", "--output", "."): "is a folder: name a file in it",
+                        ("--for", "episodes", "--output", "file/x.jsonl"): "`file` is a file; name a file in a folder"}.items():
+        status, _, err = say("export", "types-1", *words)
+        assert status == 2 and told in err and err.count("\n") == 1, err
+    assert say("export", "types-1", "--for", "episodes", "--output", "x.jsonl")[0] == 0
+
+
 def test_run_help_lists_the_sops_own_inputs(say: Say, home: Path) -> None:
     (home / "types.yaml").write_text(TYPES)
     _, out, _ = say("run", "--help", "types.yaml")

@@ -97,7 +97,7 @@ async def test_a_function_that_asks_for_bytes_gets_the_files_as_they_are(tmp_pat
     assert result["out"] == {"a.bin": [255, 0, 254], "b.txt": list("héllo".encode()), "made/x.txt": list("ö2".encode())}
     assert result["seen"] == {"a.bin": ["bytes", 3], "b.txt": ["str", 5]}
     refused = await go(tmp_path, sop, fns.replace("str | bytes", "str"), things=given)
-    assert ("`things.a.bin`: it is a file that is no text; annotate the parameter `bytes`, `dict[str, bytes]` or "
+    assert ("`things.a.bin`: it is a file that is no text (a.bin, application/octet-stream); annotate the parameter `bytes`, `dict[str, bytes]` or "
             "`dict[str, str | bytes]`") in refused.reason
 
 

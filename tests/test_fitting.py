@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from metaflow_agents.errors import AnswerInvalid
 from metaflow_agents.prompts import analyse_expression, evaluate
 from metaflow_agents.schema.fitting import misfit
 from metaflow_agents.schema.shape import Shape
@@ -60,7 +61,7 @@ def test_what_is_told_is_what_a_run_refuses(expression: str, schema: Any, told: 
     assert (misfit(analysis.shape, Shape.of(normal)) is not None) is told
     value = evaluate(expression, {"plan": PLAN})
     if told:
-        with pytest.raises(Exception, match="expected|not"):
+        with pytest.raises(AnswerInvalid):
             validator(normal, "it").validate(value)
     else:
         validator(normal, "it").validate(value)

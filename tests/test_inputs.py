@@ -130,6 +130,22 @@ def test_options_of_a_command_line(tmp_path: Path) -> None:
         parse_option(program, "rows", "[{")
     with pytest.raises(UsageError, match="can't read"):
         parse_option(program, "text", f"@{tmp_path / 'none.txt'}")
+    with pytest.raises(UsageError, match="`@` names no file"):
+        parse_option(program, "text", "@")
+
+
+def test_a_file_without_its_at_and_a_file_of_bad_json_are_told_by_name(tmp_path: Path) -> None:
+    program = load_sop(write(tmp_path, SOP)).program
+    (tmp_path / "rows.json").write_text('[{"name": "x"}]')
+    (tmp_path / "bad.json").write_text("[{")
+    for name in ("rows", "count"):
+        with pytest.raises(UsageError) as error:
+            parse_option(program, name, str(tmp_path / "rows.json"))
+        assert f"write `@{tmp_path / 'rows.json'}`" in str(error.value)
+    with pytest.raises(UsageError, match=r"bad\.json: input `rows` wants JSON"):
+        parse_option(program, "rows", f"@{tmp_path / 'bad.json'}")
+    with pytest.raises(UsageError, match="wants JSON"):
+        parse_option(program, "rows", "x" * 5000)           # no name of any file
 
 
 async def test_a_folder_is_files_to_those_who_read_it(tmp_path: Path) -> None:

@@ -45,6 +45,8 @@ def export(names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Ru
     from metaflow_agents.errors import UsageError
     from metaflow_agents.models.recording import ENDING
 
+    _can_hold("--output", output)
+    _can_hold("--recording", recording)
     if kind is not None:
         return _data_set(names, str(kind.value), output, recording, untrusted, workspace)
     if output is not None or untrusted:
@@ -61,6 +63,20 @@ def export(names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Ru
     if answered_by is None:
         raise UsageError("who answered? `--answered-by \"…\"` stands in the recording, for whoever replays it")
     return _recording(name, recording, answered_by, also or [], workspace)
+
+
+def _can_hold(option: str, file: Path | None) -> None:
+    """Raises UsageError where no file of this name can be written: it is a folder, or lies in none."""
+    from metaflow_agents.errors import UsageError
+
+    if file is None:
+        return
+    if file.is_dir() or not file.name:
+        raise UsageError(f"`{option} {file}` is a folder: name a file in it, as in `{option} {file / 'NAME.jsonl'}`")
+    if not file.parent.is_dir():
+        raise UsageError(f"`{option} {file}`: `{file.parent}` is a file; name a file in a folder" if file.parent.exists() else
+                         f"`{option} {file}`: the folder `{file.parent}` does not exist; make it (`mkdir -p {file.parent}`), or "
+                         "name another")
 
 
 def _recording(name: str, file: Path, answered_by: str, also: list[str], workspace: Path) -> int:

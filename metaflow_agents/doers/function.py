@@ -20,14 +20,14 @@ from metaflow_agents.engine.work import Activation, Work
 from metaflow_agents.errors import AttemptFailed, raised
 from metaflow_agents.models.python import THREADS
 from metaflow_agents.prompts import MISSING, CollectionView, FilesView, render_args
-from metaflow_agents.schema.binary import Content, data_of, loaded, unloaded
+from metaflow_agents.schema.binary import BinaryFile, Content, data_of, loaded, unloaded
 from metaflow_agents.schema.model import canonical
 from metaflow_agents.schema.payload import Data, held
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.schema.trust import joined
 from metaflow_agents.threads import Threads, called
 
-_NO_TEXT = "it is a file that is no text; annotate the parameter `bytes`, `dict[str, bytes]` or `dict[str, str | bytes]`"
+_BYTES = "annotate the parameter `bytes`, `dict[str, bytes]` or `dict[str, str | bytes]`"
 
 
 class Functions:
@@ -96,7 +96,7 @@ class Functions:
             raise
         except Exception as error:            # the user's function: whatever it raises is told as a failed attempt
             if isinstance(error, ValidationError) and not _inside(function, error):
-                raise AttemptFailed(f"{spec} does not take what it is given: {_told(error)}") from error
+                raise AttemptFailed(f"{spec} does not take what it is given: {_told(error, scope)}") from error
             raise AttemptFailed(f"{spec} raised {raised(error)}") from error
         return _json(spec, given)
 
@@ -158,10 +158,19 @@ def _inside(function: Callable[..., Any], error: BaseException) -> bool:
     return False
 
 
-def _told(error: ValidationError) -> str:
+def _told(error: ValidationError, scope: Mapping[str, Any]) -> str:
     faults = error.errors(include_url=False, include_context=False, include_input=False)
-    return "; ".join(f"`{'.'.join(map(str, fault['loc']))}`: {_NO_TEXT if fault['type'] == 'string_unicode' else fault['msg']}"
-                     for fault in faults)
+    return "; ".join(f"`{'.'.join(map(str, one['loc']))}`: "
+                     f"{_no_text(one['loc'], scope) if one['type'] == 'string_unicode' else one['msg']}" for one in faults)
+
+
+def _no_text(where: tuple[int | str, ...], scope: Mapping[str, Any]) -> str:
+    """What is said of a file that is no text, by its name where it is known."""
+    value: Any = scope.get(str(where[0])) if where else None
+    for part in where[1:]:
+        value = value[part] if isinstance(value, Mapping) and part in value else None
+    named = f" ({value.name or 'no name'}, {value.media_type})" if isinstance(value, BinaryFile) else ""
+    return f"it is a file that is no text{named}; {_BYTES}"
 
 
 def _json(spec: str, given: Any) -> Any:

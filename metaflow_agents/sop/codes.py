@@ -228,7 +228,7 @@ GROUPS: dict[str, dict[str, Code]] = {
         "openapi-not-found": Code("The file of a service's description is not found, or holds none.", "Mend its name."),
         "unknown-verb": Code("A rule of a policy begins with a verb that does not exist.", "Use the nearest one."),
         "bad-rule": Code("A rule of a policy can't be read.", "Write `VERB` or `VERB(PATTERN)` as is said."),
-        "rule-port": Code("A rule allows a host of this machine or of a private network without naming its port: it opens nothing.",
+        "rule-port": Code("A rule allows a private host without naming its port, or one that is never granted: it opens nothing.",
                           "Write `connect(HOST:PORT)`."),
         "rule-without-effect": Code("A rule of a policy that another one always beats, or about what the SOP does not have.",
                                     "Remove one of the two, or mend the name.", "warning"),

@@ -224,6 +224,9 @@ def _wrong_type(error: _Error, path: Path, name: str, wanted: list[str], places:
                    _type_mend(path, name, expected, error.value), *places.at(path))
 
 
+_WORKED_OUT = re.compile(r"[A-Za-z_{]|\d\s*[*/+-]\s*\d")
+
+
 def _type_mend(path: Path, name: str, expected: str, value: Any) -> str:
     if name == "foreach" and isinstance(value, str):
         return f"write `foreach: {{in: {_short(value)}}}`"
@@ -242,11 +245,21 @@ def _type_mend(path: Path, name: str, expected: str, value: Any) -> str:
         return f'put it in quotes: "{_plain(value)}"'
     if expected == "a list":
         return f"write `{name}: [{value}]`" if isinstance(value, str) else f"write `{name}: [a, b]`"
-    if expected == "a whole number" and isinstance(value, str) and value.strip().lstrip("-").isdigit():
-        return f"remove the quotes: {value}"
+    if expected in ("a whole number", "a number") and isinstance(value, str):
+        return _number_mend(name, expected, value)
     if isinstance(value, dict) and "a text" in expected and any(not isinstance(one, str | int) for one in value.values()):
         return "put a text that begins with `{` in quotes"
     return f"write {expected}"
+
+
+def _number_mend(name: str, expected: str, text: str) -> str:
+    if text.strip().lstrip("-").isdigit():
+        return f"remove the quotes: {text}"
+    if name == "rounds":
+        return ("write the most firings that there may ever be, as a number: it bounds the loop before a run; "
+                f"`when` ends it earlier, as in `when: round <= {_short(text)}`")
+    return f"write {expected}" + (": no expression is worked out here, since it is known before a run" if _WORKED_OUT.search(text)
+                                  else "")
 
 
 def described(value: Any) -> str:

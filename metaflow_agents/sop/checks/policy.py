@@ -77,12 +77,12 @@ def _hosts(c: Context, rules: list[_Written]) -> None:
             continue
         address = addresses.read(pattern.host)
         why = "this machine" if pattern.host == "localhost" else addresses.refused(address) if address is not None else None
+        opens = f"the rule `{one.rule.text}` under `{one.verdict}` opens nothing: `{pattern.host}` is {why}"
         if why and address is not None and not addresses.grantable(address):
-            c.say("rule-port", one.where, f"the rule `{one.rule.text}` under `{one.verdict}` opens nothing: `{pattern.host}` is {why}, "
-                  "and no rule grants such an address", "name another host")
+            c.say("rule-port", one.where, f"{opens}, and no rule grants such an address", "name another host")
         elif why and pattern.port is None:
-            c.say("rule-port", one.where, f"the rule `{one.rule.text}` under `{one.verdict}` opens nothing: `{pattern.host}` is {why}, "
-                  "which is granted port by port", f"write `{one.rule.verb}({_bracketed(pattern.host)}:PORT)`, with the port that is meant")
+            c.say("rule-port", one.where, f"{opens}, which is granted port by port",
+                  f"write `{one.rule.verb}({_bracketed(pattern.host)}:PORT)`, with the port that is meant")
 
 
 def _bracketed(host: str) -> str:
@@ -121,8 +121,9 @@ def _about_nothing(c: Context, one: _Written, sops: list[SOP]) -> None:
     elif tool and meant in names and tool[0] != "*":
         used = {name: None for sop in sops for name in _tools_of(sop, meant)}
         close = nearest(tool[0], used)
-        if used and (close or one.verdict != "deny") and not any(
-                fnmatchcase(name.casefold(), tool[0].casefold()) or fnmatchcase(tool[0].casefold(), name.casefold()) for name in used):
+        folded = [(name.casefold(), tool[0].casefold()) for name in used]
+        known = any(fnmatchcase(*pair) or fnmatchcase(*pair[::-1]) for pair in folded)
+        if used and not known and (close or one.verdict != "deny"):
             _say(c, one, f"no role and no step uses a tool `{meant}.{tool[0]}`", did_you_mean(tool[0], used))
 
 
@@ -146,7 +147,8 @@ def _written_nowhere(c: Context, one: _Written, pattern: str, sops: list[SOP]) -
     close = nearest(first, {place.partition("/")[0] for place in places})
     if places and (one.verdict != "deny" or close) and not any(
             "{{" in place or paths.overlap(pattern, place) is not None for place in places):
-        _say(c, one, f"no artifact lies there, and a role writes the files of the artifact that it makes: {', '.join(places[:8])}",
+        _say(c, one, "no artifact lies there, and a role writes the files of the artifact that it makes: "
+             + ", ".join(places[:8]),
              f"did you mean `{one.rule.verb}({close}{pattern[len(first):]})`?" if close and close != first else
              "name paths of an artifact, or remove it")
 
