@@ -78,7 +78,8 @@ class Pip:
         if find_spec("pip") is None:
             raise AttemptFailed(f"packages are resolved by pip, and this Python has none: {sys.executable} -m ensurepip")
         # Without HOME pip ends for a user whom the system does not know; its cache is then that of this call.
-        environment = {"HOME": str(folder)} | self._environment | {"TMPDIR": str(folder), "PWD": str(folder), _MARKER: str(folder)}
+        here = str(folder)
+        environment = {"HOME": here} | self._environment | {"TMPDIR": here, "PWD": here, _MARKER: here}
         group = _Watched((sys.executable, "-I", "-c", _script(), str(FILE_BYTES), arguments[0], *_QUIET, *arguments[1:]),
                          folder=folder, environment=environment, marker=f"{_MARKER}={folder}", timeout=self._seconds)
         self._group = group
