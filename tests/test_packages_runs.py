@@ -124,7 +124,7 @@ def test_an_ordinary_user_has_the_packages_under_landlock() -> None:
             ["-m", "pytest", "-q", "-x", "-rs", "-p", "no:cacheprovider", f"--rootdir={here.parent.parent}",
              f"--basetemp={home}/pytest",
              f"{here}::test_scripts_are_on_path_and_what_is_not_locked_fails_by_name[landlock]"], Path(home))
-    assert "1 passed" in done.stdout, done.stdout[-3000:] + done.stderr
+    assert done.stdout.startswith(". "), done.stdout[-3000:] + done.stderr
 
 
 PRODUCT = """
