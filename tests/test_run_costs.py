@@ -385,7 +385,7 @@ def test_the_told_cap_is_short_and_enough() -> None:
 def test_a_check_tells_the_cap_as_the_bound_on_cost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = spend(tmp_path, "budget: {usd: 5, calls: 40}")
     assert command(["check", str(path)]) == 0
-    assert capsys.readouterr().out.splitlines()[-1].endswith("desk.yaml: ok; at most 40 model calls, at most $5")
+    assert capsys.readouterr().out.splitlines()[-1].endswith("; at most 40 model calls, at most $5")
     assert command(["check", str(path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["bounds"]["usd"] == 5
 

@@ -183,7 +183,7 @@ async def test_what_a_command_writes_as_json_is_a_failed_attempt(tmp_path: Path,
 
 
 @pytest.mark.parametrize("value", ["letter | int * 1.5", "2.0 ** (letter | int)", "[letter | int] | sum * 0.5",
-                                   "'%.2f' % (letter | int)", "(letter | int) / 3", "letter | float"])
+                                   "('%.2f' % (letter | int)) | float", "(letter | int) / 3", "letter | float"])
 async def test_numbers_of_an_expression_beyond_doubles_are_a_failed_attempt(tmp_path: Path, value: str) -> None:
     sop = write(tmp_path, CALLS.replace("SCHEMA", "number").replace("DOES", f"value: {json.dumps(value)}"))
     result = await asyncio.wait_for(run(sop, workspace=tmp_path, name="odd", inputs={"letter": str(HUGE)}), 60)

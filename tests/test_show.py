@@ -89,9 +89,9 @@ async def test_chosen_parts(tmp_path: Path, show: str, there: str, gone: str) ->
 
 
 async def test_a_part_that_a_value_has_not_is_named(tmp_path: Path) -> None:
-    said = await written(tmp_path, "{chapters: [two, '{{ cast.ann }}'], source: [docs/x.md]}")
+    said = await written(tmp_path, "{chapters: [two, '{{ cast.ann }}'], source: [src/x.md]}")
     assert "Not there: likes tea" in said and "about two" in said
-    assert 'name="source" kind="files" shown="docs/x.md">\n(no files)' in said
+    assert 'name="source" kind="files" shown="src/x.md">\n(no files)' in said
 
 
 async def test_of_a_list_of_objects_each_is_cut_to_the_fields(tmp_path: Path) -> None:

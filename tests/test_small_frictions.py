@@ -58,7 +58,7 @@ async def test_an_optional_input_may_be_left_out_and_is_null_then(tmp_path: Path
 
 
 async def test_an_input_that_is_not_optional_has_to_be_given(tmp_path: Path) -> None:
-    path = one(tmp_path, "{type: folder, optional: false}")
+    path = one(tmp_path, "{type: folder, optional: false}", "{value: x | length | string, needs: [x], makes: out}")
     with pytest.raises(UsageError, match="input `x` is missing"):
         await run(path, workspace=None)
 
@@ -83,7 +83,7 @@ def test_a_file_or_folder_with_a_wrong_key_is_no_schema(tmp_path: Path, inputs: 
 
 
 def test_a_schema_with_fields_called_type_and_description_is_a_schema(tmp_path: Path) -> None:
-    given = one(tmp_path, "{type: string, description: string, note: string}")
+    given = one(tmp_path, "{type: string, description: string, note: string}", "{value: x.note, needs: [x], makes: out}")
     assert check(given).ok and "note" in load_sop(given).program.sop.inputs["x"].type
 
 
