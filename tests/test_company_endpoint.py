@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,7 +36,7 @@ class Content:
     owner = None
 
     async def run(self, argv: Sequence[str], *, files: Mapping[str, bytes], timeout: float | None = None,  # noqa: ASYNC109
-                  collect: Sequence[str] = ()) -> Completed:
+                  collect: Sequence[str] = (), packages: Path | None = None) -> Completed:
         """Exit code 0, and for a test report one test that passed."""
         return Completed(0, "", "", 0.0, files={name: b'["t.py::n"]' if name.endswith(".json") else GREEN for name in collect})
 

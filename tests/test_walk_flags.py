@@ -57,6 +57,12 @@ steps:
   look: {value: "listing.stdout == 'True\\n'", needs: [listing], makes: confined}
 tests: {confines: {model: "python:desk.py:answer", expect: confined}}
 """
+PACKAGED = """
+sop: packaged
+artifacts: {lock: {}}
+steps:
+  resolve: {tool: packages, inputs: {requirements: "['alpha']"}, makes: lock}
+"""
 TOOLED = LETTERS.replace("{profile: a writer}", "{profile: a writer, tools: [write]}")
 DESK = """
 async def answer(request):
@@ -92,7 +98,7 @@ FILES = {"asking.yaml": ASKING, "folder.yaml": FOLDER, "wide.yaml": WIDE, "keys/
          "letters.yaml": LETTERS, "open.yaml": OPEN, "reading.yaml": READING,
          "clashing.yaml": CLASHING, "thinking.yaml": THINKING,
          "tooled.yaml": TOOLED, "remembering.yaml": REMEMBERING, "keeping.yaml": KEEPING,
-         "commands.yaml": COMMANDS, "desk.py": DESK}
+         "commands.yaml": COMMANDS, "packaged.yaml": PACKAGED, "desk.py": DESK}
 
 
 @dataclass(frozen=True)
@@ -137,6 +143,7 @@ PAIRS = [
     Pair("run --budget", "run letters.yaml", "run letters.yaml --budget calls=1", status=3),
     Pair("run --everything", "run folder.yaml --code keys", "run folder.yaml --code keys --everything"),
     Pair("run --yes", "run asking.yaml", "run asking.yaml --yes", status=4),
+    Pair("run --allow", "run packaged.yaml", "run packaged.yaml --allow alpha", status=1),
     Pair("run --input", "run clashing.yaml", "run clashing.yaml --input until=night"),
     Pair("run --json", "run letters.yaml", "run letters.yaml --json"),
     Pair("run --help", "run letters.yaml", "run letters.yaml --help"),
@@ -171,6 +178,7 @@ PAIRS = [
     Pair("resume --json", "resume one", "resume one --json", [STOPPED]),
     Pair("resume --yes", "resume one", "resume one --yes", [ASKED], status=4),
     Pair("inbox RUN", "inbox", "inbox one", [ASKED, "run asking.yaml --name two"]),
+    Pair("inbox QUESTION", "inbox one", "inbox one 1", ["run asking.yaml --name one --topic " + "rain" * 400]),
     Pair("inbox --workspace", "inbox", "inbox --workspace elsewhere", [ASKED + ELSEWHERE]),
     Pair("inbox --json", "inbox", "inbox --json", [ASKED]),
     Pair("answer RUN", "answer --yes", "answer one --yes", [ASKED]),
@@ -268,6 +276,7 @@ PAIRS = [
     Pair("memory add OWNER", "memory add writer rain", "memory add critic rain", REMEMBERED),
     Pair("memory add TEXT", "memory add writer rain", "memory add writer snow", REMEMBERED),
     Pair("memory add --untrusted", "memory add writer rain", "memory add writer rain --untrusted mail", REMEMBERED),
+    Pair("memory add --pin", "memory add writer rain", "memory add writer rain --pin", REMEMBERED),
     Pair("memory add --new", "memory add painter rain", "memory add painter rain --new", REMEMBERED),
     Pair("memory add --workspace", "memory add writer rain", "memory add writer rain --workspace elsewhere",
          [REMEMBERED[0] + ELSEWHERE]),
@@ -303,8 +312,7 @@ def keys(whole: typer.Typer) -> Iterator[str]:
 
 
 KEYS = tuple(keys(app))
-SHOWN_ELSEWHERE = {"run --demo": ".ci/run", "run --staged": "tests/test_examples_stockroom.py",
-                   "run --allow": "tests/test_packages_runs.py"}
+SHOWN_ELSEWHERE = {"run --demo": ".ci/run", "run --staged": "tests/test_examples_stockroom.py"}
 """Options whose runs are too large for a pair, and the tests that run them."""
 COMMANDS_OF_SOP = tuple(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
 
@@ -424,6 +432,7 @@ def observed(pair: Pair, line: str, bench: Bench, capsys: pytest.CaptureFixture[
 @pytest.fixture(autouse=True)
 def at_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO())
+    monkeypatch.setenv("PIP_NO_INDEX", "1")          # no machine of the network is asked
     for name in ("SOP_MODEL", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
 
