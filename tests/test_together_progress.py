@@ -25,7 +25,7 @@ SERIES = """
     artifacts: {advice: {}, plan: {schema: {chapters: [string]}}, book: {each: string}, end: {}}
     steps:
       plan_it: {role: writer, needs: [topic], wants: [advice], makes: plan}
-      write: {role: writer, needs: [plan], foreach: {in: plan.chapters, as: chapter, parallel: 1}, makes: book}
+      write: {role: writer, needs: [plan], foreach: {in: plan.chapters, as: chapter, parallel: 1}, makes: book, show: {plan: whole}}
       close: {role: writer, needs: [book], sees: [plan], makes: end}
     outputs: [book, end]
 """

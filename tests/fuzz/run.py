@@ -33,7 +33,7 @@ from fuzz.targets import TARGETS, Target
 
 STANDSTILL = 1.0  # seconds of processor time in the main thread
 MEMORY = 1 << 20  # KiB: 1 GB
-PATIENCE = 30.0  # seconds of wall time for one input
+PATIENCE = 120.0  # seconds of wall time for one input: a PDF may have 10 s of processor time and 20 s more for each MiB
 MOST_FAULTS = 3  # of one target: then it is left
 
 
