@@ -51,6 +51,7 @@ async def plan(tmp_path: Path, *answers: Any, text: str = PLAN) -> tuple[RunResu
     return await run(write(tmp_path, text), goal="x", model=model, workspace=tmp_path), model
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("bad", "told"), [
     ({"package": "app"}, "`files` is missing"),
     ({"package": "app", "files": [{"path": 5, "uses": []}]}, "`files[0].path` is 5; expected string"),

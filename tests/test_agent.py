@@ -56,6 +56,7 @@ async def test_data_comes_as_a_value_as_json_and_in_a_fence(tmp_path: Path, answ
     assert result["facts"] == FACTS and model.keys == ["read@1~0/turn.0"]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("answer", "faults"), [
     ({**FACTS, "pages": "two"}, ["`pages` is \"two\"; expected integer"]),
     ({"sender": "Jo"}, ["`pages` is missing", "`kind` is missing"]),
@@ -112,6 +113,7 @@ async def test_a_deletion_alone_is_an_answer(tmp_path: Path) -> None:
     assert not (tmp_path / "code-1" / "src" / "gone.py").exists() and (tmp_path / "code-1" / "src" / "old.py").exists()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("answer", "told"), [
     ("Here is the code:\nprint(1)\n", "the answer holds no block"),
     ("```python\nprint(1)\n```", "the answer holds no block"),

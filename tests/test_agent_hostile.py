@@ -98,6 +98,7 @@ async def die() -> None:
     await asyncio.Event().wait()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("by", ["tool", "step"])
 async def test_an_effect_that_is_done_again_and_cut_off_again_is_asked_about_again(tmp_path: Path, by: str) -> None:
     """Cut off; a person says that it has not happened; it is done, and cut off once more before its end is journalled."""

@@ -58,6 +58,7 @@ async def to_the_end(folder: Path, model: Script, *answers: Answer, policy: str 
     return result
 
 
+@pytest.mark.one_in(4)
 async def test_code_that_was_not_carried_out_is_not_carried_out_by_a_resume(tmp_path: Path) -> None:
     """Refused by a person, changed by a person, without its argument."""
     model = Script([("python", {"code": "x = 1"})], [("python", {"code": "y = 1"})], [("python", {})], [ASKING],

@@ -264,6 +264,7 @@ async def test_a_run_open_here_is_refused_to_a_second(tmp_path: Path) -> None:
         await going.result()
 
 
+@pytest.mark.one_in(4)
 async def test_nothing_is_left_open(tmp_path: Path) -> None:
     """A run, a refused one, one that takes over and one gone on with leave no connection for the collector to complain of."""
     path = write(tmp_path, LETTERS)
@@ -335,6 +336,7 @@ async def test_what_a_process_said_of_its_garbage_collector_stays(tmp_path: Path
         gc.set_threshold(*usual)
 
 
+@pytest.mark.one_in(4)
 async def test_idle_threads_end_with_their_run(tmp_path: Path) -> None:
     for _ in range(3):
         await run(write(tmp_path, LETTERS), letter="x", model=lambda r: FACTS if r.schema else "x", workspace=tmp_path)

@@ -207,6 +207,7 @@ share = st.builds(Share, st.integers(1, 2000), st.integers(0, 2000), st.integers
     lambda one: Share(one.worst, min(one.used, one.worst), one.naps))
 
 
+@pytest.mark.one_in(4)
 @settings(max_examples=examples(80), deadline=None)
 @given(st.lists(share, min_size=8, max_size=8), st.integers(1, 4000), st.sampled_from(["usd", "tokens"]),
        st.sampled_from(["", "parallel: 1", "parallel: 2"]))
@@ -252,6 +253,7 @@ def test_nothing_is_paid_twice_no_cap_is_passed_and_each_resume_goes_further(
         asyncio.run(all_of_it(Path(folder)))
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("budget", [{"calls": 2}, {"tokens": 2500}, {"usd": "0.0025"}])
 async def test_a_sub_sop_waits_for_what_its_items_have_sent(tmp_path: Path, budget: dict[str, Any]) -> None:
     inner = write(tmp_path, ROWS.replace(" MORE", "").replace(" STEP", "").replace("BUDGET", "outputs: [judgements]"))

@@ -85,6 +85,7 @@ EGGS = {"question": "16 eggs without 3?", "answer": "That is 16-3=<<16-3=13>>13.
 HALF = {"question": "Half of 1,001?", "answer": "It is 1,001/2=<<1001/2=1001/2>>1001/2.\n#### 1,001/2"}
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("records", [[], [CAKE], [EGGS, CAKE, HALF]])
 def test_files_of_any_number_of_problems_whose_numbers_may_be_fractions(tmp_path: Path, records: list[dict[str, str]]) -> None:
     (tmp_path / "gsm8k").mkdir()

@@ -100,6 +100,7 @@ def test_a_run_without_such_artifacts_has_no_folder_of_them(home: Path, capsys: 
     assert ".artifacts" not in capsys.readouterr().out
 
 
+@pytest.mark.one_in(4)
 def test_after_a_kill_the_resume_lays_them_out(home: Path) -> None:
     (home / "wait").touch()
     starting = "from metaflow_agents.cli import command; command(['run', 'late.yaml', '--name', 'k', '--sandbox', 'none'])"

@@ -97,6 +97,7 @@ async def test_events_of_chosen_kinds(bus: Bus) -> None:
     assert [seq for seq, _ in await drain(all_of_it)] == [1, 2, 3]
 
 
+@pytest.mark.one_in(4)
 async def test_a_subscriber_that_never_reads_blocks_nobody_and_grows_nothing(bus: Bus) -> None:
     asleep, awake = bus.events(Sent, maxsize=5), bus.events(Sent, maxsize=5)
     assert not asleep.lagging

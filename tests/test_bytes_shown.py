@@ -63,6 +63,7 @@ def tool(name: str, **given: Any) -> Any:
     return answer
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("name", "given", "told"), [
     ("read", {"path": "img/logo.png"}, f"`img/logo.png`: image/png, {len(PICTURE)} bytes: no text, so it can't be shown"),
     ("read", {"path": "a.txt"}, "needle here"),
@@ -97,6 +98,7 @@ async def test_an_edit_of_a_file_that_is_no_text_is_told_and_others_can_be_moved
     assert made == {"a.txt": FILES["a.txt"], "mark.png": PICTURE, "paper.pdf": PAPER, "logo.txt": b"moved\n"}
 
 
+@pytest.mark.one_in(4)
 async def test_views_say_what_it_is(tmp_path: Path) -> None:
     sop = """
         sop: seen

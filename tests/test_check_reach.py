@@ -66,6 +66,7 @@ def test_what_is_near_is_not_told(near: str, tmp_path: Path) -> None:
     assert found(tmp_path, text + "steps:\n" + NEAR[near]) == []
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("file", [file for folder in ("sops", "examples", "tests/sops/good") for file in sorted(
     (ROOT / folder).rglob("*.yaml")) if "steps:" in file.read_text(encoding="utf-8")], ids=lambda file: file.stem)
 def test_no_working_sop_gets_one_of_these(file: Path) -> None:

@@ -237,6 +237,7 @@ def played(words: Sequence[str], folder: Path, script: Sequence[tuple[str, str]]
     return seen.decode(errors="replace").replace("\r\n", "\n"), status
 
 
+@pytest.mark.one_in(4)
 def test_at_a_terminal_people_are_asked_there(home: Path) -> None:
     seen, status = played([*SOP, "run", "ship.yaml", "--name", "one"], home, [
         ("(Ctrl-D: later)> ", "hot\n"), ("(Ctrl-D: later)> ", "2\n"), ("(Ctrl-D: later)> ", "a stamp\n"),
@@ -261,6 +262,7 @@ def test_what_is_put_off_at_the_terminal_is_answered_later(home: Path) -> None:
     assert status == 1 and "success: approval.approved" in seen
 
 
+@pytest.mark.one_in(4)
 def test_a_model_that_is_a_person_and_questions_take_turns(home: Path) -> None:
     seen, status = played([*SOP, "run", "ship.yaml", "--name", "one", "--model", "manual"], home, [
         ("in the role of writer", "Dear you\n.\n"), ("(Ctrl-D: later)> ", "warm\n"), ("(Ctrl-D: later)> ", "x\n"),
@@ -367,6 +369,7 @@ def test_an_effect_asks_whether_it_has_happened() -> None:
     assert answer == Answer(verdict="yes", text="7") and "what it gave (integer, as JSON)> " in shown and "not JSON" in shown
 
 
+@pytest.mark.one_in(4)
 def test_nothing_that_was_typed_before_a_question_stands_there_answers_it(home: Path) -> None:
     """Whoever hits `y` twice, or types while the board is drawn, has not read the next question."""
     seen, status = played([*SOP, "run", "ship.yaml", "--name", "one"], home, [
@@ -404,6 +407,7 @@ def test_without_a_standard_input_nobody_is_asked(home: Path) -> None:
     assert set(numbers(home)) == {"pick", "say", "approve"}
 
 
+@pytest.mark.one_in(4)
 def test_questions_are_in_the_journal_before_anybody_is_asked(home: Path) -> None:
     waiting(home)
     with Journal.read(home / "workspace/.journals/one.db") as journal:

@@ -93,6 +93,7 @@ def test_one_model_for_everybody_is_said_once(capsys: pytest.CaptureFixture[str]
     assert "  models   dry\n" in sop("show one", capsys)[1]
 
 
+@pytest.mark.one_in(4)
 def test_a_recording_is_written_and_replayed(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sop("run desk.yaml --name one --model default=python:mine.py:answer", capsys)
     status, out, _ = sop("export one --recording kept.jsonl --answered-by me", capsys)
@@ -107,6 +108,7 @@ def test_a_recording_is_written_and_replayed(here: Path, capsys: pytest.CaptureF
     assert sop("resume three --model replay:kept.jsonl,dry", capsys)[0] == 0
 
 
+@pytest.mark.one_in(4)
 def test_a_recording_of_runs_that_went_different_ways(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """As where a command prints something else on another machine: each way is replayed to its own end."""
     sop("run desk.yaml --name one --model default=python:mine.py:answer", capsys)

@@ -49,6 +49,7 @@ def say(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
 
 # -- check
 
+@pytest.mark.one_in(4)
 def test_check_tells_problems_by_place_and_ends_with_2(say: Say, home: Path) -> None:
     (home / "wrong.yaml").write_text(LOOPED.replace("needs: [draft, topic]", "needs: [drafd, topic]").replace("retries", "x"))
     status, out, _ = say("check", "wrong.yaml")
@@ -100,6 +101,7 @@ def test_graph_of_an_invalid_file_tells_its_problems(say: Say, home: Path) -> No
     assert (status, out) == (2, "") and "broken.yaml:2" in err
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", ["tea_round", "x", "end"])
 def test_what_new_writes_passes_check_and_test_and_a_dry_run(name: str, say: Say) -> None:
     status, out, _ = say("new", name)
@@ -208,6 +210,7 @@ steps: {gather: {value: "[level, sure, tags, note, name]", needs: [level, sure, 
 """
 
 
+@pytest.mark.one_in(4)
 def test_inputs_of_every_type(say: Say, home: Path) -> None:
     (home / "types.yaml").write_text(TYPES)
 
@@ -279,6 +282,7 @@ def test_runs_tells_state_and_cost(say: Say) -> None:
     assert told["one"]["seconds"] == pytest.approx(shown["seconds"], abs=0.01)
 
 
+@pytest.mark.one_in(4)
 def test_show_tells_where_everything_lies(say: Say) -> None:
     status, out, _ = say("show", "one")
     assert status == 0
@@ -311,6 +315,7 @@ def test_the_minutes_tell_who_said_what_to_whom(say: Say) -> None:
     assert json.loads(say("log", "one", "--step", "print_it", "--kind", "failed", "--json")[1]) == []
 
 
+@pytest.mark.one_in(4)
 def test_the_minutes_of_one_round_or_item_are_asked_for_by_its_address(say: Say) -> None:
     def told(step: str, *more: str) -> list[str]:
         return [line[10:] for line in say("log", "one", "--step", step, *more)[1].splitlines()]
@@ -431,6 +436,7 @@ MISTAKES: dict[str, tuple[int, str]] = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("line", MISTAKES)
 def test_a_mistake_is_told_in_one_line(line: str, say: Say, home: Path) -> None:
     (home / "workspace" / ".journals" / "damaged.db").write_bytes(b"no journal" * 400)

@@ -49,6 +49,7 @@ SHOP = {"openapi": "3.1.0", "info": {"title": "shop", "version": "1"}, "servers"
     "/order": {"post": {"operationId": "order", "responses": {}}}}}
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("action", "verdict"), [
     ("api(shop.stock)", "allow"), ("api(shop.get_price)", "allow"), ("api(shop.order)", "ask"), ("api(shop.gone)", "ask"),
     ("mcp(box.read_mail)", "allow"), ("mcp(box.read_other)", "ask"), ("mcp(box.send)", "ask"), ("call(count)", "allow"),
@@ -78,6 +79,7 @@ def asked(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, st
     return status, printed.out, printed.err
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("action", "verdict", "rule"), [
     ("run(git push origin)", "denied", "deny run(git push *) of the SOP"),
     ("run(bash -c 'git push')", "denied", "deny run(git push *) of the SOP"),

@@ -84,6 +84,7 @@ def test_a_second_interrupt_ends_the_process_at_once(home: Path) -> None:
     assert resumed.returncode == 0, resumed.stderr
 
 
+@pytest.mark.one_in(4)
 def test_nothing_keeps_a_second_interrupt_from_ending_the_process(home: Path) -> None:
     """It may come in the middle of a line that is written, and then nothing more can be written."""
     script = """if True:
@@ -106,6 +107,7 @@ def test_nothing_keeps_a_second_interrupt_from_ending_the_process(home: Path) ->
     assert done.returncode == 130, done.stderr
 
 
+@pytest.mark.one_in(4)
 def test_no_command_is_left_running(home: Path) -> None:
     noted = home / "pid"
     with started(home, "run", "command.yaml", "--sandbox", "none", "--file", str(noted), "--name", "command") as process:
@@ -117,6 +119,7 @@ def test_no_command_is_left_running(home: Path) -> None:
     until(lambda: not alive(pid), "the command is gone")
 
 
+@pytest.mark.one_in(4)
 def test_no_command_is_left_running_by_a_second_interrupt(home: Path) -> None:
     """Somebody's function keeps the loop from turning: nothing but the handler itself can end the command."""
     noted = home / "noted"
@@ -178,18 +181,21 @@ def test_an_invalid_sop_ends_with_2_also_for_a_reader_that_has_gone(home: Path) 
         assert process.wait(PATIENCE) == 2
 
 
+@pytest.mark.one_in(4)
 def test_no_stdout_at_all(home: Path) -> None:
     done = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", *SOP, "runs"], cwd=home, env=environment(), capture_output=True,
                           check=False)
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+@pytest.mark.one_in(4)
 def test_a_terminal_without_unicode_gets_ascii(home: Path) -> None:
     env = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"}
     done = sop(home, "graph", "looped.yaml", env=env)
     assert done.returncode == 0 and "judge_it (loop) role critic" in done.stdout and "draft -> verdict" in done.stdout
 
 
+@pytest.mark.one_in(4)
 def test_an_unwritable_workspace_is_told(home: Path) -> None:
     done = sop(home, "run", "slow.yaml", "--model", "dry", "--workspace", "/proc/nothing")
     assert done.returncode == 1 and done.stderr.startswith("sop: can't ") and done.stderr.count("\n") == 1
@@ -240,6 +246,7 @@ class Terminal:
             self.raw += data.decode("utf-8", "replace")
 
 
+@pytest.mark.one_in(4)
 def test_the_live_view_shows_items_and_who_waits_for_whom(home: Path) -> None:
     seen = Terminal(home, *slow_run(home, "quick", "live"))
     assert seen.ended() == 0
@@ -268,6 +275,7 @@ def test_answers_are_streamed_where_somebody_looks(home: Path) -> None:
     assert sop(home, "show", "watched", "poem").stdout == sop(home, "show", "unwatched", "poem").stdout == answer + "\n"
 
 
+@pytest.mark.one_in(4)
 def test_colours_stay_away_where_they_are_not_wanted(home: Path) -> None:
     plain = Terminal(home, "check", "looped.yaml", env={"NO_COLOR": "1"})
     assert plain.ended() == 0 and "\x1b[3" not in plain.raw
@@ -304,6 +312,7 @@ def test_missing_inputs_are_asked_for(home: Path) -> None:
     assert sop(home, "show", "asked", "topic").stdout == "green tea\n"
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("key", ["\x03", "\x04"])
 def test_a_question_can_be_left(home: Path, key: str) -> None:
     seen = Terminal(home, "run", "looped.yaml", "--model", "dry")
@@ -312,6 +321,7 @@ def test_a_question_can_be_left(home: Path, key: str) -> None:
     assert seen.ended() == 130 and "Traceback" not in seen.screen
 
 
+@pytest.mark.one_in(4)
 def test_ctrl_c_at_the_live_view(home: Path) -> None:
     seen = Terminal(home, *slow_run(home, "deaf", "live-c"))
     until((home / "begun").exists, "a model is asked")

@@ -104,6 +104,7 @@ def test_a_step_in_a_sub_sop_is_shown_as_a_run_sends_it(step: str, shelf: str, t
     assert artifacts == ({"text"} if step.endswith("judge") else {"title", "tone"}), "what is shown in there has its costs"
 
 
+@pytest.mark.one_in(4)
 def test_what_the_parent_would_pass_stands_in_it(shelf: str, capsys: pytest.CaptureFixture[str]) -> None:
     def keys(step: str, *given: str) -> list[str]:
         plan = '--given plan=["roots","spores"]'
@@ -120,6 +121,7 @@ def test_what_the_parent_would_pass_stands_in_it(shelf: str, capsys: pytest.Capt
     assert keys("close/mend", '--given close/verdict={"good":false}') == ["close@1~0/mend@1"]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("words", "told"), [
     ("write", "step `write` sends no prompt: it is a SOP; of its own steps there is: write/draft, write/judge, write/mend"),
     ("write/darft", "there is no step `darft` in part: did you mean `draft`"),

@@ -28,6 +28,7 @@ def built(folder: Path, files: Mapping[str, str]) -> subprocess.CompletedProcess
     return subprocess.run([sys.executable, *command[1:]], cwd=folder, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.one_in(4)
 def test_a_whole_package_is_built(tmp_path: Path) -> None:
     done = built(tmp_path, {**FILES, **PACKAGING})
     assert (done.returncode, done.stdout) == (0, "")

@@ -57,6 +57,7 @@ def binds(signature: Signature, places: int, names: list[str]) -> dict[str, obje
         return None
 
 
+@pytest.mark.one_in(4)
 @given(signatures(), CALLS)
 def test_a_call_binds_where_python_binds_it(signature: Signature, call: tuple[int, list[str]]) -> None:
     places, names = call

@@ -47,6 +47,7 @@ def killed() -> list[Result]:
     return carry_out(jobs, scene="small")
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("phase", [*KILLS, *BESIDE])
 def test_killed_at_moments_of_every_phase_a_run_goes_on_to_the_same_end(killed: list[Result], phase: str) -> None:
     results = [result for result in killed if result["kills"][0][1] == phase]
@@ -196,6 +197,7 @@ async def test_a_run_open_here_is_refused_to_a_second(tmp_path: Path, letter: No
         go_on("one", model=model, workspace=tmp_path)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("stopped_at", [None, 0, 60])
 async def test_who_subscribed_hears_the_end(tmp_path: Path, letter: None, stopped_at: int | None) -> None:
     """Also where the run is stopped, or its journal can't be written any more: nobody waits for what will not come."""
@@ -217,6 +219,7 @@ def python(text: str, path: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", text, str(path)], stdout=subprocess.PIPE, env=found_as_here)
 
 
+@pytest.mark.one_in(4)
 async def test_a_command_that_was_just_being_started_does_not_keep_the_run_from_its_resume(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between fork and exec it shares the dead process's lock: a resume at once waits for that, and for nothing else."""

@@ -112,6 +112,7 @@ async def test_what_is_from_outside_or_held_a_secret_is_left_out(tmp_path: Path,
     assert "held a secret" in out and "[secret" not in json.dumps(lines)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("words", "told"), [
     ("one --for finetune", "--output FILE.jsonl"), ("one --for fine", "finetune"), ("one --output x.jsonl", "--for finetune"),
     ("one two --recording x.jsonl", "one recording is of one run"), ("one --for finetune --recording x.jsonl", "give one"),

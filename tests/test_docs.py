@@ -100,6 +100,7 @@ def load_generator() -> ModuleType:
     return module
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("page", [page for page in EXAMPLES if any(b.language == "yaml" for b in blocks(page))], ids=name)
 def test_every_procedure_passes_the_check(page: Path, project: Path) -> None:
     lay_out(page, project)
@@ -115,6 +116,7 @@ def test_every_procedure_passes_the_check(page: Path, project: Path) -> None:
     assert checked
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("page", [page for page in EXAMPLES if any("\ntests:\n" in b.text for b in blocks(page))], ids=name)
 async def test_the_tests_of_every_procedure_hold(page: Path, project: Path) -> None:
     lay_out(page, project)
@@ -128,6 +130,7 @@ async def test_the_tests_of_every_procedure_hold(page: Path, project: Path) -> N
                 assert verdict.ok, f"{name(page)}:{block.line}: {verdict.case}: {verdict.why}"
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("page", [page for page in EXAMPLES if any(b.language == "python" for b in blocks(page))
                                   and page.name != "README.md"], ids=name)
 def test_every_program_runs(page: Path, project: Path) -> None:
@@ -150,6 +153,7 @@ def test_the_readmes_program_is_the_one_that_python_md_runs() -> None:
     assert 'result = await run("letters.yaml", letter=text, model=my_function)' in shown
 
 
+@pytest.mark.one_in(4)
 def test_regenerating_changes_nothing() -> None:
     wanted = load_generator().wanted()
     stale = [name(path) for path, text in wanted.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
@@ -221,6 +225,7 @@ def test_what_shows_a_promise_exists(command: str) -> None:
         assert not test or re.search(rf"^(?:async )?def {test}\(", (TOP / file).read_text(encoding="utf-8"), re.MULTILINE), word
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("page", EXAMPLES, ids=name)
 def test_commands_that_pages_show_exist(page: Path) -> None:
     """Each `sop …` line: the command exists, and so does each of its options (inputs of a SOP after `sop run` aside)."""

@@ -218,6 +218,7 @@ ODD = {"quotes": "> " * 5_000 + "x", "brackets": "[" * 20_000, "heading": "# " +
        "picture": "![broken](broken.png)"}
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("text", ODD.values(), ids=ODD)
 async def test_an_odd_text_is_made_or_refused_in_a_line(tmp_path: Path, text: str) -> None:
     (tmp_path / "plates").mkdir()
@@ -246,6 +247,7 @@ async def test_a_dry_run_makes_no_documents(tmp_path: Path) -> None:
     assert result.ok and sorted(path.name for path in (tmp_path / "w/one/out").iterdir()) == ["report.md"]
 
 
+@pytest.mark.one_in(4)
 async def test_a_text_from_another_step_has_its_documents_without_a_model(tmp_path: Path) -> None:
     """So a format can be added later, and nothing is asked again."""
     sop = """

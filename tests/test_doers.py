@@ -51,6 +51,7 @@ async def test_args_are_templates_and_override(tmp_path: Path) -> None:
     assert result["out"] == [2, "for a", 4, {"x": [["a", "b"]]}, 3]         # one expression alone keeps its type
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("fns", [
     "async def use(names):\n    return names\n",
     "def use(names):\n    return names\n",
@@ -260,6 +261,7 @@ async def test_json_is_read_from_the_file_that_a_command_writes(tmp_path: Path) 
         assert result.outcome == "stopped" and told in result.reason
 
 
+@pytest.mark.one_in(4)
 async def test_junit_is_parsed_and_pytest_is_told_where_to_write_it(tmp_path: Path) -> None:
     text = """
         sop: suite

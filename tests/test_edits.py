@@ -23,6 +23,7 @@ def made(text: str, search: str, replace: str) -> tuple[str, tuple[str, ...]]:
     return done.text, tuple(fault.why for fault in done.faults)
 
 
+@pytest.mark.one_in(4)
 @settings(max_examples=examples(2000))
 @given(LINES, LINES.filter(any), LINES, LINES, st.sampled_from(["\n", "\r\n"]))
 def test_what_stands_there_once_is_replaced_and_nothing_else(before: list[str], search: list[str], new: list[str], after: list[str],
@@ -47,6 +48,7 @@ def changed(path: Path, rng: random.Random) -> drifts.Case:
             return drifts.Case("\n".join(lines), edit, "\n".join(lines[:first] + new + lines[last:]))
 
 
+@pytest.mark.one_in(4)
 def test_drifted_edits_of_real_files_come_out_as_the_change_or_not_at_all() -> None:
     """None in the wrong place, and 95 % of those whose place is clear in theirs."""
     right, clear, wrong = 0, 0, []

@@ -48,6 +48,7 @@ async def test_roles_and_runs_share_a_client_and_the_last_closes_it(tmp_path: Pa
         assert not server._open
 
 
+@pytest.mark.one_in(4)
 async def test_a_run_that_is_stopped_leaves_no_connection(tmp_path: Path) -> None:
     asked = asyncio.Event()
 
@@ -84,6 +85,7 @@ def test_one_model_serves_event_loops_one_after_the_other_and_at_once(tmp_path: 
         assert asyncio.run(two()) == [True, True]
 
 
+@pytest.mark.one_in(4)
 async def test_a_server_in_another_process(tmp_path: Path) -> None:
     with ServerProcess(plan={1: "rate_seconds"}) as server:
         path = write(tmp_path, SOP.replace(", model: strong", ""))
@@ -93,6 +95,7 @@ async def test_a_server_in_another_process(tmp_path: Path) -> None:
     assert sum(bill.tokens for bill in bills) == result.tokens
 
 
+@pytest.mark.one_in(4)
 def test_nothing_heavy_is_loaded_before_a_call() -> None:
     told = "import sys, metaflow_agents.models.endpoint as e; from metaflow_agents.schema.endpoint import EndpointModel as S; " \
         "e.endpoint_model(S(name='m'), 'k', None); print([n for n in ('openai', 'aiohttp', 'httpx2') if n in sys.modules])"

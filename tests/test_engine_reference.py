@@ -64,6 +64,7 @@ async def at_random(procedure: Procedure, seed: int) -> tuple[Any, Any]:
         return sorted(machine.log(), key=repr), machine.artifacts()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("first", range(0, 300, 50))
 def test_timing_changes_nothing(first: int) -> None:
     for seed in some(range(first, first + 50)):
@@ -222,6 +223,7 @@ MUTATIONS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("rule", MUTATIONS)
 def test_each_rule_is_seen(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With one rule taken out of the engine, the lockstep finds a procedure on which it differs."""

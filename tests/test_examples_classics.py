@@ -31,6 +31,7 @@ def test_each_is_short(sop: Path) -> None:
     assert len(sop.read_text().splitlines()) <= LONGEST
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("sop", SOPS, ids=lambda sop: sop.stem)
 async def test_each_checks_and_passes_its_tests(sop: Path) -> None:
     assert list(check(sop).problems) == []
@@ -39,6 +40,7 @@ async def test_each_checks_and_passes_its_tests(sop: Path) -> None:
     assert [(verdict.case, verdict.why) for verdict in verdicts if not verdict.ok] == []
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("sop", [sop for sop in SOPS if "python:desk.py" in sop.read_text()], ids=lambda sop: sop.stem)
 async def test_it_is_the_strategy_that_does_it(tmp_path: Path, sop: Path) -> None:
     """Without it (of GPT-Engineer: without the check that runs the program; of Generative Agents: without reflections) the same

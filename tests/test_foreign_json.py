@@ -100,6 +100,7 @@ CYCLE: list[Any] = []
 CYCLE += [CYCLE, CYCLE]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("value", "told"), [
     ({"a": [1, {"b": float("nan")}]}, "`a[1].b` is nan"), ([10**400], "`[0]` is a number larger than any double"),
     ([10**5000], "larger than any double"), (CYCLE, "nested deeper"), ({"a": {1}}, "`a` is of the type set"), ([b"x"], "bytes"),

@@ -95,6 +95,7 @@ async def first(folder: Path, kind: str) -> None:
     assert booked(folder) == ["7 2"]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("answer", "outcome", "times"), [("take", "success", 1), ("again", "success", 2), ("stop", "stopped", 1)])
 async def test_what_was_done_is_asked_about(tmp_path: Path, kind: str, answer: str, outcome: str, times: int) -> None:
@@ -112,6 +113,7 @@ async def test_what_was_done_is_asked_about(tmp_path: Path, kind: str, answer: s
         assert result.outputs == {"note": "7/2!"}
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("kind", KINDS)
 async def test_with_other_arguments_nothing_is_offered(tmp_path: Path, kind: str) -> None:
     await first(tmp_path, kind)
@@ -124,6 +126,7 @@ async def test_with_other_arguments_nothing_is_offered(tmp_path: Path, kind: str
     assert taken.ok and taken.outputs == {"note": "7/3!"} and len(booked(tmp_path)) == 2
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("kind", KINDS)
 async def test_who_never_did_it_is_not_asked(tmp_path: Path, kind: str) -> None:
     ahead = "ahead: {value: room, needs: [room], makes: x}"

@@ -53,6 +53,7 @@ def test_a_history_that_is_whole(say: Say, tmp_path: Path) -> None:
     assert told == {"commits": count, "written": count, "head": last[:12], "subject": last[13:], "kept": []}
 
 
+@pytest.mark.one_in(4)
 def test_what_is_lost_or_behind_is_told_and_written(say: Say, tmp_path: Path) -> None:
     assert say(*RUN)[0] == 0
     folder = tmp_path / "workspace" / "one"

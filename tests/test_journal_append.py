@@ -213,6 +213,7 @@ async def told(journal: Journal, number: int) -> None:
     await heard.wait()
 
 
+@pytest.mark.one_in(4)
 async def test_appends_under_load_wake_the_writer_seldom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody holds it up: what one turn of the loop appends is handed over together. What that costs is a benchmark's matter."""
     journal, store = counting(tmp_path / "run.db")

@@ -39,6 +39,7 @@ def audit(folder: Path, *more: str) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
+@pytest.mark.one_in(4)
 async def test_what_was_written_is_as_it_was(acted: tuple[Path, Path]) -> None:
     journal, heads = acted
     (head,) = heads.iterdir()
@@ -63,6 +64,7 @@ async def test_what_is_not_is_noticed(acted: tuple[Path, Path], change: str, tol
     assert status == 1 and told in said, said
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("change", ["data = '{'", "kind = 'nonsense'"])
 async def test_a_record_that_is_none_is_told_in_one_line(acted: tuple[Path, Path], change: str) -> None:
     journal, _ = acted

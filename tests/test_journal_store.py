@@ -127,6 +127,7 @@ def must_hold(path: Path, acknowledged: Iterable[tuple[int, int]]) -> int:
     return len(events)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("phase", PHASES)
 @pytest.mark.parametrize("dies_at", [0, 1, 4, 7])
 async def test_sigkill_at_every_phase_of_a_write(tmp_path: Path, dies_at: int, phase: str) -> None:
@@ -142,6 +143,7 @@ async def test_sigkill_at_every_phase_of_a_write(tmp_path: Path, dies_at: int, p
     assert os.listdir(tmp_path) == ["run.db"]
 
 
+@pytest.mark.one_in(4)
 async def test_a_torn_wal_leaves_whole_transactions(tmp_path: Path) -> None:
     """What a power cut may leave: a WAL cut anywhere. A prefix of the transactions survives, each whole."""
     fork_and_kill(tmp_path / "run.db", 8, "before")
@@ -326,6 +328,7 @@ def hold(path: Path, forks: bool) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=found_as_here)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("forks", [False, True])
 async def test_a_run_open_in_one_process_is_refused_to_a_second_until_that_dies(tmp_path: Path, forks: bool) -> None:
     """Also where the holder has forked: its child neither holds the run nor keeps it from others."""
@@ -394,6 +397,7 @@ async def test_a_forked_child_cannot_append_to_its_parents_run(tmp_path: Path) -
     assert senders(tmp_path / "run.db") == ["0"]
 
 
+@pytest.mark.one_in(4)
 async def test_many_events_are_read_by_pages_and_each_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What makes opening a long run as long as the run, and no longer; how long that is is a benchmark's matter."""
     path = tmp_path / "run.db"

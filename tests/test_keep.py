@@ -112,6 +112,7 @@ def test_another_sop_in_the_workspace_leaves_nothing_for_it(tmp_path: Path, name
     assert ran(lay(tmp_path, other, "other.yaml"), name, word="b")["seen"] == ["b"]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("type_, shape, first, second", [
     ("string", "", "b''", "ab"), ("file", "", "b'\\0x'", b"\0xb"), ("file", "", "'t'", "tb"),
     ("folder", "files: ['**']", "{'p/x.bin': b'\\0', 't.txt': 'x'}", {"p/x.bin": b"\0", "t.txt": "xb"})])
@@ -148,6 +149,7 @@ def test_where_it_came_from_outside_the_label_comes_along(tmp_path: Path) -> Non
         assert journal.state.untrusted("before") == ""
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("until", range(2, 12))
 def test_a_run_that_was_killed_at_any_write_keeps_nothing_until_it_has_ended(tmp_path: Path, until: int) -> None:
     """Events 1 and 2 are one write. Each prefix of the journal is what a kill leaves.

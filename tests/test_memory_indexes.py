@@ -45,6 +45,7 @@ def test_by_hand_cosine_looks_at_directions_and_the_inner_product_at_lengths_too
         assert found[0][0] == next(iter(wanted)) and found[-1][0] == 12 and len(index) == 4
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("similarity", get_args(Similarity))
 @pytest.mark.parametrize("name", NAMES)
 def test_what_exact_search_finds_of_vectors_that_are_not_normalised(name: IndexName, similarity: Similarity) -> None:

@@ -129,6 +129,7 @@ async def test_an_edit_of_what_it_inherits_makes_it_run_anew(tmp_path: Path) -> 
         assert (entered.reused_from is not None) is reused, entered.why
 
 
+@pytest.mark.one_in(4)
 async def test_stopped_at_every_call_it_inherits_the_same(tmp_path: Path) -> None:
     await stopped_everywhere(outer(tmp_path, "true"), model, tmp_path / "runs", secret="figs")
 

@@ -216,6 +216,7 @@ def test_dollars_as_people_read_them(cost: int, told: str) -> None:
     assert dollars(cost) == told
 
 
+@pytest.mark.one_in(4)
 def test_the_data_is_loaded_when_a_price_is_asked_for_and_not_before() -> None:
     code = ("import sys, metaflow_agents, metaflow_agents.cli.app, metaflow_agents.models.prices as p; "
             "assert p.tariff_for('m', 'http://127.0.0.1:8000/v1', None) is p.tariff_for('m', 'http://box.local', None) is None; "

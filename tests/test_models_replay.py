@@ -58,6 +58,7 @@ def exported(folder: Path, name: str = "first") -> bytes:
 
 # -- what is recorded is answered again
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("how", ["name", "db", "jsonl"])
 async def test_a_recording_answers_as_the_models_did(tmp_path: Path, how: str) -> None:
     first = await recorded(tmp_path)
@@ -171,6 +172,7 @@ async def test_the_second_model_may_be_a_name_of_the_sop(tmp_path: Path) -> None
     assert (await again(tmp_path, "replay:first,late")).ok
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("model", "told"), [
     ("replay:frist", "did you mean `first`"), ("replay:none.jsonl", "looked for `.*none.jsonl`"), ("replay:a/b", "looked for"),
     ("replay:first,", "write `replay:RECORDING`"), ("replay:first,gpt-5", "`openai:gpt-5` asks an endpoint"),

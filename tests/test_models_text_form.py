@@ -165,6 +165,7 @@ def test_no_text_breaks_it(text: str) -> None:
     assert reply.text is not None and (reply.calls or reply.text == text)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("line", ["```a", "~~~~~x", "=== file: a ===", "``` " + " " * 50, '```tool\n{"name": "a"}\n```'])
 def test_a_long_hostile_answer_is_read_soon(line: str) -> None:
     """It would take minutes if each line looked through all that follows."""

@@ -149,6 +149,7 @@ def test_markdown_parts_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "horse" not in found and found.count("[secret]") == 2
 
 
+@pytest.mark.one_in(4)
 def test_what_has_a_template_is_shown_by_it_and_without_its_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                                                      capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)

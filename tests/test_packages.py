@@ -190,6 +190,7 @@ def resolve(index: Path, *texts: str, seconds: float = 60.0, **more: str) -> Loc
     return Pip(only(index) | more, seconds=seconds).resolved(wanted(texts))
 
 
+@pytest.mark.one_in(4)
 def test_what_a_package_needs_is_locked_with_it(tmp_path: Path) -> None:
     wheel(tmp_path, "alpha", requires=["beta>=1", 'gamma; extra == "more"'])
     newest = [wheel(tmp_path, "beta", version) for version in ("0.9", "1.2", "1.1")][1]
@@ -240,6 +241,7 @@ def test_a_wheel_for_another_machine_is_not_taken(tmp_path: Path) -> None:
         resolve(tmp_path, "alien")
 
 
+@pytest.mark.one_in(4)
 def test_an_index_that_says_nothing_ends_at_the_limit(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"http://127.0.0.1:{server.getsockname()[1]}/simple"
@@ -248,6 +250,7 @@ def test_an_index_that_says_nothing_ends_at_the_limit(tmp_path: Path) -> None:
             pip.resolved(wanted(["alpha"]))
 
 
+@pytest.mark.one_in(4)
 def test_pip_reads_nothing_of_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here, mark = tmp_path / "here", tmp_path / "mark"
     here.mkdir()
@@ -304,6 +307,7 @@ def seen(environment: Path) -> dict[str, bool]:
     return found
 
 
+@pytest.mark.one_in(4)
 async def test_an_environment_has_the_lock_pytest_and_nothing_else(tmp_path: Path, index: Path) -> None:
     there = Environments(tmp_path / "cache", only(index))
     lock = await there.resolved(wanted(["alpha"]))

@@ -73,6 +73,7 @@ async def done(folder: Path, *, trusted: bool = False, **task: Any) -> tuple[Pos
     return model, failed[0] if failed else "", decided, (folder / "posted").exists()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("trusted", [True, False])
 @pytest.mark.parametrize(("task", "told"), [
     ({"role": "clerk", "tools": ["post"]}, "gave 'post', which the role `clerk` does not have: there is: look"),

@@ -57,6 +57,7 @@ def decisions(folder: Path, name: str = "r") -> list[tuple[str, str]]:
     return [(event.action, event.verdict) for event in events(folder, name) if isinstance(event, Decided)]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way["way"])
 async def test_what_is_denied_is_a_fault_that_its_author_is_told(tmp_path: Path, way: dict[str, Any]) -> None:
     said, paths = way["answer"], way["denied"]

@@ -34,6 +34,7 @@ def project() -> dict[str, Any]:
     return tomllib.loads((TOP / "pyproject.toml").read_text(encoding="utf-8"))
 
 
+@pytest.mark.one_in(4)
 def test_both_sops_and_their_roles_ship() -> None:
     assert {"software_company.yaml", "minutes.yaml", "research_report.yaml"} <= {path.name for path in TOP.glob("sops/*.yaml")}
     target = project()["tool"]["hatch"]["build"]["targets"]["wheel"]
@@ -84,6 +85,7 @@ def test_sop_check_finds_nothing_in_what_ships(path: Path) -> None:
     assert report.bounds is not None
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("path", SOPS, ids=lambda path: path.name)
 def test_every_shipped_sop_is_capped_and_tested(path: Path) -> None:
     data, bounds = read(path), check(path).bounds

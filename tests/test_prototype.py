@@ -82,8 +82,10 @@ def remark(what: str) -> dict[str, Any]:
         {"as": "user", "cost": "major", "path": "src/adder/__init__.py", "what": what, "seen": "3", "instead": "4"}]}
 
 
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """All tests have one cache: the environment is made once."""
+    tmp_path = tmp_path_factory.mktemp("prototype")
     index = tmp_path / "index"
     wheel(index, "click", "8.2", {"click.py": ""})
     wheel(index, "setuptools", "80.0", {"setuptools/__init__.py": ""})
@@ -94,7 +96,7 @@ def settings(tmp_path: Path) -> Settings:
 
 
 async def built(tmp_path: Path, settings: Settings, answers: Mapping[str, Any]) -> tuple[Any, Scripted, dict[str, Any]]:
-    model = Scripted({"plan": BRIEF, "plan_use": USES, "read": remark("it prints too little"), **answers})
+    model = Scripted({"plan": BRIEF, "plan_use": {"uses": USES["uses"][:1]}, "read": remark("it prints too little"), **answers})
     async with start(SOP, workspace=tmp_path / "w", settings=settings, model=model, inputs={"idea": "add"},
                      sandbox="bubblewrap") as going:
         result = await going.result()
@@ -106,7 +108,7 @@ async def built(tmp_path: Path, settings: Settings, answers: Mapping[str, Any]) 
 async def test_what_its_use_shows_is_mended_by_its_author(tmp_path: Path, settings: Settings) -> None:
     """A traceback is no way to tell a user of a missing file, whatever the exit status."""
     result, model, made = await built(tmp_path, settings, {
-        "draft": draft(good("ValueError")), "revise": block("src/adder/__init__.py", good("ValueError", ", 'in all'")),
+        "plan_use": USES, "draft": draft(good("ValueError")), "revise": block("src/adder/__init__.py", good("ValueError", ", 'in all'")),
         "mend": block("src/adder/__init__.py", good(more=", 'in all'"))})
     assert result.ok, made["transcript"]
     assert model.steps == ["plan", "draft", "plan_use", "read", "revise", "mend"]

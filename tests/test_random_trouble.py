@@ -73,8 +73,9 @@ def raising(error: Callable[[], BaseException]) -> Any:
 KINDS = ("KeyError", "Silent", "UnicodeEncodeError", "ExceptionGroup", "huge", "lines")
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("owner", "name", "kind"), [
-    (*site, KINDS[number % len(KINDS)]) for number, site in enumerate(SITES)], ids=lambda given: str(given)[:20])
+    (*site, KINDS[number % len(KINDS)]) for number, site in enumerate(SITES)], ids=lambda given: getattr(given, "__name__", given).rpartition(".")[2])
 def test_the_command_line_tells_it_in_a_line(harness: Harness, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str],
                                              owner: Any, name: str, kind: str) -> None:
     home = harness.folder / "home"
@@ -89,6 +90,7 @@ def test_the_command_line_tells_it_in_a_line(harness: Harness, monkeypatch: pyte
     assert failed and len(failed[-1].error) < 5_000, failed
 
 
+@pytest.mark.one_in(4)
 def test_what_nobody_foresaw_is_journalled_with_its_place_and_the_end_of_its_traceback(
         harness: Harness, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     def broken(*_: Any) -> Any:
@@ -147,6 +149,7 @@ def test_a_cancellation_by_nobody_beside_the_attempts_stops_the_run(harness: Har
     assert ended.outcome == "stopped" and ended.result is not None and "CancelledError" in ended.result.reason
 
 
+@pytest.mark.one_in(4)
 def test_the_harness_throws_where_it_says(harness: Harness) -> None:
     """At a named place, not at a count: what a tool raises is told to its role, which goes on, and the count moves."""
     from random_trouble import drive

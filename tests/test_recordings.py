@@ -57,14 +57,17 @@ def test_what_ships_says_what_was_asked_who_answered_and_when() -> None:
     assert told[1].startswith('idea "a command that merges two edited versions of a text ')
 
 
+@pytest.mark.one_in(4)
 def test_the_report_comes_to_its_recorded_end(tmp_path: Path) -> None:
     assert verdict(replay("research_report", tmp_path)) == "fine"
 
 
+@pytest.mark.one_in(4)
 def test_the_company_comes_to_its_recorded_end(company: tuple[RunResult, Path]) -> None:
     assert verdict(company[0]) == "fine"
 
 
+@pytest.mark.one_in(4)
 def test_an_edited_prompt_is_stale_and_a_broken_check_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     shown = demonstration(load_sop("research_report.yaml").program)

@@ -132,6 +132,7 @@ LAWS: dict[str, Callable[[Reference], bool]] = {law.__name__: law for law in (
     only_its_last_list_remains, items_wait_for_their_after)}
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("start", range(0, SOPS, 100))
 def test_random_procedures_keep_every_law(start: int) -> None:
     for seed in range(start, start + 100):
@@ -173,6 +174,7 @@ def test_the_same_seed_is_the_same_procedure() -> None:
     assert outcome(play(random_sop(7), 3)) == outcome(play(random_sop(7), 3))
 
 
+@pytest.mark.one_in(4)
 def test_random_procedures_reach_every_case() -> None:
     seen: dict[str, int] = {}
     for seed in range(200):
@@ -217,6 +219,7 @@ def compared(procedure: Procedure, seen: list[str]) -> Procedure:
     return replace(procedure, steps=steps)
 
 
+@pytest.mark.one_in(4)
 def test_both_forms_of_every_expression_agree() -> None:
     seen: list[str] = []
     for seed in range(150):
@@ -235,6 +238,7 @@ def test_a_rule_taken_out_breaks_its_law(rule: str) -> None:
     assert any(BREAKS[rule] in broken_laws(random_sop(seed), without={rule}, timings=3) for seed in range(200))
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("rule", RULES)
 def test_random_procedures_see_a_rule_taken_out(rule: str) -> None:
     """What the engine without the rule would do differs from the reference on enough of the random procedures."""

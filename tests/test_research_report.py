@@ -166,6 +166,7 @@ async def test_a_quotation_that_the_editor_breaks_goes_back_to_the_editor(tmp_pa
     assert "better" not in result["report"]["summary"]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("answer", "told"), [
     (EDIT.replace("drafts/summary.md", "drafts/abstract.md"), "`drafts/abstract.md` is neither a section nor the summary"),
     (EDIT[EDIT.index("=== edit:"):], "`drafts/summary.md` is missing"),
@@ -177,6 +178,7 @@ async def test_an_edit_keeps_to_the_files_of_the_report(tmp_path: Path, answer: 
     assert told in desk.last_said("edit@1~0/check.1")
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("change", "told"), [
     ({"sources": ["S2", "S8"]}, "section `who-crosses` names the source `S8`"),
     ({"sources": []}, "section `who-crosses` names no source"),
@@ -189,6 +191,7 @@ async def test_a_plan_that_can_not_be_carried_out_goes_back_to_its_author(tmp_pa
     assert told in desk.last_said("plan_report@1~0/check.1")
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("text", "told"), [
     ("There is nothing to cite here.", "section `who-crosses`: it cites nothing"),
     ("## Who crosses\n\nFew did [S2].", "the heading `## Who crosses` is too high"),
@@ -226,6 +229,7 @@ async def test_an_author_who_insists_on_a_false_quotation_fails_the_run(tmp_path
     assert not (tmp_path / result.name / "report.md").exists()
 
 
+@pytest.mark.one_in(4)
 async def test_documents_that_can_not_be_read_are_told_before_anything_is_paid_for(tmp_path: Path) -> None:
     documents = tmp_path / "documents"
     shutil.copytree(EXAMPLE / "documents", documents)

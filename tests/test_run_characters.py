@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from scripted import Scripted, events, finished, write
 from stopping import stopped_everywhere
 
@@ -68,6 +69,7 @@ async def test_it_outlives_the_run_and_is_recalled_by_itself_alone(tmp_path: Pat
     assert store.listed(role="village") == []
 
 
+@pytest.mark.one_in(4)
 async def test_stopped_at_every_call_each_goes_on_with_its_own(tmp_path: Path) -> None:
     path = town(tmp_path, ", memory: {window: 1 tokens, recall: {importance: 0}}")
     whole = await stopped_everywhere(path, villager, tmp_path, people=PEOPLE)

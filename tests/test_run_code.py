@@ -120,6 +120,7 @@ async def test_a_new_import_and_one_that_is_gone_are_told(tmp_path: Path) -> Non
     assert await again(path, word="Tea", from_run="second", name="third") == {"breathe": ("code:soft.py", "code:other.py")}
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("how", [
     "import helper", "def late():\n    import helper", "from helper import *", "try:\n    import helper\nexcept ImportError: ...",
     "import importlib\nimportlib.import_module('helper') if 0 else None", "from . import helper", "from .helper import VALUE",

@@ -127,6 +127,7 @@ async def test_the_cap_that_is_told_is_enough_for_the_next_call(tmp_path: Path) 
     assert result.tokens_cached == 6 * 300
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("seed", range(12))
 async def test_no_cap_is_overrun_by_a_picodollar_whatever_calls_cost(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
@@ -144,6 +145,7 @@ async def test_no_cap_is_overrun_by_a_picodollar_whatever_calls_cost(tmp_path: P
     assert result.ok or result.cost * PICO > cap - WORST
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("seed", range(4))
 async def test_money_and_the_endpoints_own_ledger(tmp_path: Path, seed: int) -> None:
     """With faults: equal where a usage block arrived, and elsewhere the journal is never the lower."""
@@ -205,6 +207,7 @@ def say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         yield carried_out
 
 
+@pytest.mark.one_in(4)
 def test_cost_is_told_wherever_people_look(say: Say) -> None:
     status, ending = say("run", "priced.yaml", "--names", '["a", "b"]', "--name", "one")
     assert status == 0
@@ -224,6 +227,7 @@ def test_cost_is_told_wherever_people_look(say: Say) -> None:
     assert json.loads(say("diff", "one", "two", "--json")[1])["cost"]["one"]["cost"] == shown["cost"]
 
 
+@pytest.mark.one_in(4)
 def test_without_a_price_nothing_is_said_of_money(say: Say) -> None:
     status, ending = say("run", "free.yaml", "--names", '["a", "b"]', "--name", "one")
     assert status == 0 and re.search(r"^cost: 3 calls, [\d,]+ tokens, ", ending, re.MULTILINE)
@@ -305,6 +309,7 @@ async def test_cached_tokens_are_counted_and_told(tmp_path: Path, capsys: pytest
     assert f"is answered (400 tokens in, 300 of them cached, 100 out, {dollars(ONE)})" in capsys.readouterr().out
 
 
+@pytest.mark.one_in(4)
 async def test_both_folds_of_a_journal_agree_on_cost_wherever_it_ends(tmp_path: Path) -> None:
     """Killed at any event: what was under way stands apart, at its worst; all sums of the ledger are the total."""
     async with OpenAIServer(plan=Chances(3, {"429": 0.2, "cut": 0.2})) as server:

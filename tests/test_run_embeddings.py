@@ -113,6 +113,7 @@ async def test_activations_side_by_side_do_not_ask_for_the_same_twice(tmp_path: 
     assert result.ok and len(embedder.texts) == len(set(embedder.texts)) == 8, "seven questions, and the memory of the first"
 
 
+@pytest.mark.one_in(4)
 async def test_long_texts_are_cut_and_many_go_in_several_calls(tmp_path: Path) -> None:
     path, long = desk(tmp_path, OTHERS), poet()
     long.answers["first"] = lambda request: "whale " * 2000
@@ -130,6 +131,7 @@ def _numbered(store: MemoryStore, place: int) -> Any:
     return replace(store.listed(limit=1)[0], key=f"k{place}", text=f"memory number {place}")
 
 
+@pytest.mark.one_in(4)
 async def test_an_embedder_that_changed_its_length_is_another_one(tmp_path: Path) -> None:
     path = desk(tmp_path, OTHERS)
     await went(path, "Whales", tmp_path, name="monday")
@@ -249,6 +251,7 @@ async def test_who_fails_to_embed_fails_the_attempt(tmp_path: Path) -> None:
 
 # -- who embeds
 
+@pytest.mark.one_in(4)
 async def test_dry_everybody_and_recordings_embed_too(tmp_path: Path) -> None:
     path = desk(tmp_path)
     assert (await run(path, topic="tea", model="dry", workspace=tmp_path / "dry", name="dry")).ok

@@ -216,6 +216,7 @@ async def test_a_model_that_would_end_more_than_its_call_fails_its_attempt(tmp_p
     assert told in settled.error
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("function", "told"), [
     ("def f(letter):\n    raise SystemExit(2)\n", "SystemExit: 2"),
     ("def f(letter):\n    return next(iter([]))\n", "StopIteration"),

@@ -128,6 +128,7 @@ async def test_the_same_words_stand_there_once_and_count_as_the_latest(tmp_path:
     assert kept(asked(await lived(path, "c", 1), "beside")[0]) == ["4: think.", "2: look."]
 
 
+@pytest.mark.one_in(4)
 async def test_nobody_recalls_or_reflects_on_them_and_the_command_shows_them(tmp_path: Path) -> None:
     path = guess(tmp_path, "lessons: 3, recall: {importance: 0}")
     await lived(path, "a")
@@ -188,6 +189,7 @@ async def test_untrusted_lessons_are_untrusted_in_other_runs_and_secrets_are_blo
     assert trials(model) == 1 and all(event.memory and "limit" in event.memory.untrusted for event in labels.values()), result
 
 
+@pytest.mark.one_in(4)
 async def test_stopped_at_every_call_they_know_the_same(tmp_path: Path) -> None:
     whole = await stopped_everywhere(guess(tmp_path), lambda: learner, tmp_path, limit=3)
     assert whole.result["again"] == {"number": 3} and whole.result["apart"] == {"number": 1}

@@ -54,6 +54,7 @@ async def odd(tmp_path: Path, answer: Any, schema: str = "number") -> tuple[RunR
     return result, failed[-1].error if failed else ""
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("schema", [*NUMBERS, "{a: number}", "[number]"])
 async def test_an_integer_of_400_digits_is_a_failed_attempt(tmp_path: Path, schema: str) -> None:
     answer = {"{a: number}": f'{{"a": {HUGE}}}', "[number]": f"[{HUGE}]"}.get(schema, str(HUGE))
@@ -61,6 +62,7 @@ async def test_an_integer_of_400_digits_is_a_failed_attempt(tmp_path: Path, sche
     assert (result.outcome, "larger than any double" in error) == ("success", True), (result.reason, error[:300])
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("schema", NUMBERS)
 @pytest.mark.parametrize("value", [HUGE, -HUGE, 10**5000, float("inf"), float("nan")], ids=["huge", "low", "5000", "inf", "nan"])
 async def test_so_it_is_where_a_function_answers_with_the_number_itself(tmp_path: Path, schema: str, value: Any) -> None:
@@ -68,6 +70,7 @@ async def test_so_it_is_where_a_function_answers_with_the_number_itself(tmp_path
     assert result.outcome == "success" and error, (result.reason, error[:300])
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("text", ["NaN", "Infinity", "1e999", "-1e999", "9" * 400, "1" * 1_000_000, f'"{HALF}"', '"\\ud800"',
                                   BRACKETS, "[" * 200_000, '{"a": 1, "a": 2}', "true", "", "\x00", '{"\\udc00": 1}'],
                          ids=lambda text: ascii(text[:12]))
@@ -76,6 +79,7 @@ async def test_a_text_that_is_no_number_is_a_failed_attempt(tmp_path: Path, text
     assert result.outcome == "success" and error, (result.reason, error[:300])
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("raised", [
     ValueError(HALF), UnicodeEncodeError("utf-8", HALF, 0, 1, "half"), Silent(), RuntimeError("x" * 10_000_000), KeyError(HALF),
     OverflowError(10**400), RecursionError("deep"), MemoryError(), ExceptionGroup("two", [ValueError(HALF), KeyError("k")]),
@@ -92,6 +96,7 @@ async def test_whatever_a_model_raises_is_a_failed_attempt(tmp_path: Path, raise
     error.encode()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("given", [{1, 2}, b"\xff", object(), Unsaid(), CYCLE, {"a": float("nan")}, {HALF: 1}, [HALF], {1: 2},
                                    Reply(text=HALF), Reply(text="3", tokens_in=-1), Reply(text="3", tokens_in=HUGE, tokens_out=1),
                                    Reply(value=CYCLE), Reply(value={"a": {1}}), (each for each in [1])],
@@ -158,6 +163,7 @@ NAMES = [line.split("def ")[1].split("(")[0] for line in FUNCTIONS.splitlines() 
          and "(letter)" in line]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", NAMES)
 async def test_whatever_a_function_of_a_step_does_is_a_failed_attempt(tmp_path: Path, name: str) -> None:
     sop = write(tmp_path, CALLS.replace("SCHEMA", "number").replace("DOES", f'call: "odd:{name}"'), odd_py=FUNCTIONS)
@@ -170,6 +176,7 @@ async def test_whatever_a_function_of_a_step_does_is_a_failed_attempt(tmp_path: 
 COMMAND = "import sys; sys.stdout.buffer.write(bytes.fromhex('HEX')); open('out.json', 'wb').write(bytes.fromhex('HEX'))"
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("made", [b"NaN", b"1e999", b"9" * 400, b'"\\ud800"', b"\xff\xfe", b"[" * 20_000, b'{"a":1,"a":2}',
                                   b'"\xed\xa0\x80"', b"[1e400]"], ids=lambda made: ascii(made[:8]))
 async def test_what_a_command_writes_as_json_is_a_failed_attempt(tmp_path: Path, made: bytes) -> None:

@@ -278,6 +278,7 @@ ODD = ["plain", "two words", "a/b", "[br]ack[et]", "100%", "%5D~0/turn.0", "emoj
        "tab\there", "line\nbreak", "*?"]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("broken", [0, 7, 10])
 async def test_odd_keys_go_through_keys_folder_journal_and_resume(tmp_path: Path, broken: int) -> None:
     text = """

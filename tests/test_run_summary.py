@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from scripted import Scripted, events, write
 from stopping import stopped_everywhere
 
@@ -67,6 +68,7 @@ async def test_it_rolls_each_turn_is_summed_up_once(tmp_path: Path) -> None:
     assert told.index("in your own summary") < told.index("Keep this: fig") and "Keep this: pear" not in told
 
 
+@pytest.mark.one_in(4)
 async def test_stopped_at_every_call_it_sums_up_the_same(tmp_path: Path) -> None:
     whole = await stopped_everywhere(chain(tmp_path), clerk, tmp_path, code="x4711")
     assert "x4711" in whole.result["five"]

@@ -353,6 +353,7 @@ def _in(days: float) -> Any:
     return lambda **fields: Resumed(at=__import__("time").time() + days, **fields)
 
 
+@pytest.mark.one_in(4)
 def test_the_inbox_and_the_outline_agree_with_the_state(tmp_path: Path) -> None:
     """Folds of the same events, of every prefix of a run that rests twice and is answered in between."""
     from metaflow_agents.journal.glance import RawJournal

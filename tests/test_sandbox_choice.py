@@ -150,6 +150,7 @@ async def test_a_run_without_commands_has_none() -> None:
         await Unchosen().run(["true"], files={})
 
 
+@pytest.mark.one_in(4)
 @needs_bubblewrap
 @pytest.mark.usefixtures("holding")
 def test_a_bubblewrap_that_confines_nothing_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,6 +230,7 @@ def test_a_bubblewrap_with_the_environment_of_who_started_it_is_not_used(monkeyp
     assert "it reads the environment of who started it" in bubblewrap_holds(None).why
 
 
+@pytest.mark.one_in(4)
 @needs_bubblewrap
 @pytest.mark.usefixtures("holding")
 def test_a_bubblewrap_that_lets_processes_multiply_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -327,6 +329,7 @@ async def test_where_none_holds_nothing_is_made(sop: Path, tmp_path: Path, monke
     assert (await run(sop, workspace=None, model="dry", settings=SETTINGS)).ok
 
 
+@pytest.mark.one_in(4)
 @needs_bubblewrap
 async def test_the_journal_says_which_and_a_resume_keeps_to_it(
     sop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -41,6 +41,7 @@ async def test_time(temporary: Path) -> None:
     assert left_in(temporary) == []
 
 
+@pytest.mark.one_in(4)
 async def test_processor_time() -> None:
     ran = await within(Limits(cpu=1), "while True: pass")
     assert ran.exit_code in (-24, -9) and not ran.timed_out
@@ -98,6 +99,7 @@ async def test_processes(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert "ended by the sandbox: it had more than 40 processes and threads at once\n" in ran.stderr
 
 
+@pytest.mark.one_in(4)
 async def test_a_bomb_of_bombs_is_bounded_and_gone(temporary: Path) -> None:
     marker = "bomb-of-bombs"
     script = f"b() {{ b {marker} | b {marker} & }}; b; sleep 30"

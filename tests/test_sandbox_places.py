@@ -66,6 +66,7 @@ def test_what_was_left_there_by_who_was_killed_is_removed_and_what_is_in_use_is_
         os.close(descriptor)
 
 
+@pytest.mark.one_in(4)
 @needs_bubblewrap
 async def test_what_lies_in_memory_counts_as_memory(memory: Path) -> None:
     box = Bubblewrap(BWRAP, {}, limits=Limits(memory=100 * MB))

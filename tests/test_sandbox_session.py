@@ -115,6 +115,7 @@ async def test_many_interpreters_do_not_keep_commands_from_their_turn(temporary:
         assert (await two.execute("2", TIME)).value == "2"
 
 
+@pytest.mark.one_in(4)
 async def test_nothing_is_left_behind(sandbox: Sandbox, temporary: Path) -> None:
     """Neither at the end, nor after a cancellation, nor after an error of who uses it."""
     marker = f"marker-{os.getpid()}-left"
@@ -153,6 +154,7 @@ async def test_a_cancelled_piece_ends_its_interpreter_alone(sandbox: Sandbox) ->
         assert "NameError" in (await python.execute("x", TIME)).stderr
 
 
+@pytest.mark.one_in(4)
 async def test_answers_that_are_none_of_ours_are_not_believed(sandbox: Sandbox) -> None:
     """Whatever comes over the channel: the interpreter is ended, and nothing is taken over."""
     for wrong in ("b'[]'", "b'nothing'", "b'[' * 100000", "b'{\"id\": 1}'", "None"):

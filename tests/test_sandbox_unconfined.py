@@ -122,6 +122,7 @@ def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr(process, "pidfd_of", lambda _: None)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.usefixtures("system")
 async def test_timeout_kills_the_whole_group(sandbox: Unconfined, temporary: Path) -> None:
     marker = f"marker-{os.getpid()}-timeout"

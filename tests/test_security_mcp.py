@@ -52,6 +52,7 @@ async def test_what_a_server_offers(row: dict[str, Any], tmp_path: Path) -> None
             Draft202012Validator(tool.parameters).is_valid({"x": "a" * 40 + "!"})
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("row", DOES, ids=lambda row: row["id"])
 async def test_what_a_server_does(row: dict[str, Any], tmp_path: Path) -> None:
     pids: list[int] = []

@@ -125,7 +125,7 @@ def refuse_what_is_not_here(backend: str, user: str) -> None:
         pytest.skip(f"{backend}: {lacking}")
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(("backend", "user", "case"), [
     pytest.param(*battery, case, marks=() if case in always(*battery) else pytest.mark.slow, id="-".join((case, *battery)))
     for battery in BATTERIES for case in ROWS])

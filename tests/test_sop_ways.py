@@ -68,6 +68,7 @@ def test_the_way_to_a_sop_gives_it_nothing(base: Path, way: str) -> None:
     assert set(loaded.sources) >= {str(base / "p" / "q" / "a.yaml"), str(base / "p" / "roles" / "w.md.j2")}
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("way", ["../p/q/a.yaml", "link/a.yaml", "file.yaml"])
 def test_neither_a_run_nor_a_prompt_has_anything_of_it(base: Path, way: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_sync(way, model="python:letters.py:answer", workspace=None, settings=Settings())["more"] == "mine"

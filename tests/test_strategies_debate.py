@@ -146,6 +146,7 @@ async def test_a_dry_walk(tmp_path: Path) -> None:
     assert result.ok and result.calls == 2
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("parameters", ["roles: [low, high], rounds: 2", "roles: [low, high, low], rounds: 1, judge: judge"])
 async def test_stopped_at_each_call_it_comes_to_the_same(tmp_path: Path, parameters: str) -> None:
     whole = await stopped_everywhere(desk(tmp_path, parameters), lambda: meeting, tmp_path / "runs", question="x")

@@ -71,6 +71,7 @@ async def test_nothing_changed_nothing_runs(tmp_path: Path) -> None:
     assert await twice(tmp_path) == set() and ran(tmp_path, "second") == set()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("old", "new", "why"), [
     ("You guess low.", "You guess lower.", {"role:low"}),
     ("You judge.", "You judge well.", {"role:judge"}),
@@ -85,6 +86,7 @@ async def test_another_role_that_a_strategy_names_counts(tmp_path: Path, old: st
     assert await twice(tmp_path, DESK.replace(old, new)) == why
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("file", "text", "why"), [
     ("high_md_j2", "You guess higher.", {"role:high"}),
     ("choose_j2", "{% include 'list.j2' %} Choose one.", {"step"}),

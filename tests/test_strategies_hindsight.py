@@ -182,6 +182,7 @@ async def test_a_dry_walk_and_its_bound(tmp_path: Path) -> None:
     assert bounds is not None and bounds.calls == 1 + 2
 
 
+@pytest.mark.one_in(4)
 async def test_stopped_at_each_call_it_comes_to_the_same(tmp_path: Path) -> None:
     whole = await stopped_everywhere(desk(tmp_path, OF_VERSIONS, LOOP), lambda: follows, tmp_path / "runs")
     assert whole.result.ok and len(whole.keys) == 5

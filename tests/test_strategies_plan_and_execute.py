@@ -144,6 +144,7 @@ async def test_where_they_compete_most_value_for_effort_is_first(plan: Any, orde
     assert noted.key == "make@1~0/plan.0/tasks"
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("plan", "told"), [
     ([task("a"), task("a", makes=["b.out"])], ["2 tasks are called `a`"]),
     ([task("a"), task("b", makes=["a.out"])], ["`a.out` is made by `a` and `b`"]),
@@ -330,6 +331,7 @@ async def test_no_prompt_depends_on_which_task_was_ready_first(tmp_path: Path) -
     assert told[0] == told[1] == told[2] and "make@1~0/plan.1/task.f/turn.0" in told[0]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("first", ["a", "b"])
 @pytest.mark.parametrize("parallel", [1, 4])
 async def test_a_task_carries_the_label_of_what_it_read_and_of_nothing_else(tmp_path: Path, first: str, parallel: int) -> None:
@@ -355,6 +357,7 @@ async def test_a_task_carries_the_label_of_what_it_read_and_of_nothing_else(tmp_
         assert result.outcome == "waiting" and len(heard) == 2 and len(events(tmp_path, "r", Asked)) == 1
 
 
+@pytest.mark.one_in(4)
 async def test_a_run_that_is_stopped_at_any_call_goes_on_to_the_same(tmp_path: Path) -> None:
     """A plan that is mended, a task that fails, a new plan, three tasks at once: left at each call, taken up again."""
     path = write(tmp_path, REPORT.replace("PARAMETERS", "every: 3"))

@@ -238,6 +238,7 @@ async def test_what_a_tool_brought_from_outside_bears_on_the_next_action(tmp_pat
         assert [version.untrusted for event in events(tmp_path, "one", Committed) for version in event.versions][-1] == source
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("most", [2, 6])
 async def test_it_goes_on_from_every_call(tmp_path: Path, most: int) -> None:
     """With a correction in the middle, and, of two steps, with the best answer at the end."""

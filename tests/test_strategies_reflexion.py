@@ -170,6 +170,7 @@ async def test_each_trial_has_files_of_its_own_and_those_of_the_last_are_taken(t
     assert (await done(path, Scripted(solve=writer)))["guess"] == {"out/b": "b"}
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("evaluator", [ASSERTED, "evaluator: {role: judge}"])
 async def test_it_goes_on_from_every_call(tmp_path: Path, evaluator: str) -> None:
     whole = await stopped_everywhere(written(tmp_path, evaluator), lambda: learner, tmp_path / "runs", limit=3)

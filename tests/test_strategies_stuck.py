@@ -91,6 +91,7 @@ ACTING = {
     "debate": "debate: {roles: [writer, other]}", "hindsight": "hindsight: {episodes: '[rules]'}"}
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("strategy", ACTING.values(), ids=ACTING)
 async def test_the_same_look_with_the_same_result_is_noticed_in_every_strategy_that_acts(tmp_path: Path, strategy: str) -> None:
     calls = []
@@ -177,6 +178,7 @@ def a_planner(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(solving, "missing", lambda: "")
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", OWN)
 async def test_what_a_strategy_does_itself_in_vain_is_noticed(tmp_path: Path, name: str) -> None:
     strategy, model, sign = OWN[name]
@@ -189,6 +191,7 @@ async def test_what_a_strategy_does_itself_in_vain_is_noticed(tmp_path: Path, na
     assert not result.ok or result["letter"] != "good", "it is the hint that helps"
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", OWN)
 async def test_it_is_thought_about_asked_about_and_ended_with_the_reason(tmp_path: Path, name: str) -> None:
     """A model that no hint helps. A person's word is not what it listens to, and the third time ends it."""

@@ -97,6 +97,7 @@ async def test_a_task_sees_the_results_of_those_before_it_and_what_is_made_sees_
     assert "Done before it:\n\n- 1 ground\n" in told and "Waiting in the queue:\n\n- 3 roof\n" in told and "19 at most" in told
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("order", "told", "kept"), [
     (lambda numbers: numbers[:-1], "task 2 is missing, and would be lost: `3 roof`", [3, 2]),
     (lambda numbers: [*numbers, numbers[0]], "task 3 stands there 2 times: `2 wall`", [3, 2]),
@@ -206,6 +207,7 @@ async def test_a_dry_run_walks_through_it(tmp_path: Path) -> None:
     assert (await made(tmp_path, "dry", "executor: hand")).ok
 
 
+@pytest.mark.one_in(4)
 async def test_a_run_that_is_stopped_at_any_call_goes_on_to_the_same(tmp_path: Path) -> None:
     """With an order that is mended, a task that comes twice, and one that fails."""
     def model() -> Builder:

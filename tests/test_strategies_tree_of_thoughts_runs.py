@@ -25,6 +25,7 @@ async def test_the_dry_model_walks_it(tmp_path: Path) -> None:
 
 # -- parameters
 
+@pytest.mark.one_in(4)
 async def test_every_parameter_changes_what_is_asked_or_answered(tmp_path: Path) -> None:
     """Each against a search that differs in nothing else."""
     changes: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -63,6 +64,7 @@ def test_parameters_are_checked(tmp_path: Path) -> None:
         assert told in found, (wrong, found)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("parameters", [
     {}, {"evaluate": "vote"}, {"generate": "sample"}, {"breadth": 1}, {"breadth": 3, "depth": 3},
     {"breadth": 3, "answer": "last"}, {"search": "dfs", "threshold": 2},

@@ -55,6 +55,7 @@ def seconds(folder: Path, text: str, took: dict[tuple[str, str], float]) -> floa
     return simulated(timed())
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("seed", range(3))
 def test_a_sop_as_a_task_waits_for_nothing_but_its_own_steps(tmp_path: Path, seed: int) -> None:
     """Of twenty chapters no mending waits for another chapter's draft: the run takes as long as the longest chapter."""

@@ -107,6 +107,7 @@ async def test_a_task_of_a_plan_is_a_sop_with_keys_of_its_own(tmp_path: Path) ->
     assert [event.key for event in events(tmp_path, "it", Reserved)] == KEYS and result.calls == 7
 
 
+@pytest.mark.one_in(4)
 async def test_a_run_is_stopped_at_every_call_inside_and_gone_on_with(tmp_path: Path) -> None:
     whole = await stopped_everywhere(book(tmp_path), lambda: answer, tmp_path / "runs", topic="rain")
     assert len(whole.keys) == 7
@@ -321,6 +322,7 @@ def test_a_circle_of_sops_is_refused_and_what_is_wrong_inside_is_told_there(tmp_
     assert len(broken) == 1 and "chapter.yaml:8:" in broken[0] and "did you mean `text`" in broken[0]
 
 
+@pytest.mark.one_in(4)
 async def test_three_deep(tmp_path: Path) -> None:
     middle = """
         sop: middle

@@ -160,6 +160,7 @@ async def test_the_same_complaint_of_a_check_or_review_is_a_sign(tmp_path: Path)
         assert result.outcome == ends
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("sop", [loop("{}"), READING.replace(" STUCK", ", stuck: {}"), CHECKED.replace(" STUCK", ", stuck: {}")])
 async def test_it_is_stopped_at_every_call_and_gone_on_with(tmp_path: Path, sop: str) -> None:
     (tmp_path / "b.txt").write_text("text")

@@ -67,6 +67,7 @@ async def test_the_other_role_answers_from_its_own_memory_and_knows_what_it_was_
     assert "7007" not in model.said("build@1~0/turn.0"), "the engineer has not read the design"
 
 
+@pytest.mark.one_in(4)
 async def test_questions_of_one_turn_know_nothing_of_each_other(tmp_path: Path) -> None:
     def both(request: ModelRequest) -> Any:
         if request.role == "architect":

@@ -63,6 +63,7 @@ async def test_tools_over_http(tmp_path: Path) -> None:
         assert process.poll() is None, "a server that was not started here goes on"
 
 
+@pytest.mark.one_in(4)
 async def test_a_server_that_goes_away_is_told() -> None:
     with served() as (url, process):
         async with opened(over_http(url)) as tools:

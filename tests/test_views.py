@@ -391,6 +391,7 @@ def test_of_a_thousand_items_only_those_that_fit_are_drawn(program: Program, mon
     assert len(drawn) <= 24 and {"k0", *program.sop.steps} <= set(drawn)
 
 
+@pytest.mark.one_in(4)
 async def test_a_run_in_outline_agrees_with_its_state(tmp_path: Path) -> None:
     """Two folds of the same events: of every prefix of a run with a loop, a failing item, an interruption and a resume."""
     (tmp_path / "desk.yaml").write_text(DESK)

@@ -67,6 +67,7 @@ def test_a_run_tells_what_happens_inside(desk: list[str]) -> None:
     assert "write@1[b]/mend@1: makes text@2 for judge, mend" in desk
 
 
+@pytest.mark.one_in(4)
 def test_the_log_is_asked_for_a_step_inside_and_for_a_kind_of_event(desk: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     mended = [line.split(": ")[0] for line in told(capsys, "log", "it", "--step", "write/mend")]
     assert mended == ["write@1[b]/mend@1", *["write@1[b]/mend@1/turn.0"] * 2, *["write@1[b]/mend@1"] * 2]

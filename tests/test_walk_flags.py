@@ -456,12 +456,14 @@ def test_every_option_has_a_pair() -> None:
         assert key.split()[-1] in (Path(__file__).parent.parent / file).read_text(encoding="utf-8")
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", COMMANDS_OF_SOP)
 def test_every_command_tells_its_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     seen = carried_out(f"{name} --help", capsys)
     assert seen["status"] == 0 and seen["err"] == "" and f"Usage: sop {name}" in seen["out"]
 
 
+@pytest.mark.one_in(4)
 def test_the_walk_tells_an_option_that_does_nothing(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(AssertionError, match="changes nothing"):
         test_an_option_changes_what_happens(Pair("run --workspace", RUN, f"{RUN} --workspace workspace"), bench, capsys)

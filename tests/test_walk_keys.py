@@ -206,7 +206,7 @@ async def differ(pair: Pair, folder: Path, absent: dict[str, Any], present: dict
         raise AssertionError(f"{pair.name} changes nothing: both sides give\n{texts[0]}")
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(9)
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
 async def test_a_key_changes_what_happens(pair: Pair, tmp_path: Path) -> None:
     await differ(pair, tmp_path, side(pair, pair.instead), side(pair, pair.value))

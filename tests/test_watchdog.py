@@ -34,6 +34,7 @@ async def test_a_standstill_is_told_once_with_its_place(caplog: pytest.LogCaptur
     assert " in test_watchdog.py:" in said
 
 
+@pytest.mark.one_in(4)
 async def test_a_loop_that_turns_is_not_told_of(caplog: pytest.LogCaptureFixture) -> None:
     with watched(), watched():
         await asyncio.sleep(1.5)

@@ -88,6 +88,7 @@ async def test_a_cancelled_await_kills_its_worker(pool: Pool) -> None:
     assert pool.idle == 0 and await pool.ask(DO, b"echo", a=1) == {"a": 1}
 
 
+@pytest.mark.one_in(4)
 async def test_a_deadline_ends_what_takes_no_processor_time(pool: Pool) -> None:
     short = Job("short", "tests.worker_jobs", "job", seconds=0.1)
     with pytest.raises(ForeignRefused, match=r"took longer than 2 s"):
@@ -176,6 +177,7 @@ async def test_only_what_the_table_names_can_be_asked_for() -> None:
     assert set(JOBS) == {"html", "pdf", "junit", "json", "code"}
 
 
+@pytest.mark.one_in(4)
 def test_nothing_is_started_by_an_import() -> None:
     code = ("import threading, metaflow_agents.runs, metaflow_agents.workers.pool as p; "
             "print(p.POOL.idle, threading.active_count())")

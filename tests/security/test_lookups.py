@@ -90,6 +90,7 @@ async def played(folder: Path, policy: dict[str, Any], effects: dict[str, str], 
     return decided, done, outside + [line for line in heard if not line.startswith("GET /orders")]
 
 
+@pytest.mark.one_in(4)
 async def test_named_look_ups_are_made_and_acts_are_asked_about(tmp_path: Path) -> None:
     decided, done, outside = await played(tmp_path, {"allow": [*NAMED, *WIDE]}, NONE)
     assert {action: decided[action] for action in LOOKUPS} == dict.fromkeys(LOOKUPS, "allow")
@@ -97,7 +98,7 @@ async def test_named_look_ups_are_made_and_acts_are_asked_about(tmp_path: Path) 
     assert done == {call["tool"] for call in LOOKUPS.values()} and outside == []
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("policy", "effects", "role"), [
     ({"allow": WIDE}, NONE, None),
     ({"allow": ["mcp(desk.rea[d]_mail)", "api(shop.listOrder?)", "call(stoc*)"]}, NONE, None),

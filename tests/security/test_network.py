@@ -122,6 +122,7 @@ def judged(row: dict[str, Any], told: Told) -> None:
     assert KEY not in repr(told.all)
 
 
+@pytest.mark.one_in(4)
 @rows("proxy")
 async def test_proxy(row: dict[str, Any]) -> None:
     async with Site(PROXIED) as site, proxied(site) as (proxy, told):
@@ -171,6 +172,7 @@ def with_extension(data: bytes, kind: int) -> bytes:
     return data[:3] + len(message).to_bytes(2, "big") + message
 
 
+@pytest.mark.one_in(4)
 @rows("tunnel")
 async def test_tunnel(row: dict[str, Any]) -> None:
     async with Site(PROXIED) as site, proxied(site) as (proxy, told):
@@ -224,6 +226,7 @@ def shown(pid: int) -> Iterator[bytes]:
         yield Path(f"/proc/{pid}/{name}").read_bytes()
 
 
+@pytest.mark.one_in(4)
 @rows("inside")
 async def test_inside(row: dict[str, Any]) -> None:
     async with Site(PROXIED) as site, proxied(site) as (proxy, told):

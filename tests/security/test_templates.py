@@ -238,6 +238,7 @@ def shown_on_a_terminal(journal: Path, minute: Any, full: Any, page: Any) -> boo
     return all(char.isprintable() or char == "\n" for char in text)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("row", TABLE["carried"], ids=lambda row: row["id"])
 async def test_words_of_others_stay_words(row: dict[str, Any], tmp_path: Path) -> None:
     told = await WAYS[row["through"]](tmp_path)
