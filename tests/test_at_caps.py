@@ -207,7 +207,7 @@ share = st.builds(Share, st.integers(1, 2000), st.integers(0, 2000), st.integers
     lambda one: Share(one.worst, min(one.used, one.worst), one.naps))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @settings(max_examples=examples(80), deadline=None)
 @given(st.lists(share, min_size=8, max_size=8), st.integers(1, 4000), st.sampled_from(["usd", "tokens"]),
        st.sampled_from(["", "parallel: 1", "parallel: 2"]))

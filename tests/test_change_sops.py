@@ -55,7 +55,7 @@ async def changed(repo: Path, tmp_path: Path, model: Scripted) -> RunResult:
                      name="csv", sandbox=SANDBOX)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 async def test_a_change_passes_its_tests_touches_what_was_planned_and_applies_to_a_clone(repo: Path, tmp_path: Path) -> None:
     beside = edit(CSV) + "=== edit: shop/mail.py ===\n<<<<<<< SEARCH\n    return to\n=======\n    return str(to)\n>>>>>>> REPLACE\n=== end ===\n"
     model = Scripted(plan_it=[{**PLAN, "changes": [{"kind": "edit", "path": "shop/csv.py", "what": "x"}]}, PLAN],
@@ -83,7 +83,7 @@ async def test_a_change_passes_its_tests_touches_what_was_planned_and_applies_to
         "shop/cart.py", "tests/test_csv.py"], "the run's repository has the change as commits"
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 async def test_a_change_that_breaks_a_test_is_no_success(repo: Path, tmp_path: Path) -> None:
     broken = "=== edit: shop/cart.py ===\n<<<<<<< SEARCH\n    return sum(prices)\n=======\n    return 0\n>>>>>>> REPLACE\n=== end ===\n"
     gone = "=== delete: tests/test_cart.py ===\n"

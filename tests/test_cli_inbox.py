@@ -75,7 +75,7 @@ def numbers(home: Path) -> dict[str, int]:
     return {one["step"]: one["number"] for one in json.loads(sop(home, "inbox", "one", "--json").stdout)}
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_days_later_from_another_process(home: Path) -> None:
     waiting(home)
     told = sop(home, "show", "one").stdout
@@ -138,7 +138,7 @@ def test_a_run_that_asks_nothing(home: Path) -> None:
     assert ended.returncode == 2 and ended.stderr == "sop: run `one` asks nothing: there is nothing to answer\n"
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_a_run_that_is_under_way_takes_answers_in(home: Path) -> None:
     with subprocess.Popen([*SOP, "run", "ship.yaml", "--name", "one", "--model", "python:desk.py:slow"], cwd=home,
                           env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -189,7 +189,7 @@ def test_resume_takes_yes_too(home: Path) -> None:
     assert set(numbers(home)) == {"pick", "say"}
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_one_damaged_run_hides_no_question_of_the_others(home: Path) -> None:
     waiting(home)
     (home / "workspace/.journals/bad.db").write_bytes(b"no database")
@@ -237,7 +237,7 @@ def played(words: Sequence[str], folder: Path, script: Sequence[tuple[str, str]]
     return seen.decode(errors="replace").replace("\r\n", "\n"), status
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_at_a_terminal_people_are_asked_there(home: Path) -> None:
     seen, status = played([*SOP, "run", "ship.yaml", "--name", "one"], home, [
         ("(Ctrl-D: later)> ", "hot\n"), ("(Ctrl-D: later)> ", "2\n"), ("(Ctrl-D: later)> ", "a stamp\n"),
@@ -250,7 +250,7 @@ def test_at_a_terminal_people_are_asked_there(home: Path) -> None:
     assert sop(home, "show", "one", "stamped").stdout == "Dear \x1b[31myou/cold/a stamp\n"
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_what_is_put_off_at_the_terminal_is_answered_later(home: Path) -> None:
     seen, status = played([*SOP, "run", "ship.yaml", "--name", "one"], home, [
         ("(Ctrl-D: later)> ", "warm\n"), ("(Ctrl-D: later)> ", "\x04"), ("[l] later", "n\n"), ("why", "too dull\n")])
@@ -262,7 +262,7 @@ def test_what_is_put_off_at_the_terminal_is_answered_later(home: Path) -> None:
     assert status == 1 and "success: approval.approved" in seen
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_a_model_that_is_a_person_and_questions_take_turns(home: Path) -> None:
     seen, status = played([*SOP, "run", "ship.yaml", "--name", "one", "--model", "manual"], home, [
         ("in the role of writer", "Dear you\n.\n"), ("(Ctrl-D: later)> ", "warm\n"), ("(Ctrl-D: later)> ", "x\n"),
@@ -380,7 +380,7 @@ def test_nothing_that_was_typed_before_a_question_stands_there_answers_it(home: 
     assert said == [{"text": "warm"}, {"text": "ink"}, {"verdict": "no"}]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_interrupted_while_a_question_waits_it_stands_and_is_asked_again(home: Path) -> None:
     seen, status = played([*SOP, "run", "ship.yaml", "--name", "one"], home, [("(Ctrl-D: later)> ", "\x03")])
     assert status == 130 and "sop resume one" in seen and "Traceback" not in seen, seen

@@ -105,7 +105,7 @@ def text_of(result: Any) -> str:
     return "\n".join(block.text for block in result.content)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 async def test_a_sop_is_a_tool(home: Path) -> None:
     told: list[tuple[float, str | None]] = []
 
@@ -158,7 +158,7 @@ async def test_files_and_folders_are_paths(home: Path, tmp_path: Path) -> None:
         assert absent.is_error and f"can't read {tmp_path}/nowhere.txt" in text_of(absent)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 async def test_a_client_gets_no_file_of_the_user(home: Path, tmp_path: Path) -> None:
     """The environment of the server holds the key of the model; a pipe that nobody writes to would keep it waiting."""
     os.mkfifo(tmp_path / "pipe")

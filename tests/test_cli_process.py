@@ -107,7 +107,7 @@ def test_nothing_keeps_a_second_interrupt_from_ending_the_process(home: Path) ->
     assert done.returncode == 130, done.stderr
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_no_command_is_left_running(home: Path) -> None:
     noted = home / "pid"
     with started(home, "run", "command.yaml", "--sandbox", "none", "--file", str(noted), "--name", "command") as process:
@@ -246,7 +246,7 @@ class Terminal:
             self.raw += data.decode("utf-8", "replace")
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_the_live_view_shows_items_and_who_waits_for_whom(home: Path) -> None:
     seen = Terminal(home, *slow_run(home, "quick", "live"))
     assert seen.ended() == 0
@@ -275,7 +275,7 @@ def test_answers_are_streamed_where_somebody_looks(home: Path) -> None:
     assert sop(home, "show", "watched", "poem").stdout == sop(home, "show", "unwatched", "poem").stdout == answer + "\n"
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_colours_stay_away_where_they_are_not_wanted(home: Path) -> None:
     plain = Terminal(home, "check", "looped.yaml", env={"NO_COLOR": "1"})
     assert plain.ended() == 0 and "\x1b[3" not in plain.raw
@@ -285,7 +285,7 @@ def test_colours_stay_away_where_they_are_not_wanted(home: Path) -> None:
     assert dumb.ended() == 0 and "\x1b" not in dumb.raw and "run: ends: success" in dumb.screen
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("columns", [72, 80, 120])
 def test_reports_fit_the_terminal(home: Path, columns: int) -> None:
     for words in (("show", "done"), ("graph", "looped.yaml"), ("check", "looped.yaml"), ("runs",), ("log", "done")):
@@ -301,7 +301,7 @@ def test_escape_sequences_of_others_do_nothing(home: Path) -> None:
     assert seen.ended() == 0 and "no ␛[31mink" in seen.screen and "\x1b[31mink" not in seen.raw
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_missing_inputs_are_asked_for(home: Path) -> None:
     seen = Terminal(home, "run", "looped.yaml", "--model", "dry", "--name", "asked", "--until", "write_it")
     seen.read_until("topic (What to write about): ")

@@ -32,7 +32,7 @@ def some() -> list[Result]:
                       for span in ((1, fewest // 2), (fewest // 2 + 1, fewest))], scene="small")
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("where", STEPS)
 def test_a_disk_that_is_full_at_some_point_stops_the_run_clearly(some: list[Result], where: str) -> None:
     results = [result for result in some if result["full"] == where]

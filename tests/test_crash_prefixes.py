@@ -56,7 +56,7 @@ def scene_from(recording: Recording, moment: Moment, name: str, known: thinking.
     return replayed
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @names
 def test_from_every_prefix_a_scene_comes_to_the_same(home: Path, name: str) -> None:
     with recorded(home) as recording, watched(home) as written:
@@ -69,7 +69,7 @@ def test_from_every_prefix_a_scene_comes_to_the_same(home: Path, name: str) -> N
         killed_again(recording, name, known)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_from_every_prefix_the_run_comes_to_the_same(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(harness.desk, "TOPICS", harness.desk.TOPICS[:harness.FEW])
     with recorded(home) as recording, watched(home) as written:
@@ -79,7 +79,7 @@ def test_from_every_prefix_the_run_comes_to_the_same(home: Path, monkeypatch: py
     must_go_on_alike([go_on_from(recording, moment, known, partial(harness.live, home)) for moment in tried(recording)])
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_from_every_prefix_each_effect_happens_once(monkeypatch: pytest.MonkeyPatch) -> None:
     with scratch() as folder, tools.staged(home := folder / "home"):
         monkeypatch.setenv("XDG_STATE_HOME", str(home / "state"))       # the heads of audits are a part of the moment

@@ -43,7 +43,7 @@ def kills(phase: str, count: int, seed: int, *way: str) -> None:
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-3000:]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.skipif(not WORKS, reason="traces by ptrace of Linux on x86-64 or ARM")
 @pytest.mark.parametrize(("phase", "count"), [("start", 10), ("whole", 5)])
 def test_killed_at_random_changes_of_files(phase: str, count: int) -> None:
@@ -89,7 +89,7 @@ def test_a_hot_rollback_journal_is_rolled_back_by_who_reads(home: Path) -> None:
     db.close()
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("left", ["-shm", "-wal"])
 def test_a_log_without_its_index_and_an_index_without_its_log(home: Path, left: str) -> None:
     killed = ("import asyncio, os\nfrom metaflow_agents.folder import Folder\nfrom metaflow_agents import run\n"
@@ -171,7 +171,7 @@ def test_a_private_file_is_so_from_its_first_instant(tmp_path: Path, umask: int)
     assert stat.S_IMODE((tmp_path / "one").stat().st_mode) == 0o600
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o277])
 def test_nobody_else_may_read_what_was_asked_and_answered(home: Path, umask: int) -> None:
     (home.parent.parent / "talk.yaml").write_text(

@@ -227,7 +227,7 @@ def test_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
                                            "is one more than 2 documents; split the folder"]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_what_a_planner_sees_of_many_documents_is_bounded() -> None:
     text = b"# Title\n\n" + b"\n\n".join(b"## Part %d\n\nSome words of the part." % part for part in range(400))
     few, _ = asyncio.run(read_folder({"a.md": text}))

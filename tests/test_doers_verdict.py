@@ -66,7 +66,7 @@ async def test_a_forged_verdict_is_noticed(name: str, tmp_path: Path) -> None:
     assert (await verdict(tmp_path, FORGED[name]))["ok"] is False
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 async def test_an_honest_verdict_is_believed(tmp_path: Path) -> None:
     tests = TESTS + "import pytest\n@pytest.mark.parametrize('x', ['a::b', '[', '<&>'])\ndef test_three(x): ...\n" \
         "class TestIn:\n    def test_in(self): ...\n@pytest.mark.skip\ndef test_skipped(): ...\n"
@@ -76,7 +76,7 @@ async def test_an_honest_verdict_is_believed(tmp_path: Path) -> None:
     assert found["ok"] is True and found["passed"] == 6, found
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 async def test_what_is_not_promised(tmp_path: Path) -> None:
     """Code that knows the names of all tests, and writes a report of them: told in `docs/security.md`."""
     case = '<testcase classname="tests.test_a" name="test_zero"/>'

@@ -75,7 +75,7 @@ def test_every_fault_of_the_server_is_followed_by_something() -> None:
     assert set(FOLLOWS) == set(FAULTS) and sum(then != FINE for then in FOLLOWS.values()) >= 24
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("name", FAULTS)
 async def test_a_fault_at_the_first_a_middle_and_the_last_call(tmp_path: Path, name: str, streamed: bool) -> None:

@@ -186,7 +186,7 @@ def test_a_book_is_made_and_one_edited_note_writes_one_chapter(tmp_path: Path, k
 
 # Claims
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @whole_or_killed(20)
 def test_claims_get_labels_and_what_fails_is_listed(tmp_path: Path, killed: int | None) -> None:
     trade = Trade("debate_rows", tmp_path)

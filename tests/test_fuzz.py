@@ -76,7 +76,7 @@ def test_a_minute_of_hostile_inputs() -> None:
     assert (run.returncode, run.stderr) == (0, ""), run.stdout + run.stderr
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_the_fuzzer_sees_faults(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(text: str) -> None:
         raise KeyError(text)

@@ -102,7 +102,7 @@ def test_records_past_the_head_are_no_fault() -> None:
     assert verified([(2, second)], None).faults
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("change", "told"), [
     ("UPDATE events SET data = replace(data, '\"at\":1', '\"at\":2') WHERE kind = 'answered'", "is not what was written"),
     ("UPDATE blobs SET data = CAST('{\"verdict\":\"yes\"}' AS BLOB) WHERE CAST(data AS TEXT) LIKE '%never%verdict%'",

@@ -58,7 +58,7 @@ async def test_what_was_said_here_is_not_asked_for_again(begun: Path) -> None:
     assert await unconfined()
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 async def test_by_another_process_neither(begun: Path) -> None:
     done = sop(begun.parent, "resume", "r")
     assert done.returncode == 0, done.stderr
@@ -107,7 +107,7 @@ async def test_on_another_machine_it_has_to_be_said(begun: Path, monkeypatch: py
     assert done.returncode == 2 and "nothing shows that this was said on this machine" in " ".join(done.stderr.split())
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 async def test_said_once_it_counts_from_then_on(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     elsewhere(monkeypatch, begun.parent)
     done = sop(begun.parent, "resume", "r", "--sandbox", "none")
@@ -121,7 +121,7 @@ async def test_a_fork_elsewhere_says_nothing(begun: Path, monkeypatch: pytest.Mo
         go_on(fork("r", workspace=begun), workspace=begun)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("left", ["before the mark", "after the mark"])
 def test_killed_before_the_first_event(begun: Path, left: str) -> None:
     kill = """

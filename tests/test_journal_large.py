@@ -34,7 +34,7 @@ SHAPES: tuple[Shape, ...] = ("wide", "many", "deep")
     ("deep", {"rounds": ACTIVATIONS // 2, "filler": "x" * 100}),
     pytest.param("deep", {"rounds": ACTIVATIONS, "filler": "x" * CHARACTERS}, marks=pytest.mark.slow),
 ])
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 def test_memory_is_flat_while_it_is_written(tmp_path: Path, shape: str, inputs: dict[str, Any]) -> None:
     """Between the thousandth and the five thousandth activation the process grows by less than 30 MB.
 
@@ -65,7 +65,7 @@ def test_what_an_item_needed_is_forgotten_when_it_is_done() -> None:
     assert not slot.calls and list(state.active["work@1"].done) == ["a"]
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_resume_goes_on_where_it_was(tmp_path: Path, shape: Shape) -> None:
     path = journal_path(tmp_path, "large")
@@ -83,7 +83,7 @@ async def resumed(home: Path) -> RunResult:
         return await going.result()
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("act", ["log", "show", "resume"])
 def test_what_reading_costs_grows_with_the_journal_and_no_faster(tmp_path: Path, capsys: pytest.CaptureFixture[str], act: str,

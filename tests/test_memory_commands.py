@@ -98,7 +98,7 @@ async def test_a_pin_is_by_a_person_and_keeps_its_label(sop: Sop) -> None:
     assert dict(apart["replies"]) == {"Ada": ""}, "a role that recalls no other run is told no note"
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_a_note_becomes_a_pin_and_there_are_not_too_many(sop: Sop) -> None:
     sop("add", ADA, "It rains.", "--new")
     assert "remembers it already" in sop("add", ADA, "It rains.")[0]

@@ -54,7 +54,7 @@ async def side_by_side(folder: Path, memory: str) -> list[str]:
     return [*(" ".join(sorted(set(one["evenings"].values()))) for one in runs), again["evenings"]["Klaus"]]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 async def test_two_runs_of_a_town_side_by_side_know_nothing_of_each_other_where_the_author_says_so(tmp_path: Path) -> None:
     for folder in (tmp_path / "run", tmp_path / "runs"):
         folder.mkdir()

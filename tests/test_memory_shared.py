@@ -104,7 +104,7 @@ CUSTOMERS = st.lists(st.text(min_size=1, max_size=6).filter(str.strip), min_size
                      unique_by=lambda name: " ".join(name.split()))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @given(customers=CUSTOMERS, letters=st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=6))
 async def test_random_customers_are_told_their_own_and_nothing_else(customers: list[str],
                                                                     letters: list[tuple[int, bool]]) -> None:

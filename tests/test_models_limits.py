@@ -142,7 +142,7 @@ def test_answers_that_cost_a_fifth_of_their_worst_case_use_all_that_can_be_promi
     assert endpoint.rate(tokens=True) >= 0.95 * 700_000 * 60 * average / (under_way * worst + (60 - under_way) * average)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("after", [True, False])
 def test_refusals_that_contradict_the_limit_teach_what_the_endpoint_really_takes(after: bool) -> None:
     async def main() -> Endpoint:
@@ -316,7 +316,7 @@ def test_who_is_cancelled_leaves_the_queue_and_what_was_granted_is_given_back() 
     assert simulated(main()) == pytest.approx(2)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_15000_who_wait_cost_no_more_each_than_1500() -> None:
     """Not a timing: how often the queue looks whether somebody may go, for each of those who wait."""
     async def main(roles: int) -> float:

@@ -318,7 +318,7 @@ async def test_a_question_at_a_terminal_can_be_stopped(terminal: tuple[int, int]
     assert not asyncio.get_running_loop().remove_reader(terminal[1]), "somebody still listens"
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 async def test_sop_run_asks_at_a_terminal(tmp_path: Path, terminal: tuple[int, int]) -> None:
     """The real command with a terminal for stdin, stdout and stderr: no board is drawn over the questions."""
     person, program = terminal

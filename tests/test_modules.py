@@ -68,7 +68,7 @@ def was_run(folder: Path) -> list[str]:
     return sorted(str(mark.parent.relative_to(folder)) for mark in folder.rglob("WAS_RUN"))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_a_function_of_mine_imports_the_standard_library_and_its_neighbours(mine: Path, hostile: Path) -> None:
     put(mine, {"a.yaml": PLAIN.replace("{}", "{file: out.txt}")})
     done = sop(["run", "../mine/a.yaml", "--workspace", str(mine / "w")], hostile)
@@ -101,7 +101,7 @@ def test_an_entry_of_pythonpath_that_means_the_current_directory(mine: Path, hos
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_a_shipped_sop_resolves_from_the_package(hostile: Path, tmp_path: Path) -> None:
     """Of an installed package: it lies in no checkout, and its SOPs in `shipped/`."""
     package = Path(library.__file__).parent.parent

@@ -23,7 +23,7 @@ URLS = st.builds(
 )
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @given(st.one_of(URLS, st.text(max_size=40), st.text(max_size=20).map("http://{}/".format)))
 def test_a_place_is_written_in_a_form_that_means_the_same(url: str) -> None:
     try:

@@ -307,7 +307,7 @@ def seen(environment: Path) -> dict[str, bool]:
     return found
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 async def test_an_environment_has_the_lock_pytest_and_nothing_else(tmp_path: Path, index: Path) -> None:
     there = Environments(tmp_path / "cache", only(index))
     lock = await there.resolved(wanted(["alpha"]))
@@ -359,7 +359,7 @@ def python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
                           env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("at", ["_complete", "unpack", "_counted"])
 async def test_a_kill_while_it_is_made_leaves_nothing_that_is_used(tmp_path: Path, index: Path, at: str) -> None:
     lock = await Environments(tmp_path / "other", only(index)).resolved(wanted(["alpha"]))
@@ -378,7 +378,7 @@ async def test_a_kill_while_it_is_made_leaves_nothing_that_is_used(tmp_path: Pat
     assert not list(cache.glob("*.begun"))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_two_processes_make_it_once(tmp_path: Path, index: Path) -> None:
     lock = Pip(only(index)).resolved(wanted(["alpha"]))
     script = ("import asyncio, json, sys\nfrom pathlib import Path\n"

@@ -75,7 +75,7 @@ async def test_commands_that_ask_for_the_lock_have_its_packages_and_others_do_no
     assert {one.effect for one in of(journal, Intended)} == {"none"}
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @needs_bubblewrap
 async def test_the_sandbox_shows_the_packages_read_only_and_nothing_of_ours(tmp_path: Path, settings: Settings) -> None:
     code = ("import importlib.util as u, os, socket, sys\\n"
@@ -103,7 +103,7 @@ outputs: [script, imported, change]
 """
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("sandbox", [pytest.param("bubblewrap", marks=needs_bubblewrap), "landlock"])
 async def test_scripts_are_on_path_and_what_is_not_locked_fails_by_name(
         tmp_path: Path, settings: Settings, sandbox: str) -> None:
@@ -188,7 +188,7 @@ async def test_a_hostile_requirement_is_told_and_nothing_is_asked(tmp_path: Path
     assert "names a URL" in result.reason and not of(journal, Decided)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 async def test_a_run_goes_on_where_its_environment_is_gone(tmp_path: Path, settings: Settings) -> None:
     """On another machine: the journal has the lock, and the index its wheels; a wheel that was replaced is refused."""
     path = built(tmp_path)
@@ -224,7 +224,7 @@ outputs: [source]
 """
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 async def test_checks_and_the_tools_of_a_role_have_the_packages(tmp_path: Path, settings: Settings) -> None:
     told: list[str] = []
 

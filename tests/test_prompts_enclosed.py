@@ -256,7 +256,7 @@ def test_each_template_that_shows_texts_is_in_the_table() -> None:
     assert {name for text in TEMPLATES.values() for name in re.findall(r"</([a-z_]+)>", text)} == set(NAMES)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("name", SCOPES)
 @given(text=TEXTS)
 @settings(max_examples=examples(400), deadline=None)

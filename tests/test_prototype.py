@@ -108,7 +108,8 @@ async def built(tmp_path: Path, settings: Settings, answers: Mapping[str, Any]) 
 async def test_what_its_use_shows_is_mended_by_its_author(tmp_path: Path, settings: Settings) -> None:
     """A traceback is no way to tell a user of a missing file, whatever the exit status."""
     result, model, made = await built(tmp_path, settings, {
-        "plan_use": USES, "draft": draft(good("ValueError")), "revise": block("src/adder/__init__.py", good("ValueError", ", 'in all'")),
+        "plan_use": USES, "draft": draft(good("ValueError")),
+        "revise": block("src/adder/__init__.py", good("ValueError", ", 'in all'")),
         "mend": block("src/adder/__init__.py", good(more=", 'in all'"))})
     assert result.ok, made["transcript"]
     assert model.steps == ["plan", "draft", "plan_use", "read", "revise", "mend"]

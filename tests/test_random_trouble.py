@@ -73,9 +73,10 @@ def raising(error: Callable[[], BaseException]) -> Any:
 KINDS = ("KeyError", "Silent", "UnicodeEncodeError", "ExceptionGroup", "huge", "lines")
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(("owner", "name", "kind"), [
-    (*site, KINDS[number % len(KINDS)]) for number, site in enumerate(SITES)], ids=lambda given: getattr(given, "__name__", given).rpartition(".")[2])
+    (*site, KINDS[number % len(KINDS)]) for number, site in enumerate(SITES)],
+    ids=lambda given: getattr(given, "__name__", given).rpartition(".")[2])
 def test_the_command_line_tells_it_in_a_line(harness: Harness, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str],
                                              owner: Any, name: str, kind: str) -> None:
     home = harness.folder / "home"

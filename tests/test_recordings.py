@@ -62,7 +62,7 @@ def test_the_report_comes_to_its_recorded_end(tmp_path: Path) -> None:
     assert verdict(replay("research_report", tmp_path)) == "fine"
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_the_company_comes_to_its_recorded_end(company: tuple[RunResult, Path]) -> None:
     assert verdict(company[0]) == "fine"
 
@@ -96,7 +96,7 @@ def test_the_company_tests_what_it_wrote(company: tuple[RunResult, Path]) -> Non
     assert made(company[1], "faults") == []
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_what_the_company_made_passes_its_tests_by_itself(company: tuple[RunResult, Path]) -> None:
     """Outside of the run, with pytest alone; in an environment of its own `.ci/run` does so."""
     done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"], cwd=company[1] / "demo",

@@ -132,7 +132,7 @@ LAWS: dict[str, Callable[[Reference], bool]] = {law.__name__: law for law in (
     only_its_last_list_remains, items_wait_for_their_after)}
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("start", range(0, SOPS, 100))
 def test_random_procedures_keep_every_law(start: int) -> None:
     for seed in range(start, start + 100):

@@ -55,7 +55,7 @@ async def test_insights_cite_the_memories_they_rest_on_and_are_shown_with_them(t
     assert "research" not in told.stdout
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 async def test_stopped_at_every_call_they_come_to_see_the_same(tmp_path: Path) -> None:
     path = write(tmp_path, TOWN)
     whole = await stopped_everywhere(path, lambda: villager, tmp_path, people=list(DIARY), diary=DIARY)

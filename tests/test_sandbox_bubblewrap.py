@@ -221,7 +221,7 @@ async def test_links_lead_nowhere(box: Bubblewrap, tmp_path: Path) -> None:
         await python(box, "open('x', 'wb').truncate(65 * 1024 * 1024)", collect=["x"])
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 async def test_what_a_command_locked_or_buried_is_removed(box: Bubblewrap, temporary: Path) -> None:
     code = """
 import os

@@ -31,7 +31,7 @@ def test_n(n): assert not n, object()
 """
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("family", ["xunit1", "xunit2"])
 async def test_what_pytest_writes(family: str) -> None:
     argv = [part.replace("xunit1", family) for part in with_junit_file(["python", "-m", "pytest", "-q"], "r.xml")]

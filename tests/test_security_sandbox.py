@@ -24,7 +24,8 @@ from metaflow_agents.sandbox.limited import OUTSIDER
 from metaflow_agents.schema.model import fingerprint
 
 TABLE = Path(__file__).parent / "security/sandbox.yaml"
-ROWS: dict[str, Mapping[str, Any]] = {row["id"]: row for row in yaml.safe_load(TABLE.read_text(encoding="utf-8"))}
+ROWS: dict[str, Mapping[str, Any]] = {
+    row["id"]: row for row in yaml.load(TABLE.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))}
 AS_ROOT = os.geteuid() == 0
 TOGETHER = 10
 

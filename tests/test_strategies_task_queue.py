@@ -207,7 +207,7 @@ async def test_a_dry_run_walks_through_it(tmp_path: Path) -> None:
     assert (await made(tmp_path, "dry", "executor: hand")).ok
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 async def test_a_run_that_is_stopped_at_any_call_goes_on_to_the_same(tmp_path: Path) -> None:
     """With an order that is mended, a task that comes twice, and one that fails."""
     def model() -> Builder:

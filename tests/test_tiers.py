@@ -30,7 +30,7 @@ def test_on_every_change_the_slow_ones_stay_out_and_the_seed_is_told() -> None:
     assert "SOP_TESTS_SEED=4711" in done.stdout and done.returncode == 0
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_all_of_them_are_there_if_all_are_asked_for() -> None:
     done = collected(SOP_TESTS="all")
     assert "test_a_disk_that_is_full_at_some_point_stops_the_run_clearly[insert]" in done.stdout

@@ -22,7 +22,7 @@ from metaflow_agents.tools.mcp import McpServer
 from metaflow_agents.tools.mcp_result import LONGEST_RESULT
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 async def test_tools_are_listed_and_called() -> None:
     async with opened(good()) as tools:
         assert [*tools][:3] == ["echo", "add", "fail"]
@@ -37,21 +37,21 @@ async def test_tools_are_listed_and_called() -> None:
         assert wrong.error and "no paper" in wrong.text and wrong.untrusted
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 async def test_what_is_no_text_is_named() -> None:
     async with opened(good()) as tools:
         assert (await called(tools["picture"])).text == (
             "a cat:\n\n[image, image/png, 102 bytes: not shown]\n\n[the resource file:///cat.txt, text/plain]\npurr")
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 async def test_a_long_result_is_cut_and_says_so() -> None:
     async with opened(good()) as tools:
         told = (await called(tools["huge"], characters=LONGEST_RESULT + 1234)).text
     assert told.endswith("\n… cut: 1,234 more characters") and told.count("x") == LONGEST_RESULT
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 async def test_the_environment_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTHER_SECRET", "do not tell")
     monkeypatch.setenv("LOGNAME", "somebody")
@@ -62,7 +62,7 @@ async def test_the_environment_is_its_own(monkeypatch: pytest.MonkeyPatch) -> No
     assert got["MINE"] == "is [secret KEY]" and SECRETS["KEY"] not in told.text
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 async def test_it_runs_where_the_sop_says(tmp_path: Path) -> None:
     async with opened(good()) as tools:
         assert (await called(tools["where"])).text == str(HERE)
@@ -70,7 +70,7 @@ async def test_it_runs_where_the_sop_says(tmp_path: Path) -> None:
         assert (await called(tools["where"])).text == str(tmp_path)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 async def test_effects_are_what_the_sop_says() -> None:
     async with opened(good(effects={"*": "idempotent", "echo": "none"})) as tools:
         assert (tools["echo"].effect({}), tools["add"].effect({})) == ("none", "idempotent")
@@ -81,7 +81,7 @@ async def test_effects_are_what_the_sop_says() -> None:
 # -- one server a run
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 async def test_many_first_uses_start_one() -> None:
     server = good()
     async with server.opened():
@@ -110,7 +110,7 @@ async def test_outside_of_opened_it_is_not_used() -> None:
 # -- ends
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 async def test_leaving_ends_it_and_all_it_started() -> None:
     server = good()
     async with opened(server) as tools:
@@ -137,7 +137,7 @@ async def test_one_that_hangs_is_killed(tmp_path: Path) -> None:
     assert await gone(child)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 async def test_a_cancelled_run_leaves_nothing(tmp_path: Path) -> None:
     pids: list[int] = []
     note = tmp_path / "note"
@@ -191,7 +191,7 @@ async def test_a_run_that_is_cancelled_while_it_starts(tmp_path: Path) -> None:
 # -- what goes wrong
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 async def test_a_slow_call_is_told_and_called_off(tmp_path: Path) -> None:
     note = tmp_path / "note"
     async with opened(good(timeout=1)) as tools:
@@ -202,7 +202,7 @@ async def test_a_slow_call_is_told_and_called_off(tmp_path: Path) -> None:
         assert (await called(tools["echo"], text="still there")).text == "still there"
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 async def test_a_cancelled_call_is_called_off(tmp_path: Path) -> None:
     note = tmp_path / "note"
     async with opened(good()) as tools:
@@ -215,7 +215,7 @@ async def test_a_cancelled_call_is_called_off(tmp_path: Path) -> None:
         assert (await called(tools["echo"], text="still there")).text == "still there"
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 async def test_one_that_dies_is_told_and_started_once_more() -> None:
     async with opened(good()) as tools:
         first = int((await called(tools["pid"])).text)
@@ -231,7 +231,7 @@ async def test_one_that_dies_is_told_and_started_once_more() -> None:
         assert "It is not started again in this run." in (await called(tools["pid"])).text
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 async def test_one_that_died_meanwhile_is_told_first() -> None:
     async with opened(good()) as tools:
         pid = int((await called(tools["pid"])).text)

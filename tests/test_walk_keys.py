@@ -230,7 +230,7 @@ async def test_a_key_of_a_role_does_the_same_in_its_file(pair: Pair, tmp_path: P
         assert await observed(pair, write(moved, pair, tmp_path / name)) == here
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("pair", [pair for pair in [*OF_A_ROLE, *OF_A_STEP] if pair.shows == "journal"],
                          ids=lambda pair: pair.name)
 async def test_a_key_does_the_same_in_defaults(pair: Pair, tmp_path: Path) -> None:

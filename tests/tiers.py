@@ -38,17 +38,19 @@ def takes_part(test: str, part: int) -> bool:
 
 def named_by_a_mutation(test: str) -> bool:
     """Whether `tests/mutations` names this test id, or its function for all parameters."""
-    texts, functions = _mutations()
-    return test.partition("[")[0] in functions or any(test in text for text in texts)
+    functions, by_case, text = _mutations()
+    function = test.partition("[")[0]
+    return function in functions or (function in by_case and test in text)
 
 
 @cache
-def _mutations() -> tuple[frozenset[str], frozenset[str]]:
-    """The lines of the mutations that name a test with its parameters, and the functions that are named without."""
+def _mutations() -> tuple[frozenset[str], frozenset[str], str]:
+    """The functions that the mutations name, those of which they name cases, and the lines of these."""
     files = (Path(__file__).parent / "mutations").glob("*.yaml")
     lines = "\n".join(path.read_text(encoding="utf-8") for path in files).splitlines()
-    return (frozenset(line for line in lines if "::" in line and "[" in line),
-            frozenset(re.findall(r"[\w/.-]+\.py::\w+(?![\w\[])", "\n".join(lines))))
+    text = "\n".join(line for line in lines if "::" in line)
+    return (frozenset(re.findall(r"[\w/.-]+\.py::\w+(?![\w\[])", text)),
+            frozenset(re.findall(r"([\w/.-]+\.py::\w+)\[", text)), text)
 
 
 def chance(what: str) -> random.Random:

@@ -59,7 +59,7 @@ def read(folder: Path = HERE) -> list[Mutation]:
 
 
 def _of_file(path: Path) -> Iterator[Mutation]:
-    entries = yaml.safe_load(path.read_text(encoding="utf-8"))
+    entries = yaml.load(path.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     if not isinstance(entries, list):
         raise ValueError(f"{path.name} must be a list of mutations")
     for number, entry in enumerate(entries, start=1):

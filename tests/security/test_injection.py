@@ -181,7 +181,7 @@ def placed(case: dict[str, Any], scene: Scene) -> Iterator[tuple[dict[str, Any],
     yield from zip(calls, case["expected"]["verdicts"], strict=True)
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("case", [*HARMFUL, *TWINS], ids=lambda case: case["id"])
 async def test_what_comes_of_it(case: dict[str, Any], tmp_path: Path) -> None:
     scene = Scene(copy.deepcopy(case), tmp_path)

@@ -90,7 +90,7 @@ async def played(folder: Path, policy: dict[str, Any], effects: dict[str, str], 
     return decided, done, outside + [line for line in heard if not line.startswith("GET /orders")]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 async def test_named_look_ups_are_made_and_acts_are_asked_about(tmp_path: Path) -> None:
     decided, done, outside = await played(tmp_path, {"allow": [*NAMED, *WIDE]}, NONE)
     assert {action: decided[action] for action in LOOKUPS} == dict.fromkeys(LOOKUPS, "allow")
@@ -98,7 +98,7 @@ async def test_named_look_ups_are_made_and_acts_are_asked_about(tmp_path: Path) 
     assert done == {call["tool"] for call in LOOKUPS.values()} and outside == []
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(("policy", "effects", "role"), [
     ({"allow": WIDE}, NONE, None),
     ({"allow": ["mcp(desk.rea[d]_mail)", "api(shop.listOrder?)", "call(stoc*)"]}, NONE, None),
@@ -119,7 +119,7 @@ async def test_nothing_else_is_made_unasked(tmp_path: Path, policy: dict[str, An
     assert done == set() and outside == []
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("trusts", "acts"), [(["letter"], True), (["tool.desk.read_mail"], False), (["desk"], False),
                                               (["tool.stock", "tool.shop.listOrders"], False)])
 async def test_trust_in_a_tool_is_no_trust_in_the_letter(tmp_path: Path, trusts: list[str], acts: bool) -> None:
