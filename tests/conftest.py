@@ -92,6 +92,10 @@ def left(before: set[Path]) -> tuple[list[Path], bool]:
     """What came since `before` and stays though nobody uses it and one was patient; and whether it may be another's, whose tests
     run beside these.
     """
+    from metaflow_agents.sandbox.places import _swept
+
+    for place in PLACES:                    # whoever makes the next copy removes those of processes that were killed
+        _swept.__wrapped__(place)
     until = time.monotonic() + PATIENCE
     while (new := [path for path in seen() - before if not held(path)]) and time.monotonic() < until:
         time.sleep(0.1)
