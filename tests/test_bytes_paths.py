@@ -125,7 +125,7 @@ async def test_from_takes_over_what_is_no_text(tmp_path: Path) -> None:
     assert {key for key in made if key.startswith(("split", "gather"))} == {"split@1[c/grey.png]~0", "gather@1[c/grey.png]~0"}
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(files=st.dictionaries(st.sampled_from(["a.png", "b", "c.txt", "d.xlsx"]), st.binary(max_size=300), min_size=1),
        one=st.binary(max_size=300).filter(lambda data: isinstance(content(data), BinaryFile)))

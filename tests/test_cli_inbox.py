@@ -75,7 +75,7 @@ def numbers(home: Path) -> dict[str, int]:
     return {one["step"]: one["number"] for one in json.loads(sop(home, "inbox", "one", "--json").stdout)}
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 def test_days_later_from_another_process(home: Path) -> None:
     waiting(home)
     told = sop(home, "show", "one").stdout
@@ -116,7 +116,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_what_is_no_answer_is_one_line_and_changes_nothing(home: Path) -> None:
     waiting(home)
     number = {step.upper(): str(one) for step, one in numbers(home).items()}
@@ -138,7 +138,7 @@ def test_a_run_that_asks_nothing(home: Path) -> None:
     assert ended.returncode == 2 and ended.stderr == "sop: run `one` asks nothing: there is nothing to answer\n"
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 def test_a_run_that_is_under_way_takes_answers_in(home: Path) -> None:
     with subprocess.Popen([*SOP, "run", "ship.yaml", "--name", "one", "--model", "python:desk.py:slow"], cwd=home,
                           env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -250,7 +250,7 @@ def test_at_a_terminal_people_are_asked_there(home: Path) -> None:
     assert sop(home, "show", "one", "stamped").stdout == "Dear \x1b[31myou/cold/a stamp\n"
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 def test_what_is_put_off_at_the_terminal_is_answered_later(home: Path) -> None:
     seen, status = played([*SOP, "run", "ship.yaml", "--name", "one"], home, [
         ("(Ctrl-D: later)> ", "warm\n"), ("(Ctrl-D: later)> ", "\x04"), ("[l] later", "n\n"), ("why", "too dull\n")])
@@ -324,7 +324,7 @@ def test_a_long_text_hides_nothing_that_stands_beside_it() -> None:
     assert '"to": ["the attacker"]' in shown and "x" * 1000 not in shown and "characters more)" in shown
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 def test_a_question_that_is_cut_says_so_and_is_seen_whole(home: Path) -> None:
     """In its text, by lines and by characters; what is short says nothing of it."""
     (home / "topic.txt").write_text("".join(f"line {number}\n" for number in range(70)) + "x" * (LONGEST + 1) + "THE END")
@@ -380,7 +380,7 @@ def test_nothing_that_was_typed_before_a_question_stands_there_answers_it(home: 
     assert said == [{"text": "warm"}, {"text": "ink"}, {"verdict": "no"}]
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 def test_interrupted_while_a_question_waits_it_stands_and_is_asked_again(home: Path) -> None:
     seen, status = played([*SOP, "run", "ship.yaml", "--name", "one"], home, [("(Ctrl-D: later)> ", "\x03")])
     assert status == 130 and "sop resume one" in seen and "Traceback" not in seen, seen

@@ -105,7 +105,7 @@ def text_of(result: Any) -> str:
     return "\n".join(block.text for block in result.content)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 async def test_a_sop_is_a_tool(home: Path) -> None:
     told: list[tuple[float, str | None]] = []
 
@@ -158,7 +158,7 @@ async def test_files_and_folders_are_paths(home: Path, tmp_path: Path) -> None:
         assert absent.is_error and f"can't read {tmp_path}/nowhere.txt" in text_of(absent)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 async def test_a_client_gets_no_file_of_the_user(home: Path, tmp_path: Path) -> None:
     """The environment of the server holds the key of the model; a pipe that nobody writes to would keep it waiting."""
     os.mkfifo(tmp_path / "pipe")
@@ -181,7 +181,7 @@ async def test_what_a_client_says_is_untrusted(home: Path, tmp_path: Path, words
     assert state.untrusted("word_count") == "", "its default is the SOP's own"
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 async def test_a_run_without_success_says_why(home: Path) -> None:
     async with client(home, "looped.yaml", "--model", "python:desk.py:stubborn") as talking:
         told = await talking.call_tool("looped", {"topic": "tea"})
@@ -203,7 +203,7 @@ async def test_without_a_model(home: Path) -> None:
         assert told.is_error and "`manual:FOLDER`" in text_of(told)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 async def test_nothing_but_the_protocol_on_standard_output(home: Path) -> None:
     with spoken_to(home, "noisy.yaml") as process:
         say(process, 2, "tools/call", name="noisy", arguments={})
@@ -231,7 +231,7 @@ async def test_a_call_that_is_called_off_stops_its_run(home: Path) -> None:
             pass
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("how", ["the client goes", signal.SIGTERM, signal.SIGINT])
 async def test_the_end_leaves_runs_in_order(how: Any, home: Path, tmp_path: Path) -> None:
     note = tmp_path / "pid"

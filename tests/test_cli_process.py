@@ -145,7 +145,7 @@ def alive(pid: int) -> bool:
     return not state.exists() or state.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_a_busy_run_is_told(home: Path) -> None:
     with started(home, *slow_run(home, "sleeping", "busy")) as process:
         until((home / "begun").exists, "a model is asked")
@@ -275,7 +275,7 @@ def test_answers_are_streamed_where_somebody_looks(home: Path) -> None:
     assert sop(home, "show", "watched", "poem").stdout == sop(home, "show", "unwatched", "poem").stdout == answer + "\n"
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 def test_colours_stay_away_where_they_are_not_wanted(home: Path) -> None:
     plain = Terminal(home, "check", "looped.yaml", env={"NO_COLOR": "1"})
     assert plain.ended() == 0 and "\x1b[3" not in plain.raw
@@ -285,7 +285,7 @@ def test_colours_stay_away_where_they_are_not_wanted(home: Path) -> None:
     assert dumb.ended() == 0 and "\x1b" not in dumb.raw and "run: ends: success" in dumb.screen
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("columns", [72, 80, 120])
 def test_reports_fit_the_terminal(home: Path, columns: int) -> None:
     for words in (("show", "done"), ("graph", "looped.yaml"), ("check", "looped.yaml"), ("runs",), ("log", "done")):
@@ -338,7 +338,7 @@ LIGHT = {"metaflow_agents", "typer", "annotated_doc", "shellingham"}
 TYPED = {"pydantic", "pydantic_core", "annotated_types", "typing_extensions", "typing_inspection"}
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_what_only_some_commands_need_is_loaded_by_them(home: Path) -> None:
     """What starting costs is a row of `benchmarks/engine.py`; what decides it is what is loaded."""
     script = ("import sys; sys.argv[0] = 'sop'\nbefore = set(sys.modules)\nfrom metaflow_agents.cli import command\n"
@@ -354,7 +354,7 @@ def test_what_only_some_commands_need_is_loaded_by_them(home: Path) -> None:
         assert loaded <= {*LIGHT, *allowed}, (words, loaded - LIGHT - allowed)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_a_strategy_is_loaded_by_the_sops_that_think_by_it(home: Path) -> None:
     """And the planner's language with the one that needs it."""
     script = ("import re, sys; sys.argv[0] = 'sop'\nfrom metaflow_agents.cli import command\nstatus = command(sys.argv[1:])\n"
@@ -392,7 +392,7 @@ def test_tools_and_sandboxes_are_loaded_by_the_sops_that_have_some(home: Path) -
     assert loaded["looped.yaml"] == "[]" and "tools.files" in loaded["tooled.yaml"] and "sandbox." not in loaded["tooled.yaml"]
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("shape", ["wide", "many", "deep"])
 def test_log_and_show_tell_large_journals(shape: Shape, home: Path, tmp_path: Path) -> None:
     """How soon is a row of `benchmarks/worst.py`."""

@@ -56,7 +56,7 @@ def scene_from(recording: Recording, moment: Moment, name: str, known: thinking.
     return replayed
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @names
 def test_from_every_prefix_a_scene_comes_to_the_same(home: Path, name: str) -> None:
     with recorded(home) as recording, watched(home) as written:
@@ -69,7 +69,7 @@ def test_from_every_prefix_a_scene_comes_to_the_same(home: Path, name: str) -> N
         killed_again(recording, name, known)
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 def test_from_every_prefix_the_run_comes_to_the_same(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(harness.desk, "TOPICS", harness.desk.TOPICS[:harness.FEW])
     with recorded(home) as recording, watched(home) as written:

@@ -218,7 +218,7 @@ ODD = {"quotes": "> " * 5_000 + "x", "brackets": "[" * 20_000, "heading": "# " +
        "picture": "![broken](broken.png)"}
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("text", ODD.values(), ids=ODD)
 async def test_an_odd_text_is_made_or_refused_in_a_line(tmp_path: Path, text: str) -> None:
     (tmp_path / "plates").mkdir()

@@ -60,7 +60,7 @@ async def test_it_is_the_strategy_that_does_it(tmp_path: Path, sop: Path) -> Non
     assert verdicts and [verdict.case for verdict in verdicts if verdict.ok] == []
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.skipif(bool(solving.missing()), reason=solving.missing())
 async def test_the_planner_finds_the_shortest_way() -> None:
     """Two blocks on each other are turned round: four actions, and there is no shorter way."""

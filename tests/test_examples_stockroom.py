@@ -85,7 +85,7 @@ def killed(folder: Path, environment: dict[str, str], here: Callable[[], bool], 
     assert came
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 def test_it_is_killed_asks_once_and_ends_well(stockroom: tuple[Path, dict[str, str]]) -> None:
     folder, environment = stockroom
     journal = folder / "workspace" / ".journals" / "kettles.db"
@@ -163,7 +163,7 @@ def test_arguments_that_a_person_changed_are_carried_out_and_told(stockroom: tup
     assert f"yes, with {json.dumps(changed)} instead" in sop(folder, environment, "log", "one").stdout
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 def test_what_is_refused_is_no_success_and_the_clerk_hears_why(stockroom: tuple[Path, dict[str, str]]) -> None:
     folder, environment = stockroom
     ended = asked(folder, environment, "1 x teapot to Lisbon", "--no", "--reason", "too dear")

@@ -186,7 +186,7 @@ def test_a_book_is_made_and_one_edited_note_writes_one_chapter(tmp_path: Path, k
 
 # Claims
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @whole_or_killed(20)
 def test_claims_get_labels_and_what_fails_is_listed(tmp_path: Path, killed: int | None) -> None:
     trade = Trade("debate_rows", tmp_path)
@@ -245,14 +245,14 @@ def a_change(tmp_path: Path, request: str, killed: int | None) -> tuple[Trade, d
     return trade, {path: held for path, held in after.items() if before.get(path) != held}
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_a_bug_is_mended_and_the_patch_applies(tmp_path: Path) -> None:
     trade, changed = a_change(tmp_path, "line_number.txt", None)
     assert sorted(changed) == ["src/tally/store.py", "tests/test_store.py"]
     assert trade.made("json", "=change/test_report.md").startswith("# Tests\n\n10 of 10 pass")
 
 
-@pytest.mark.parametrize("killed", [pytest.param(None, marks=pytest.mark.slow), pytest.param(5, marks=pytest.mark.one_in(4))],
+@pytest.mark.parametrize("killed", [pytest.param(None, marks=pytest.mark.slow), pytest.param(5, marks=pytest.mark.one_in(8))],
                          ids=["whole", "killed"])
 def test_a_feature_is_mended_once_revised_once_and_the_patch_applies(tmp_path: Path, killed: int | None) -> None:
     trade, changed = a_change(tmp_path, "json_option.txt", killed)

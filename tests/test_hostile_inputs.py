@@ -132,7 +132,7 @@ def test_an_edit_that_fits_nowhere_is_still_told_where_it_nearly_fits() -> None:
         _edit([line.replace("self", "this") for line in lines[40:100]], lines)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_ctrl_c_holds_while_pages_are_parsed(tmp_path: Path) -> None:
     """A real process, whose documents are three pages that each take all the time they are given."""
     folder = tmp_path / "documents"

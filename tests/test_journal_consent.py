@@ -121,7 +121,7 @@ async def test_a_fork_elsewhere_says_nothing(begun: Path, monkeypatch: pytest.Mo
         go_on(fork("r", workspace=begun), workspace=begun)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("left", ["before the mark", "after the mark"])
 def test_killed_before_the_first_event(begun: Path, left: str) -> None:
     kill = """

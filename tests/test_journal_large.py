@@ -65,7 +65,7 @@ def test_what_an_item_needed_is_forgotten_when_it_is_done() -> None:
     assert not slot.calls and list(state.active["work@1"].done) == ["a"]
 
 
-@pytest.mark.one_in(16)
+@pytest.mark.one_in(32)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_resume_goes_on_where_it_was(tmp_path: Path, shape: Shape) -> None:
     path = journal_path(tmp_path, "large")

@@ -171,7 +171,7 @@ def test_scores_are_those_computed_by_hand() -> None:
     assert normalised([3, 3]) == [0.5, 0.5] and best([], [], Weights(), 3) == []
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("kill", [False, True])
 def test_processes_that_write_at_once_and_are_killed(tmp_path: Path, kill: bool) -> None:
     """What was said to be durable is there; of a batch that was cut off, all or nothing; the file is whole and goes on."""

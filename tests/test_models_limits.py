@@ -316,7 +316,7 @@ def test_who_is_cancelled_leaves_the_queue_and_what_was_granted_is_given_back() 
     assert simulated(main()) == pytest.approx(2)
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 def test_15000_who_wait_cost_no_more_each_than_1500() -> None:
     """Not a timing: how often the queue looks whether somebody may go, for each of those who wait."""
     async def main(roles: int) -> float:

@@ -17,6 +17,7 @@ from mutations.listed import HERE, ROOT, Mutation, is_fast, read
 MUTATIONS = read()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
 def test_a_mutation_applies_and_names_tests_of_the_default_tier(mutation: Mutation) -> None:
     assert mutation.file.startswith(("metaflow_agents/", "sops/")) and mutation.file.endswith((".py", ".lua", ".yaml"))

@@ -359,7 +359,7 @@ def python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
                           env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("at", ["_complete", "unpack", "_counted"])
 async def test_a_kill_while_it_is_made_leaves_nothing_that_is_used(tmp_path: Path, index: Path, at: str) -> None:
     lock = await Environments(tmp_path / "other", only(index)).resolved(wanted(["alpha"]))
@@ -446,7 +446,7 @@ async def test_who_waits_for_an_environment_can_be_stopped(tmp_path: Path) -> No
             await task
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 async def test_a_container_lays_the_packages_out_for_its_own_python(tmp_path: Path, index: Path) -> None:
     """What runs first in a container, done here: no container can be had in every place where this is tested."""
     there = Environments(tmp_path / "cache", only(index))

@@ -61,7 +61,7 @@ def of(journal: Journal, kind: type[Any]) -> list[Any]:
     return [event for _, event in journal.events(kind)]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("sandbox", ["none", pytest.param("bubblewrap", marks=needs_bubblewrap)])
 async def test_commands_that_ask_for_the_lock_have_its_packages_and_others_do_not(
         tmp_path: Path, settings: Settings, sandbox: str) -> None:
@@ -75,7 +75,7 @@ async def test_commands_that_ask_for_the_lock_have_its_packages_and_others_do_no
     assert {one.effect for one in of(journal, Intended)} == {"none"}
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @needs_bubblewrap
 async def test_the_sandbox_shows_the_packages_read_only_and_nothing_of_ours(tmp_path: Path, settings: Settings) -> None:
     code = ("import importlib.util as u, os, socket, sys\\n"
@@ -103,7 +103,7 @@ outputs: [script, imported, change]
 """
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("sandbox", [pytest.param("bubblewrap", marks=needs_bubblewrap), "landlock"])
 async def test_scripts_are_on_path_and_what_is_not_locked_fails_by_name(
         tmp_path: Path, settings: Settings, sandbox: str) -> None:
@@ -224,7 +224,7 @@ outputs: [source]
 """
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 async def test_checks_and_the_tools_of_a_role_have_the_packages(tmp_path: Path, settings: Settings) -> None:
     told: list[str] = []
 

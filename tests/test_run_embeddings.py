@@ -144,7 +144,7 @@ async def test_an_embedder_that_changed_its_length_is_another_one(tmp_path: Path
 
 # -- journalled, resumed, capped
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 async def test_a_resume_after_every_call_asks_nothing_twice_and_sees_the_same(tmp_path: Path) -> None:
     """Stopped in each call in turn, of the poet and of the embedder; in between another run fills the memory."""
     path = desk(tmp_path, OTHERS)

@@ -103,7 +103,7 @@ def test_the_first_that_holds_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
         choose(None, HERE, what_for="")
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.skipif(os.geteuid() != 0 or bool(no_landlock()), reason="root takes namespaces away; the kernel has Landlock")
 def test_where_no_namespaces_can_be_made_landlock_is_taken_and_holds(tmp_path: Path) -> None:
     """An ordinary user, and with a rule that denies a program."""

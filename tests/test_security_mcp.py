@@ -72,7 +72,7 @@ def test_a_cut_description_says_so() -> None:
     assert listing.kept["wordy"].description.endswith("… cut: 9,996,000 more characters")
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_a_list_of_schemas_is_read_in_bounded_time() -> None:
     """A thousand tools that each bring the largest schema there may be would keep everything else waiting."""
     listing = Listing()

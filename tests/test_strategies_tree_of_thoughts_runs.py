@@ -25,7 +25,7 @@ async def test_the_dry_model_walks_it(tmp_path: Path) -> None:
 
 # -- parameters
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 async def test_every_parameter_changes_what_is_asked_or_answered(tmp_path: Path) -> None:
     """Each against a search that differs in nothing else."""
     changes: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {

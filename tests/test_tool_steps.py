@@ -124,7 +124,7 @@ async def test_an_operation_of_a_service_gives_data(tmp_path: Path, shop: Depot)
     assert journal.state.versions["added"][0].untrusted == "from the API depot"
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 async def test_tools_of_a_server(tmp_path: Path) -> None:
     path = write(tmp_path, f"""
         sop: desk

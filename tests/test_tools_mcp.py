@@ -62,7 +62,7 @@ async def test_the_environment_is_its_own(monkeypatch: pytest.MonkeyPatch) -> No
     assert got["MINE"] == "is [secret KEY]" and SECRETS["KEY"] not in told.text
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 async def test_it_runs_where_the_sop_says(tmp_path: Path) -> None:
     async with opened(good()) as tools:
         assert (await called(tools["where"])).text == str(HERE)
@@ -70,7 +70,7 @@ async def test_it_runs_where_the_sop_says(tmp_path: Path) -> None:
         assert (await called(tools["where"])).text == str(tmp_path)
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 async def test_effects_are_what_the_sop_says() -> None:
     async with opened(good(effects={"*": "idempotent", "echo": "none"})) as tools:
         assert (tools["echo"].effect({}), tools["add"].effect({})) == ("none", "idempotent")
@@ -110,7 +110,7 @@ async def test_outside_of_opened_it_is_not_used() -> None:
 # -- ends
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 async def test_leaving_ends_it_and_all_it_started() -> None:
     server = good()
     async with opened(server) as tools:
@@ -119,7 +119,7 @@ async def test_leaving_ends_it_and_all_it_started() -> None:
     assert await gone(*pids)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 async def test_one_that_does_not_go_is_killed() -> None:
     async with opened(good()) as tools:
         pid = int((await called(tools["stubborn"])).text)
@@ -155,7 +155,7 @@ async def test_a_cancelled_run_leaves_nothing(tmp_path: Path) -> None:
     assert await gone(*pids)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 async def test_cancelled_again_and_again_it_still_leaves_nothing() -> None:
     pids: list[int] = []
 
@@ -191,7 +191,7 @@ async def test_a_run_that_is_cancelled_while_it_starts(tmp_path: Path) -> None:
 # -- what goes wrong
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 async def test_a_slow_call_is_told_and_called_off(tmp_path: Path) -> None:
     note = tmp_path / "note"
     async with opened(good(timeout=1)) as tools:
@@ -215,7 +215,7 @@ async def test_a_cancelled_call_is_called_off(tmp_path: Path) -> None:
         assert (await called(tools["echo"], text="still there")).text == "still there"
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 async def test_one_that_dies_is_told_and_started_once_more() -> None:
     async with opened(good()) as tools:
         first = int((await called(tools["pid"])).text)
@@ -231,7 +231,7 @@ async def test_one_that_dies_is_told_and_started_once_more() -> None:
         assert "It is not started again in this run." in (await called(tools["pid"])).text
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 async def test_one_that_died_meanwhile_is_told_first() -> None:
     async with opened(good()) as tools:
         pid = int((await called(tools["pid"])).text)

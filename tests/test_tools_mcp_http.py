@@ -48,7 +48,7 @@ async def greeting(request: web.Request) -> dict[str, Any] | None:
     return None
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 async def test_tools_over_http(tmp_path: Path) -> None:
     with served() as (url, process):
         async with opened(over_http(url, headers={"Authorization": "Bearer ${KEY}"}, timeout=2)) as tools:

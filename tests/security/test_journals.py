@@ -295,7 +295,7 @@ def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Db:
     return Db(tmp_path)
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("row", [pytest.param(row, id=row["id"]) for row in TABLE])
 def test_a_strangers_journal_does_nothing(row: dict[str, Any], db: Db) -> None:
     CHANGES[row["change"]](db)

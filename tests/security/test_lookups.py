@@ -98,7 +98,7 @@ async def test_named_look_ups_are_made_and_acts_are_asked_about(tmp_path: Path) 
     assert done == {call["tool"] for call in LOOKUPS.values()} and outside == []
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize(("policy", "effects", "role"), [
     ({"allow": WIDE}, NONE, None),
     ({"allow": ["mcp(desk.rea[d]_mail)", "api(shop.listOrder?)", "call(stoc*)"]}, NONE, None),
@@ -119,7 +119,7 @@ async def test_nothing_else_is_made_unasked(tmp_path: Path, policy: dict[str, An
     assert done == set() and outside == []
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(("trusts", "acts"), [(["letter"], True), (["tool.desk.read_mail"], False), (["desk"], False),
                                               (["tool.stock", "tool.shop.listOrders"], False)])
 async def test_trust_in_a_tool_is_no_trust_in_the_letter(tmp_path: Path, trusts: list[str], acts: bool) -> None:
