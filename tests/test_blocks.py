@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from metaflow_agents.agent.blocks import Block, apply_blocks, joined_blocks, parse_blocks, written_blocks
@@ -184,6 +184,8 @@ BLOCK = st.one_of(
     st.builds(lambda path: Block("rename", path, 0, target="new/d.py"), NAMED))
 
 
+@example([Block("file", "a.py", 0, text="```\n```\n")])
+@example([Block("file", "b.md", 0, text="```markdown\n````\n```\n")])
 @given(st.lists(BLOCK, min_size=1, max_size=3, unique_by=lambda block: block.path))
 def test_blocks_that_are_written_are_read_as_they_were(blocks: list[Block]) -> None:
     if [block.kind for block in blocks].count("rename") > 1:

@@ -173,7 +173,7 @@ async def test_appends_that_wait_share_a_transaction(tmp_path: Path) -> None:
         assert journal.last == 0 and not first.done()   # nobody is told before it is durable
         gate.set()
         assert [await task for task in (first, *rest)] == [(number,) for number in range(1, 1002)]
-        assert store.commits == 2
+        assert 2 <= store.commits <= 4                  # the writer may begin before all of them wait
 
 
 async def test_what_is_handed_over_is_folded_at_once_and_told_when_it_is_durable(tmp_path: Path) -> None:

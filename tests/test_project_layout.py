@@ -127,7 +127,7 @@ def test_ci_runs_the_command_that_the_readme_gives() -> None:
     assert found == ["bash .ci/test"] and found[0] in README
     for name in ("setup", "start", "test"):
         subprocess.run(["bash", "-n", str(TOP / ".ci" / name)], check=True)
-    begun = r"^exec .*python\" -m pytest -n \"\$workers\" --dist worksteal \"\$@\"$"
+    begun = r"^\"\$VENV/bin/python\" -m pytest -n \"\$workers\" --dist worksteal \"\$@\"$"
     assert re.search(begun, (TOP / ".ci/test").read_text(encoding="utf-8"), re.MULTILINE)
 
 

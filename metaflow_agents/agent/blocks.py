@@ -102,7 +102,8 @@ def _written(block: Block) -> str:
     signs = "=" * max([3, *(len(line) - len(line.lstrip("=")) + 1 for line in lines if _header(line) or _END.fullmatch(line))])
     inside = "".join(f"{line}\n" for line in lines)
     if unfenced_lines(lines, block.path)[0] != lines and not block.edits:
-        inside = f"```{'markdown' if block.path.lower().endswith(MARKDOWN) else ''}\n{inside}```\n"
+        fence = "`" * max([3, *(len(found[1]) + 1 for line in lines if (found := _FENCE.match(line)))])
+        inside = f"{fence}{'markdown' if block.path.lower().endswith(MARKDOWN) else ''}\n{inside}{fence}\n"
     return f"{signs} {block.kind}: {block.path} {signs}\n{inside}{signs} end {signs}\n"
 
 
