@@ -1,0 +1,70 @@
+"""Mutants of a program: what is changed, that each is a program that means something else, and which are chosen."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiers import some
+
+from metaflow_agents.company import mutants
+
+PACKAGE = Path(__file__).parent.parent / "metaflow_agents"
+REAL = {f"src/{path.relative_to(PACKAGE)}": path.read_text(encoding="utf-8") for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def changed(text: str, one: dict[str, Any]) -> str:
+    data = text.encode()
+    assert data[one["start"]:one["end"]].decode() == one["was"]
+    return (data[:one["start"]] + one["now"].encode() + data[one["end"]:]).decode()
+
+
+def all_of(text: str) -> list[str]:
+    return [f"{one['was']} → {one['now']}" for one in mutants({"src/a.py": text}, 1000)]
+
+
+@pytest.mark.parametrize(("text", "told"), [
+    ("a = b < c", ["b < c → (b <= c)"]), ("a = b in c", ["b in c → (b not in c)"]),
+    ("a = b is None", ["b is None → (b is not None)"]),
+    ("a = b + c", ["b + c → (b - c)"]), ("a = b + 'x'", []), ("a = f'{b}' + c", []), ("a = b and c", ["b and c → (b or c)"]),
+    ("a = not b", ["not b → (b)"]), ("a = True", ["True → False"]), ("a = 3", ["3 → 4"]), ("a = 'x'", []), ("a = f'{3}'", []),
+    ("def f():\n    return a\n", ["return a → return None"]), ("def f():\n    return None\n", []), ("def f():\n    return\n", []),
+    ("def f():\n    g()\n", ["g() → pass"]), ("def f():\n    raise E()\n", ["raise E() → pass"]),
+    ("def f():\n    log.info(1 < 2)\n", ["1 < 2 → (1 <= 2)", "1 → 2", "2 → 3"]),
+    ("def f(a=1, *, b: int = 2) -> int:\n    '''3'''\n", []), ("@c(1)\ndef f(): pass\n", []),
+    ("if __name__ == '__main__':\n    f()\n", []), ("if TYPE_CHECKING:\n    x = 1\n", []),
+    ("ä = 'ü'; b = 'ö' if c > d else 0", ["c > d → (c >= d)", "0 → 1"]),
+    ("a = (b <\n     c)", ["b <\n     c → (b <= c)"]), ("def f(:\n", []), ("", []), ("x = 1" * 60_000, [])])
+def test_what_is_changed(text: str, told: list[str]) -> None:
+    assert all_of(text) == told
+
+
+def test_each_is_a_program_that_means_something_else() -> None:
+    seen: Counter[str] = Counter()
+    for path, text in some(list(REAL.items())):
+        before = ast.dump(ast.parse(text))
+        for one in mutants({path: text}, 12):
+            assert ast.dump(ast.parse(changed(text, one))) != before, one
+            seen[one["id"]] += 1
+    assert len(seen) > 150 and set(seen.values()) == {1}
+
+
+def test_they_are_spread_over_the_functions_and_the_same_each_time() -> None:
+    few = dict(list(REAL.items())[::8])
+    found = mutants(few, 120)
+    assert len(found) == 120 and found == mutants(dict(reversed(few.items())), 120)
+    assert max(Counter((one["path"], one["within"]) for one in found).values()) == 1
+    text = "def f():\n    a = 1 < 2\n    return a\ndef g():\n    return b\n"
+    assert Counter(one["within"] for one in mutants({"src/a.py": text}, 3)) == {"f": 2, "g": 1}
+    kinds = Counter(one["now"].split()[0].strip("()").isdigit() or one["now"].partition(" ")[0] for one in found)
+    assert len(kinds) > 5
+
+
+def test_tests_and_documents_have_none_and_src_is_enough() -> None:
+    files: dict[str, str | bytes] = {"tests/test_a.py": "a = 1", "examples/x.py": "a = 1", "data.bin": b"\xff", "app.js": "a = 1"}
+    assert mutants(files) == []
+    assert [one["path"] for one in mutants({**files, "app.py": "a = 1"})] == ["app.py"]
+    assert [one["path"] for one in mutants({**files, "app.py": "a = 1", "src/b.py": "a = 1"})] == ["src/b.py"]
