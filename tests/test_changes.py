@@ -70,6 +70,14 @@ def test_git_applies_every_patch(tmp_path: Path, seed: int) -> None:
         assert changed <= {name for name in NAMES if before.get(name) != after.get(name)}
 
 
+@pytest.mark.parametrize(("before", "after"), [(b"a", b"b"), (b"a\n", b"a"), (b"a", b"a\n"), (None, b"a"), (b"a", None),
+                                              (b"a\nb", b"c\nb"), (b"a\nb", b"a\nb\nc")])
+def test_a_last_line_without_a_line_feed_stays_one(tmp_path: Path, before: bytes | None, after: bytes | None) -> None:
+    files = [{} if held is None else {"a.txt": held} for held in (before, after)]
+    laid(tmp_path, files[0])
+    assert applied(tmp_path, make_patch(*files)) == files[1]
+
+
 def test_a_patch_is_small_where_a_change_is_and_large_files_end(tmp_path: Path) -> None:
     text = b"".join(b"line %d\n" % number for number in range(5_000))
     patch = make_patch({"a.txt": text}, {"a.txt": text.replace(b"line 2500\n", b"changed\n")})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,14 @@ def look():
 """
 
 
-async def test_who_acts_outside_finds_all_that_it_acts_on_on_disk(tmp_path: Path) -> None:
+async def test_who_acts_outside_finds_all_that_it_acts_on_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = Store.write
+
+    def slowly(store: Store, batches: Any) -> None:             # on a fast disk it would be there before anybody looks
+        time.sleep(0.05)
+        write(store, batches)
+
+    monkeypatch.setattr(Store, "write", slowly)
     path = tmp_path / "runs/.journals/r.db"
     (tmp_path / "ahead.yaml").write_text(SOP)
     (tmp_path / "looking.py").write_text(LOOKING.format(journal=str(path)))

@@ -48,8 +48,8 @@ class Mutant:
 
     def told(self) -> dict[str, Any]:
         """As JSON. Its `id` says which it is among those of a program."""
-        return {"id": f"{self.path}:{self.line}:{self.start}-{self.end}", "path": self.path, "line": self.line, "start": self.start,
-                "end": self.end, "was": self.was, "now": self.now, "within": self.within}
+        return {"id": f"{self.path}:{self.line}:{self.start}-{self.end}", "path": self.path, "line": self.line,
+                "start": self.start, "end": self.end, "was": self.was, "now": self.now, "within": self.within}
 
 
 def mutants(product: Mapping[str, str | bytes], most: int = MOST) -> list[dict[str, Any]]:
