@@ -5,7 +5,10 @@ from __future__ import annotations
 import hashlib
 import zipfile
 from collections.abc import Mapping, Sequence
+from importlib.metadata import distribution
 from pathlib import Path
+
+from packaging.requirements import Requirement
 
 from metaflow_agents.packages.lock import Package
 
@@ -39,3 +42,20 @@ def only(folder: Path) -> dict[str, str]:
     """What pip gets so that this folder is its index, whatever the user's settings are."""
     return {"PATH": "/usr/bin:/bin", "PIP_CONFIG_FILE": "/dev/null", "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder),
             "PIP_NO_CACHE_DIR": "1"}
+
+
+def installed(folder: Path, *names: str) -> None:
+    """Wheels of what is installed here, with all that it asks for here: an index that needs no network."""
+    done: set[str] = set()
+    left = list(names)
+    while left:
+        name = left.pop()
+        if name.casefold() in done:
+            continue
+        done.add(name.casefold())
+        found = distribution(name)
+        asked = [one for one in map(Requirement, found.requires or ()) if one.marker is None or one.marker.evaluate({"extra": ""})]
+        files = {str(path): path.locate().read_bytes() for path in found.files or ()
+                 if path.parts[0] != ".." and not path.parts[0].endswith(".dist-info") and path.suffix != ".pyc"}
+        wheel(folder, found.metadata["Name"].replace("-", "_"), found.version, files, requires=[one.name for one in asked])
+        left += [one.name for one in asked]

@@ -22,6 +22,8 @@ SHOWN = 2_400
 SHOWN_IN_ALL = 36_000
 NOT_INSTALLED = 97
 """The exit status of a use whose product could not be installed."""
+NO_TESTS = 5
+"""The exit status of pytest where there is nothing to run."""
 IGNORED = "__pycache__/\n*.egg-info/\n/build/\n/dist/\n.venv/\n.pytest_cache/\n.ruff_cache/\n.coverage\n"
 WORKFLOW = """\
 name: test
@@ -115,6 +117,31 @@ def requirements(product: Mapping[str, str | bytes]) -> list[str]:
     written = [*_texts(told.project.get("dependencies")), *_texts(told.table("build-system").get("requires"))]
     named = {normal(found[0]) for one in written if (found := requirement(one))}
     return [*written, *(one for one in BUILD if (found := requirement(one)) and found[0] not in named)]
+
+
+def requirements_of_tests(repo: Mapping[str, str | bytes]) -> list[str]:
+    """What an environment holds in which a program's tests are run: what the program asks for, what builds it, and pytest."""
+    asked = requirements(repo)
+    return asked if any((found := requirement(one)) and normal(found[0]) == "pytest" for one in asked) else [*asked, "pytest>=8"]
+
+
+def strength(noticed: Mapping[str, Mapping[str, Any]], changes: Sequence[Mapping[str, Any]],
+             repo: Mapping[str, str | bytes]) -> dict[str, Any]:
+    """How many changes the tests notice, and those that they don't, each with the lines around it.
+
+    A change that makes the tests fail, hang or die is noticed. One that was not tried counts as neither.
+    """
+    tried = [one for one in changes if one["id"] in noticed]
+    left = [one for one in tried if noticed[one["id"]]["exit_code"] in (0, NO_TESTS)]
+    return {"tried": len(tried), "noticed": len(tried) - len(left), "left": [
+        {"id": one["id"], "path": one["path"], "line": one["line"], "was": one["was"], "now": one["now"],
+         "around": _around(repo.get(one["path"]), one["line"])} for one in left]}
+
+
+def _around(text: str | bytes | None, line: int) -> str:
+    """Some lines before and behind one, as code in Markdown."""
+    lines = text.splitlines() if isinstance(text, str) else []
+    return "\n".join(f"    {one}" for one in lines[max(line - 6, 0):line + 4])
 
 
 def transcript(used: Mapping[str, Mapping[str, Any]], uses: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,100 @@
+"""`harden.yaml` with a model that answers by a script: tests are written, mended, measured by mutants and made stronger."""
+
+from __future__ import annotations
+
+import ensurepip
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from package_index import installed, only, wheel
+from sandboxes import needs_bubblewrap
+from scripted import Scripted
+
+from metaflow_agents import start
+from metaflow_agents.company import requirements_of_tests, strength
+from metaflow_agents.settings import Settings
+
+SOP = Path(__file__).parent.parent / "sops" / "harden.yaml"
+CODE = "def grade(points):\n    if points >= 50:\n        return 'passed'\n    return 'failed'\n"
+PLAN = {"files": [{"path": "tests/test_grade.py", "modules": ["src/marks/__init__.py"], "behaviour": ["50 points pass"]}]}
+CHANGES = [{"id": "a", "path": "x.py", "line": 2, "was": "1", "now": "2"},
+           {"id": "b", "path": "x.py", "line": 1, "was": "1", "now": "2"}, {"id": "c", "path": "x.py", "line": 1, "was": "1", "now": "2"}]
+
+
+def block(path: str, text: str) -> str:
+    return f"=== file: {path} ===\n{text.strip()}\n=== end ===\n"
+
+
+def asserting(*lines: str) -> str:
+    return "from marks import grade\n\n\ndef test_it():\n" + "".join(f"    assert {line}\n" for line in lines)
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    folder = tmp_path_factory.mktemp("harden")
+    installed(folder / "index", "pytest")
+    wheel(folder / "index", "setuptools", "80.0", {"setuptools/__init__.py": ""})
+    for bundled in (Path(ensurepip.__file__).parent / "_bundled").glob("pip-*.whl"):
+        shutil.copy(bundled, folder / "index")
+    return Settings(cache=folder / "cache", pip_environment=only(folder / "index"), state=folder / "state",
+                    command_environment={"PATH": "/usr/bin:/bin"})
+
+
+async def hardened(tmp_path: Path, settings: Settings, code: str, answers: dict[str, Any]) -> tuple[Any, Scripted]:
+    repo = tmp_path / "repo"
+    (repo / "src/marks").mkdir(parents=True)
+    (repo / "README.md").write_text("# marks\n`grade(points)` gives 'passed' from 50 points on, else 'failed'.\n")
+    (repo / "src/marks/__init__.py").write_text(code)
+    model = Scripted({"plan_it": PLAN, **answers})
+    async with start(SOP, workspace=tmp_path / "w", settings=settings, model=model, inputs={"repo": repo},
+                     sandbox="bubblewrap") as going:
+        result = await going.result()
+    assert "outcome" in result.outputs, result.reason
+    return result, model
+
+
+@needs_bubblewrap
+async def test_what_no_test_notices_goes_back_to_the_tester(tmp_path: Path, settings: Settings) -> None:
+    """Two mistakes of a tester: an expectation that nobody promised, and a limit that is not tried."""
+    wrong = asserting("grade(90) == 'passed'", "grade(10) == 'pass'")
+    mended = asserting("grade(90) == 'passed'", "grade(10) == 'failed'")
+    result, model = await hardened(tmp_path, settings, CODE, {
+        "write_tests": block("tests/test_grade.py", wrong),
+        "judge": {"tests": [{"path": "tests/test_grade.py", "why": "10 points give 'failed'"}], "program": []},
+        "mend_tests": block("tests/test_grade.py", mended),
+        "strengthen": block("tests/test_more_1.py", asserting("grade(50) == 'passed'", "grade(49) == 'failed'"))})
+    assert model.steps == ["plan_it", "write_tests", "judge", "mend_tests", "strengthen"]
+    judge, strengthen = ("\n".join(str(one["content"]) for one in model.requests[at].messages) for at in (2, 4))
+    assert "tests/test_grade.py::test_it" in judge and "assert grade(10) == 'pass'" in judge
+    assert "`points >= 50` became `(points > 50)`" in strengthen and "if points >= 50:" in strengthen
+    assert result.ok and result.outputs["outcome"] == {"green": True, "tried": 4, "noticed": 4, "wrong": []}
+    assert set(result.outputs["tests"]) == {"tests/test_grade.py", "tests/test_more_1.py"}
+
+
+@needs_bubblewrap
+async def test_a_program_that_is_wrong_is_told_and_its_other_tests_are_measured(tmp_path: Path, settings: Settings) -> None:
+    two = (asserting("grade(50) == 'passed'")
+           + "\n\ndef test_other():\n    assert grade(90) == 'passed'\n    assert grade(2) == 'failed'\n")
+    wrong = {"path": "src/marks/__init__.py", "what": "50 points fail", "test": "tests/test_grade.py::test_it"}
+    result, _ = await hardened(tmp_path, settings, CODE.replace(">=", ">"), {
+        "write_tests": block("tests/test_grade.py", two), "judge": {"tests": [], "program": [wrong]},
+        "strengthen": RuntimeError("no answer")})
+    assert not result.ok and result.outputs["outcome"]["wrong"] == [wrong]
+    assert result.outputs["outcome"]["tried"] == 4 and 2 <= result.outputs["outcome"]["noticed"] < 4
+
+
+def test_an_environment_for_tests_has_pytest_once() -> None:
+    told = "[build-system]\nrequires=['setuptools>=78']\n[project]\nname='a'\nversion='1'\ndependencies=[{}]"
+    assert requirements_of_tests({"pyproject.toml": told.format("'click>=8'")}) == [
+        "click>=8", "setuptools>=78", "pip", "pytest>=8"]
+    assert requirements_of_tests({"pyproject.toml": told.format("'pytest>=7'")}) == ["pytest>=7", "setuptools>=78", "pip"]
+
+
+def test_a_change_that_was_not_tried_counts_for_neither() -> None:
+    told = strength({"a": {"exit_code": 0}, "b": {"exit_code": 1}}, CHANGES, {"x.py": "one\ntwo\n"})
+    without_tests = strength({"a": {"exit_code": 5}}, CHANGES, {})
+    assert (without_tests["tried"], without_tests["noticed"]) == (1, 0)
+    assert (told["tried"], told["noticed"]) == (2, 1)
+    assert told["left"] == [{"id": "a", "path": "x.py", "line": 2, "was": "1", "now": "2", "around": "    one\n    two"}]
