@@ -54,7 +54,8 @@ def installed(folder: Path, *names: str) -> None:
             continue
         done.add(name.casefold())
         found = distribution(name)
-        asked = [one for one in map(Requirement, found.requires or ()) if one.marker is None or one.marker.evaluate({"extra": ""})]
+        asked = [one for one in map(Requirement, found.requires or ())
+                 if one.marker is None or one.marker.evaluate({"extra": ""})]
         files = {str(path): path.locate().read_bytes() for path in found.files or ()
                  if path.parts[0] != ".." and not path.parts[0].endswith(".dist-info") and path.suffix != ".pyc"}
         wheel(folder, found.metadata["Name"].replace("-", "_"), found.version, files, requires=[one.name for one in asked])

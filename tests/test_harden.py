@@ -19,8 +19,7 @@ from metaflow_agents.settings import Settings
 SOP = Path(__file__).parent.parent / "sops" / "harden.yaml"
 CODE = "def grade(points):\n    if points >= 50:\n        return 'passed'\n    return 'failed'\n"
 PLAN = {"files": [{"path": "tests/test_grade.py", "modules": ["src/marks/__init__.py"], "behaviour": ["50 points pass"]}]}
-CHANGES = [{"id": "a", "path": "x.py", "line": 2, "was": "1", "now": "2"},
-           {"id": "b", "path": "x.py", "line": 1, "was": "1", "now": "2"}, {"id": "c", "path": "x.py", "line": 1, "was": "1", "now": "2"}]
+CHANGES = [{"id": name, "path": "x.py", "line": line, "was": "1", "now": "2"} for name, line in (("a", 2), ("b", 1), ("c", 1))]
 
 
 def block(path: str, text: str) -> str:
@@ -82,7 +81,7 @@ async def test_a_program_that_is_wrong_is_told_and_its_other_tests_are_measured(
         "write_tests": block("tests/test_grade.py", two), "judge": {"tests": [], "program": [wrong]},
         "strengthen": RuntimeError("no answer")})
     assert not result.ok and result.outputs["outcome"]["wrong"] == [wrong]
-    assert result.outputs["outcome"]["tried"] == 4 and 2 <= result.outputs["outcome"]["noticed"] < 4
+    assert (result.outputs["outcome"]["tried"], result.outputs["outcome"]["noticed"]) == (4, 2), "by the test that is green"
 
 
 def test_an_environment_for_tests_has_pytest_once() -> None:
