@@ -19,8 +19,8 @@ from scripted import events, write
 from metaflow_agents import Run, resume, run, start
 from metaflow_agents.errors import UsageError
 from metaflow_agents.models import manual
-from metaflow_agents.models.manual import FolderModel, TerminalModel, conversation, stem
-from metaflow_agents.models.port import ModelRequest
+from metaflow_agents.models.manual import FolderModel, TerminalModel, conversation, prompt_text, stem
+from metaflow_agents.models.port import ModelRequest, Reply, estimated
 from metaflow_agents.models.recording import read_recording
 from metaflow_agents.schema.event import Reserved, Settled
 from metaflow_agents.settings import Settings
@@ -112,6 +112,16 @@ async def test_a_prompt_file_says_what_to_do_and_holds_the_whole_prompt(tmp_path
         "message 1 of 2: system", "message 2 of 2: user", "the answer is one JSON value that fits this JSON Schema"]
     assert "You plan." in text and "Plan a book on moss." in text and text.count('"type": "array"') == 1
     assert "Plan a book on moss." in request and str(tmp_path) not in text
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_an_answer_as_long_as_its_prompt_tells_costs_no_more_than_was_reserved(more: int) -> None:
+    request = ModelRequest(key="a@1~0/turn.0", role="ann", step="a", messages=({"role": "user", "content": "Write."},),
+                           model="manual")
+    told = re.search(r"at most ([\d,]+) bytes long", prompt_text(request, "a.answer.md"))
+    assert told
+    answer = "x" * (int(told[1].replace(",", "")) + more)
+    assert (estimated(request, Reply(text=answer, estimated=True)).tokens > request.worst_tokens) == bool(more)
 
 
 async def test_a_stopped_run_takes_its_prompt_away_and_asks_again(tmp_path: Path) -> None:

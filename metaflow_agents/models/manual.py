@@ -215,9 +215,15 @@ nothing else. Write the answer, and nothing but the answer, into a new file in t
 
     {answer}
 
-It is read once it has that name, is not empty and nobody writes to it any more. It is UTF-8 text. Leave this file as it is.
+It is read once it has that name, is not empty and nobody writes to it any more. It is UTF-8 text, at most {room(request):,} bytes
+long: so much is reserved for it, and a longer one is refused. Leave this file as it is.
 
 {conversation(request)}"""
+
+
+def room(request: ModelRequest) -> int:
+    """The bytes that an answer may have, as `estimated` counts them, so that the call costs no more than was reserved."""
+    return 4 * (request.worst_tokens - estimated(request, Reply(text="", estimated=True)).tokens)
 
 
 def conversation(request: ModelRequest) -> str:
