@@ -118,7 +118,7 @@ async def test_a_prompt_file_says_what_to_do_and_holds_the_whole_prompt(tmp_path
 def test_an_answer_as_long_as_its_prompt_tells_costs_no_more_than_was_reserved(more: int) -> None:
     request = ModelRequest(key="a@1~0/turn.0", role="ann", step="a", messages=({"role": "user", "content": "Write."},),
                            model="manual")
-    told = re.search(r"at most ([\d,]+) bytes long", prompt_text(request, "a.answer.md"))
+    told = re.search(r"at most ([\d,]+) bytes\s+long", prompt_text(request, "a.answer.md"))
     assert told
     answer = "x" * (int(told[1].replace(",", "")) + more)
     assert (estimated(request, Reply(text=answer, estimated=True)).tokens > request.worst_tokens) == bool(more)
