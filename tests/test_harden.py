@@ -62,9 +62,9 @@ async def test_what_no_test_notices_goes_back_to_the_tester(tmp_path: Path, sett
     result, model = await hardened(tmp_path, settings, CODE, {
         "write_tests": block("tests/test_grade.py", wrong),
         "judge": {"tests": [{"path": "tests/test_grade.py", "why": "10 points give 'failed'"}], "program": []},
-        "mend_tests": block("tests/test_grade.py", mended),
+        "fix_tests": block("tests/test_grade.py", mended),
         "strengthen": block("tests/test_more_1.py", asserting("grade(50) == 'passed'", "grade(49) == 'failed'"))})
-    assert model.steps == ["plan_it", "write_tests", "judge", "mend_tests", "strengthen"]
+    assert model.steps == ["plan_it", "write_tests", "judge", "fix_tests", "strengthen"]
     judge, strengthen = ("\n".join(str(one["content"]) for one in model.requests[at].messages) for at in (2, 4))
     assert "tests/test_grade.py::test_it" in judge and "assert grade(10) == 'pass'" in judge
     assert "`points >= 50` became `(points > 50)`" in strengthen and "if points >= 50:" in strengthen

@@ -246,13 +246,13 @@ def _type_mend(path: Path, name: str, expected: str, value: Any) -> str:
     if expected == "a list":
         return f"write `{name}: [{value}]`" if isinstance(value, str) else f"write `{name}: [a, b]`"
     if expected in ("a whole number", "a number") and isinstance(value, str):
-        return _number_mend(name, expected, value)
+        return _number_fix(name, expected, value)
     if isinstance(value, dict) and "a text" in expected and any(not isinstance(one, str | int) for one in value.values()):
         return "put a text that begins with `{` in quotes"
     return f"write {expected}"
 
 
-def _number_mend(name: str, expected: str, text: str) -> str:
+def _number_fix(name: str, expected: str, text: str) -> str:
     if text.strip().lstrip("-").isdigit():
         return f"remove the quotes: {text}"
     if name == "rounds":
