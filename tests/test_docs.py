@@ -153,7 +153,6 @@ def test_the_readmes_program_is_the_one_that_python_md_runs() -> None:
     assert 'result = await run("letters.yaml", letter=text, model=my_function)' in shown
 
 
-@pytest.mark.one_in(4)
 def test_regenerating_changes_nothing() -> None:
     wanted = load_generator().wanted()
     stale = [name(path) for path, text in wanted.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
