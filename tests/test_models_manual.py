@@ -19,8 +19,8 @@ from scripted import events, write
 from metaflow_agents import Run, resume, run, start
 from metaflow_agents.errors import UsageError
 from metaflow_agents.models import manual
-from metaflow_agents.models.manual import FolderModel, TerminalModel, conversation, prompt_text, stem
-from metaflow_agents.models.port import ModelRequest, Reply, estimated
+from metaflow_agents.models.manual import FolderModel, TerminalModel, conversation, fitting, prompt_text, stem
+from metaflow_agents.models.port import ModelRequest
 from metaflow_agents.models.recording import read_recording
 from metaflow_agents.schema.event import Reserved, Settled
 from metaflow_agents.settings import Settings
@@ -115,13 +115,32 @@ async def test_a_prompt_file_says_what_to_do_and_holds_the_whole_prompt(tmp_path
 
 
 @pytest.mark.parametrize("more", [0, 1])
-def test_an_answer_as_long_as_its_prompt_tells_costs_no_more_than_was_reserved(more: int) -> None:
+def test_an_answer_is_cut_where_its_prompt_says_that_no_more_is_taken(more: int) -> None:
     request = ModelRequest(key="a@1~0/turn.0", role="ann", step="a", messages=({"role": "user", "content": "Write."},),
                            model="manual")
-    told = re.search(r"at most ([\d,]+) bytes\s+long", prompt_text(request, "a.answer.md"))
+    told = re.search(r"of which ([\d,]+) bytes\s+are taken", prompt_text(request, "a.answer.md"))
     assert told
-    answer = "x" * (int(told[1].replace(",", "")) + more)
-    assert (estimated(request, Reply(text=answer, estimated=True)).tokens > request.worst_tokens) == bool(more)
+    longest = int(told[1].replace(",", ""))
+    reply = fitting(request, "x" * (longest + more))
+    assert (reply.said, reply.cut, reply.tokens) == ("x" * longest, bool(more), request.worst_tokens)
+    half = fitting(request, "x" * (longest - 1) + "é")                     # and never within a character
+    assert (half.said, half.cut) == ("x" * (longest - 1), True)
+
+
+async def test_an_answer_that_is_too_long_is_gone_on_with(tmp_path: Path) -> None:
+    calls, text = tmp_path / "calls", " ".join(map(str, range(12_000)))
+    async with going_on(tmp_path) as going:
+        (plan,) = await prompts(calls, 1)
+        reply(plan, '["a"]')
+        (one,) = await prompts(calls, 1)
+        reply(one, text)
+        (more,) = await prompts(calls, 1)
+        shown = more.read_text(encoding="utf-8")
+        taken = next(at for at in range(len(text), 0, -1) if text[:at] in shown)
+        assert 4000 < taken < len(text) and "/more.1" in more.name.replace(".more", "/more") and text[:taken + 1] not in shown
+        reply(more, text[taken:])
+        result = await going.result()
+    assert result["parts"] == {"a": text}
 
 
 async def test_a_stopped_run_takes_its_prompt_away_and_asks_again(tmp_path: Path) -> None:

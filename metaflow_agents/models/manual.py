@@ -64,7 +64,7 @@ class TerminalModel:
         self._waiting += 1
         try:
             async with self._terminal.turn:
-                return estimated(request, Reply(text=await self._answer(request), estimated=True))
+                return fitting(request, await self._answer(request))
         finally:
             self._waiting -= 1
 
@@ -143,7 +143,7 @@ class FolderModel:
         except UnicodeDecodeError as error:
             raise AttemptFailed(f"the answer {answer.name} is no UTF-8 text: byte 0x{data[error.start]:02x} at "
                                 f"{error.start}") from None
-        return estimated(request, Reply(text=text, estimated=True))
+        return fitting(request, text)
 
     async def _awaited(self, answer: Path) -> bytes:
         """The bytes of an answer, once it is whole."""
@@ -215,8 +215,8 @@ nothing else. Write the answer, and nothing but the answer, into a new file in t
 
     {answer}
 
-It is read once it has that name, is not empty and nobody writes to it any more. It is UTF-8 text, at most {room(request):,} bytes
-long: so much is reserved for it, and a longer one is refused. Leave this file as it is.
+It is read once it has that name, is not empty and nobody writes to it any more. It is UTF-8 text, of which {room(request):,}
+bytes are taken: so much is reserved for it, and another prompt asks to go on from there. Leave this file as it is.
 
 {conversation(request)}"""
 
@@ -224,6 +224,13 @@ long: so much is reserved for it, and a longer one is refused. Leave this file a
 def room(request: ModelRequest) -> int:
     """The bytes that an answer may have, as `estimated` counts them, so that the call costs no more than was reserved."""
     return 4 * (request.worst_tokens - estimated(request, Reply(text="", estimated=True)).tokens)
+
+
+def fitting(request: ModelRequest, text: str) -> Reply:
+    """The reply of an answer. One that is longer than its `room` is cut there, as an endpoint cuts it, and is asked to go on."""
+    data, most = text.encode(), room(request)
+    cut = len(data) > most
+    return estimated(request, Reply(text=data[:most].decode("utf-8", "ignore") if cut else text, estimated=True, cut=cut))
 
 
 def conversation(request: ModelRequest) -> str:
