@@ -151,12 +151,12 @@ class SubSOPs:
             raise AttemptFailed(f"the input `{name}` of the SOP `{inner.sop.sop}`: {error}") from None
 
     def _made(self, step: Step, inner: Program, journal: InnerJournal, values: Values, activation: Activation) -> Work:
-        name = step.output or outputs_of(inner.sop)[0]
-        payload = journal.state.payload(name)
-        if payload is None:
-            raise AttemptFailed(f"the SOP `{inner.sop.sop}` made no `{name}`")
-        work = self._acceptance.accept(activation, values.plain(payload))
-        return Work(work.payload, work.blobs, untrusted=joined(journal.state.untrusted(name)))
+        names = step.output if isinstance(step.output, tuple) else (step.output or outputs_of(inner.sop)[0],)
+        made = {name: values.plain(payload) for name in names if (payload := journal.state.payload(name)) is not None}
+        if not isinstance(step.output, tuple) and not made:
+            raise AttemptFailed(f"the SOP `{inner.sop.sop}` made no `{names[0]}`")
+        work = self._acceptance.accept(activation, made if isinstance(step.output, tuple) else made[names[0]])
+        return Work(work.payload, work.blobs, untrusted=joined(*(journal.state.untrusted(name) for name in made)))
 
 
 def plain(value: Any) -> Any:

@@ -17,7 +17,7 @@ from metaflow_agents.journal.audit import RECORDS, verified
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
 from metaflow_agents.people.question import Answer
-from metaflow_agents.schema.event import Decided, Failed, Inner, Reserved
+from metaflow_agents.schema.event import Committed, Decided, Failed, Inner, Reserved
 
 CHAPTER = """
     sop: chapter
@@ -291,6 +291,45 @@ async def test_people_are_asked_from_inside_and_answer_days_later(tmp_path: Path
     assert later.outcome == "waiting" and "What of a?" in later.reason
     again = await resume("it", model=_Named(answer), workspace=tmp_path, asker=asker)
     assert again.ok and again["chapters"] == here["chapters"]
+
+
+async def test_several_outputs_are_an_object(tmp_path: Path) -> None:
+    """Each under its name, as untrusted as all of them; one that was not made is not there."""
+    inner = """
+        sop: inner
+        inputs: {word: string, page: string, both: {type: boolean, default: true}}
+        artifacts: {loud: {}, files: {files: "**"}, seldom: {}}
+        steps:
+          shout: {value: word | upper, needs: [word], makes: loud}
+          write: {value: "{'a.txt': page}", needs: [page], makes: files}
+          also: {value: word, needs: [word], sees: [both], when: both, makes: seldom}
+        outputs: [loud, files]
+    """
+    outer = """
+        sop: outer
+        inputs: {word: string, page: {type: string, trusted: false}}
+        artifacts:
+          whole: {schema: {loud: string, files: {type: object, additionalProperties: {type: string}}, 'seldom?': string}}
+          alone: {schema: {loud: string}}
+          loud: {}
+          files: {files: "**"}
+        steps:
+          all: {sop: inner, inputs: {word: word, page: page, both: BOTH}, output: [loud, files, seldom],
+                needs: [word, page], makes: whole}
+          one: {sop: inner, inputs: {word: word, page: page}, output: [loud], needs: [word, page], makes: alone}
+          tell: {value: whole.loud ~ whole.seldom | default('-'), needs: [whole], makes: loud}
+          lay: {value: whole.files, needs: [whole], makes: files}
+        outputs: [whole, alone, loud, files]
+    """
+    for both, told, more in (("true", "HIhi", {"seldom": "hi"}), ("false", "HI-", {})):
+        path = write(tmp_path / both, outer.replace("BOTH", both), inner_yaml=inner)
+        result = await run(path, word="hi", page="<b>", model=answer, workspace=tmp_path / "w", name=both)
+        assert result.ok, result.reason
+        assert result["whole"] == {"loud": "HI", "files": {"a.txt": "<b>"}, **more}
+        assert (result["alone"], result["loud"], result["files"]) == ({"loud": "HI"}, told, {"a.txt": "<b>"})
+        labels = {version.artifact: version.untrusted
+                  for event in events(tmp_path / "w", both, Committed) for version in event.versions}
+        assert labels["whole"] and not labels["alone"] and labels["files"]
 
 
 def problems(folder: Path, keys: str, chapter: str = CHAPTER) -> list[str]:

@@ -321,8 +321,7 @@ class Inference:
             shapes[constant(pair.key)] = self.shape(pair.value)
         if not all(isinstance(name, str) for name in shapes):
             return Shape("object", schema={"type": "object"})
-        return Shape.of({"type": "object", "properties": {name: shape.as_schema() for name, shape in shapes.items()},
-                         "required": list(shapes), "additionalProperties": False})
+        return Shape.object_of(shapes)
 
     def _arithmetic(self, node: nodes.BinExpr) -> Shape:
         left, right = self.shape(node.left), self.shape(node.right)

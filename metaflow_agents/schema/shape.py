@@ -78,6 +78,12 @@ class Shape:
         return cls("list", element=item)
 
     @classmethod
+    def object_of(cls, fields: Mapping[str, Shape]) -> Shape:
+        """An object with these fields and no others."""
+        return cls.of({"type": "object", "properties": {name: shape.as_schema() for name, shape in fields.items()},
+                       "required": list(fields), "additionalProperties": False})
+
+    @classmethod
     def union(cls, *shapes: Shape) -> Shape:
         """One of these. Unions inside are flattened and equal branches merged; one `any` makes all of it `any`."""
         flat: list[Shape] = []

@@ -208,7 +208,9 @@ class Step(Value):
     args: dict[str, Any] | None = Field(None, description="arguments of a function; texts are templates")
     inputs: dict[str, Expression] = Field(
         default_factory=dict, description="of a SOP or a tool: what it is given, an expression for each input or argument")
-    output: Name | None = Field(None, description="of a SOP: which of its artifacts this step makes; by default its only output")
+    output: Name | Annotated[tuple[Name, ...], Field(min_length=1)] | None = Field(
+        None, description="of a SOP: which of its artifacts this step makes, or a list of them, for an object with each under "
+                          "its name; by default its only output")
     inherits_memory: Annotated[bool, Field(strict=True)] | None = Field(
         None, description="of a SOP: `true`, its roles recall what led to this step too; `false`, nothing from outside of it, "
                           "and nobody recalls what they leave; by default what earlier runs left")

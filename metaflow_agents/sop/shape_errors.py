@@ -59,6 +59,7 @@ _CUSTOM = {
     "show": ("bad-show", "write `show: {NAME: names}`, or `show: {NAME: [FIELD, …]}`"),
     "language": ("bad-language", "write `language: 1`, or leave it out"),
 }
+_BRANCHES = {"str", "constrained-str", "int", "float", "bool"}
 _TEXTS = {"needs", "wants", "sees", "files", "constraints", "contains", "not_contains"}
 
 
@@ -161,7 +162,7 @@ def _located(error: Any, data: Any) -> _Error:
         elif part == "[key]":
             extra = "[key]"
         else:
-            union = union or (isinstance(part, str) and ("[" in part or part in ("str", "int", "float", "bool")))
+            union = union or (isinstance(part, str) and ("[" in part or part in _BRANCHES))
     return _Error(error["type"], tuple(path), extra, union, error["input"], error.get("ctx", {}), error["msg"])
 
 

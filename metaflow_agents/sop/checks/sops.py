@@ -65,19 +65,30 @@ def _types(c: Context, name: str, step: Step, given: Mapping[str, Analysis | Non
 def _output(c: Context, name: str, step: Step, inner: SOP) -> None:
     made = {one.makes.artifact for one in inner.steps.values()}
     outputs = outputs_of(inner)
-    if step.output is not None and step.output not in made:
-        c.say("sop-output", ("steps", name, "output"), f"the SOP `{inner.sop}` makes no `{step.output}`",
-              did_you_mean(step.output, sorted(made)))
+    several = isinstance(step.output, tuple)
+    named = step.output if isinstance(step.output, tuple) else (step.output,) if step.output is not None else ()
+    for place, unknown in enumerate(named):
+        if unknown not in made:
+            c.say("sop-output", ("steps", name, "output", *((place,) if several else ())),
+                  f"the SOP `{inner.sop}` makes no `{unknown}`", did_you_mean(unknown, sorted(made)))
+    if not made.issuperset(named):
+        return
+    within = c.inner[step.sop or ""]
+    if several:
+        fault = misfit(Shape.object_of({one: within.shape(one) for one in named}), made_by(c, step))
+        if fault is not None:
+            c.say("sop-output", ("steps", name, "makes"), f"the outputs of the SOP `{inner.sop}`, as an object: "
+                  f"{fault.told('outputs')}, as `{step.makes.artifact}` is declared", turned(fault) if fault.path else
+                  f"declare `{step.makes.artifact}` with `schema: {{{', '.join(f'{one}: …' for one in named)}}}`")
     elif step.output is None and len(outputs) != 1:
         listed = ", ".join(f"`{one}`" for one in outputs) or "nothing"
         c.say("sop-output", ("steps", name, "sop"), f"the SOP `{inner.sop}` gives {listed}: one of it is what `{name}` makes",
               f"add `output: {outputs[0] if outputs else 'NAME'}`")
     else:
-        output = step.output or outputs[0]
-        fault = misfit(c.inner[step.sop or ""].shape(output), made_by(c, step))
+        output = (*named, *outputs)[0]
+        fault = misfit(within.shape(output), made_by(c, step))
         if fault is not None:
-            others = [f"`{one}`" for one in sorted(made - {output})
-                      if misfit(c.inner[step.sop or ""].shape(one), made_by(c, step)) is None]
+            others = [f"`{one}`" for one in sorted(made - {output}) if misfit(within.shape(one), made_by(c, step)) is None]
             c.say("sop-output", ("steps", name, "makes"), f"of the SOP `{inner.sop}`, the output {fault.told(output)}, as "
                   f"`{step.makes.artifact}` is declared", f"declare `{step.makes.artifact}` as `{output}` is declared there"
                   + (f", or name another `output`: {', '.join(others)}" if others else ""))
