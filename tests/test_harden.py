@@ -14,6 +14,7 @@ from scripted import Scripted
 
 from metaflow_agents import start
 from metaflow_agents.company import requirements_of_tests, strength
+from metaflow_agents.company import test_plan_faults as check_plan
 from metaflow_agents.settings import Settings
 
 SOP = Path(__file__).parent.parent / "sops" / "harden.yaml"
@@ -41,13 +42,13 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
                     command_environment={"PATH": "/usr/bin:/bin"})
 
 
-async def hardened(tmp_path: Path, settings: Settings, code: str, answers: dict[str, Any]) -> tuple[Any, Scripted]:
+async def hardened(tmp_path: Path, settings: Settings, code: str, answers: dict[str, Any], **inputs: Any) -> tuple[Any, Scripted]:
     repo = tmp_path / "repo"
     (repo / "src/marks").mkdir(parents=True)
     (repo / "README.md").write_text("# marks\n`grade(points)` gives 'passed' from 50 points on, else 'failed'.\n")
     (repo / "src/marks/__init__.py").write_text(code)
     model = Scripted({"plan_it": PLAN, **answers})
-    async with start(SOP, workspace=tmp_path / "w", settings=settings, model=model, inputs={"repo": repo},
+    async with start(SOP, workspace=tmp_path / "w", settings=settings, model=model, inputs={"repo": repo, **inputs},
                      sandbox="bubblewrap") as going:
         result = await going.result()
     assert "outcome" in result.outputs, result.reason
@@ -69,7 +70,8 @@ async def test_what_no_test_notices_goes_back_to_the_tester(tmp_path: Path, sett
     assert "tests/test_grade.py::test_it" in judge and "assert grade(10) == 'pass'" in judge
     assert "`points >= 50` became `(points > 50)`" in strengthen and "if points >= 50:" in strengthen
     assert result.ok and result.outputs["outcome"] == {"green": True, "tried": 4, "noticed": 4, "wrong": []}
-    assert set(result.outputs["tests"]) == {"tests/test_grade.py", "tests/test_more_1.py"}
+    assert {path for path in result.outputs["tree"] if path.startswith("tests/")} == {
+        "tests/test_grade.py", "tests/test_more_1.py"}
 
 
 @needs_bubblewrap
@@ -82,6 +84,40 @@ async def test_a_program_that_is_wrong_is_told_and_its_other_tests_are_measured(
         "strengthen": RuntimeError("no answer")})
     assert not result.ok and result.outputs["outcome"]["wrong"] == [wrong]
     assert (result.outputs["outcome"]["tried"], result.outputs["outcome"]["noticed"]) == (4, 2), "by the test that is green"
+
+
+@needs_bubblewrap
+async def test_what_is_wrong_with_a_program_is_mended_where_that_is_asked_for(tmp_path: Path, settings: Settings) -> None:
+    """By a role that sees the file, the test and what it said, and writes nothing else."""
+    tests = asserting("grade(50) == 'passed'", "grade(49) == 'failed'")
+    wrong = {"path": "src/marks/__init__.py", "what": "50 points fail", "test": "tests/test_grade.py::test_it"}
+    result, model = await hardened(tmp_path, settings, CODE.replace(">=", ">"), {
+        "write_tests": block("tests/test_grade.py", tests), "judge": {"tests": [], "program": [wrong]},
+        "fix_program": block("src/marks/__init__.py", CODE)}, mend=True)
+    assert model.steps == ["plan_it", "write_tests", "judge", "fix_program"]
+    prompt = "\n".join(str(one["content"]) for one in model.requests[3].messages)
+    assert "50 points fail" in prompt and "points > 50" in prompt and tests in prompt and "assert grade(50) == 'passed'" in prompt
+    assert result.ok and result.outputs["tree"]["src/marks/__init__.py"] == CODE
+    assert result.outputs["outcome"] == {"green": True, "tried": 4, "noticed": 4, "wrong": []}
+
+
+@needs_bubblewrap
+async def test_a_weak_result_is_a_success_where_nobody_is_strict(tmp_path: Path, settings: Settings) -> None:
+    wrong = {"path": "src/marks/__init__.py", "what": "it fails", "test": "tests/test_grade.py::test_it"}
+    result, model = await hardened(tmp_path, settings, CODE, {
+        "write_tests": block("tests/test_grade.py", asserting("grade(50) == 'fine'")), "judge": {"tests": [], "program": [wrong]},
+        "fix_program": block("src/marks/__init__.py", CODE + "# as it was\n")}, mend=True, strict=False)
+    assert model.steps.count("fix_program") == 2, "it is tried twice"
+    assert result.ok and not result.outputs["outcome"]["green"] and result.outputs["outcome"]["wrong"] == [wrong]
+
+
+def test_a_plan_of_tests_names_new_files_and_modules_that_are_there() -> None:
+    repo = {"src/a.py": "", "tests/test_a.py": ""}
+    fine = {"files": [{"path": "tests/test_b.py", "modules": ["src/a.py"]}]}
+    faults = check_plan({"files": [{"path": "tests/test_a.py", "modules": ["src/a.py", "src/b.py"]}]}, repo)
+    assert check_plan(fine, repo) == []
+    assert faults == ["files: `tests/test_a.py` is there already; another name",
+                      "files: `tests/test_a.py`: modules: there is no file `src/b.py`"]
 
 
 def test_an_environment_for_tests_has_pytest_once() -> None:

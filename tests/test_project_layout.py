@@ -103,6 +103,15 @@ def test_every_role_step_of_the_shipped_sops_says_what_is_good() -> None:
                 assert len(task) > 200, f"{path.name}: step {name} has a task"
 
 
+def test_a_role_that_a_shipped_sop_writes_whole_is_called_like_no_file() -> None:
+    """Such a file, which lies beside shipped SOPs, would be laid beneath it."""
+    files = {path.stem for path in TOP.glob("roles/*.yaml")}
+    assert files
+    for path in TOP.glob("sops/*.yaml"):
+        whole = {name for name, role in read(path).get("roles", {}).items() if "profile" in (role or {})}
+        assert whole & files == set(), f"{path.name}: another name"
+
+
 def test_every_quote_of_the_example_could_be_found() -> None:
     lines = (TOP / "examples/minutes/transcript.txt").read_text(encoding="utf-8").splitlines()
     assert len(lines) >= 60

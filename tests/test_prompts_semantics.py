@@ -231,7 +231,9 @@ def test_views_stay_views() -> None:
 def test_patterns() -> None:
     assert render_pattern("{{ f.path }}", {"f": {"path": "app/[slug]/p*.tsx"}}) == "app/[[]slug]/p[*].tsx"
     assert render_pattern("{{ d.package }}/**", {"d": {"package": "calc"}}) == "calc/**"
-    for pattern, value in [("{{ x }}/a", 3), ("{{ x.y }}", {}), ("{{ x }}", ""), ("{% if x %}a{% endif %}", 1), ("{{ x", 1)]:
+    assert render_pattern("more_{{ n }}.py", {"n": 3}) == "more_3.py"
+    for pattern, value in [("{{ x }}/a", 3.5), ("{{ x }}/a", True), ("{{ x }}/a", ["a"]), ("{{ x.y }}", {}), ("{{ x }}", ""),
+                           ("{% if x %}a{% endif %}", 1), ("{{ x", 1)]:
         with pytest.raises(ExpressionError):
             render_pattern(pattern, {"x": value})
 

@@ -196,11 +196,22 @@ def test_a_transcript_is_bounded_and_has_no_control_sequences() -> None:
 
 @pytest.mark.parametrize(("ends", "code", "stderr", "broken"), [
     ("zero", 0, "", False), ("zero", 1, "", True), ("error", 2, "", False), ("error", 0, "", True), ("error", -9, "", True),
-    ("error", 97, "pip install . fails", True), ("error", 1, "Traceback (most recent call last):", True)])
+    ("error", 97, "pip install . fails", True), ("error", 124, "", True), ("error", 137, "", True), ("error", 1, "Traceback (most recent call last):", True)])
 def test_a_use_ends_as_it_has_to(ends: str, code: int, stderr: str, broken: bool) -> None:
     uses = {"uses": [{"id": "a", "why": "", "command": "x", "ends": ends, "expect": ""}]}
     told = transcript({"a": {"ok": code == 0, "exit_code": code, "stdout": "", "stderr": stderr}}, uses)
     assert bool(told["broken"]) is broken
+
+
+@pytest.mark.slow
+@needs_bubblewrap
+async def test_a_use_that_does_not_end_is_told_like_any_other(tmp_path: Path, settings: Settings) -> None:
+    """By `timeout`, and so the run goes on."""
+    hangs = {"uses": [{"id": "hang", "why": "waits", "command": "sleep 1000", "ends": "zero", "expect": "3"}]}
+    result, _, outputs = await built(tmp_path, settings, {
+        "plan_use": hangs, "draft": draft(good()), "read": {"remarks": []}, "mend": RuntimeError("no answer")})
+    assert result.outcome == "failed" or not result.ok
+    assert "It did not end within a minute, but it has to end by itself" in outputs["transcript"]["broken"][0]["why"]
 
 
 def seen(request: ModelRequest) -> str:

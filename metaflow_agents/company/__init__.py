@@ -11,8 +11,9 @@ from metaflow_agents.company.steps import (
     requirements_of_tests,
     samples,
     strength,
+    test_plan_faults,
     transcript,
 )
 
 __all__ = ["beginnings", "brief_faults", "mutants", "product_faults", "requirements", "requirements_of_tests", "samples",
-           "strength", "transcript"]
+           "strength", "test_plan_faults", "transcript"]

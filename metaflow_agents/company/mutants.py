@@ -52,13 +52,13 @@ class Mutant:
                 "start": self.start, "end": self.end, "was": self.was, "now": self.now, "within": self.within}
 
 
-def mutants(repo: Mapping[str, str | bytes], most: int = MOST) -> list[dict[str, Any]]:
+def mutants(tree: Mapping[str, str | bytes], most: int = MOST) -> list[dict[str, Any]]:
     """Changes of the program below `src/`, or of all that is no test where there is no `src/`: at most `most`, spread over its
     functions, the same ones each time. Files that are no Python have none.
 
     A kind of change is taken in turn with the others, and a function has its second one when all have their first.
     """
-    files = {path: text for path, text in repo.items() if path.endswith(".py") and isinstance(text, str)}
+    files = {path: text for path, text in tree.items() if path.endswith(".py") and isinstance(text, str)}
     below = {path: text for path, text in files.items() if path.startswith("src/")} or {
         path: text for path, text in files.items() if not path.startswith(("tests/", "test_", "docs/", "examples/", "setup.py"))}
     places: dict[tuple[str, str], list[Mutant]] = defaultdict(list)

@@ -22,6 +22,8 @@ SHOWN = 2_400
 SHOWN_IN_ALL = 36_000
 NOT_INSTALLED = 97
 """The exit status of a use whose product could not be installed."""
+TIMED_OUT = (124, 137)
+"""The exit statuses of `timeout`: a use that did not end by itself."""
 NO_TESTS = 5
 """The exit status of pytest where there is nothing to run."""
 IGNORED = "__pycache__/\n*.egg-info/\n/build/\n/dist/\n.venv/\n.pytest_cache/\n.ruff_cache/\n.coverage\n"
@@ -125,8 +127,15 @@ def requirements_of_tests(repo: Mapping[str, str | bytes]) -> list[str]:
     return asked if any((found := requirement(one)) and normal(found[0]) == "pytest" for one in asked) else [*asked, "pytest>=8"]
 
 
+def test_plan_faults(plan: Mapping[str, Any], repo: Mapping[str, str | bytes]) -> list[str]:
+    """What is wrong with a plan of tests: a file that is there already, a module that is not."""
+    faults = [f"files: `{one['path']}` is there already; another name" for one in plan["files"] if one["path"] in repo]
+    return faults + [f"files: `{one['path']}`: modules: there is no file `{module}`" for one in plan["files"]
+                     for module in one["modules"] if module not in repo]
+
+
 def strength(noticed: Mapping[str, Mapping[str, Any]], changes: Sequence[Mapping[str, Any]],
-             repo: Mapping[str, str | bytes]) -> dict[str, Any]:
+             tree: Mapping[str, str | bytes]) -> dict[str, Any]:
     """How many changes the tests notice, and those that they don't, each with the lines around it.
 
     A change that makes the tests fail, hang or die is noticed. One that was not tried counts as neither.
@@ -135,7 +144,7 @@ def strength(noticed: Mapping[str, Mapping[str, Any]], changes: Sequence[Mapping
     left = [one for one in tried if noticed[one["id"]]["exit_code"] in (0, NO_TESTS)]
     return {"tried": len(tried), "noticed": len(tried) - len(left), "left": [
         {"id": one["id"], "path": one["path"], "line": one["line"], "was": one["was"], "now": one["now"],
-         "around": _around(repo.get(one["path"]), one["line"])} for one in left]}
+         "around": _around(tree.get(one["path"]), one["line"])} for one in left]}
 
 
 def _around(text: str | bytes | None, line: int) -> str:
@@ -201,6 +210,8 @@ def _unreadable(path: str, text: str) -> Iterator[str]:
 
 def _wrong(use: Mapping[str, Any], ran: Mapping[str, Any]) -> str:
     """What of a use is not as it has to be; empty where all is."""
+    if ran["exit_code"] in TIMED_OUT:
+        return "it has to end by itself"
     if use["ends"] == "zero" and ran["exit_code"] != 0:
         return "it has to end with 0"
     if use["ends"] == "error" and (ran["exit_code"] <= 0 or ran["exit_code"] == NOT_INSTALLED):
@@ -214,6 +225,8 @@ def _ended(ran: Mapping[str, Any]) -> str:
     code = ran["exit_code"]
     if code == NOT_INSTALLED and "pip install . fails" in ran["stderr"]:
         return "It could not be installed"
+    if code in TIMED_OUT:
+        return "It did not end within a minute"
     return f"It ended with {code}" if code >= 0 else "It was ended from outside"
 
 

@@ -56,9 +56,9 @@ def _parts(template: str) -> tuple[tuple[bool, str], ...]:
 
 
 def render_pattern(template: str, scope: Mapping[str, Any]) -> str:
-    """A path pattern: every value put in must be text and is glob-escaped, so `app/[slug]` matches itself.
+    """A path pattern: a value put in is text or a whole number, and is glob-escaped, so `app/[slug]` matches itself.
 
-    Raises ExpressionError on values that are no text, and on statements, which a pattern can't have.
+    Raises ExpressionError on other values, and on statements, which a pattern can't have.
     """
     made = []
     for is_expression, part in _parts(template):
@@ -66,9 +66,10 @@ def render_pattern(template: str, scope: Mapping[str, Any]) -> str:
             made.append(part)
             continue
         value = evaluate(part, scope)
+        value = str(value) if type(value) is int else value
         if not isinstance(value, str) or not value:
             why = "it is missing" if value is MISSING else "it is empty" if value == "" else f"it is {kind(value)}"
-            raise ExpressionError(f"`{template}`: `{part}` must be text to stand in a path; {why}")
+            raise ExpressionError(f"`{template}`: `{part}` must be text or a whole number to stand in a path; {why}")
         made.append(escape(value))
     return "".join(made)
 

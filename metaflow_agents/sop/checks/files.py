@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from metaflow_agents.prompts import analyse_expression
 from metaflow_agents.publishing import FORMATS, format_of
@@ -138,10 +138,20 @@ def _patterns(c: Context, name: str, step: Step) -> None:
     for index, pattern in enumerate(step.makes.patterns):
         where = c.entry(*place, index)
         template(c, where, pattern, scope, name)
+        _holes(c, where, pattern, scope)
         if _pattern(c, where, pattern) and "{{" not in pattern and not any(
                 "{{" in outer or paths.overlap(pattern, outer) for outer in artifact.files):
             c.say("pattern-outside", where, f"`{pattern}` lies outside of `{step.makes.artifact}`",
                   f"its files are: {', '.join(artifact.files)}")
+
+
+def _holes(c: Context, where: Place, pattern: str, scope: Mapping[str, Shape]) -> None:
+    """What is put into a pattern has to stand in a path."""
+    for hole in _HOLE.findall(pattern):
+        found = analyse_expression(hole[2:-2].strip("-+ "), scope)
+        if not found.findings and not found.shape.kinds & {"any", "string", "integer", "number"}:
+            c.say("path-refused", where, f"`{hole}` is {found.shape.describe()}, which can't stand in a path",
+                  "put in a text or a whole number")
 
 
 def _item(c: Context, name: str, step: Step) -> Shape | None:
