@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ensurepip
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from package_index import installed, only, wheel
+from adder import at_hand, block
 from sandboxes import needs_bubblewrap
 from scripted import Scripted
 
@@ -23,23 +21,13 @@ PLAN = {"files": [{"path": "tests/test_grade.py", "modules": ["src/marks/__init_
 CHANGES = [{"id": name, "path": "x.py", "line": line, "was": "1", "now": "2"} for name, line in (("a", 2), ("b", 1), ("c", 1))]
 
 
-def block(path: str, text: str) -> str:
-    return f"=== file: {path} ===\n{text.strip()}\n=== end ===\n"
-
-
 def asserting(*lines: str) -> str:
     return "from marks import grade\n\n\ndef test_it():\n" + "".join(f"    assert {line}\n" for line in lines)
 
 
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    folder = tmp_path_factory.mktemp("harden")
-    installed(folder / "index", "pytest")
-    wheel(folder / "index", "setuptools", "80.0", {"setuptools/__init__.py": ""})
-    for bundled in (Path(ensurepip.__file__).parent / "_bundled").glob("pip-*.whl"):
-        shutil.copy(bundled, folder / "index")
-    return Settings(cache=folder / "cache", pip_environment=only(folder / "index"), state=folder / "state",
-                    command_environment={"PATH": "/usr/bin:/bin"})
+    return at_hand(tmp_path_factory.mktemp("harden"), "pytest")
 
 
 async def hardened(tmp_path: Path, settings: Settings, code: str, answers: dict[str, Any], **inputs: Any) -> tuple[Any, Scripted]:

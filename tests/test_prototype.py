@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import ensurepip
 import json
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from package_index import only, wheel
+from adder import BRIEF, PYPROJECT, USES, at_hand, block, draft, good
 from sandboxes import needs_bubblewrap
 from scripted import Scripted
 
@@ -20,61 +18,6 @@ from metaflow_agents.models.port import ModelRequest
 from metaflow_agents.settings import Settings
 
 SOP = Path(__file__).parent.parent / "sops" / "prototype.yaml"
-BRIEF: dict[str, Any] = {
-    "name": "adder", "kind": "cli", "summary": "Adds.", "user": "Somebody with numbers.", "jobs": ["add"],
-    "samples": [{"path": "two.txt", "text": "1\n2", "why": "no line break at the end"}],
-    "loved_for": [], "never": ["a wrong sum"],
-    "requirements": [{"id": "R1", "text": "adds", "priority": "must"}], "open": []}
-BACKEND = '''
-import zipfile
-def build_wheel(folder, config_settings=None, metadata_directory=None):
-    name, info = "adder-0.1.0-py3-none-any.whl", "adder-0.1.0.dist-info/"
-    held = {"adder/__init__.py": open("src/adder/__init__.py").read(),
-            info + "METADATA": "Metadata-Version: 2.1\\nName: adder\\nVersion: 0.1.0\\n",
-            info + "WHEEL": "Wheel-Version: 1.0\\nGenerator: adder\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n",
-            info + "entry_points.txt": "[console_scripts]\\nadder = adder:main\\n"}
-    held[info + "RECORD"] = "".join(f"{one},,\\n" for one in [*held, info + "RECORD"])
-    with zipfile.ZipFile(folder + "/" + name, "w") as archive:
-        for path, text in held.items():
-            archive.writestr(path, text)
-    return name
-'''
-PYPROJECT = """
-[build-system]
-requires = ["setuptools>=77"]
-build-backend = "backend"
-backend-path = ["src"]
-[project]
-name = "adder"
-version = "0.1.0"
-dependencies = ["click"]
-"""
-CODE = """
-import sys
-import click
-def main():
-    try:
-        print(sum(int(line) for line in open(sys.argv[1])){more})
-    except {caught} as error:
-        sys.exit(f"adder: {{error}}")
-"""
-USES = {"uses": [
-    {"id": "sum", "why": "adds", "command": "adder examples/two.txt", "ends": "zero", "expect": "3"},
-    {"id": "alone", "why": "nothing of ours lies about", "command": "ls; test ! -e src", "ends": "zero", "expect": "examples"},
-    {"id": "missing", "why": "a wrong name", "command": "adder nothing.txt", "ends": "error", "expect": "a line that names it"}]}
-
-
-def block(path: str, text: str) -> str:
-    return f"=== file: {path} ===\n{text.strip()}\n=== end ===\n"
-
-
-def draft(code: str) -> str:
-    return (block("pyproject.toml", PYPROJECT) + block("README.md", "# adder") + block("src/backend.py", BACKEND)
-            + block("src/adder/__init__.py", code))
-
-
-def good(caught: str = "OSError", more: str = "") -> str:
-    return CODE.format(caught=caught, more=more)
 
 
 def remark(what: str) -> dict[str, Any]:
@@ -84,15 +27,7 @@ def remark(what: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    """All tests have one cache: the environment is made once."""
-    tmp_path = tmp_path_factory.mktemp("prototype")
-    index = tmp_path / "index"
-    wheel(index, "click", "8.2", {"click.py": ""})
-    wheel(index, "setuptools", "80.0", {"setuptools/__init__.py": ""})
-    for bundled in (Path(ensurepip.__file__).parent / "_bundled").glob("pip-*.whl"):
-        shutil.copy(bundled, index)
-    return Settings(cache=tmp_path / "cache", pip_environment=only(index), state=tmp_path / "state",
-                    command_environment={"PATH": "/usr/bin:/bin"})
+    return at_hand(tmp_path_factory.mktemp("prototype"))
 
 
 async def built(tmp_path: Path, settings: Settings, answers: Mapping[str, Any]) -> tuple[Any, Scripted, dict[str, Any]]:
@@ -196,7 +131,8 @@ def test_a_transcript_is_bounded_and_has_no_control_sequences() -> None:
 
 @pytest.mark.parametrize(("ends", "code", "stderr", "broken"), [
     ("zero", 0, "", False), ("zero", 1, "", True), ("error", 2, "", False), ("error", 0, "", True), ("error", -9, "", True),
-    ("error", 97, "pip install . fails", True), ("error", 124, "", True), ("error", 137, "", True), ("error", 1, "Traceback (most recent call last):", True)])
+    ("error", 97, "pip install . fails", True), ("error", 124, "", True), ("error", 137, "", True),
+    ("error", 1, "Traceback (most recent call last):", True)])
 def test_a_use_ends_as_it_has_to(ends: str, code: int, stderr: str, broken: bool) -> None:
     uses = {"uses": [{"id": "a", "why": "", "command": "x", "ends": ends, "expect": ""}]}
     told = transcript({"a": {"ok": code == 0, "exit_code": code, "stdout": "", "stderr": stderr}}, uses)

@@ -1,8 +1,9 @@
-"""What `prototype.yaml` and `harden.yaml` call: samples laid out, a product held against what makes it installable, what its use
-came to, and what its tests notice.
+"""What `prototype.yaml`, `harden.yaml` and `product.yaml` call: samples laid out, a product held against what makes it
+installable, what its use came to, what its tests notice, and the report of all this.
 """
 
 from metaflow_agents.company.mutants import mutants
+from metaflow_agents.company.repository import laid_out, mended, report, tests_of, wanted
 from metaflow_agents.company.steps import (
     beginnings,
     brief_faults,
@@ -15,5 +16,5 @@ from metaflow_agents.company.steps import (
     transcript,
 )
 
-__all__ = ["beginnings", "brief_faults", "mutants", "product_faults", "requirements", "requirements_of_tests", "samples",
-           "strength", "test_plan_faults", "transcript"]
+__all__ = ["beginnings", "brief_faults", "laid_out", "mended", "mutants", "product_faults", "report", "requirements",
+           "requirements_of_tests", "samples", "strength", "test_plan_faults", "tests_of", "transcript", "wanted"]

@@ -1,0 +1,110 @@
+"""A product made a repository, by code: what was wanted, what stands beside a program, and the report of what was tried."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from metaflow_agents.contract.fault import PYPROJECT
+from metaflow_agents.contract.packaging import Packaging
+
+_EXTRA = '\n[project.optional-dependencies]\ntest = ["pytest>=8"]\n'
+_TESTS = "\n## Tests\n\n    pip install '.[test]'\n    pytest\n"
+_ID = re.compile(r"\bR[1-9][0-9]?\b")
+
+
+def wanted(built: Mapping[str, Any]) -> str:
+    """What a tester has to know who did not write the product: its user, its requirements by id, what must not happen."""
+    brief = built["brief"]
+    assumed = [f"- {one['question']} {one['assumption']}" for one in brief["open"]]
+    return "\n".join([brief["summary"], "", brief["user"], "",
+                      *(f"{one['id']} ({one['priority']}): {one['text']}" for one in brief["requirements"]),
+                      "", "Must never happen:", *(f"- {one}" for one in brief["never"]),
+                      *(["", "Assumed:", *assumed] if assumed else [])])
+
+
+def laid_out(built: Mapping[str, Any]) -> dict[str, str]:
+    """The product with its samples, and what a repository has besides: a changelog, an extra for its tests."""
+    files: dict[str, str] = {**built["samples"], **built["product"]}
+    brief = built["brief"]
+    files.setdefault("CHANGELOG.md", f"# Changelog\n\n## 0.1.0\n\n- The first version. {brief['summary']}\n")
+    if PYPROJECT in files and "optional-dependencies" not in Packaging(files).project:
+        files[PYPROJECT] = files[PYPROJECT].rstrip("\n") + "\n" + _EXTRA
+    return files
+
+
+def mended(verified: Mapping[str, Any]) -> dict[str, str]:
+    """The program after its tests, and in its README how to run them."""
+    files = {path: text for path, text in verified["tree"].items() if not path.startswith("tests/")}
+    if "README.md" in files and "pytest" not in files["README.md"]:
+        files["README.md"] = files["README.md"].rstrip("\n") + "\n" + _TESTS
+    return files
+
+
+def tests_of(verified: Mapping[str, Any]) -> dict[str, str]:
+    """The tests."""
+    return {path: text for path, text in verified["tree"].items() if path.startswith("tests/")}
+
+
+def report(built: Mapping[str, Any], verified: Mapping[str, Any] | None) -> str:
+    """What was tried and what came of it, in Markdown, by the typed values alone."""
+    told = [*_of_use(built["transcript"], len(built["uses"]["uses"])),
+            *(_of_tests(tests_of(verified), built["brief"]["requirements"], verified["outcome"]) if verified else
+              ["## Tests", "", "None: they are written for programs in Python.", ""]),
+            *_of_assumptions(built["brief"]["open"])]
+    return "\n".join(["# What was tried, and what came of it", "", *told]).rstrip("\n") + "\n"
+
+
+def _of_use(transcript: Mapping[str, Any], uses: int) -> Iterator[str]:
+    broken = transcript["broken"]
+    yield from ("## Use", "", f"It was installed and used by {uses} texts of commands, each in an empty folder: "
+                f"{uses - len(broken)} ended as they have to.", "")
+    for one in broken:
+        first = next((line for line in one["why"].splitlines() if line.startswith("It ")), one["why"].splitlines()[0])
+        yield from (f"- `{one['id']}` did not: {first}", "")
+
+
+def _of_tests(tests: Mapping[str, str], requirements: Sequence[Mapping[str, Any]], outcome: Mapping[str, Any]) -> Iterator[str]:
+    yield from ("## Tests", "", f"By somebody else than the author of the program, in {len(tests)} files. "
+                + ("All pass." if outcome["green"] else "Not all pass."), "")
+    yield from (f"Small changes of the program were made one by one: {outcome['noticed']} of {outcome['tried']} turned a test "
+                "red.", "")
+    for one in outcome["wrong"]:
+        yield f"- `{one['path']}` is wrong: {one['what']} Shown by `{one['test']}`."
+    shown = _shown(tests)
+    yield from ("", "| requirement | | tests that show it |", "| --- | --- | --- |")
+    for one in requirements:
+        named = shown.get(one["id"], [])
+        listed = ", ".join(f"`{test}`" for test in named[:3]) + (f" and {len(named) - 3} more" if len(named) > 3 else "")
+        yield f"| {one['id']}: {_cell(one['text'])} | {one['priority']} | {listed or 'none names it'} |"
+    yield ""
+
+
+def _shown(tests: Mapping[str, str]) -> dict[str, list[str]]:
+    """Requirement → the tests whose docstring names it, in the order of the files."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for path, text in sorted(tests.items()):
+        if not path.endswith(".py"):
+            continue
+        try:
+            tree = ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test"):
+                for name in dict.fromkeys(_ID.findall(ast.get_docstring(node) or "")):
+                    found[name].append(f"{path.removeprefix('tests/')}::{node.name}")
+    return found
+
+
+def _of_assumptions(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    if found:
+        yield from ("## Assumed, and to be confirmed", "", *(f"- {one['question']} {one['assumption']}" for one in found))
+
+
+def _cell(text: str) -> str:
+    """A text within a cell of a table."""
+    return " ".join(text.replace("|", "\\|").split())

@@ -1,0 +1,110 @@
+"""`product.yaml`: the two halves joined, and what code adds to a product."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from adder import BRIEF, USES, at_hand, block, draft, good
+from sandboxes import needs_bubblewrap
+from scripted import Scripted
+
+from metaflow_agents import company, start
+from metaflow_agents.company import laid_out, mended, report, wanted
+
+SOP = Path(__file__).parent.parent / "sops" / "product.yaml"
+TESTS = '''
+def test_two():
+    """R1: adds"""
+
+class TestIt:
+    async def test_three(self):
+        "R1, R22: adds, too. R1"
+
+def helper():
+    """R2"""
+'''
+OUTCOME = {"green": False, "tried": 24, "noticed": 20,
+           "wrong": [{"path": "src/a.py", "what": "It subtracts.", "test": "tests/test_a.py::t"}]}
+
+
+def built(**changes: Any) -> dict[str, Any]:
+    brief = BRIEF | {"requirements": [{"id": "R1", "text": "adds | sums", "priority": "must"},
+                                      {"id": "R2", "text": "says why", "priority": "could"}],
+                     "never": ["a wrong sum"], "open": [{"question": "Which numbers?", "assumption": "Whole ones."}]}
+    return {"brief": brief, "product": {"README.md": "# adder\n", "pyproject.toml": "[project]\nname = 'adder'"},
+            "samples": {"examples/a.txt": "1\n"}, "uses": {"uses": [{"id": "a"}, {"id": "b"}]},
+            "transcript": {"broken": [{"id": "b", "why": "$ adder x\n\nExpected: 3\nIt ended with 1, but it has to end with 0."}],
+                           "text": ""}} | changes
+
+
+@needs_bubblewrap
+async def test_from_an_idea_to_a_tested_repository(tmp_path: Path) -> None:
+    """A sum that is off by one for its tester: the tests are by somebody else, and what they show is mended by a third."""
+    wrong = {"path": "src/adder/__init__.py", "what": "the sum is one too much", "test": "tests/test_add.py::test_sum"}
+    tests = ("import sys\nfrom adder import main\n\ndef test_sum(tmp_path, capsys, monkeypatch):\n    \"\"\"R1: it adds.\"\"\"\n"
+             "    (tmp_path / 'a').write_text('1\\n2\\n')\n    monkeypatch.setattr(sys, 'argv', ['adder', str(tmp_path / 'a')])\n"
+             "    main()\n    assert capsys.readouterr().out == '3\\n'\n")
+    model = Scripted({
+        "plan": BRIEF, "draft": draft(good(more=" + 1")), "plan_use": {"uses": USES["uses"][:1]}, "read": {"remarks": []},
+        "plan_it": {"files": [{"path": "tests/test_add.py", "modules": ["src/adder/__init__.py"], "behaviour": ["adds"]}]},
+        "write_tests": block("tests/test_add.py", tests), "judge": {"tests": [], "program": [wrong]},
+        "fix_program": block("src/adder/__init__.py", good()), "strengthen": RuntimeError("nobody can notice these")})
+    async with start(SOP, workspace=tmp_path / "w", settings=at_hand(tmp_path, "pytest"), model=model, inputs={"idea": "add"},
+                     sandbox="bubblewrap") as going:
+        result = await going.result()
+    assert "tests" in result.outputs, result.reason
+    made = {**result.outputs["program"], **result.outputs["tests"]}
+    assert model.steps[:8] == ["plan", "draft", "plan_use", "read", "plan_it", "write_tests", "judge", "fix_program"]
+    assert made["src/adder/__init__.py"] == good().strip() + "\n" and made["tests/test_add.py"] == tests.strip() + "\n"
+    assert {"README.md", "LICENSE", ".gitignore", "CHANGELOG.md", "pyproject.toml", "examples/two.txt",
+            ".github/workflows/test.yml"} <= set(made) and "pip install" in made["README.md"]
+    told = (tmp_path / "w" / "product-1" / "docs" / "report.md").read_text()
+    assert "| R1: adds | must | `test_add.py::test_sum` |" in told and "All pass." in told
+
+
+def test_what_a_repository_has_besides_is_added_once() -> None:
+    files = laid_out(built())
+    project = tomllib.loads(files["pyproject.toml"])["project"]
+    assert project == {"name": "adder", "optional-dependencies": {"test": ["pytest>=8"]}}
+    assert files["examples/a.txt"] == "1\n" and "0.1.0" in files["CHANGELOG.md"] and files["README.md"] == "# adder\n"
+    its_own = {"README.md": "x", "CHANGELOG.md": "mine", "pyproject.toml": "[project.optional-dependencies]\ndev = []\n"}
+    assert laid_out(built(product=its_own)) == {"examples/a.txt": "1\n", **its_own}
+    assert "pyproject.toml" not in laid_out(built(product={"index.html": ""}))
+
+
+@pytest.mark.parametrize("tested", [True, False])
+def test_the_report_says_what_was_tried_and_no_more(tested: bool) -> None:
+    tree = {"README.md": "# adder\n", "tests/test_a.py": TESTS, "tests/broken.py": "def", "tests/data.txt": "R2"}
+    told = report(built(), {"tree": tree, "outcome": OUTCOME} if tested else None)
+    assert "2 texts of commands" in told and "1 ended as they have to" in told and "`b` did not: It ended with 1" in told
+    assert "- Which numbers? Whole ones." in told
+    if tested:
+        assert "20 of 24" in told and "Not all pass." in told and "`src/a.py` is wrong: It subtracts." in told
+        assert "| R1: adds \\| sums | must | `test_a.py::test_two`, `test_a.py::test_three` |" in told
+        assert "| R2: says why | could | none names it |" in told
+    else:
+        assert "None: they are written for programs in Python." in told
+
+
+def test_tests_are_apart_from_the_program_which_says_how_to_run_them_once() -> None:
+    verified = {"tree": {"README.md": "# adder\n", "src/a.py": "a", "tests/test_a.py": TESTS}}
+    assert company.tests_of(verified) == {"tests/test_a.py": TESTS} and set(mended(verified)) == {"README.md", "src/a.py"}
+    once = mended(verified)["README.md"]
+    assert "pip install '.[test]'" in once and mended({"tree": {"README.md": once}})["README.md"] == once
+
+
+def test_a_tester_is_told_what_was_wanted() -> None:
+    told = wanted(built())
+    assert "R2 (could): says why" in told and "- a wrong sum" in told and "- Which numbers? Whole ones." in told
+    assert "Assumed" not in wanted(built(brief=built()["brief"] | {"open": []}))
+
+
+def test_what_a_prototype_may_depend_on_can_be_installed_by_both_halves() -> None:
+    prototype, harden = (yaml.safe_load((SOP.parent / f"{name}.yaml").read_text()) for name in ("prototype", "harden"))
+    libraries = {f"install({one})" for one in (*prototype["inputs"]["libraries"]["default"], "pip", "setuptools")}
+    assert {one for one in prototype["policy"]["allow"] if one.startswith("install")} == libraries
+    assert set(harden["policy"]["allow"]) == libraries | {"install(pytest)"}
