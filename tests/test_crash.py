@@ -44,7 +44,7 @@ def killed() -> list[Result]:
     for phase, fewest in FEWEST.items():
         length = fewest // MOMENTS
         jobs += [{"kills": [[place * length + chance.randint(1, length), phase]], "seed": place} for place in range(MOMENTS)]
-    return carry_out(jobs, scene="small")
+    return tiers.once("killed", lambda: carry_out(jobs, scene="small"))
 
 
 @pytest.mark.one_in(16)
@@ -59,10 +59,13 @@ def test_killed_at_moments_of_every_phase_a_run_goes_on_to_the_same_end(killed: 
 @pytest.fixture(scope="module")
 def deaths() -> dict[str, list[Result]]:
     """Phase → the runs that were killed in it, in the order of the write that killed them."""
-    climbs = {phase: Climb(lambda number, phase=phase: {"kills": [[number, phase]], "seed": number}, 1 if phase in EVERY else 3)
-              for phase in KILLS}
-    climb_all(*climbs.values())
-    return {phase: climb.results for phase, climb in climbs.items()}
+    def climbed() -> dict[str, list[Result]]:
+        climbs = {phase: Climb(lambda number, phase=phase: {"kills": [[number, phase]], "seed": number},
+                               1 if phase in EVERY else 3) for phase in KILLS}
+        climb_all(*climbs.values())
+        return {phase: climb.results for phase, climb in climbs.items()}
+
+    return tiers.once("deaths", climbed)
 
 
 def faults(results: list[Result]) -> list[str]:
@@ -88,7 +91,7 @@ def test_a_resume_asks_again_only_what_was_in_flight(deaths: dict[str, list[Resu
 
 
 @pytest.mark.slow
-def test_killed_between_journal_and_folder_or_beside_a_command(deaths: dict[str, list[Result]]) -> None:
+def test_killed_between_journal_and_folder_or_beside_a_command() -> None:
     climbs = {phase: Climb(lambda number, phase=phase: {"kills": [[number, phase]], "seed": number}) for phase in BESIDE}
     climb_all(*climbs.values())
     assert {phase: faults(climb.results) for phase, climb in climbs.items()} == {phase: [] for phase in BESIDE}

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import tiers
-from crash_pool import Climb, Result, carry_out, climb_all
+from crash_pool import Climb, Job, Result, carry_out, climb_all
 
 STEPS = {"insert": 1, "commit": 3, "pages": 5, "file": 1, "temporary": 1}
 """How many writes lie between two that meet the full disk, by what is written; see `crash_trouble.FULL`."""
@@ -28,8 +28,9 @@ FEWEST = {"insert": 40, "commit": 40, "pages": 24, "file": 12, "temporary": 10}
 def some() -> list[Result]:
     """An early and a late point for each."""
     chance = tiers.chance("full disks")
-    return carry_out([{"full": where, "number": chance.randint(*span)} for where, fewest in FEWEST.items()
-                      for span in ((1, fewest // 2), (fewest // 2 + 1, fewest))], scene="small")
+    jobs: list[Job] = [{"full": where, "number": chance.randint(*span)} for where, fewest in FEWEST.items()
+                       for span in ((1, fewest // 2), (fewest // 2 + 1, fewest))]
+    return tiers.once("some-full-disks", lambda: carry_out(jobs, scene="small"))
 
 
 @pytest.mark.one_in(16)
@@ -44,9 +45,13 @@ def test_a_disk_that_is_full_at_some_point_stops_the_run_clearly(some: list[Resu
 
 @pytest.fixture(scope="module")
 def full() -> dict[str, list[Result]]:
-    climbs = {where: Climb(lambda number, where=where: {"full": where, "number": number}, step) for where, step in STEPS.items()}
-    climb_all(*climbs.values())
-    return {where: climb.results for where, climb in climbs.items()}
+    def climbed() -> dict[str, list[Result]]:
+        climbs = {where: Climb(lambda number, where=where: {"full": where, "number": number}, step)
+                  for where, step in STEPS.items()}
+        climb_all(*climbs.values())
+        return {where: climb.results for where, climb in climbs.items()}
+
+    return tiers.once("full-disks", climbed)
 
 
 @pytest.mark.slow

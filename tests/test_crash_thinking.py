@@ -13,6 +13,7 @@ import random
 from pathlib import Path
 
 import pytest
+import tiers
 from crash_harness import KILLS, MEMORY
 from crash_pool import Climb, Job, Result, carry_out, climb_all
 from crash_scenes import SCENES
@@ -54,7 +55,7 @@ def step(name: str, phase: str) -> int:
 
 @pytest.fixture(scope="module")
 def deaths() -> Deaths:
-    return killed_once(*EVERY)
+    return tiers.once("deaths-while-thinking", lambda: killed_once(*EVERY))
 
 
 def must_end_alike(name: str, by_phase: dict[str, list[Result]], *, sampled: bool = True) -> None:

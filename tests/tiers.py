@@ -6,11 +6,13 @@ of their examples: others each time, by a seed that is printed at the end of the
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
 import random
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
@@ -29,6 +31,17 @@ def examples(whole: int) -> int:
 def some(whole: Sequence[T], part: int = 10) -> list[T]:
     """All of these, in the full tier; else every `part`-th, from another one on with each seed."""
     return list(whole) if ALL else list(whole)[SEED % part::part]
+
+
+def once(name: str, make: Callable[[], T]) -> T:
+    """What `make` gives, which has to be JSON: worked out by one of the workers, while the others wait for it."""
+    made = Path(os.environ["SOP_TESTS_HOME"]) / f"once-{name}.json"
+    with open(made.with_suffix(".lock"), "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            made.write_text(json.dumps(make()), encoding="utf-8")
+        found: T = json.loads(made.read_text(encoding="utf-8"))
+        return found
 
 
 def takes_part(test: str, part: int) -> bool:
