@@ -41,7 +41,7 @@ from metaflow_agents.sop.load import load_sop
 from metaflow_agents.trial import Verdict, try_out
 from metaflow_agents.views.page import Page
 
-SETTINGS = Settings.read({"PATH": os.environ["PATH"], **KEYS_SET})
+SETTINGS = Settings.read({"PATH": os.environ["PATH"], "XDG_CACHE_HOME": os.environ["XDG_CACHE_HOME"], **KEYS_SET})
 
 
 def key_paths(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
