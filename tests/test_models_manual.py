@@ -118,7 +118,7 @@ async def test_a_prompt_file_says_what_to_do_and_holds_the_whole_prompt(tmp_path
 def test_an_answer_is_cut_where_its_prompt_says_that_no_more_is_taken(more: int) -> None:
     request = ModelRequest(key="a@1~0/turn.0", role="ann", step="a", messages=({"role": "user", "content": "Write."},),
                            model="manual")
-    told = re.search(r"of which ([\d,]+) bytes\s+are taken", prompt_text(request, "a.answer.md"))
+    told = re.search(r"of which ([\d,]+)\s+bytes\s+are\s+taken", prompt_text(request, "a.answer.md"))
     assert told
     longest = int(told[1].replace(",", ""))
     reply = fitting(request, "x" * (longest + more))

@@ -53,7 +53,7 @@ async def test_what_its_use_shows_is_mended_by_its_author(tmp_path: Path, settin
     assert made["samples"] == {"examples/two.txt": "1\n2\n"}
     read, revise, mend = (str(request.messages) for request in model.requests[3:])
     assert "but a user is shown no traceback" in read and "adder examples/two.txt" in read and "import click" in read
-    assert "it prints too little" in revise and "missing" in revise
+    assert "it prints too little" in revise and "missing" in revise and revise.count("import click") == 1, "its draft, once"
     assert "## missing" in mend and "## sum" not in mend
 
 
@@ -66,6 +66,7 @@ async def test_a_change_that_made_it_worse_does_not_stay(tmp_path: Path, setting
     assert made["transcript"]["broken"] == []
 
 
+@pytest.mark.one_in(4)
 @needs_bubblewrap
 async def test_what_can_not_be_installed_is_told_and_depends_on_what_is_at_hand(tmp_path: Path, settings: Settings) -> None:
     broken = draft(good()).replace('backend = "backend"', 'backend = "another"', 1)
@@ -154,6 +155,7 @@ def seen(request: ModelRequest) -> str:
     return "\n".join(str(message["content"]) for message in request.messages)
 
 
+@pytest.mark.one_in(4)
 @needs_bubblewrap
 async def test_each_prompt_has_what_it_needs_once(tmp_path: Path, settings: Settings) -> None:
     _, model, _ = await built(tmp_path, settings, {
