@@ -112,6 +112,15 @@ def test_a_role_that_a_shipped_sop_writes_whole_is_called_like_no_file() -> None
         assert whole & files == set(), f"{path.name}: another name"
 
 
+@pytest.mark.parametrize(("name", "step"), [("prototype", "use"), ("harden", "run_tests"), ("harden", "try_changes"),
+                                            ("bug_fix", "run_tests"), ("change", "run_tests")])
+def test_what_a_model_wrote_and_hangs_is_data_and_ends_no_run(name: str, step: str) -> None:
+    """The command ends what it started before the step's own time is up, which would fail the attempt and stop the run."""
+    told = read(TOP / "sops" / f"{name}.yaml")["steps"][step]
+    within = re.search(r"\btimeout -k 5 (\d+)\b", " ".join(told["run"]))
+    assert within and int(within[1]) + 5 < 60 * int(told["timeout"].removesuffix("m"))
+
+
 def test_every_quote_of_the_example_could_be_found() -> None:
     lines = (TOP / "examples/minutes/transcript.txt").read_text(encoding="utf-8").splitlines()
     assert len(lines) >= 60
