@@ -17,6 +17,12 @@ from mutations.listed import HERE, ROOT, Mutation, is_fast, read
 MUTATIONS = read()
 
 
+def test_what_each_mutation_replaces_stands_there_once() -> None:
+    """All of them, each time: whoever changes a line sees which mutation was about it."""
+    texts = {file: (ROOT / file).read_text(encoding="utf-8") for file in {mutation.file for mutation in MUTATIONS}}
+    assert [mutation.name for mutation in MUTATIONS if texts[mutation.file].count(mutation.replace) != 1] == []
+
+
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
 def test_a_mutation_applies_and_names_tests_of_the_default_tier(mutation: Mutation) -> None:

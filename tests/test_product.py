@@ -77,10 +77,10 @@ def test_what_a_repository_has_besides_is_added_once() -> None:
     assert "pyproject.toml" not in laid_out(built(product={"index.html": ""}))
 
 
-@pytest.mark.parametrize("tested", [True, False])
-def test_the_report_says_what_was_tried_and_no_more(tested: bool) -> None:
+@pytest.mark.parametrize(("kind", "tested"), [("cli", True), ("cli", False), ("page", False)])
+def test_the_report_says_what_was_tried_and_no_more(kind: str, tested: bool) -> None:
     tree = {"README.md": "# adder\n", "tests/test_a.py": TESTS, "tests/broken.py": "def", "tests/data.txt": "R2"}
-    told = report(built(), {"tree": tree, "outcome": OUTCOME} if tested else None)
+    told = report(built(brief=built()["brief"] | {"kind": kind}), {"tree": tree, "outcome": OUTCOME} if tested else None)
     assert "2 texts of commands" in told and "1 ended as they have to" in told and "`b` did not: It ended with 1" in told
     assert "- Which numbers? Whole ones." in told
     if tested:
@@ -88,7 +88,8 @@ def test_the_report_says_what_was_tried_and_no_more(tested: bool) -> None:
         assert "| R1: adds \\| sums | must | `test_a.py::test_two`, `test_a.py::test_three` |" in told
         assert "| R2: says why | could | none names it |" in told
     else:
-        assert "None: they are written for programs in Python." in told
+        assert ("None: they are written for programs in Python." in told) is (kind == "page")
+        assert ("the step that writes them failed" in told) is (kind == "cli")
 
 
 def test_tests_are_apart_from_the_program_which_says_how_to_run_them_once() -> None:

@@ -13,6 +13,9 @@ from metaflow_agents.contract.packaging import Packaging
 
 _EXTRA = '\n[project.optional-dependencies]\ntest = ["pytest>=8"]\n'
 _TESTS = "\n## Tests\n\n    pip install '.[test]'\n    pytest\n"
+_NO_PYTHON = "None: they are written for programs in Python."
+_UNTESTED = ("None: the step that writes them failed, and the log of the run says why. Nothing but its use shows that the program "
+             "works.")
 _ID = re.compile(r"\bR[1-9][0-9]?\b")
 
 
@@ -53,7 +56,7 @@ def report(built: Mapping[str, Any], verified: Mapping[str, Any] | None) -> str:
     """What was tried and what came of it, in Markdown, by the typed values alone."""
     told = [*_of_use(built["transcript"], len(built["uses"]["uses"])),
             *(_of_tests(tests_of(verified), built["brief"]["requirements"], verified["outcome"]) if verified else
-              ["## Tests", "", "None: they are written for programs in Python.", ""]),
+              ["## Tests", "", _UNTESTED if built["brief"]["kind"] != "page" else _NO_PYTHON, ""]),
             *_of_assumptions(built["brief"]["open"])]
     return "\n".join(["# What was tried, and what came of it", "", *told]).rstrip("\n") + "\n"
 
