@@ -14,8 +14,8 @@ from metaflow_agents.contract.packaging import Packaging
 _EXTRA = '\n[project.optional-dependencies]\ntest = ["pytest>=8"]\n'
 _TESTS = "\n## Tests\n\n    pip install '.[test]'\n    pytest\n"
 _NO_PYTHON = "None: they are written for programs in Python."
-_UNTESTED = ("None: the step that writes them failed, and the log of the run says why. Nothing but its use shows that the program "
-             "works.")
+_UNTESTED = ("None: the step that writes them failed, and the log of the run says why. Nothing but its use shows that the "
+             "program works.")
 _ID = re.compile(r"\bR[1-9][0-9]?\b")
 
 
