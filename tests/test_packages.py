@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import tarfile
+import threading
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +27,7 @@ from metaflow_agents.packages.lock import Lock, parse_lock
 from metaflow_agents.packages.pip import Pip
 from metaflow_agents.packages.requirements import MOST, wanted
 from metaflow_agents.packages.wheels import Room, unpack
+from metaflow_agents.sandbox.limits import sizes
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -357,6 +359,26 @@ def python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Code in another process, which imports what this one can."""
     return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, errors="replace", check=False,
                           env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+
+
+def test_what_pip_removes_while_its_bytes_are_counted_counts_for_nothing(tmp_path: Path) -> None:
+    (tmp_path / "wheel").write_bytes(b"x" * 5000)
+    over = threading.Event()
+
+    def come_and_go() -> None:
+        while not over.is_set():
+            for number in range(20):
+                (tmp_path / f"{number}").touch()
+            for number in range(20):
+                (tmp_path / f"{number}").unlink()
+
+    other = threading.Thread(target=come_and_go)
+    other.start()
+    try:
+        assert {sum(sizes([tmp_path])) >= 5000 for _ in range(500)} == {True}
+    finally:
+        over.set()
+        other.join()
 
 
 @pytest.mark.one_in(16)

@@ -4,7 +4,6 @@ index, in an empty folder, bounded in time and bytes. It takes wheels alone, and
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 import tempfile
@@ -22,6 +21,7 @@ from metaflow_agents.packages.lock import MOST, Lock, Package
 from metaflow_agents.packages.requirements import Wanted
 from metaflow_agents.policy.subjects import canonical
 from metaflow_agents.sandbox.interpreter import python_version
+from metaflow_agents.sandbox.limits import sizes
 from metaflow_agents.sandbox.process import ProcessGroup
 
 SECONDS = 300.0
@@ -109,20 +109,8 @@ class _Watched(ProcessGroup):
         return _LOOK_SECONDS
 
     def _look(self) -> str:
-        size = sum(entry.stat(follow_symlinks=False).st_size for entry in _files(self._folder))
+        size = sum(sizes([self._folder]))
         return "" if size <= ALL_BYTES else f"the packages take more than {ALL_BYTES >> 20:,} MB to fetch; leave out the largest"
-
-
-def _files(folder: Path) -> Iterator[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    yield from _files(Path(entry.path))
-                else:
-                    yield entry
-    except FileNotFoundError:               # pip removed it meanwhile
-        return
 
 
 @contextmanager

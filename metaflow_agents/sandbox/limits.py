@@ -141,7 +141,7 @@ class Watchdog:
     def _disk(self) -> str:
         size = count = 0
         self._free = _free(self._folders)
-        for taken in chain(_sizes(self._folders), _deleted(self._pid, self._folders)):
+        for taken in chain(sizes(self._folders), _deleted(self._pid, self._folders)):
             size, count = size + taken, count + 1
             if count > self._limits.entries:
                 return self._too_many()
@@ -246,7 +246,7 @@ def _free(folders: Sequence[Path]) -> tuple[int, int]:
     return 0, 0
 
 
-def _sizes(folders: Sequence[Path]) -> Iterator[int]:
+def sizes(folders: Sequence[Path]) -> Iterator[int]:
     """Bytes on the disk of every file and folder below; what is gone meanwhile, or locked, counts nothing."""
     waiting = [str(folder) for folder in folders]
     while waiting:
