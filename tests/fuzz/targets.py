@@ -138,12 +138,18 @@ STRUCTURED = (
 
 
 def expressions(text: str) -> None:
-    """Templates and expressions of a SOP, on data."""
-    from metaflow_agents.prompts import analyse_expression, analyse_template, evaluate, render
+    """What `sop check` sees of templates and expressions."""
+    from metaflow_agents.prompts import analyse_expression, analyse_template
 
-    scope: dict[str, Any] = {"x": {"y": [1, 2, 3]}, "t": "text", "rows": [{"a": 1, "b": "c"}] * 20}
     analyse_expression(text, {})
     analyse_template(text, {})
+
+
+def rendering(text: str) -> None:
+    """Templates and expressions of a SOP, on data: another moment than their analysis."""
+    from metaflow_agents.prompts import evaluate, render
+
+    scope: dict[str, Any] = {"x": {"y": [1, 2, 3]}, "t": "text", "rows": [{"a": 1, "b": "c"}] * 20}
     for act in (evaluate, render):
         try:
             act(text, scope)
@@ -513,6 +519,7 @@ TARGETS = (
     Target("calls", calls, lambda: CALLS),
     Target("structured", structured, lambda: STRUCTURED),
     Target("expressions", expressions, lambda: EXPRESSIONS, most=60_000),
+    Target("rendering", rendering, lambda: EXPRESSIONS, most=60_000),
     Target("sop", sop, sops, most=100_000),
     Target("policy", policy, lambda: POLICY, most=100_000),
     Target("urls", urls, lambda: URLS),
