@@ -48,6 +48,7 @@ async def test_what_no_test_notices_goes_back_to_the_tester(tmp_path: Path, sett
     """Two mistakes of a tester: an expectation that nobody promised, and a limit that is not tried."""
     wrong = asserting("grade(90) == 'passed'", "grade(10) == 'pass'")
     mended = asserting("grade(90) == 'passed'", "grade(10) == 'failed'")
+    mended += "    import subprocess, sys\n    subprocess.run([sys.executable, '-c', 'import marks'], cwd='/', check=True)\n"
     result, model = await hardened(tmp_path, settings, CODE, {
         "write_tests": block("tests/test_grade.py", wrong),
         "judge": {"tests": [{"path": "tests/test_grade.py", "why": "10 points give 'failed'"}], "program": []},
