@@ -1,4 +1,4 @@
-"""`harden.yaml` with a model that answers by a script: tests are written, mended, measured by mutants and made stronger."""
+"""`harden.yaml` with a model that answers by a script: tests are written, fixed, measured by mutants and made stronger."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ async def hardened(tmp_path: Path, settings: Settings, code: str, answers: dict[
 async def test_what_no_test_notices_goes_back_to_the_tester(tmp_path: Path, settings: Settings) -> None:
     """Two mistakes of a tester: an expectation that nobody promised, and a limit that is not tried."""
     wrong = asserting("grade(90) == 'passed'", "grade(10) == 'pass'")
-    mended = asserting("grade(90) == 'passed'", "grade(10) == 'failed'")
-    mended += "    import subprocess, sys\n    subprocess.run([sys.executable, '-c', 'import marks'], cwd='/', check=True)\n"
+    corrected = asserting("grade(90) == 'passed'", "grade(10) == 'failed'")
+    corrected += "    import subprocess, sys\n    subprocess.run([sys.executable, '-c', 'import marks'], cwd='/', check=True)\n"
     result, model = await hardened(tmp_path, settings, CODE, {
         "write_tests": block("tests/test_grade.py", wrong),
         "judge": {"tests": [{"path": "tests/test_grade.py", "why": "10 points give 'failed'"}], "program": []},
-        "fix_tests": block("tests/test_grade.py", mended),
+        "fix_tests": block("tests/test_grade.py", corrected),
         "strengthen": block("tests/test_more_1.py", asserting("grade(50) == 'passed'", "grade(49) == 'failed'"))})
     assert model.steps == ["plan_it", "write_tests", "judge", "fix_tests", "strengthen"]
     judge, strengthen = ("\n".join(str(one["content"]) for one in model.requests[at].messages) for at in (2, 4))
@@ -76,13 +76,13 @@ async def test_a_program_that_is_wrong_is_told_and_its_other_tests_are_measured(
 
 
 @needs_bubblewrap
-async def test_what_is_wrong_with_a_program_is_mended_where_that_is_asked_for(tmp_path: Path, settings: Settings) -> None:
+async def test_what_is_wrong_with_a_program_is_fixed_where_that_is_asked_for(tmp_path: Path, settings: Settings) -> None:
     """By a role that sees the file, the test and what it said, and writes nothing else."""
     tests = asserting("grade(50) == 'passed'", "grade(49) == 'failed'")
     wrong = {"path": "src/marks/__init__.py", "what": "50 points fail", "test": "tests/test_grade.py::test_it"}
     result, model = await hardened(tmp_path, settings, CODE.replace(">=", ">"), {
         "write_tests": block("tests/test_grade.py", tests), "judge": {"tests": [], "program": [wrong]},
-        "fix_program": block("src/marks/__init__.py", CODE)}, mend=True)
+        "fix_program": block("src/marks/__init__.py", CODE)}, fix=True)
     assert model.steps == ["plan_it", "write_tests", "judge", "fix_program"]
     prompt = "\n".join(str(one["content"]) for one in model.requests[3].messages)
     assert "50 points fail" in prompt and "points > 50" in prompt and tests in prompt and "assert grade(50) == 'passed'" in prompt
@@ -95,7 +95,7 @@ async def test_a_weak_result_is_a_success_where_nobody_is_strict(tmp_path: Path,
     wrong = {"path": "src/marks/__init__.py", "what": "it fails", "test": "tests/test_grade.py::test_it"}
     result, model = await hardened(tmp_path, settings, CODE, {
         "write_tests": block("tests/test_grade.py", asserting("grade(50) == 'fine'")), "judge": {"tests": [], "program": [wrong]},
-        "fix_program": block("src/marks/__init__.py", CODE + "# as it was\n")}, mend=True, strict=False)
+        "fix_program": block("src/marks/__init__.py", CODE + "# as it was\n")}, fix=True, strict=False)
     assert model.steps.count("fix_program") == 2, "it is tried twice"
     assert result.ok and not result.outputs["outcome"]["green"] and result.outputs["outcome"]["wrong"] == [wrong]
 

@@ -13,7 +13,7 @@ from sandboxes import needs_bubblewrap
 from scripted import Scripted
 
 from metaflow_agents import company, start
-from metaflow_agents.company import laid_out, mended, report, wanted
+from metaflow_agents.company import fixed_program, report, repository_files, wanted
 
 SOP = Path(__file__).parent.parent / "sops" / "product.yaml"
 TESTS = '''
@@ -44,7 +44,7 @@ def built(**changes: Any) -> dict[str, Any]:
 @pytest.mark.one_in(4)
 @needs_bubblewrap
 async def test_from_an_idea_to_a_tested_repository(tmp_path: Path) -> None:
-    """A sum that is off by one for its tester: the tests are by somebody else, and what they show is mended by a third."""
+    """A sum that is off by one for its tester: the tests are by somebody else, and what they show is fixed by a third."""
     wrong = {"path": "src/adder/__init__.py", "what": "the sum is one too much", "test": "tests/test_add.py::test_sum"}
     tests = ("import sys\nfrom adder import main\n\ndef test_sum(tmp_path, capsys, monkeypatch):\n    \"\"\"R1: it adds.\"\"\"\n"
              "    (tmp_path / 'a').write_text('1\\n2\\n')\n    monkeypatch.setattr(sys, 'argv', ['adder', str(tmp_path / 'a')])\n"
@@ -68,13 +68,13 @@ async def test_from_an_idea_to_a_tested_repository(tmp_path: Path) -> None:
 
 
 def test_what_a_repository_has_besides_is_added_once() -> None:
-    files = laid_out(built())
+    files = repository_files(built())
     project = tomllib.loads(files["pyproject.toml"])["project"]
     assert project == {"name": "adder", "optional-dependencies": {"test": ["pytest>=8"]}}
     assert files["examples/a.txt"] == "1\n" and "0.1.0" in files["CHANGELOG.md"] and files["README.md"] == "# adder\n"
     its_own = {"README.md": "x", "CHANGELOG.md": "mine", "pyproject.toml": "[project.optional-dependencies]\ndev = []\n"}
-    assert laid_out(built(product=its_own)) == {"examples/a.txt": "1\n", **its_own}
-    assert "pyproject.toml" not in laid_out(built(product={"index.html": ""}))
+    assert repository_files(built(product=its_own)) == {"examples/a.txt": "1\n", **its_own}
+    assert "pyproject.toml" not in repository_files(built(product={"index.html": ""}))
 
 
 @pytest.mark.parametrize(("kind", "tested"), [("cli", True), ("cli", False), ("page", False)])
@@ -94,9 +94,9 @@ def test_the_report_says_what_was_tried_and_no_more(kind: str, tested: bool) -> 
 
 def test_tests_are_apart_from_the_program_which_says_how_to_run_them_once() -> None:
     verified = {"tree": {"README.md": "# adder\n", "src/a.py": "a", "tests/test_a.py": TESTS}}
-    assert company.tests_of(verified) == {"tests/test_a.py": TESTS} and set(mended(verified)) == {"README.md", "src/a.py"}
-    once = mended(verified)["README.md"]
-    assert "pip install '.[test]'" in once and mended({"tree": {"README.md": once}})["README.md"] == once
+    assert company.tests_of(verified) == {"tests/test_a.py": TESTS} and set(fixed_program(verified)) == {"README.md", "src/a.py"}
+    once = fixed_program(verified)["README.md"]
+    assert "pip install '.[test]'" in once and fixed_program({"tree": {"README.md": once}})["README.md"] == once
 
 
 def test_a_tester_is_told_what_was_wanted() -> None:

@@ -29,7 +29,7 @@ def wanted(built: Mapping[str, Any]) -> str:
                       *(["", "Assumed:", *assumed] if assumed else [])])
 
 
-def laid_out(built: Mapping[str, Any]) -> dict[str, str]:
+def repository_files(built: Mapping[str, Any]) -> dict[str, str]:
     """The product with its samples, and what a repository has besides: a changelog, an extra for its tests."""
     files: dict[str, str] = {**built["samples"], **built["product"]}
     brief = built["brief"]
@@ -39,7 +39,7 @@ def laid_out(built: Mapping[str, Any]) -> dict[str, str]:
     return files
 
 
-def mended(verified: Mapping[str, Any]) -> dict[str, str]:
+def fixed_program(verified: Mapping[str, Any]) -> dict[str, str]:
     """The program after its tests, and in its README how to run them."""
     files = {path: text for path, text in verified["tree"].items() if not path.startswith("tests/")}
     if "README.md" in files and "pytest" not in files["README.md"]:
