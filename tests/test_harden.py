@@ -55,7 +55,9 @@ async def test_what_no_test_notices_goes_back_to_the_tester(tmp_path: Path, sett
         "fix_tests": block("tests/test_grade.py", corrected),
         "strengthen": block("tests/test_more_1.py", asserting("grade(50) == 'passed'", "grade(49) == 'failed'"))})
     assert model.steps == ["plan_it", "write_tests", "judge", "fix_tests", "strengthen"]
-    judge, strengthen = ("\n".join(str(one["content"]) for one in model.requests[at].messages) for at in (2, 4))
+    prompts = ["\n".join(str(one["content"]) for one in request.messages) for request in model.requests]
+    judge, strengthen = prompts[2], prompts[4]
+    assert ["from 50 points on" in prompt for prompt in prompts] == [True] * 5, "each is told to go by the README"
     assert "tests/test_grade.py::test_it" in judge and "assert grade(10) == 'pass'" in judge
     assert "`points >= 50` became `(points > 50)`" in strengthen and "if points >= 50:" in strengthen
     assert result.ok and result.outputs["outcome"] == {"green": True, "tried": 4, "noticed": 4, "wrong": []}
@@ -94,8 +96,11 @@ async def test_what_is_wrong_with_a_program_is_fixed_where_that_is_asked_for(tmp
 async def test_a_weak_result_is_a_success_where_nobody_is_strict(tmp_path: Path, settings: Settings) -> None:
     wrong = {"path": "src/marks/__init__.py", "what": "it fails", "test": "tests/test_grade.py::test_it"}
     result, model = await hardened(tmp_path, settings, CODE, {
-        "write_tests": block("tests/test_grade.py", asserting("grade(50) == 'fine'")), "judge": {"tests": [], "program": [wrong]},
+        "write_tests": block("tests/test_grade.py", asserting("grade(50) == 'fine'")),
+        "judge": [{"tests": [], "program": [wrong | {"path": "tests/test_grade.py"}]},
+                  {"tests": [{"path": "src/marks/__init__.py", "why": "x"}], "program": []}, {"tests": [], "program": [wrong]}],
         "fix_program": block("src/marks/__init__.py", CODE + "# as it was\n")}, fix=True, strict=False)
+    assert model.steps[2:6] == ["judge"] * 3 + ["fix_program"], "a test is no program, and the program is no test"
     assert model.steps.count("fix_program") == 2, "it is tried twice"
     assert result.ok and not result.outputs["outcome"]["green"] and result.outputs["outcome"]["wrong"] == [wrong]
 
