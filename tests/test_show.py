@@ -256,3 +256,35 @@ def test_sop_prompt_tells_what_each_part_costs(tmp_path: Path, monkeypatch: pyte
     out = capsys.readouterr().out
     assert "plan: not shown\n" in out and "cast: as far as the task prints it\n" in out and "in all" in out
     assert "`handbook` is large, and the role has `read`: `show: {handbook: names}`" in out
+
+
+ITEM = """
+    sop: desk
+    roles: {bob: {profile: You write.}}
+    artifacts: {plan: {schema: [{name: string, about: string, plot: any}]}, told: {each: {}}}
+    steps:
+      think: {value: "[{'name': 'one', 'about': 'tea', 'plot': {'hero': 'Ann'}}]", makes: plan}
+      write: {role: bob, needs: [plan], foreach: {in: plan, as: part, key: part.name}, makes: told, task: Write., show: SHOW}
+"""
+
+
+@pytest.mark.parametrize(("how", "shown", "hidden"), [
+    ("whole", ["tea", "Ann", '<item name="part">'], []), ("none", ["`one`"], ["tea", "Ann", "<item"]),
+    ("names", ['<item name="part" shown="names">', "about", "plot"], ["tea", "Ann"]),
+    ("[about]", ['<item name="part" shown="about">', "tea"], ["Ann"]),
+    ("['{{ part.plot.hero }}', plot]", ["Ann", "Not there: Ann"], ["tea"])])
+async def test_an_item_is_shown_as_said(tmp_path: Path, how: str, shown: list[str], hidden: list[str]) -> None:
+    model = Scripted()
+    result = await run(write(tmp_path, ITEM.replace("SHOW", f"{{plan: none, part: {how}}}")), model=model, workspace=None)
+    assert result.ok, result.reason
+    (request,) = model.requests
+    sent = "\n".join(str(message["content"]) for message in request.messages)
+    assert all(word in sent for word in shown) and not any(word in sent for word in hidden), sent
+
+
+@pytest.mark.parametrize(("show", "told"), [
+    ("{part: [abut]}", "`part` has no field `abut`"), ("{part: rendered}", "`part` has no `render` template"),
+    ("{item: none}", "does not read it"), ("{pat: none}", "did you mean `part`?")])
+def test_what_an_item_can_t_show_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str], show: str, told: str) -> None:
+    assert command(["check", str(write(tmp_path, ITEM.replace("SHOW", show)))]) == 2
+    assert told in (out := "".join(capsys.readouterr())), out

@@ -93,7 +93,8 @@ class RoleAgent:
     async def work(self, activation: Activation) -> Work:
         """The artifact that the role's answer becomes. Raises AnswerInvalid, AttemptFailed where the attempt failed."""
         name = self.role_of(activation)
-        asked = self._conversations.asked(self._sop.steps[activation.key.step], activation)
+        step = self._sop.steps[activation.key.step]
+        asked = self._conversations.asked(step, activation, self._material.item(step, activation))
         letters = await self._inbox(name, activation)           # before any call: who was called has read them
         lessons = await self._remembering.lessons(activation, name)
         recalled = await self._remembering.recalled(activation, name, asked or f"{activation.key.step} {activation.item or ''}")

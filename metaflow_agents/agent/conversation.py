@@ -49,16 +49,16 @@ class Conversations:
             return from_package("role", scope)
         return render(self._program.templates[role.prompt], scope, self._program.templates, name=role.prompt)
 
-    def asked(self, step: Step, activation: Activation) -> str:
-        """What the role is to do: its item and its task. It is what the role remembers; empty where there is neither."""
-        item, task = activation.item, render(step.task or "", activation.scope, self._program.templates)
+    def asked(self, step: Step, activation: Activation, item: Mapping[str, Any] | None) -> str:
+        """What the role is to do: its item, as `Material.item` gives it, and its task. It is what the role remembers; empty where
+        there is neither.
+        """
+        task = render(step.task or "", activation.scope, self._program.templates)
         if item is None and task == (step.task or ""):
             if task not in self._tasks:
                 self._tasks[task] = from_package("activation", {"item": None, "task": task})
             return self._tasks[task]
-        as_ = step.foreach.as_ if step.foreach is not None else "item"
-        told = None if item is None else {"name": as_, "key": item.key, "value": item.value}
-        return from_package("activation", {"item": told, "task": task})
+        return from_package("activation", {"item": item, "task": task})
 
     def output_format(self, step: Step, activation: Activation) -> str:
         """What the role is told about the form of its answer, made from the artifact."""

@@ -74,9 +74,25 @@ class Material:
             found.append(Shown(name, told, "" if entry is None else _material([entry])))
         return found
 
+    def item(self, step: Step, activation: Activation) -> Mapping[str, Any] | None:
+        """The item of a `foreach` as its prompt shows it: its `name`, its `key` and, unless `show` says `none`, what of
+        its `value` is shown.
+        """
+        if activation.item is None or step.foreach is None:
+            return None
+        name, value = step.foreach.as_, activation.item.value
+        told, how = {"name": name, "key": activation.item.key}, step.show.get(name, "whole")
+        if how in ("none", "whole"):
+            return told if how == "none" else {**told, "value": value}
+        names = _names(value) if how == "names" else None
+        shown, absent = (value if names is None else names, []) if isinstance(how, str) else self._part(name, how, activation)
+        return {**told, "value": shown, "absent": absent,
+                "shown": how if isinstance(how, str) else ", ".join(_entries(how, activation, pattern=False))}
+
     def images(self, step: Step, activation: Activation) -> tuple[Mapping[str, Any], ...]:
         """The pictures for a role that takes some: those of its item, or else all that the material shows and that is a file."""
-        own = None if activation.item is None else sendable(files_in(activation.item.value))
+        item = self.item(step, activation) or {}
+        own = sendable(files_in(item["value"])) if "value" in item else None
         return own or sendable(file for name, how in self._ways(step, activation) if how not in ("none", "names", "rendered")
                                for file in files_in(self._part(name, how, activation)[0]))
 

@@ -3,6 +3,7 @@ installable, what its use came to, what its tests notice, and the report of all 
 """
 
 from metaflow_agents.company.mutants import mutants
+from metaflow_agents.company.red import red_tests
 from metaflow_agents.company.repository import fixed_program, report, repository_files, tests_of, wanted
 from metaflow_agents.company.steps import (
     beginnings,
@@ -16,5 +17,5 @@ from metaflow_agents.company.steps import (
     transcript,
 )
 
-__all__ = ["beginnings", "brief_faults", "fixed_program", "mutants", "product_faults", "report", "repository_files",
+__all__ = ["beginnings", "brief_faults", "fixed_program", "mutants", "product_faults", "red_tests", "report", "repository_files",
            "requirements", "requirements_of_tests", "samples", "strength", "test_plan_faults", "tests_of", "transcript", "wanted"]

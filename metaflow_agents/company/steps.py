@@ -17,9 +17,9 @@ from metaflow_agents.contract.packaging import Packaging
 BUILD = ("pip", "setuptools>=77")
 """What installs the product in its environment, besides what it names itself."""
 NAMES_OF_OTHERS = frozenset({"tests", "test", "examples", "docs", "src", "build", "dist"})
-SHOWN = 2_400
+SHOWN = 1_600
 """Characters of a use's output that are shown: the beginning and the end."""
-SHOWN_IN_ALL = 36_000
+SHOWN_IN_ALL = 24_000
 NOT_INSTALLED = 97
 """The exit status of a use whose product could not be installed."""
 TIMED_OUT = (124, 137)
@@ -163,7 +163,7 @@ def transcript(used: Mapping[str, Mapping[str, Any]], uses: Mapping[str, Any]) -
             broken.append({"id": use["id"], "why": "it was not carried out"})
             continue
         wrong = _wrong(use, ran)
-        said = "".join(f"\n{name}:\n{_shown(ran[name], each)}" for name in ("stdout", "stderr") if ran[name].strip())
+        said = "".join(f"\n{name}:\n{cut(ran[name], each)}" for name in ("stdout", "stderr") if ran[name].strip())
         went = (f"$ {use['command'].strip()}\n\nExpected: {use['expect']}\n{_ended(ran)}{f', but {wrong}' if wrong else ''}."
                 f"{said or ' It printed nothing.'}")
         told.append(f"## {use['id']}: {use['why']}\n\n{went}\n")
@@ -230,7 +230,7 @@ def _ended(ran: Mapping[str, Any]) -> str:
     return f"It ended with {code}" if code >= 0 else "It was ended from outside"
 
 
-def _shown(text: str, most: int) -> str:
+def cut(text: str, most: int) -> str:
     """A text, or its beginning and its end. Colours and other control sequences are left out."""
     plain = re.sub(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?", "", text).strip("\n")
     if len(plain) <= most:

@@ -184,9 +184,9 @@ class Step(Value):
     makes: Annotated[Makes, BeforeValidator(_makes)] = Field(description="the artifact; `{NAME: PATTERN}` confines files")
 
     show: dict[Name, Shown] = Field(
-        default_factory=dict, description="how prompts show what is read: `{NAME: whole | none | names | rendered}`, or `{NAME: "
-                                          "[FIELD, KEY or PATTERN]}`; by default whole, or `rendered` where that is "
-                                          "shorter; nothing of what the task presents")
+        default_factory=dict, description="how prompts show what is read, and the item: `{NAME: whole | none | names | "
+                                          "rendered}`, or `{NAME: [FIELD, KEY or PATTERN]}`; by default whole, or `rendered` "
+                                          "where that is shorter; nothing of what the task presents")
     task: Template | None = Field(None, description="the step's own prompt, a Jinja2 template")
     when: Expression | None = Field(None, description="an expression that must hold for the step to fire")
     foreach: Foreach | None = Field(None, description="one activation an item")

@@ -28,10 +28,12 @@ def check_show(c: Context, name: str, step: Step, scope: Scope) -> None:
         _unprinted(c, name, step)
     for artifact, how in step.show.items():
         where = ("steps", name, "show", artifact)
-        if artifact not in reads(step):
+        item = step.foreach.as_ if step.foreach is not None else None
+        if artifact not in reads(step) and artifact != item:
             if c.own("steps", name, "show"):
+                known = [*reads(step), *([item] if item else [])]
                 c.say("show-unread", where, f"`show` says how prompts show `{artifact}`, and `{name}` does not read it",
-                      did_you_mean(artifact, reads(step)) if reads(step) else "remove it; the step reads nothing", key=True)
+                      did_you_mean(artifact, known) if known else "remove it; the step reads nothing", key=True)
         elif how == "rendered":
             spec = c.sop.artifacts.get(artifact)
             if spec is None or spec.render is None:
@@ -39,15 +41,15 @@ def check_show(c: Context, name: str, step: Step, scope: Scope) -> None:
                       "write `whole`, `none`, `names`, or a list of its parts" + ("" if spec is None else
                       "; or give the artifact `render: TEMPLATE` and `file: PATH`"))
         elif not isinstance(how, str):
-            _parts(c, name, artifact, how, scope)
+            whole = c.shape(artifact) if artifact != item else c.walked[name].item() if name in c.walked else Shape.any()
+            _parts(c, name, artifact, how, whole, scope)
 
 
-def _parts(c: Context, name: str, artifact: str, listed: tuple[str, ...], scope: Scope) -> None:
-    shape = c.shape(artifact)
-    shape = shape.item() if shape.kind == "list" else shape
+def _parts(c: Context, name: str, artifact: str, listed: tuple[str, ...], whole: Shape, scope: Scope) -> None:
+    shape = whole.item() if whole.kind == "list" else whole
     if not shape.kinds & {"any", "object", "files", "collection", "list"}:
         c.say("show-part", ("steps", name, "show", artifact),
-              f"`{artifact}` is {c.shape(artifact).describe()}, which has no parts",
+              f"`{artifact}` is {whole.describe()}, which has no parts",
               "write `whole` or `none`")
         return
     for index, part in enumerate(listed):

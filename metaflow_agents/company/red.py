@@ -1,0 +1,99 @@
+"""What a judge of red tests has to see of them: each file without the tests that pass, and the modules that these are about."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+from metaflow_agents.company.steps import cut
+
+SAID = 12_000
+"""Characters of what red tests said that are shown, of all together."""
+SOURCE = 24_000
+"""Characters of files of tests that are shown, of all together."""
+MODULES = 28_000
+"""Characters of modules that are shown, of all together: with the rest, what a small model takes in."""
+LEAST = 400
+_TEST = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def red_tests(result: Mapping[str, Any], tree: Mapping[str, str | bytes], plan: Mapping[str, Any]) -> dict[str, Any]:
+    """`files`: each file with red tests, its `tests` with what they `said`, its `source`; `modules`: the paths that they are
+    about, first those that a failure names, and `others` for which there is no room.
+
+    Where nothing could be collected, each file of tests is shown.
+    """
+    failures = result["failures"]
+    by_file: dict[str, list[Mapping[str, Any]]] = {}
+    for failure in failures:
+        by_file.setdefault(failure["id"].partition("::")[0], []).append(failure)
+    if not failures:
+        by_file = {path: [] for path in tree if path.startswith("tests/")}
+    room = max(SAID // max(len(failures), 1), LEAST), max(SOURCE // max(len(by_file), 1), LEAST)
+    files = [{"path": path, "source": _excerpt(tree.get(path), path, found, room[1]),
+              "tests": [{"id": one["id"], "said": cut(_said(one), room[0])} for one in found]} for path, found in by_file.items()]
+    modules: list[str] = []
+    others: list[str] = []
+    left = MODULES
+    for module in dict.fromkeys(_modules(failures, by_file, tree, plan)):
+        left -= len(tree[module])
+        (modules if left >= 0 else others).append(module)
+    return {"files": files, "modules": modules, "others": others}
+
+
+def _modules(failures: Sequence[Mapping[str, Any]], by_file: Mapping[str, object], tree: Mapping[str, str | bytes],
+             plan: Mapping[str, Any]) -> Iterator[str]:
+    planned = [module for one in plan["files"] if one["path"] in by_file for module in one["modules"]]
+    for path in (*(failure["place"].rpartition(":")[0] for failure in failures), *planned):
+        if isinstance(tree.get(path), str) and not path.startswith("tests/"):
+            yield path
+
+
+def _said(failure: Mapping[str, Any]) -> str:
+    said = ": ".join(part for part in (failure["exception"], failure["message"]) if part)
+    return f"{said}\nat {failure['place']}" if failure["place"] else said
+
+
+def _excerpt(text: str | bytes | None, path: str, failures: Sequence[Mapping[str, Any]], most: int) -> str:
+    """The lines of a file of tests that its red tests may need: all but the tests that pass."""
+    if not isinstance(text, str):
+        return ""
+    red = {failure["id"].removeprefix(f"{path}::").partition("[")[0] for failure in failures}
+    try:
+        tests = list(_tests(ast.parse(text).body))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return cut(text, most)
+    if not red <= {name for name, _, _ in tests}:                       # the file itself is red: it could not be collected
+        return cut(text, most)
+    return cut("\n".join(_without(text, [(begin, end) for name, begin, end in tests if red and name not in red])), most)
+
+
+def _tests(body: Sequence[ast.stmt], inside: str = "") -> Iterator[tuple[str, int, int]]:
+    """Each test as its id names it, with its first and its last line."""
+    for node in body:
+        if isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
+            yield from _tests(node.body, f"{inside}{node.name}::")
+        elif isinstance(node, _TEST) and node.name.startswith("test"):
+            begin = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+            yield f"{inside}{node.name}", begin, node.end_lineno or node.lineno
+
+
+def _without(text: str, passes: Sequence[tuple[int, int]]) -> Iterator[str]:
+    hidden: AbstractSet[int] = {line for begin, end in passes for line in range(begin, end + 1)}
+    gap: list[str] = []                                                 # blank lines behind what is hidden
+    skipped = False
+    for number, line in enumerate(text.split("\n"), 1):
+        if number in hidden:
+            skipped, gap = True, []
+        elif skipped and not line.strip():
+            gap.append(line)
+        else:
+            if skipped:
+                yield f"{line[:len(line) - len(line.lstrip())]}[… tests that pass …]"
+                yield from gap
+            skipped, gap = False, []
+            yield line
+    if skipped:
+        yield "[… tests that pass …]"

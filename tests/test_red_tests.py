@@ -1,0 +1,106 @@
+"""What a judge of red tests is shown: the red ones with all that they may need, the modules that they are about, in bounds."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from tiers import examples
+
+from metaflow_agents.company import red_tests
+from metaflow_agents.company.red import MODULES, SAID, SOURCE
+
+TEXT = '''\
+import pytest
+
+LIMIT = 50
+
+
+def helper():
+    return LIMIT
+
+
+def test_passes():
+    assert True
+
+
+@pytest.mark.parametrize("one", [1, 2])
+def test_red(one):
+    assert helper() == one
+
+
+class TestMore:
+    value = 3
+
+    def test_fine(self):
+        assert self.value
+
+
+    async def test_bad(self):
+        assert not self.value
+'''
+PLAN = {"files": [{"path": "tests/test_a.py", "modules": ["src/a.py", "src/b.py"]},
+                  {"path": "tests/test_b.py", "modules": ["src/a.py"]}]}
+TREE = {"tests/test_a.py": TEXT, "tests/test_b.py": "def test_it():\n    pass\n", "src/a.py": "A = 1\n", "src/b.py": "B = 1\n",
+        "src/c.py": "C = 1\n"}
+
+
+def failing(*ids: str, **fields: str) -> dict[str, Any]:
+    return {"failures": [{"id": one, "exception": "AssertionError", "message": "assert 1", "place": "src/c.py:1", **fields}
+                         for one in ids]}
+
+
+def test_tests_that_pass_are_left_out_and_all_else_stays() -> None:
+    told = red_tests(failing("tests/test_a.py::test_red[1]", "tests/test_a.py::test_red[2]"), TREE, PLAN)
+    (file,) = told["files"]
+    assert file["source"].startswith("import pytest\n\nLIMIT = 50\n\n\ndef helper():\n    return LIMIT\n\n\n"
+                                     '[… tests that pass …]\n\n\n@pytest.mark.parametrize("one", [1, 2])\ndef test_red(one):\n')
+    assert "test_passes" not in file["source"] and "test_fine" not in file["source"] and "value = 3" in file["source"]
+    assert [one["said"] for one in file["tests"]] == ["AssertionError: assert 1\nat src/c.py:1"] * 2
+    assert told["modules"] == ["src/c.py", "src/a.py", "src/b.py"], "what a failure names comes first, each once"
+
+
+def test_a_test_of_a_class_is_known_by_both_names() -> None:
+    (file,) = red_tests(failing("tests/test_a.py::TestMore::test_bad"), TREE, PLAN)["files"]
+    assert "async def test_bad" in file["source"] and "test_fine" not in file["source"] and "test_red" not in file["source"]
+
+
+def test_a_file_that_could_not_be_read_stands_there_whole() -> None:
+    broken = TREE | {"tests/test_a.py": "def test_(:\n"}
+    assert red_tests(failing("tests/test_a.py"), broken, PLAN)["files"][0]["source"] == "def test_(:"
+    assert red_tests(failing("tests/test_a.py"), TREE, PLAN)["files"][0]["source"] == TEXT.strip(), "an import of it fails, say"
+    assert red_tests(failing("tests/test_c.py::test_it", place=""), TREE, PLAN)["files"][0]["source"] == "", "nobody has it"
+    found = red_tests({"failures": []}, TREE, PLAN)
+    assert [file["path"] for file in found["files"]] == ["tests/test_a.py", "tests/test_b.py"], "no test ran at all"
+    assert found["files"][0]["source"] == TEXT.strip() and found["modules"] == ["src/a.py", "src/b.py"]
+
+
+def test_what_is_shown_is_bounded_and_says_what_is_missing() -> None:
+    many = [f"tests/test_a.py::test_{number}" for number in range(40)]
+    big = TREE | {"src/a.py": "# a\n" * 5_000, "src/b.py": "# b\n" * 5_000}
+    big["tests/test_a.py"] = "".join(f"def test_{number}():\n" + "    assert 1\n" * 200 for number in range(40))
+    told = red_tests(failing(*many, message="x" * 9_000, place=""), big, PLAN)
+    (file,) = told["files"]
+    assert sum(len(one["said"]) for one in file["tests"]) < SAID * 1.6 and "characters …" in file["tests"][0]["said"]
+    assert len(file["source"]) < SOURCE * 1.1 and "characters …" in file["source"]
+    assert told["modules"] == ["src/a.py"] and told["others"] == ["src/b.py"] and len(big["src/a.py"]) <= MODULES
+
+
+PARTS = ["def test_{}(): pass", "def test_{}():\n    assert 1\n\n    assert 2", "VALUE_{} = 1", "# {}", ""]
+
+
+@given(st.lists(st.sampled_from(PARTS), max_size=12), st.sets(st.integers(0, 11)))
+@settings(max_examples=examples(60))
+def test_each_line_stands_there_or_is_of_a_test_that_passes(parts: list[str], red: set[int]) -> None:
+    text = "\n\n".join(part.format(number) for number, part in enumerate(parts)) + "\n"
+    names = [number for number, part in enumerate(parts) if part.startswith("def") and number in red]
+    assume(names)
+    (file,) = red_tests(failing(*(f"tests/test_a.py::test_{number}" for number in names)), TREE | {"tests/test_a.py": text},
+                        PLAN)["files"]
+    kept = ast.parse(file["source"].replace("[… tests that pass …]", ""))
+    assert [node.name for node in kept.body if isinstance(node, ast.FunctionDef)] == [f"test_{number}" for number in names]
+    for number, part in enumerate(parts):
+        if part and not part.startswith("def"):
+            assert part.format(number) in file["source"]
