@@ -78,10 +78,13 @@ async def test_what_can_not_be_installed_is_told_and_depends_on_what_is_at_hand(
     assert "It could not be installed, but it has to end with 0" in str(model.requests[4].messages)
 
 
-def test_a_page_is_no_package() -> None:
+async def test_a_page_is_no_package() -> None:
     page = {**BRIEF, "kind": "page"}
-    assert product_faults({"index.html": "<p>", "README.md": "#"}, page, []) == []
-    assert product_faults({"app.js": ""}, page, []) == ["`README.md` is missing; write it", "`index.html` is missing; write it"]
+    assert await product_faults({"index.html": "<p>", "README.md": "#"}, page, []) == []
+    assert await product_faults({"app.js": ""}, page, []) == [
+        "`README.md` is missing; write it", "`index.html` is missing; write it"]
+    told = await product_faults({"index.html": "<img src=no.png><img src=examples/two.txt>", "README.md": "#"}, page, [])
+    assert told == ["`index.html`, line 1: `<img>` loads `no.png`, and no such file is there; write it, or take it out"]
 
 
 @pytest.mark.parametrize(("files", "said"), [
@@ -94,10 +97,10 @@ def test_a_page_is_no_package() -> None:
     ({"pyproject.toml": "[build-system]\nrequires=[]\n[project]\nname='a'"}, "has no `version`"),
     ({"src/a/__init__.py": None, "lib.py": ""}, "there is no Python below `src/`"),
     ({"src/a/deep.py": "-" * 100_000 + "1"}, "`src/a/deep.py`: ")])
-def test_what_keeps_a_product_from_being_used_is_told(files: dict[str, str | None], said: str) -> None:
+async def test_what_keeps_a_product_from_being_used_is_told(files: dict[str, str | None], said: str) -> None:
     whole = {"README.md": "#", "src/a/__init__.py": "",
              "pyproject.toml": "[build-system]\nrequires=['setuptools']\n[project]\nname='a'\nversion='1'"} | files
-    found = product_faults({path: text for path, text in whole.items() if text is not None}, BRIEF, ["click"])
+    found = await product_faults({path: text for path, text in whole.items() if text is not None}, BRIEF, ["click"])
     assert len(found) == 1 and said in found[0], found
 
 

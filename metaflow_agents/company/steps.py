@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from metaflow_agents import foreign_json
+from metaflow_agents.company.pages import page_faults
 from metaflow_agents.contract.dependencies import normal, requirement
 from metaflow_agents.contract.fault import PYPROJECT
 from metaflow_agents.contract.packaging import Packaging
@@ -93,14 +94,17 @@ def samples(brief: Mapping[str, Any]) -> dict[str, str]:
     return {f"examples/{one['path'].strip()}": one["text"].rstrip("\n") + "\n" for one in brief["samples"]}
 
 
-def product_faults(product: Mapping[str, str | bytes], brief: Mapping[str, Any], libraries: Sequence[str]) -> list[str]:
-    """What keeps a product from being installed and read: no packaging, dependencies not at hand, files that do not parse."""
+async def product_faults(product: Mapping[str, str | bytes], brief: Mapping[str, Any], libraries: Sequence[str]) -> list[str]:
+    """What keeps a product from being installed and read: no packaging, dependencies not at hand, files that do not parse, what a
+    page names and has not.
+    """
     texts = {path: text for path, text in product.items() if isinstance(text, str)}
     faults = ["`README.md` is missing; write it"] if "README.md" not in product else []
     if PYPROJECT in product:
         faults += _packaging_faults(texts, libraries)
     elif brief["kind"] == "page":
         faults += ["`index.html` is missing; write it"] if "index.html" not in product else []
+        faults += await page_faults(texts, [*product, *samples(brief)])
     else:
         faults.append(f"`{PYPROJECT}` is missing; write it")
     if PYPROJECT in product and not any(path.startswith("src/") and path.endswith(".py") for path in product):
