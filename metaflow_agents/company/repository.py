@@ -8,14 +8,16 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from metaflow_agents.company.steps import is_page
 from metaflow_agents.contract.fault import PYPROJECT
 from metaflow_agents.contract.packaging import Packaging
 
 _EXTRA = '\n[project.optional-dependencies]\ntest = ["pytest>=8"]\n'
 _TESTS = "\n## Tests\n\n    pip install '.[test]'\n    pytest\n"
-_NO_PYTHON = "None: they are written for programs in Python."
+_TESTS_OF_A_PAGE = "\n## Tests\n\n    node --test tests/*.test.js      # node 22 or newer; nothing to install\n"
 _UNTESTED = ("None: the step that writes them failed, and the log of the run says why. Nothing but its use shows that the "
              "program works.")
+_NAMED_TEST = re.compile(r"""\b(?:test|it)\(\s*(["'`])((?:(?!\1)[^\\\n]|\\.){1,200})\1""")
 _ID = re.compile(r"\bR[1-9][0-9]?\b")
 
 
@@ -42,8 +44,9 @@ def repository_files(built: Mapping[str, Any]) -> dict[str, str]:
 def fixed_program(verified: Mapping[str, Any]) -> dict[str, str]:
     """The program after its tests, and in its README how to run them."""
     files = {path: text for path, text in verified["tree"].items() if not path.startswith("tests/")}
-    if "README.md" in files and "pytest" not in files["README.md"]:
-        files["README.md"] = files["README.md"].rstrip("\n") + "\n" + _TESTS
+    command, told = ("node --test", _TESTS_OF_A_PAGE) if is_page(files) else ("pytest", _TESTS)
+    if "README.md" in files and command not in files["README.md"]:
+        files["README.md"] = files["README.md"].rstrip("\n") + "\n" + told
     return files
 
 
@@ -56,7 +59,7 @@ def report(built: Mapping[str, Any], verified: Mapping[str, Any] | None) -> str:
     """What was tried and what came of it, in Markdown, by the typed values alone."""
     told = [*_of_use(built["transcript"], len(built["uses"]["uses"])),
             *(_of_tests(tests_of(verified), built["brief"]["requirements"], verified["outcome"]) if verified else
-              ["## Tests", "", _UNTESTED if built["brief"]["kind"] != "page" else _NO_PYTHON, ""]),
+              ["## Tests", "", _UNTESTED, ""]),
             *_of_assumptions(built["brief"]["open"])]
     return "\n".join(["# What was tried, and what came of it", "", *told]).rstrip("\n") + "\n"
 
@@ -87,9 +90,12 @@ def _of_tests(tests: Mapping[str, str], requirements: Sequence[Mapping[str, Any]
 
 
 def _shown(tests: Mapping[str, str]) -> dict[str, list[str]]:
-    """Requirement → the tests whose docstring names it, in the order of the files."""
+    """Requirement → the tests whose docstring, or of a script whose name, names it, in the order of the files."""
     found: dict[str, list[str]] = defaultdict(list)
     for path, text in sorted(tests.items()):
+        for told in _NAMED_TEST.finditer(text) if path.endswith(".test.js") else ():
+            for name in dict.fromkeys(_ID.findall(told[2])):
+                found[name].append(f"{path.removeprefix('tests/')}::{told[2]}")
         if not path.endswith(".py"):
             continue
         try:

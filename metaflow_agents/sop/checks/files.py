@@ -18,6 +18,7 @@ from metaflow_agents.sop.graph import reads
 _WILD = re.compile(r"\*+|\?|\[")
 _MOST_WILDCARDS = 20
 """Whether two patterns meet is decided exactly, at a cost that grows with their wildcards."""
+ONLY_VALUES = "only `{{ value }}` may stand in it, no statement and no comment; `{{ 'a' if x else 'b' }}` is a value"
 _HOLE = re.compile(r"\{\{.*?(?:\}\}|\Z)", re.DOTALL)
 
 
@@ -101,6 +102,8 @@ def _pattern(c: Context, where: Place, pattern: str) -> bool:
     why = paths.pattern_refusal(_filled(pattern))
     if len(_WILD.findall(_filled(pattern))) > _MOST_WILDCARDS:
         why = why or f"it holds more than {_MOST_WILDCARDS} wildcards"
+    if "{%" in pattern or "{#" in pattern:
+        why = ONLY_VALUES
     if why:
         c.say("path-refused", where, f"the pattern `{pattern}` is refused: {why}",
               "write a pattern relative to the run's repository, such as `src/**`")

@@ -13,6 +13,7 @@ from metaflow_agents.schema.shape import Shape
 from metaflow_agents.schema.step import Step
 from metaflow_agents.sop.checks.context import Context
 from metaflow_agents.sop.checks.expressions import Scope, template
+from metaflow_agents.sop.checks.files import ONLY_VALUES
 from metaflow_agents.sop.graph import reads
 from metaflow_agents.sop.naming import included, task_texts
 
@@ -55,6 +56,9 @@ def _parts(c: Context, name: str, artifact: str, listed: tuple[str, ...], whole:
     for index, part in enumerate(listed):
         where = ("steps", name, "show", artifact, index)
         template(c, where, part, scope, name)
+        if shape.kind == "files" and ("{%" in part or "{#" in part):
+            c.say("show-part", where, f"the pattern `{part}` is refused: {ONLY_VALUES}",
+                  "write a pattern like `src/**`, or a path")
         if "{{" in part or "{%" in part:
             continue
         if shape.kind == "files" and (why := paths.pattern_refusal(part)):
