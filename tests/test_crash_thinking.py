@@ -81,7 +81,8 @@ def test_calls_were_in_flight_and_payments_were_cut_off(deaths: Deaths) -> None:
     """Or those above show nothing."""
     for name in (name for name in HERE if SCENES[name].every == 1):
         listed = [result for results in deaths[name].values() for result in results]
-        assert any(result["in_flight"] for result in listed), name
+        if max(result["number"] for result in listed) > 2 * AT_LEAST:       # shorter ones have a single call, and may miss it
+            assert any(result["in_flight"] for result in listed), name
         assert any(result["doubts"] for result in listed) == bool(SCENES[name].pays), name
 
 

@@ -354,6 +354,19 @@ async def test_a_listener_that_fails_stops_the_journal_and_the_appender_hears_wh
         await journal.append(said(2))
 
 
+@pytest.mark.parametrize("error", [asyncio.CancelledError("by nobody"), GeneratorExit(), BaseException("of a library")])
+async def test_a_listener_that_raises_what_is_no_exception_leaves_no_appender_waiting(
+        journal: Journal, error: BaseException) -> None:
+    def failing(seq: int, event: Event) -> None:
+        raise error
+
+    journal.listeners.append(failing)
+    async with asyncio.timeout(5):
+        for number in (1, 2):
+            with pytest.raises(JournalError, match=f"takes no more: {type(error).__name__}.* while events were told"):
+                await journal.append(said(number))
+
+
 async def test_a_listener_may_post_and_everybody_still_hears_in_order(journal: Journal) -> None:
     heard: list[tuple[str, int]] = []
 

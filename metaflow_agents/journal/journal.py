@@ -341,9 +341,12 @@ class Journal:
             self._last = job.events[-1][0]
         try:
             _tell(self.listeners, job.events)
-        except Exception as error:
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:                  # a cancellation by nobody too: its appender would wait for ever
             # Told to the appender below, and to everybody after: subscribers may now lack a part of the log.
-            self._failure = error
+            self._failure = error if isinstance(error, Exception) else JournalError(
+                f"{self.path} takes no more: {raised(error)} while events were told; `sop resume` goes on from what it holds")
 
     def _answer(self, job: Job) -> None:
         if job.waiter is None or job.waiter.done():
