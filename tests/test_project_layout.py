@@ -75,6 +75,8 @@ def test_every_template_ships_beside_who_uses_it() -> None:
         used |= {f"sops/{artifact['render']}" for artifact in read(path).get("artifacts", {}).values()
                  if isinstance(artifact, dict) and "render" in artifact}
         used |= {f"sops/{name}" for name in INCLUDED.findall(path.read_text(encoding="utf-8"))}
+    for path in TOP.glob("sops/*.j2"):
+        used |= {f"sops/{name}" for name in INCLUDED.findall(path.read_text(encoding="utf-8"))}
     assert used == {str(path.relative_to(TOP)) for path in TOP.glob("*/*.j2")}
 
 
