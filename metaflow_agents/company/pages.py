@@ -5,7 +5,6 @@ The work is a job of a worker (decision 49): a parser reads what a model wrote.
 
 from __future__ import annotations
 
-import json
 import posixpath
 import re
 from collections import Counter
@@ -56,16 +55,15 @@ async def page_faults(texts: Mapping[str, str], files: Collection[str]) -> list[
     """What somebody who opens `index.html` from the disk would miss, each with its place. `files`: all that lies beside it."""
     read = {path: text for path, text in texts.items() if path.lower().endswith(_READ)}
     try:
-        found: list[str] = await parsed("page", json.dumps({"texts": read, "files": list(files)}).encode())
+        found: list[str] = await parsed("page", b"", texts=read, files=list(files))
     except ForeignRefused as error:
         return [f"{', '.join(f'`{path}`' for path in read)}: {error}"]
     return found
 
 
-def page_job(data: bytes) -> list[str]:
-    """The faults of a page: `{"texts": {path: text}, "files": [path]}`, as JSON."""
-    told = json.loads(data)
-    return list(_faults(told["texts"], frozenset(told["files"])))
+def page_job(_: bytes, texts: Mapping[str, str], files: Collection[str]) -> list[str]:
+    """The faults of a page, see `page_faults`."""
+    return list(_faults(texts, frozenset(files)))
 
 
 def _faults(texts: Mapping[str, str], files: Collection[str]) -> Iterator[str]:
