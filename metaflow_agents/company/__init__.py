@@ -8,6 +8,7 @@ from metaflow_agents.company.repository import fixed_program, report, repository
 from metaflow_agents.company.steps import (
     beginnings,
     brief_faults,
+    is_page,
     product_faults,
     requirements,
     requirements_of_tests,
@@ -17,5 +18,6 @@ from metaflow_agents.company.steps import (
     transcript,
 )
 
-__all__ = ["beginnings", "brief_faults", "fixed_program", "mutants", "product_faults", "red_tests", "report", "repository_files",
-           "requirements", "requirements_of_tests", "samples", "strength", "test_plan_faults", "tests_of", "transcript", "wanted"]
+__all__ = ["beginnings", "brief_faults", "fixed_program", "is_page", "mutants", "product_faults", "red_tests", "report",
+           "repository_files", "requirements", "requirements_of_tests", "samples", "strength", "test_plan_faults", "tests_of",
+           "transcript", "wanted"]

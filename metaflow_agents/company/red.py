@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from typing import Any
 
 from metaflow_agents.company.steps import cut
@@ -16,6 +15,7 @@ SOURCE = 24_000
 MODULES = 28_000
 """Characters of modules that are shown, of all together: with the rest, what a small model takes in."""
 LEAST = 400
+"""Characters that each of them gets, however many there are."""
 _TEST = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -81,7 +81,7 @@ def _tests(body: Sequence[ast.stmt], inside: str = "") -> Iterator[tuple[str, in
 
 
 def _without(text: str, passes: Sequence[tuple[int, int]]) -> Iterator[str]:
-    hidden: AbstractSet[int] = {line for begin, end in passes for line in range(begin, end + 1)}
+    hidden = {line for begin, end in passes for line in range(begin, end + 1)}
     gap: list[str] = []                                                 # blank lines behind what is hidden
     skipped = False
     for number, line in enumerate(text.split("\n"), 1):

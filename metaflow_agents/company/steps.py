@@ -149,7 +149,7 @@ def requirements_of_tests(repo: Mapping[str, str | bytes]) -> list[str]:
     return asked if any((found := requirement(one)) and normal(found[0]) == "pytest" for one in asked) else [*asked, "pytest>=8"]
 
 
-def is_page(repo: Mapping[str, object]) -> bool:
+def is_page(repo: Mapping[str, str | bytes]) -> bool:
     """Whether a program is opened in a browser as it lies there, and has no Python."""
     return "index.html" in repo and PYPROJECT not in repo
 

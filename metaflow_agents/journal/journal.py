@@ -343,7 +343,7 @@ class Journal:
             _tell(self.listeners, job.events)
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:                  # a cancellation by nobody too: its appender would wait for ever
+        except BaseException as error:                  # CancelledError too: else `append` never returns
             # Told to the appender below, and to everybody after: subscribers may now lack a part of the log.
             self._failure = error if isinstance(error, Exception) else JournalError(
                 f"{self.path} takes no more: {raised(error)} while events were told; `sop resume` goes on from what it holds")
