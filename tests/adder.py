@@ -50,8 +50,8 @@ def main():
         sys.exit(f"adder: {{error}}")
 """
 USES = {"uses": [
-    {"id": "sum", "why": "adds", "command": "adder examples/two.txt", "ends": "zero", "expect": "3"},
-    {"id": "alone", "why": "nothing of ours lies about", "command": "ls; test ! -e src", "ends": "zero", "expect": "examples"},
+    {"id": "sum", "why": "adds, and nothing of ours lies about", "command": "ls && test ! -e src && adder examples/two.txt",
+     "ends": "zero", "expect": "3"},
     {"id": "missing", "why": "a wrong name", "command": "adder nothing.txt", "ends": "error", "expect": "a line that names it"}]}
 
 

@@ -160,7 +160,7 @@ def with_node(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     return settings
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 @needs_bubblewrap
 async def test_a_page_is_tested_in_node(tmp_path: Path, with_node: Settings) -> None:
     result, model = await hardened(tmp_path, with_node, PAGE, {

@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from metaflow_agents.errors import AnswerInvalid
 from metaflow_agents.quotations.marks import find_marks
 from metaflow_agents.sandbox.junit import MAX_BYTES, MAX_CASES
 from metaflow_agents.sandbox.report import read_junit
+from metaflow_agents.workers.jobs import JOBS
 from tests.patience import PATIENCE
 
 DEEP = b"<div>" * 300_000                       # no page is nested like that; parsing it takes a minute
@@ -61,13 +63,15 @@ async def late(work: Any) -> float:
     return worst
 
 
-async def test_a_page_that_takes_too_long_is_told_to_the_role(tmp_path: Path) -> None:
-    """Also: the step's timeout is not needed for that, and the loop turns meanwhile."""
+async def test_a_page_that_takes_too_long_is_told_to_the_role(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also: the step's timeout is not needed for that, and the loop turns meanwhile. The time is ten seconds for users."""
+    assert JOBS["html"].seconds == 10
+    monkeypatch.setitem(JOBS, "html", replace(JOBS["html"], seconds=2))
     async with page(DEEP) as url:
         model = Script(calls(("fetch", {"url": url})), "done")
         path = sop(tmp_path, TEXT, "fetch", policy=f'{{allow: ["fetch({url}*)"]}}')
         worst = await late(run(path, topic="x", model=model, workspace=None))
-    assert "[the page can't be read: is refused: reading it took more than 10 s of processor time" in model.results(1)[0]
+    assert "[the page can't be read: is refused: reading it took more than 2 s of processor time" in model.results(1)[0]
     assert worst < 5, "the loop waited for the parser"
 
 

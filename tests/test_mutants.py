@@ -49,12 +49,12 @@ def test_what_is_changed(text: str, told: list[str]) -> None:
 
 def test_each_is_a_program_that_means_something_else() -> None:
     seen: Counter[str] = Counter()
-    for path, text in some(list(REAL.items()), 30):
+    for path, text in some(list(REAL.items()), 60):
         before = ast.dump(ast.parse(text))
         for one in mutants({path: text}, 12):
             assert ast.dump(ast.parse(changed(text, one))) != before, one
             seen[one["id"]] += 1
-    assert len(seen) > 100 and set(seen.values()) == {1}
+    assert len(seen) > 50 and set(seen.values()) == {1}
 
 
 def test_they_are_spread_over_the_functions_and_the_same_each_time() -> None:

@@ -84,7 +84,8 @@ async def test_what_a_sound_page_may_do_is_no_fault(changes: dict[str, str | Non
 
 @pytest.mark.parametrize("text", [
     "<div " * 100_000, "<!--" * 100_000, "<a b='" * 100_000, "<style>" * 30_000, "<script>" * 30_000, "&" * 400_000,
-    "<![CDATA[" * 60_000, "<a " + "b" * 400_000, "<div>" * 100_000, "getElementById('" * 20_000, "<p class='" + "a " * 100_000,
+    "<![CDATA[" * 60_000, "<a " + "b" * 400_000,
+    pytest.param("<div>" * 100_000, marks=pytest.mark.one_in(8)), "getElementById('" * 20_000, "<p class='" + "a " * 100_000,
     "".join(f"<script>document.getElementById('a{number}')</script>" for number in range(3_000))])
 async def test_hostile_pages_hold_up_nobody(text: str) -> None:
     began = process_time()

@@ -41,7 +41,7 @@ def built(**changes: Any) -> dict[str, Any]:
                            "text": ""}} | changes
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 @needs_bubblewrap
 async def test_from_an_idea_to_a_tested_repository(tmp_path: Path) -> None:
     """A sum that is off by one for its tester: the tests are by somebody else, and what they show is fixed by a third."""

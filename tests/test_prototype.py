@@ -66,7 +66,7 @@ async def test_a_change_that_made_it_worse_does_not_stay(tmp_path: Path, setting
     assert made["transcript"]["broken"] == []
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 @needs_bubblewrap
 async def test_what_can_not_be_installed_is_told_and_depends_on_what_is_at_hand(tmp_path: Path, settings: Settings) -> None:
     broken = draft(good()).replace('backend = "backend"', 'backend = "another"', 1)
@@ -160,7 +160,7 @@ def seen(request: ModelRequest) -> str:
     return "\n".join(str(message["content"]) for message in request.messages)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 @needs_bubblewrap
 async def test_each_prompt_has_what_it_needs_once(tmp_path: Path, settings: Settings) -> None:
     _, model, _ = await built(tmp_path, settings, {

@@ -48,7 +48,7 @@ def thrown(harness: Harness, count: int) -> None:
 
 
 def test_exceptions_at_random_places(harness: Harness) -> None:
-    thrown(harness, 40)
+    thrown(harness, 20)
 
 
 @pytest.mark.slow
