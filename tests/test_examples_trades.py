@@ -25,8 +25,8 @@ from trades import EXAMPLES, Trade
 def whole_or_killed(calls: int) -> pytest.MarkDecorator:
     """Runs a test twice: the run goes through, and it is killed after so many calls and resumed."""
     return pytest.mark.parametrize("killed", [
-        pytest.param(None, id="whole", marks=pytest.mark.one_in(5)),
-        pytest.param(calls, id="killed", marks=pytest.mark.one_in(8))])
+        pytest.param(None, id="whole", marks=pytest.mark.one_in(10)),
+        pytest.param(calls, id="killed", marks=pytest.mark.one_in(16))])
 
 
 def rows(text: str, delimiter: str = ",") -> list[dict[str, str]]:

@@ -25,6 +25,7 @@ from metaflow_agents.errors import AnswerInvalid
 from metaflow_agents.quotations.marks import find_marks
 from metaflow_agents.sandbox.junit import MAX_BYTES, MAX_CASES
 from metaflow_agents.sandbox.report import read_junit
+from metaflow_agents.workers import pool
 from metaflow_agents.workers.jobs import JOBS
 from tests.patience import PATIENCE
 
@@ -67,6 +68,7 @@ async def test_a_page_that_takes_too_long_is_told_to_the_role(tmp_path: Path, mo
     """Also: the step's timeout is not needed for that, and the loop turns meanwhile. The time is ten seconds for users."""
     assert JOBS["html"].seconds == 10
     monkeypatch.setitem(JOBS, "html", replace(JOBS["html"], seconds=2))
+    monkeypatch.setattr(pool, "POOL", pool.Pool())              # without workers that began with another time
     async with page(DEEP) as url:
         model = Script(calls(("fetch", {"url": url})), "done")
         path = sop(tmp_path, TEXT, "fetch", policy=f'{{allow: ["fetch({url}*)"]}}')

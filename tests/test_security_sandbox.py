@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 import tiers
-import yaml
 from sandboxes import LACKING, by_an_ordinary_user, no_containers, no_landlock
 from security_scenes import INSIDE, SCENES, Backend, box
 
@@ -25,7 +24,7 @@ from metaflow_agents.schema.model import fingerprint
 
 TABLE = Path(__file__).parent / "security/sandbox.yaml"
 ROWS: dict[str, Mapping[str, Any]] = {
-    row["id"]: row for row in yaml.load(TABLE.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))}
+    row["id"]: row for row in tiers.table(TABLE)}
 AS_ROOT = os.geteuid() == 0
 TOGETHER = 10
 

@@ -15,12 +15,19 @@ import zlib
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import yaml
 
 T = TypeVar("T")
 CHOICE = os.environ.get("SOP_TESTS", "")
 ALL = CHOICE == "all"
 SEED = int(os.environ.setdefault("SOP_TESTS_SEED", str(random.randrange(1 << 32))))      # of all workers, by their environment
+
+
+def table(path: Path) -> Any:
+    """The YAML of a table of tests, read by libyaml: each worker reads all of them when it collects."""
+    return yaml.load(path.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 def examples(whole: int) -> int:

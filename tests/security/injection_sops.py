@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import tiers
 import yaml
 
 from security.injection_model import spelled
@@ -54,7 +55,7 @@ class Built:
 
 def rows() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The harmful cases, and the twins."""
-    table = yaml.safe_load(TABLE.read_text())
+    table = tiers.table(TABLE)
     return table["cases"], table["twins"]
 
 

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+import tiers
 
 from metaflow_agents.policy.action import Action
 from metaflow_agents.policy.policy import Policy
 from metaflow_agents.policy.rules import split
 from metaflow_agents.schema.tools import PolicySpec
 
-TABLE = yaml.safe_load(Path(__file__).with_name("authorisation.yaml").read_text(encoding="utf-8"))
+TABLE = tiers.table(Path(__file__).with_name("authorisation.yaml"))
 CASES: list[dict[str, Any]] = TABLE["cases"]
 KEYS = {"id", "owasp", "what", "sop", "role", "action", "argv", "untrusted", "lookup", "answers_yes", "repeat", "expected",
         "rule"}

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+import tiers
 from patience import PATIENCE
 from scripted import write
 
@@ -23,7 +23,7 @@ from metaflow_agents.schema.model import digest
 from metaflow_agents.sop.load import load_sop
 from security.path_scenes import SECRET, cli
 
-TABLE: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("journals.yaml").read_text(encoding="utf-8"))
+TABLE: list[dict[str, Any]] = tiers.table(Path(__file__).with_name("journals.yaml"))
 SOP = """
 sop: honest
 inputs: {topic: string}

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+import tiers
 
 from security.path_scenes import SCENES, SECRET, Case
 
-TABLE: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("paths.yaml").read_text(encoding="utf-8"))
+TABLE: list[dict[str, Any]] = tiers.table(Path(__file__).with_name("paths.yaml"))
 KEYS = {"id", "owasp", "what", "scene", "tool", "path", "paths", "expected"}
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+import tiers
 from scripted import events
 from test_agent_tools import Script, calls
 
@@ -20,7 +20,7 @@ from metaflow_agents.schema.event import Decided
 from metaflow_agents.schema.tools import PolicySpec
 from metaflow_agents.settings import Settings
 
-TABLE: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("places.yaml").read_text(encoding="utf-8"))
+TABLE: list[dict[str, Any]] = tiers.table(Path(__file__).with_name("places.yaml"))
 HELD = [row["file"] for row in TABLE if row["expected"] in ("refused", "asked")]
 FREE = [row["file"] for row in TABLE if row["expected"] in ("reported", "plain")]
 WIDE = {"refused": "deny", "asked": "ask", "reported": "allow", "plain": "allow"}

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+import tiers
 from scripted import Scripted, write
 
 from metaflow_agents import run
 from metaflow_agents.prompts import from_package
 
-TABLE: dict[str, list[dict[str, Any]]] = yaml.safe_load(Path(__file__).with_name("prompts.yaml").read_text(encoding="utf-8"))
+TABLE: dict[str, list[dict[str, Any]]] = tiers.table(Path(__file__).with_name("prompts.yaml"))
 SOP = """
     sop: desk
     inputs: {INPUT}

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+import tiers
 
 from security.path_scenes import cli
 from security.secret_server import spelled
 
-TABLE: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("secrets.yaml").read_text(encoding="utf-8"))
+TABLE: list[dict[str, Any]] = tiers.table(Path(__file__).with_name("secrets.yaml"))
 CANARY = 'sk-can4ry/+"q y&<4711>='
 SERVER = Path(__file__).with_name("secret_server.py")
 WAYS = ("plain", "percent", "lower", "plus", "base64", "json", "html", "hex")

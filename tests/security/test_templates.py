@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+import tiers
 from patience import PATIENCE
 from scripted import Scripted, block, write
 from test_agent_tools import Script, calls
@@ -21,7 +21,7 @@ from metaflow_agents.people.question import Answer
 from metaflow_agents.prompts import evaluate, render
 from metaflow_agents.research.page import set_page
 
-TABLE: dict[str, list[dict[str, Any]]] = yaml.safe_load(Path(__file__).with_name("templates.yaml").read_text(encoding="utf-8"))
+TABLE: dict[str, list[dict[str, Any]]] = tiers.table(Path(__file__).with_name("templates.yaml"))
 WORDS = "{{ 7 * 191 }}{% set a = 1 %}<script>{# c #}"
 DONE = "1337"                               # what the words would become
 CONTROL = "\x1b[2J\x1b]0;pwned\x07"

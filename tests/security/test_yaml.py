@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+import tiers
 
-TABLE: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("yaml.yaml").read_text(encoding="utf-8"))
+TABLE: list[dict[str, Any]] = tiers.table(Path(__file__).with_name("yaml.yaml"))
 KEYS = {"id", "owasp", "what", "whole", "top", "encoding", "repeat", "files", "links", "expected", "dry"}
 FRAME = """
 sop: hostile
