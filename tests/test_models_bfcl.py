@@ -61,7 +61,7 @@ async def test_every_function_is_a_tool_and_every_gold_call_comes_back(kind: str
     assert count >= 80
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_every_schema_loads_every_answer_is_taken_and_every_wrong_call_is_told_how_to_be_right() -> None:
     """What `python -m benchmarks.papers function_calls` tells."""
     counts = function_calls.counted(Path(DATA or "."))
