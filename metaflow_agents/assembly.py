@@ -17,6 +17,7 @@ from metaflow_agents.agent.progressing import RunJudge
 from metaflow_agents.agent.surroundings import Surroundings
 from metaflow_agents.agent.tool_step import ToolSteps
 from metaflow_agents.bus import Bus
+from metaflow_agents.caps import run_budget, step_budget
 from metaflow_agents.doers.acceptance import Acceptance
 from metaflow_agents.doers.code import Code
 from metaflow_agents.doers.command import Commands
@@ -62,7 +63,6 @@ from metaflow_agents.people.mailbox import Mailbox
 from metaflow_agents.runner import Doers
 from metaflow_agents.sandbox.choice import Unchosen
 from metaflow_agents.sandbox.port import Sandbox
-from metaflow_agents.schema.caps import Budget
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.tools import PolicySpec
 from metaflow_agents.settings import Settings
@@ -113,6 +113,8 @@ class Within:
     staged: bool
     allowed: Sequence[str]
     told: str
+    over: Mapping[str, float]               # caps given for it on the command line
+    path: str                               # the steps that lead to it, as `--budget` and `--given` write them: `build/`
     memory: MemoryFile
     remembered: RunId
     alone: bool                             # nothing remembered comes in from outside of it, or goes out
@@ -178,8 +180,9 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
     commands = Commands(sop, acceptance, tree, values, observations, options.sandbox, options.settings)
     memory = RoleMemory(state, values, {step: graph.rank(step) for step in graph.steps})
     file = within.memory if within else MemoryFile(partial(MemoryStore, memory_file(options, folder)))
-    caps = budgets(program, state, told) if within is None else InnerBudgets(
-        budgets(program, state, told, whole=f"SOP {sop.sop}"), within.budgets, within.step)
+    over, path = (within.over, within.path) if within else (state.budget, "")
+    caps = budgets(program, state, over, told) if within is None else InnerBudgets(
+        budgets(program, state, over, told, path=path, whole=f"SOP {sop.sop}"), within.budgets, within.step)
     project = ProjectMemory(file, state, values, secrets.masked, keeps=sop.remembers, run=within.remembered if within else None,
                             prefix=prefix, apart=sop.apart, alone=within is not None and within.alone,
                             inherited=within.inherited if within else None)
@@ -202,7 +205,8 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
 
     def join(inner: Program, its: InnerJournal, activation: Activation) -> Joined:
         key = str(activation.key)
-        inside, wanted = InnerDesk(desk, key), sop.steps[activation.key.step].inherits_memory
+        step, inside = activation.key.step, InnerDesk(desk, key)
+        wanted, its_over = sop.steps[step].inherits_memory, given_inside(over, step)
         alone = wanted is False or (within is not None and within.alone)
 
         async def inherited(mind: str | None, *, lessons: bool) -> list[str]:
@@ -210,11 +214,13 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
             return await project.handed_over(mind, past, lessons=lessons)
 
         joined = assemble(inner, its, replace(options, models=options.inner[inner.fingerprint], earlier=None,
-                                                       given=given_inside(options.given, activation.key.step)),
-                          folder=None, within=Within(f"{prefix}{key}/", name, activation.key.step, acceptance, caps,
-                                                     inside, (*above, sop.policy), toolboxes, staged, allowed, told, file,
+                                                       given=given_inside(options.given, step)),
+                          folder=None, within=Within(f"{prefix}{key}/", name, step, acceptance, caps,
+                                                     inside, (*above, sop.policy), toolboxes, staged, allowed, told,
+                                                     its_over, f"{path}{step}/", file,
                                                      project.run, alone, inherited if wanted else None, halting, material.noted))
-        return Joined(joined.scheduler, joined.values, inside, joined.memory)
+        return Joined(joined.scheduler, joined.values, inside, joined.memory, run_budget(inner, its_over).time,
+                      f"sop resume {told} --budget {path}{step}/time=…")
 
     sops = SubSOPs(program, journal, acceptance, loading, join,
                    {name: models.identities for name, models in options.inner.items()})
@@ -226,12 +232,13 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
                   dry=options.models.dry, given=options.given)
     parking = Parking(desk)
     desk.idle = parking.seconds_idle
-    fanout = Fanout(program, bus, state, values, scopes, doers, earlier=options.earlier, caps=time_caps(program, state),
-                    parking=parking, recalled=doers.recalled, strategies=known, halting=halting)
+    fanout = Fanout(program, bus, state, values, scopes, doers, earlier=options.earlier,
+                    caps=time_caps(program, state, over, told, path), parking=parking, recalled=doers.recalled,
+                    strategies=known, halting=halting)
     progress = None
     if sop.progress is not None:
         judge = RunJudge(sop, sop.progress, options.models, caller, Conversations(program, acceptance), memory,
-                         observations, state, values, run_budget(program, state.budget))
+                         observations, state, values, run_budget(program, over))
         progress = Progress(sop, sop.progress, bus, state, values, scopes, judge)
     scheduler = Scheduler(program, graph, bus, state, values, scopes, fanout, until=state.until, progress=progress)
     kept = None if folder is None else Folder(bus, state, tree, folder, journal.path)
@@ -251,31 +258,27 @@ def told_name(journal: Journal) -> str:
     return journal.path.stem if journal.path.suffix else "RUN"
 
 
-def run_budget(program: Program, over: Mapping[str, float]) -> Budget:
-    """The caps of the whole run; `over` are those given on the command line."""
-    own = program.sop.budget or Budget()
-    return Budget(usd=over.get("usd", own.usd), tokens=int(over["tokens"]) if "tokens" in over else own.tokens,
-                  calls=int(over["calls"]) if "calls" in over else own.calls,
-                  time=over.get("time", own.time))
+def time_caps(program: Program, state: RunState, over: Mapping[str, float], name: str, path: str) -> TimeCaps:
+    """The caps on time of roles and steps, with what was used before; the run's own is held by `underway.py`.
 
-
-def time_caps(program: Program, state: RunState) -> TimeCaps:
-    """The caps on time of roles and steps, with what was used before; the run's own is held by `underway.py`."""
+    `name` is the run's, `path` what leads to the SOP, for the mend.
+    """
     sop = program.sop
-    caps = {f"step:{name}": step.budget.time for name, step in sop.steps.items() if step.budget and step.budget.time}
+    caps = {f"step:{step}": cap.time for step in sop.steps if (cap := step_budget(sop, step, over)) and cap.time}
     caps |= {f"role:{name}": role.budget.time for name, role in sop.roles.items() if role.budget and role.budget.time}
     used: dict[str, float] = {}
     for name, seconds in state.busy.items():
         for scope in (f"step:{name}", f"role:{sop.steps[name].role}" if name in sop.steps else ""):
             used[scope] = used.get(scope, 0.0) + seconds
-    return TimeCaps(caps, used)
+    return TimeCaps(caps, used, {f"step:{step}": f"sop resume {name} --budget {path}{step}/time=…" for step in sop.steps})
 
 
-def budgets(program: Program, state: RunState, name: str, whole: str = "run") -> Budgets:
+def budgets(program: Program, state: RunState, over: Mapping[str, float], name: str, *, path: str = "",
+            whole: str = "run") -> Budgets:
     """The caps on calls, tokens and money, with what the journal says was spent. `name` is the run's."""
     sop = program.sop
-    found = Budgets(run_budget(program, state.budget), {name: role.budget for name, role in sop.roles.items()},
-                    {name: step.budget for name, step in sop.steps.items()}, name=name, whole=whole)
+    found = Budgets(run_budget(program, over), {role: written.budget for role, written in sop.roles.items()},
+                    {step: step_budget(sop, step, over) for step in sop.steps}, name=name, path=path, whole=whole)
     for (role, step), spending in state.spent.items():
         calls, tokens, cost = spending.charged
         found.charge(role, step, tokens, calls, cost)

@@ -43,6 +43,8 @@ class Joined:
     values: Values
     desk: InnerDesk
     memory: ProjectMemory
+    cap: float | None           # seconds that it may take
+    mend: str                   # the command that raises it
 
 
 Join = Callable[[Program, InnerJournal, Activation], Joined]
@@ -80,7 +82,7 @@ class SubSOPs:
 
     async def _rests(self, step: Step, inner: Program, journal: InnerJournal, rooms: Joined, activation: Activation) -> bool:
         """Goes on until it rests. Whether it rested for an answer that came meanwhile, and so has to go on."""
-        name, cap = inner.sop.sop, None if inner.sop.budget is None else inner.sop.budget.time
+        name, cap = inner.sop.sop, rooms.cap
         left = None if cap is None else max(cap - journal.state.elapsed, 0.0)
         try:
             async with asyncio.timeout(left) as limit:
@@ -88,8 +90,7 @@ class SubSOPs:
         except TimeoutError:
             if not limit.expired():
                 raise
-            raise BudgetExceeded(f"the time budget of the SOP {name} is used up: {cap:g} s; raise its `budget: {{time: …}}` and "
-                                 "go on with `sop resume RUN --accept-changes`") from None
+            raise BudgetExceeded(f"the time budget of the SOP {name} is used up: {cap:g} s; `{rooms.mend}` goes on") from None
         except StepFailed as error:
             if error.halted or self._last(step, activation):    # the run stops where it failed, and a resume goes on there
                 raise StepFailed(f"{activation.key}/{error.activation}", error.error, halted=error.halted) from error

@@ -25,16 +25,13 @@ from metaflow_agents.journal.places import refuse_taken as refuse_taken
 from metaflow_agents.journal.places import run_names as run_names
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.memory.indexes import missing
-from metaflow_agents.models.port import traits
 from metaflow_agents.models.registry import Given, Models, Resolved, Sources, resolve
 from metaflow_agents.policy.package_patterns import PackagePattern
 from metaflow_agents.policy.patterns import RuleWritten
 from metaflow_agents.sandbox.choice import CONFINING, Unchosen, choose, refuse_unknown
 from metaflow_agents.sandbox.engines import Engine
 from metaflow_agents.sandbox.port import Sandbox
-from metaflow_agents.schema import quantity
 from metaflow_agents.schema.binary import unloaded
-from metaflow_agents.schema.caps import Budget
 from metaflow_agents.schema.endpoint import Limits
 from metaflow_agents.schema.event import RunOpened
 from metaflow_agents.schema.keys import LOOK, parse_firing
@@ -300,22 +297,6 @@ def allowed_packages(program: Program, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def refuse_unpriced(sop: SOP, models: Models, whole: Budget) -> None:
-    """Raises UsageError where money is capped and a model under the cap costs nobody knows how much.
-
-    `whole` are the caps of the run, those of the command line included.
-    """
-    asked = [*((False, *one) for one in asking(sop)), *((True, *one) for one in embedding(sop))]
-    for embeds, step_name, step, role_name, name in asked:
-        scopes = (("the run", whole), (f"role {role_name}", sop.roles[role_name].budget), (f"step {step_name}", step.budget))
-        capped = [scope for scope, cap in scopes if cap is not None and cap.usd is not None]
-        model = models.of(name)
-        if capped and traits(model).unpriced(embeds=embeds):
-            raise UsageError(
-                f"`budget: {{usd: …}}` of {capped[0]} caps what {model.name} costs, and nobody knows its price: write it as "
-                f"`models: {{{name or 'default'}: {{…, price: {{in: …, out: …}}}}}}`, or cap `tokens` instead")
-
-
 def asking(sop: SOP) -> Iterator[tuple[str, Step, str, str | None]]:
     """Who may ask which model: step, its definition, role, and the name of the model (None: the default)."""
     for step_name, step in sop.steps.items():
@@ -341,21 +322,6 @@ def _looks(sop: SOP) -> Iterator[tuple[str, Step, str, str | None]]:
     if sop.progress is not None and sop.progress.role in sop.roles:
         role = sop.progress.role
         yield LOOK, Step(role=role, makes=Makes(artifact=LOOK)), role, sop.roles[role].model
-
-
-def caps(budget: Mapping[str, Any] | None) -> dict[str, float]:
-    """The caps that a run is given, as numbers: `tokens` and `calls`, `time` in seconds, `usd`. Raises UsageError."""
-    parse: dict[str, Callable[[object], float]] = {"tokens": quantity.count, "calls": quantity.count, "time": quantity.seconds,
-                                                  "usd": quantity.dollars}
-    found = {}
-    for measure, written in (budget or {}).items():
-        if measure not in parse:
-            raise UsageError(f"`{measure}` is no budget of this version: {did_you_mean(measure, parse)}")
-        try:
-            found[measure] = float(parse[measure](written))
-        except ValueError as error:
-            raise UsageError(f"budget `{measure}`: {error}") from None
-    return found
 
 
 def given_payloads(program: Program, given: Mapping[str, Any] | None, blobs: dict[str, bytes]) -> dict[str, str]:

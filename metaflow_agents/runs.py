@@ -19,7 +19,8 @@ from pathlib import Path
 from time import time
 from typing import Any
 
-from metaflow_agents.assembly import Options, run_budget
+from metaflow_agents.assembly import Options
+from metaflow_agents.caps import caps, refuse_unpriced
 from metaflow_agents.doers.repeats import asked_in
 from metaflow_agents.engine.earlier import EarlierRun
 from metaflow_agents.errors import RunBusy, RunSucceeded, UsageError, did_you_mean
@@ -37,7 +38,6 @@ from metaflow_agents.opening import (
     allowed_packages,
     answering,
     as_it_is_now,
-    caps,
     checked,
     embedders,
     fine_name,
@@ -54,7 +54,6 @@ from metaflow_agents.opening import (
     refuse_unconfined,
     refuse_unknown_models,
     refuse_unknown_step,
-    refuse_unpriced,
     run_names,
     same_identity,
     sandbox_for,
@@ -153,8 +152,9 @@ def start(
     confining = sandbox_for(program, sandbox, settings, dry=resolved.models.dry, late=late)
     refuse_unknown_step(program.sop, until)
     refuse_unknown_models(program, models or {})
+    over = caps(budget, program)
+    refuse_unpriced(program, lambda one: inner.get(one.fingerprint, resolved.models), over)
     for one in program.all():
-        refuse_unpriced(one.sop, inner.get(one.fingerprint, resolved.models), run_budget(program, caps(budget)))
         refuse_unset_secrets(one.sop, settings, dry=resolved.models.dry or late)
     load = partial(load_function, folders=folders)
     handed = {**(inputs or {}), **more_inputs}
@@ -167,7 +167,7 @@ def start(
     blobs.update(sources_of(loaded))
     opened = RunOpened(
         run=label, **identity(loaded), **answering(resolved), sandbox=confining.name, image=confining.image, until=until,
-        budget=caps(budget), given=given_payloads(program, given, blobs), reused_from=from_run,
+        budget=over, given=given_payloads(program, given, blobs), reused_from=from_run,
         package=installed("metaflow-agents"), allowed=allowed_packages(program, allow), staged=staged, functions=located(loaded),
         left_out={name: some(listed) for name, listed in left_out.items()},
         untaken={name: {why: some(listed) for why, listed in reasons.items()} for name, reasons in untaken.items()},
@@ -256,13 +256,13 @@ def go_on(
         refuse_lost_steps(program.sop, state.active)
         for one in program.all():
             refuse_unset_secrets(one.sop, settings, dry=resolved.models.dry)
-            refuse_unpriced(one.sop, inner.get(one.fingerprint, resolved.models),
-                            run_budget(program, {**state.budget, **caps(budget)}))
+        over = caps(budget, program)
+        refuse_unpriced(program, lambda one: inner.get(one.fingerprint, resolved.models), {**state.budget, **over})
         values = Values(journal.blob, state)
         given = {artifact: values.plain(payload) for artifact, payload in opened.given.items()}
         which = identity(loaded) if loaded is not None and told else same_identity(journal, recorded)
         resumed = Resumed(**which, **answering(resolved), changes=told, sandbox=confining.name, image=confining.image,
-                          until=until, budget=caps(budget))
+                          until=until, budget=over)
         blobs = sources_of(loaded) if loaded is not None and told else {}
         left = opened.reused_from if opened.reused_from in run_names(home) else None        # or it was removed since
         earlier = _earlier(home, left, program)

@@ -14,8 +14,9 @@ from typing import Any, Self, TypeVar
 from pydantic import TypeAdapter
 
 from metaflow_agents.agent.material import Material
-from metaflow_agents.assembly import Assembly, Options, assemble, run_budget
+from metaflow_agents.assembly import Assembly, Options, assemble
 from metaflow_agents.bus import Bus
+from metaflow_agents.caps import run_budget
 from metaflow_agents.errors import (
     BudgetExceeded,
     EndpointRefused,

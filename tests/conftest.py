@@ -42,12 +42,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of the tests that are marked `one_in(N)`, the fast tier takes those whose turn it is."""
+    """Of the tests that are marked `one_in(N)`, the fast tier takes those whose turn it is. The full tier begins with what takes
+    long: at the end the others would wait for it.
+    """
     waits = {item for item in items
              if not ALL and (mark := item.get_closest_marker("one_in")) is not None and not takes_part(item.nodeid, *mark.args)}
     if waits:
         config.hook.pytest_deselected(items=[item for item in items if item in waits])
         items[:] = [item for item in items if item not in waits]
+    if ALL:
+        items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -41,7 +41,7 @@ async def test_spending_is_counted_in_every_scope() -> None:
                                           "`sop resume r7 --budget tokens=110`"]),
     (Budgets(cap(calls=1)), ["the run's cap of 1 calls is reached: 1 spent", "`sop resume RUN --budget calls=2`"]),
     (Budgets(roles={"r": cap(tokens=100)}), ["role r's cap", "`budget: {tokens: …}` of the role r to 110", "--accept-changes"]),
-    (Budgets(steps={"s": cap(tokens=100)}), ["step s's cap", "`budget: {tokens: …}` of the step s to 110"]),
+    (Budgets(steps={"s": cap(tokens=100)}), ["step s's cap", "`sop resume RUN --budget s/tokens=110` or more goes on"]),
 ])
 async def test_a_cap_that_nobody_can_release_stops(budgets: Budgets, words: list[str]) -> None:
     await spend(budgets, 60)

@@ -53,6 +53,7 @@ async def test_what_its_use_shows_is_mended_by_its_author(tmp_path: Path, settin
     assert made["samples"] == {"examples/two.txt": "1\n2\n"}
     read, revise, mend = (str(request.messages) for request in model.requests[3:])
     assert "but a user is shown no traceback" in read and "adder examples/two.txt" in read and "import click" in read
+    assert "What its files define" not in str(model.requests[2].messages), "its users go by the README and --help"
     assert "it prints too little" in revise and "missing" in revise and revise.count("import click") == 1, "its draft, once"
     assert "## missing" in mend and "## sum" not in mend
 
@@ -60,10 +61,13 @@ async def test_what_its_use_shows_is_mended_by_its_author(tmp_path: Path, settin
 @needs_bubblewrap
 async def test_a_change_that_made_it_worse_does_not_stay(tmp_path: Path, settings: Settings) -> None:
     _, model, made = await built(tmp_path, settings, {
-        "draft": draft(good()), "revise": block("src/adder/__init__.py", "def main(): raise SystemExit(5)"),
+        "plan": {**BRIEF, "kind": "library"}, "draft": draft(good()),
+        "revise": block("src/adder/__init__.py", "def main(): raise SystemExit(5)"),
         "mend": RuntimeError("no answer")})
     assert model.steps[-1] == "mend" and made["product"]["src/adder/__init__.py"].strip() == good().strip()
     assert made["transcript"]["broken"] == []
+    defined = str(model.requests[2].messages).partition("What its files define")[2].partition("bash -c")[0]
+    assert "src/adder/__init__.py" in defined and "main" in defined
 
 
 @pytest.mark.one_in(12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
 from textwrap import dedent
@@ -11,7 +12,7 @@ import pytest
 from scripted import Scripted, events, write
 from stopping import stopped_everywhere
 
-from metaflow_agents import check, resume, run
+from metaflow_agents import check, resume, run, start
 from metaflow_agents.errors import UsageError
 from metaflow_agents.journal.audit import RECORDS, verified
 from metaflow_agents.journal.journal import Journal
@@ -130,6 +131,65 @@ async def test_a_cap_inside_holds_after_a_resume_too(tmp_path: Path) -> None:
     await run(capped, topic="rain", model=answer, workspace=tmp_path, name="it")
     again = await resume("it", model=answer, workspace=tmp_path)
     assert again.outcome == "budget" and again.calls == 5, "what was spent before counts"
+
+
+async def test_caps_of_a_step_and_of_the_sop_that_it_is_are_raised_on_the_command_line(tmp_path: Path) -> None:
+    """What each message names goes on, whatever was spent by the chapters before."""
+    path = book(tmp_path, "budget: {calls: 4}", chapter=CHAPTER.replace("makes: verdict}", "makes: verdict, budget: {calls: 1}}")
+                + "\n    budget: {calls: 2}\n")
+    result = await run(path, topic="rain", model=answer, workspace=tmp_path, name="it")
+    met = []
+    while not result.ok and len(met) < 5:
+        found = re.search(r"`sop resume it --budget (\S+)=(\d+)` or more goes on", result.reason)
+        assert found is not None, result.reason
+        met.append(found[1])
+        result = await resume("it", model=answer, workspace=tmp_path, budget={found[1]: found[2]})
+    assert result.ok and result.calls == 7, result.reason
+    assert sorted(met) == ["write/calls", "write/calls", "write/judge/calls"], "the SOP's, the step's, that of a step in there"
+
+
+@pytest.mark.parametrize(("given", "told"), [
+    ({"write/draft/tokens": 1}, "the step draft's cap of 1 tokens is reached"),
+    ({"write/tokens": 1}, "the SOP chapter's cap of 1 tokens is reached"),
+    ({"plan_it/tokens": 1}, "the step plan_it's cap of 1 tokens is reached"),
+    ({"write/draft/time": "100ms"}, "the time budget of step draft is used up: 0.1 s; `sop resume it --budget write/draft/time="),
+    ({"write/time": "100ms"}, "the time budget of the SOP chapter is used up: 0.1 s; `sop resume it --budget write/time=…` goes"),
+])
+async def test_a_cap_is_given_where_the_file_has_none(tmp_path: Path, given: dict[str, Any], told: str) -> None:
+    async def slow(request: ModelRequest) -> Any:
+        await asyncio.sleep(3600 if "time" in next(iter(given)) and "draft" in request.key else 0)
+        return answer(request)
+
+    result = await run(book(tmp_path), topic="rain", model=slow, workspace=tmp_path, name="it", budget=given)
+    assert result.outcome == "budget" and told in result.reason
+    again = await resume("it", model=answer, workspace=tmp_path, budget=dict.fromkeys(given, "1h" if "time" in told else "1M"))
+    assert again.ok, again.reason
+
+
+@pytest.mark.parametrize(("written", "told"), [
+    ("wrote/calls", "there is no step `wrote` in book; did you mean `write`"),
+    ("write/drafts/calls", "no step `drafts` in chapter"),
+    ("plan_it/draft/calls", "`plan_it` is no step with `sop:`"), ("write/call", "`call` is no budget of this version"),
+    ("/calls", "there is no step ``"), ("write//calls", "there is no step `` in chapter"), ("write@1/calls", "no step `write@1`"),
+    ("fill/tokens", "`fill` is a `run` step that makes none: write `--budget fill/time=…`"),
+])
+async def test_a_cap_of_what_is_not_there_is_refused(tmp_path: Path, written: str, told: str) -> None:
+    path = book(tmp_path, "retries: 0\n      fill: {run: ['true'], needs: [chapters], makes: filled}")
+    path.write_text(path.read_text().replace("chapters: {each: string}", "chapters: {each: string}\n  filled: {}"))
+    with pytest.raises(UsageError, match=re.escape(told)):
+        await run(path, topic="rain", model=answer, workspace=None, budget={written: 3})
+
+
+async def test_money_that_is_capped_inside_wants_a_price_there(tmp_path: Path) -> None:
+    """Of the run, of the step, of its SOP and of a step in there; a cap elsewhere wants none."""
+    def models(price: str) -> str:
+        return f"\n    models: {{default: {{name: m, endpoint: 'http://127.0.0.1:9'{price}}}}}\n"
+
+    path = book(tmp_path, "retries: 0" + models(", price: {in: 1, out: 5}"), chapter=CHAPTER + models(""))
+    for written in ("usd", "write/usd", "write/draft/usd"):
+        with pytest.raises(UsageError, match="nobody knows its price"):
+            start(path, topic="rain", workspace=None, budget={written: 1})
+    start(path, topic="rain", workspace=None, budget={"plan_it/usd": 1})
 
 
 async def test_a_step_that_fails_inside_stops_the_run_there_and_a_resume_pays_nothing_twice(tmp_path: Path) -> None:

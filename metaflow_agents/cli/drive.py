@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from metaflow_agents.assembly import run_budget
+from metaflow_agents.caps import run_budget
 from metaflow_agents.cli.asking import TerminalAsker, at_terminal
 from metaflow_agents.cli.faces import Face, PlainFace, SilentFace, live_face, shows_board
 from metaflow_agents.cli.output import page, say, say_json

@@ -22,7 +22,8 @@ Model = Annotated[list[str] | None, typer.Option(
                                         "replay:RECORDING[,MODEL], python:FILE.py:function, dry; "
                                         "with NAME= for one of the SOP's names only. May be repeated.")]
 Budget = Annotated[list[str] | None, typer.Option(
-    "--budget", metavar="CAP=N", help="Caps, like usd=5,tokens=2M,calls=100,time=30m. May be repeated.")]
+    "--budget", metavar="CAP=N", help="Caps, like usd=5,tokens=2M,calls=100,time=30m; STEP/tokens=2M is the step's. "
+                                      "May be repeated.")]
 Sandbox = Annotated[str | None, typer.Option(
     "--sandbox", metavar="NAME", help="Where commands run: `bubblewrap`, `landlock` or `container` confine them (default: the "
                                       "first that holds here), `none` does not.")]

@@ -20,8 +20,8 @@ _ONLY_NAMED = frozenset({"canonical", "alternate", "author", "license", "help", 
 _LOOKS_UP = re.compile(r"""getElementById\(\s*(["'])([\w-]+)\1\s*\)|querySelector\(\s*(["'])\#([\w-]+)\3\s*\)""")
 _NAMES = re.compile(r"""["'`]([\w-]+)["'`]|\bid=\\?["']?([\w-]+)""")
 _ID = re.compile(r"""\bid\s*=\s*["']?([^\s"'>]+)""", re.IGNORECASE)      # those in a <template> too
-_INLINE = re.compile(r"(?is)<script\b[^>]*>.*?(?:</script|\Z)")
-_STYLES = re.compile(r"(?is)<style\b[^>]*>.*?(?:</style|\Z)")
+_INLINE = re.compile(r"(?is)<script\b[^<>]*>.*?(?:</script|\Z)")        # no `<` in a tag: a tag without end is looked at once
+_STYLES = re.compile(r"(?is)<style\b[^<>]*>.*?(?:</style|\Z)")
 _READ = (".html", ".htm", ".css", ".js")
 _FEW = 3
 """Classes without a style that nobody minds: scripts find elements by them."""

@@ -91,7 +91,8 @@ class Budgets:
     """The caps of a run, and what is spent. For one event loop.
 
     `run` is the cap of the whole run, `roles` and `steps` those of each role and step that has one; their `time` is
-    not looked at here. `name` is the run's, for the mend; `whole` is what the first cap is of: the run, or a sub-SOP.
+    not looked at here. `whole` is what the first cap is of: the run, or a sub-SOP. For the mend, `name` is the run's and `path`
+    leads to the sub-SOP: `build/`.
     """
 
     def __init__(
@@ -101,9 +102,11 @@ class Budgets:
         steps: Mapping[str, Budget | None] | None = None,
         *,
         name: str = "RUN",
+        path: str = "",
         whole: str = "run",
     ) -> None:
         self._name, self._whole = name, whole
+        self._address = {whole: path, **{f"step {step}": f"{path}{step}/" for step in steps or {}}}    # as `--budget` has it
         self._caps = {whole: run}
         self._caps |= {f"role {role}": cap for role, cap in (roles or {}).items()}
         self._caps |= {f"step {step}": cap for step, cap in (steps or {}).items()}
@@ -226,8 +229,9 @@ class Budgets:
         else:
             of, spent, more = f"{cap:,} {measure}", f"{account.spent:,}", f"take {asked:,}"
             enough = str(account.spent + asked)
-        resume = f"`sop resume {self._name} --budget {measure}={enough}` or more goes on"
-        if account.scope != "run":
+        if account.scope in self._address:
+            resume = f"`sop resume {self._name} --budget {self._address[account.scope]}{measure}={enough}` or more goes on"
+        else:
             resume = (f"raise `budget: {{{measure}: …}}` of the {account.scope} to {enough} or more, "
                       f"then `sop resume {self._name} --accept-changes`")
         calls = len(account.refused)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pydantic import Field
 
 from metaflow_agents.schema.model import Value
@@ -24,3 +26,13 @@ class Budget(Value):
     tokens: Count | None = Field(None, description="tokens in and out, all calls together")
     calls: Count | None = Field(None, description="model calls")
     time: Seconds | None = Field(None, description="seconds of wall time, or like `30m`")
+
+    def over(self, given: Mapping[str, float]) -> Budget:
+        """With the caps that are given, by measure, in place of its own. Other names in `given` say nothing here."""
+        return self.model_copy(update={measure: value if measure in ("usd", "time") else int(value)
+                                       for measure, value in given.items() if measure in Budget.model_fields})
+
+    def at_least(self, given: Mapping[str, float]) -> Budget:
+        """With caps of its own that are lower than those given raised to them."""
+        return self.over({measure: max(own, value) for measure, value in given.items()
+                          if (own := getattr(self, measure, None)) is not None})

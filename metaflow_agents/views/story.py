@@ -425,6 +425,6 @@ def _onward(told: Told, page: Page) -> list[str]:
 
 
 def _cap(told: Told) -> str | None:
-    """The measure of the run's own cap that was reached; None where it was a role's or a step's."""
-    found = re.search(r"--budget (usd|tokens|calls|time)=", told.outline.glance.reason)
+    """The cap that was reached, as `--budget` has it: `calls`, `build/time`; None for a role's, which its file has."""
+    found = re.search(r"--budget ((?:\w+/)*(?:usd|tokens|calls|time))=", told.outline.glance.reason)
     return None if found is None else found[1]
