@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from metaflow_agents.agent.blocks import Block, apply_blocks, joined_blocks, parse_blocks, written_blocks
+from metaflow_agents.agent.blocks import Block, PartTaken, apply_blocks, joined_blocks, parse_blocks, read_blocks, written_blocks
 from metaflow_agents.edits import Edit
 from metaflow_agents.errors import AnswerInvalid
 
@@ -145,6 +145,28 @@ def test_edits_see_those_before_them_and_keep_line_ends() -> None:
     assert apply_blocks(answer, {"a": "one\r\nx\r\n"}, ["a"])[0] == {"a": "three\r\nx\r\n"}
     assert apply_blocks(answer, {"a": "one"}, ["a"])[0] == {"a": "three"}
     assert apply_blocks(parse_blocks(edit("old\n")), {"a": "older\nold\n"}, ["a"])[0] == {"a": "older\nx\n"}
+
+
+@pytest.mark.parametrize("answer", [
+    edit("one\n", "two\n") + edit("two\n", "three\n"),
+    edit("one\n", "two\n") + "and then\n" + edit("two\n", "three\n") + edit("one\n", "two\n"),
+    edit("one\n", "three\n") + edit("one\n", "three\n"),
+    edit("one\n", "two\n") + "=== file: b ===\nn\n=== end ===\n" * 2 + edit("two\n", "three\n"),
+])
+def test_edits_of_a_file_in_several_blocks_are_taken_as_one_and_what_is_said_once_more_counts_once(answer: str) -> None:
+    blocks = parse_blocks(answer)
+    assert [block.path for block in blocks] in (["a"], ["a", "b"])
+    assert apply_blocks(blocks, {"a": "one\n"}, ["*"])[0]["a"] == "three\n"
+
+
+def test_of_a_file_that_is_said_in_two_ways_nothing_is_taken_and_of_the_others_all() -> None:
+    answer = ("=== file: b ===\nn\n=== end ===\n" + edit("one\n") + "=== file: a ===\ntwo\n=== end ===\n" + edit("1\n", path="c"))
+    blocks, faults = read_blocks(answer)
+    with pytest.raises(PartTaken) as told:
+        apply_blocks(blocks, {"a": "one\n", "c": "1\n"}, ["*"], faults)
+    assert [block.path for block in told.value.kept] == ["b", "c"]
+    (fault,) = told.value.faults
+    assert fault.startswith("line 11: `a` stands in a block at line 4 already")
 
 
 def test_paths_are_held_to_the_patterns_all_at_once() -> None:

@@ -78,10 +78,10 @@ def read_blocks(text: str) -> tuple[Blocks, list[str]]:
     """The blocks of an answer that are in form, and the faults of what is not, each with its line."""
     reader = _Reader(text.replace("\r\n", "\n").split("\n"))
     reader.read()
-    faults = reader.faults + _said_twice(reader.blocks)
-    if not reader.blocks and not faults:
+    blocks = Blocks(_merged(reader.blocks))
+    faults = reader.faults + [fault for told in _said_twice(blocks).values() for fault in told]
+    if not blocks and not faults:
         faults = ["the answer holds no block: write `=== file: PATH ===`, the whole text, `=== end ===`"]
-    blocks = Blocks(reader.blocks)
     blocks.remarks = "\n".join(reader.remarks).strip()
     return blocks, faults
 
@@ -130,22 +130,49 @@ def joined_blocks(kept: Sequence[Block], more: Sequence[Block]) -> tuple[Block, 
     for block in more:
         before = found.get(block.path)
         if before is not None and before.kind == block.kind == "edit":
-            known = {(edit.search, edit.replace) for edit in before.edits}
-            edits = tuple(edit for edit in block.edits if (edit.search, edit.replace) not in known)
-            block = replace(block, edits=before.edits + edits)
+            block = _with_edits(before, block)
         for path in block.paths:
             found = {named: other for named, other in found.items() if path not in other.paths}
         found[block.path] = block
     return tuple(found.values())
 
 
-def _said_twice(blocks: Iterable[Block]) -> list[str]:
-    faults, first = [], dict[str, int]()
+def _with_edits(before: Block, more: Block) -> Block:
+    """An edit block with the edits of a later one of the same file behind its own; what is said once more counts once."""
+    known = {(edit.search, edit.replace) for edit in before.edits}
+    return replace(before, edits=before.edits + tuple(edit for edit in more.edits if (edit.search, edit.replace) not in known))
+
+
+def _merged(blocks: Iterable[Block]) -> list[Block]:
+    """The blocks, those that edit the same file as one, in the place of the first; a block that was said word for word before is
+    left out.
+    """
+    found: list[Block] = []
+    edits: dict[str, int] = {}          # path → where in `found` its edits are
+    said = set()
+    for block in blocks:
+        key = replace(block, line=0, edits=tuple(replace(edit, line=0) for edit in block.edits))
+        if key in said:
+            continue
+        said.add(key)
+        if block.kind == "edit" and block.path in edits:
+            place = edits[block.path]
+            found[place] = _with_edits(found[place], block)
+            continue
+        if block.kind == "edit":
+            edits[block.path] = len(found)
+        found.append(block)
+    return found
+
+
+def _said_twice(blocks: Iterable[Block]) -> dict[str, list[str]]:
+    """The faults of paths that stand in several blocks, by path."""
+    faults, first = dict[str, list[str]](), dict[str, int]()
     for block in blocks:
         for path in block.paths:
             if path in first:
-                faults.append(f"line {block.line}: `{path}` stands in a block at line {first[path]} already: "
-                              "one block a file, with all its edits")
+                told = f"line {block.line}: `{path}` stands in a block at line {first[path]} already: "
+                faults.setdefault(path, []).append(f"{told}one block a file, with all its edits")
             first.setdefault(path, block.line)
     return faults
 
@@ -320,8 +347,8 @@ def apply_blocks(
     the patterns, what an edit does not find or finds more than once, what to rename or delete is missing, a rename onto a
     file that is there.
     """
-    found = [*faults, *_said_twice(blocks)]
-    twice = len(found) > len(faults)
+    twice = _said_twice(blocks)
+    found = list(dict.fromkeys([*faults, *(fault for told in twice.values() for fault in told)]))
     written: dict[str, Content] = {}
     deleted: list[str] = []
     kept: list[Block] = []
@@ -336,7 +363,7 @@ def apply_blocks(
     if pair and not found:
         found = [f"`{pair[0]}` can't be a file and the folder of `{pair[1]}`"]
     if found:
-        raise PartTaken(found, [] if twice or pair else kept)
+        raise PartTaken(found, [] if pair else [block for block in kept if not twice.keys() & {*block.paths}])
     return written, tuple(deleted)
 
 
