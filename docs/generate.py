@@ -330,7 +330,8 @@ def limits_() -> str:
     rows = [["steps (items of loops, printed parts, operations, calls)", f"{limits.MAX_STEPS:,}"],
             ["characters of one text", f"{limits.MAX_TEXT:,}"], ["characters built in all", f"{limits.MAX_WORK:,}"],
             ["numbers of one `range`", f"{limits.MAX_RANGE:,}"], ["bits of a whole number", f"{limits.MAX_BITS:,}"],
-            ["characters of a template", f"{limits.MAX_SOURCE:,}"], ["characters of an expression", f"{limits.MAX_EXPRESSION:,}"]]
+            ["characters of a template", f"{limits.MAX_SOURCE:,}"], ["characters of an expression", f"{limits.MAX_EXPRESSION:,}"],
+            ["names, signs and texts of a template or an expression", f"{limits.MAX_TOKENS:,}"]]
     return table(["of one evaluation or rendering", "at most"], rows)
 
 

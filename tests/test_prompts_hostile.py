@@ -118,6 +118,20 @@ def test_what_is_large_but_sane_passes() -> None:
     assert evaluate("rows | sort(attribute='size', reverse=true) | map(attribute='name') | first", {"rows": rows}) == "n4999"
 
 
+@pytest.mark.parametrize("part", ["{{ 1 + 2 }} and {{ x.y }} ", "{% macro m(a, b=2) %}{{ a }}{% endmacro %}", "{% set z = [1, 2, 3] %}"])
+def test_code_without_end_is_refused_before_it_is_compiled(part: str) -> None:
+    """For the compiler's time, which nothing else of the process can use; text costs nothing."""
+    scope = {"x": {"y": 1}}
+    assert render("some text " * 20_000 + part * 200, scope)
+    with pytest.raises(ExpressionError, match="more than 8,000") as told:
+        render(part * 3_000, scope)
+    assert "more than 8,000 names, signs and texts; prepare data in a step" in str(told.value)
+    (finding,) = analyse_template(part * 3_000, {}).findings
+    assert "more than 8,000" in finding.message and finding.line == 1 and finding.column > 1
+    with pytest.raises(ExpressionError, match="more than 8,000"):
+        evaluate("1" + " + 1" * 5_000, {})
+
+
 def test_bounds_start_anew_each_time() -> None:
     assert render("{% for i in range(100000) %}{% endfor %}", {}) == ""
     for _ in range(3):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
 from jinja2 import nodes, pass_context
 from jinja2.environment import Template
 from jinja2.exceptions import TemplateNotFound, TemplateSyntaxError
-from jinja2.lexer import TokenStream
+from jinja2.lexer import Token, TokenStream
 from jinja2.loaders import DictLoader
 from jinja2.runtime import BlockReference, Context, LoopContext, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -19,7 +19,7 @@ from jinja2.utils import Namespace
 from metaflow_agents.errors import ExpressionError, did_you_mean
 from metaflow_agents.prompts.filters import FILTERS, INTERNAL
 from metaflow_agents.prompts.hardening import harden
-from metaflow_agents.prompts.limits import MAX_RANGE, MAX_SOURCE, spend, spend_text
+from metaflow_agents.prompts.limits import MAX_RANGE, MAX_SOURCE, MAX_TOKENS, spend, spend_text
 from metaflow_agents.prompts.operations import as_text, calculate, elements, field, is_number, item, kind, made, sign
 from metaflow_agents.prompts.predicates import TESTS
 from metaflow_agents.prompts.values import Missing
@@ -105,7 +105,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def _tokenize(self, source: str, name: str | None, filename: str | None = None, state: str | None = None) -> Any:
         r"""As Jinja2 does, but an unknown escape in a text (`'\d'`) stays as written without a warning of Python."""
-        return TokenStream(self.lexer.wrap(self._tokens(source, name, filename, state), name, filename), name, filename)
+        tokens = self.lexer.wrap(self._tokens(source, name, filename, state), name, filename)
+        return TokenStream(_bounded(tokens), name, filename)
 
     def _tokens(self, source: str, name: str | None, filename: str | None, state: str | None) -> Iterator[Any]:
         for line, token, text in self.lexer.tokeniter(source, name, filename, state):
@@ -125,6 +126,15 @@ class Sandbox(ImmutableSandboxedEnvironment):
 def sandbox(templates: frozenset[tuple[str, str]] = frozenset()) -> Sandbox:
     """The sandbox of a set of templates, made once."""
     return Sandbox(dict(templates))
+
+
+def _bounded(tokens: Iterable[Token]) -> Iterator[Token]:
+    """To compile costs so much for each token, and nothing else of the process goes on meanwhile."""
+    for number, token in enumerate(tokens):
+        if number >= MAX_TOKENS:
+            raise TemplateSyntaxError(f"it has more than {MAX_TOKENS:,} names, signs and texts; prepare data in a step, or put "
+                                      "parts into templates that it includes", token.lineno)
+        yield token
 
 
 def check_size(text: str, most: int = MAX_SOURCE) -> None:

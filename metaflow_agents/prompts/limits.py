@@ -20,6 +20,7 @@ MAX_NESTING = 400                   # lists and mappings inside of each other, i
 MAX_BITS = 4096                     # of a whole number
 MAX_SOURCE = 256 * 1024             # characters of a template
 MAX_EXPRESSION = 64 * 1024          # characters of an expression
+MAX_TOKENS = 8_000                  # names, signs and texts of a template or an expression: to compile them takes half a second
 
 
 class Meter:

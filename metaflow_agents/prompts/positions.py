@@ -12,7 +12,6 @@ from typing import Any
 
 from jinja2 import nodes
 from jinja2.exceptions import TemplateSyntaxError
-from jinja2.lexer import TokenStream
 from jinja2.parser import Parser
 
 from metaflow_agents.errors import did_you_mean
@@ -28,9 +27,6 @@ TAGS = ("block", "call", "extends", "filter", "for", "from", "if", "import", "in
 
 class _Placing(Sandbox):
     """A sandbox that is only read with: its tokens carry their column."""
-
-    def _tokenize(self, source: str, name: str | None, filename: str | None = None, state: str | None = None) -> Any:
-        return TokenStream(self.lexer.wrap(self._tokens(source, name, filename, state), name, filename), name, filename)
 
     def _tokens(self, source: str, name: str | None, filename: str | None, state: str | None) -> Iterator[Any]:
         source = _NEWLINE.sub("\n", source)
