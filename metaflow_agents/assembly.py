@@ -261,7 +261,7 @@ def told_name(journal: Journal) -> str:
 def time_caps(program: Program, state: RunState, over: Mapping[str, float], name: str, path: str) -> TimeCaps:
     """The caps on time of roles and steps, with what was used before; the run's own is held by `underway.py`.
 
-    `name` is the run's, `path` what leads to the SOP, for the mend.
+    `name` is the run's, `path` leads to the SOP; both stand in the command that raises a cap.
     """
     sop = program.sop
     caps = {f"step:{step}": cap.time for step in sop.steps if (cap := step_budget(sop, step, over)) and cap.time}

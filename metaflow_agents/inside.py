@@ -44,7 +44,7 @@ class Joined:
     desk: InnerDesk
     memory: ProjectMemory
     cap: float | None           # seconds that it may take
-    mend: str                   # the command that raises it
+    command: str                # raises it
 
 
 Join = Callable[[Program, InnerJournal, Activation], Joined]
@@ -90,7 +90,7 @@ class SubSOPs:
         except TimeoutError:
             if not limit.expired():
                 raise
-            raise BudgetExceeded(f"the time budget of the SOP {name} is used up: {cap:g} s; `{rooms.mend}` goes on") from None
+            raise BudgetExceeded(f"the time budget of the SOP {name} is used up: {cap:g} s; `{rooms.command}` goes on") from None
         except StepFailed as error:
             if error.halted or self._last(step, activation):    # the run stops where it failed, and a resume goes on there
                 raise StepFailed(f"{activation.key}/{error.activation}", error.error, halted=error.halted) from error

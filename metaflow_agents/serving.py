@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from metaflow_agents.caps import caps
 from metaflow_agents.errors import MetaflowError, UsageError
 from metaflow_agents.inputs import Remote
 from metaflow_agents.opening import WORKSPACE, checked
@@ -54,12 +55,15 @@ class Serving:
     def of(cls, file: str, *, workspace: Path = Path(WORKSPACE), root: Path | None = None, trust_inputs: bool = False,
            **options: Any) -> Serving:
         """For a SOP's file or name. `root`: the folder below which clients may name files; `trust_inputs`: the user vouches for
-        what clients hand in. Raises SOPInvalid, SOPNotFound; UsageError where `root` is no folder.
+        what clients hand in. Raises SOPInvalid, SOPNotFound; UsageError where `root` is no folder or the
+        `budget` caps what is not there.
         """
         if root is not None and not root.is_dir():
             raise UsageError(f"`--root {root}`: it is {'a file' if root.exists() else 'not there'}; a folder was expected")
         remote = Remote(None if root is None else root.resolve(), trust_inputs)
-        return cls(file, checked(file, Settings.read()).program, workspace, remote, options)
+        program = checked(file, Settings.read()).program
+        caps(options.get("budget"), program)            # told to who starts the server, and not to each of its clients
+        return cls(file, program, workspace, remote, options)
 
     async def over_stdio(self) -> None:
         """Serves until the client has gone. Nothing but the protocol is written to standard output."""

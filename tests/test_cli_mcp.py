@@ -274,6 +274,13 @@ def test_a_run_that_waits_names_the_inbox(home: Path) -> None:
     assert "`sop resume monday --workspace there`" in told
 
 
+@pytest.mark.parametrize(("cap", "told"), [
+    ("call=1", "did you mean `calls`"), ("calls=many", "is not a count"), ("nowhere/calls=1", "there is no step `nowhere`")])
+def test_a_wrong_cap_is_refused_when_the_server_starts(home: Path, cap: str, told: str) -> None:
+    done = sop(home, "mcp", "looped.yaml", "--budget", cap)
+    assert done.returncode == 2 and told in done.stderr, done.stderr
+
+
 def test_help_does_not_pay_for_it() -> None:
     script = ("import sys; sys.argv[0] = 'sop'\nfrom metaflow_agents.cli import command\ncommand(['mcp', '--help'])\n"
               "print([m for m in ('mcp', 'mcp_types', 'anyio', 'starlette', 'asyncio', 'jsonschema') if m in sys.modules])")

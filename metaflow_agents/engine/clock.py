@@ -13,13 +13,13 @@ class TimeCaps:
     """Wall time during which at least one activation of a scope (`role:x`, `step:y`) was under way, against its cap.
 
     Parallel activations of a scope share one clock, so that together they never take more than the cap.
-    `used` is what earlier processes of the run took, in seconds; `mends` are the commands that raise a scope's cap: where there
-    is none, the SOP's file does.
+    `used` is what earlier processes of the run took, in seconds; `commands` raise a scope's cap; a
+    scope without one has its cap in the SOP's file.
     """
 
     def __init__(self, caps: dict[str, float], used: dict[str, float] | None = None,
-                 mends: Mapping[str, str] | None = None) -> None:
-        self._caps, self._used, self._mends = caps, dict(used or {}), mends or {}
+                 commands: Mapping[str, str] | None = None) -> None:
+        self._caps, self._used, self._commands = caps, dict(used or {}), commands or {}
         self._under_way: dict[str, int] = {}
         self._since: dict[str, float] = {}
 
@@ -47,10 +47,10 @@ class TimeCaps:
         except TimeoutError:
             if not limit.expired():
                 raise
-            mend = (f"`{self._mends[first]}` goes on" if first in self._mends else
-                    "raise its `budget: {time: …}` in the SOP and go on with `sop resume RUN --accept-changes`")
+            fix = (f"`{self._commands[first]}` goes on" if first in self._commands else
+                   "raise its `budget: {time: …}` in the SOP and go on with `sop resume RUN --accept-changes`")
             raise BudgetExceeded(
-                f"the time budget of {first.replace(':', ' ')} is used up: {self._caps[first]:g} s; {mend}") from None
+                f"the time budget of {first.replace(':', ' ')} is used up: {self._caps[first]:g} s; {fix}") from None
         finally:
             now = asyncio.get_running_loop().time()
             for scope in capped:

@@ -91,8 +91,8 @@ class Budgets:
     """The caps of a run, and what is spent. For one event loop.
 
     `run` is the cap of the whole run, `roles` and `steps` those of each role and step that has one; their `time` is
-    not looked at here. `whole` is what the first cap is of: the run, or a sub-SOP. For the mend, `name` is the run's and `path`
-    leads to the sub-SOP: `build/`.
+    not looked at here. `whole` is what the first cap is of: the run, or a sub-SOP. `name` is the run's and `path` leads to the
+    sub-SOP (`build/`); both stand in the command that raises a cap.
     """
 
     def __init__(
