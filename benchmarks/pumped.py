@@ -66,7 +66,7 @@ PUMPS: dict[str, Pump] = {
 def _parsers() -> dict[str, Parser]:
     """Name → what is done with a text; what it raises is no matter."""
     from metaflow_agents import errors
-    from metaflow_agents.agent import answers, blocks, continuing
+    from metaflow_agents.agent import answers, applying, blocks, continuing
     from metaflow_agents.agent.strategies.lasting import lasting
     from metaflow_agents.contract.declared import parsed as signature
     from metaflow_agents.documents import decoding, folder
@@ -114,13 +114,15 @@ def _parsers() -> dict[str, Parser]:
     return {
         "blocks": blocks.parse_blocks,
         "blocks: is there one": blocks.holds_block,
-        "an edit that fits nowhere": lambda text: blocks.apply_blocks(
+        "an edit that fits nowhere": lambda text: applying.apply_blocks(
             [blocks.Block("edit", "a", 1, edits=(blocks.Edit(tuple(text.split("\n")), (), 1),))], {"a": text_file}, ["**"]),
-        "an edit of a text": lambda text: blocks.apply_blocks(
+        "an edit of a text": lambda text: applying.apply_blocks(
             [blocks.Block("edit", "a", 1, edits=(blocks.Edit(tuple(text_file.split("\n")[:60]), (), 1),))], {"a": text}, ["**"]),
-        "an edit of a text by its lines": lambda text: blocks.apply_blocks(
+        "an edit of a text by its lines": lambda text: applying.apply_blocks(
             [blocks.Block("edit", "a", 1, edits=(blocks.Edit((*text.split("\n")[:-1], "no"), (), 1),))], {"a": text}, ["**"]),
-        "blocks applied": lambda text: blocks.apply_blocks(blocks.parse_blocks(text), {"a": "x\n" * 50}, ["**"]),
+        "blocks applied": lambda text: applying.apply_blocks(blocks.parse_blocks(text), {"a": "x\n" * 50}, ["**"]),
+        "blocks said once more": lambda text: applying.apply_answers(
+            applying.following((tuple(blocks.parse_blocks(text)),), blocks.parse_blocks(text)), {"a": "x\n" * 50}, ["**"]),
         "calls in text": text_form.read_blocks,
         "results in text": lambda text: text_form.in_text(request(text)),
         "an answer without its fence": answers.unfenced,

@@ -17,6 +17,7 @@ The tree::
     │   │   ├── ForeignRefused   what somebody else wrote takes too long, too much memory, or breaks its parser
     │   │   └── Unexpected       something was raised in the attempt that no rule speaks of: a fault of the code
     │   ├── AnswerInvalid        what a doer gave back breaks its schema, rules or paths
+    │   │   └── FilesInvalid     files that break rules, or of which some paths may not be written
     │   ├── ExpressionError      an expression or template failed on the values it met
     │   ├── PromptChanged        a recorded call's prompt is another one now
     │   ├── FetchFailed          a host can't be reached, or its answer can't be taken
@@ -178,6 +179,14 @@ class AnswerInvalid(RunError):
     def __init__(self, faults: Iterable[str]) -> None:
         self.faults = tuple(faults)
         super().__init__("; ".join(self.faults))
+
+
+class FilesInvalid(AnswerInvalid):
+    """Files that can't be taken as they are. `refused`: the paths that may not be written, or not so."""
+
+    def __init__(self, faults: Iterable[str], refused: Iterable[str]) -> None:
+        super().__init__(faults)
+        self.refused = frozenset(refused)
 
 
 class ExpressionError(RunError):

@@ -137,32 +137,48 @@ def edits(*pairs: tuple[str, str], path: str = "src/old.py") -> str:
 
 
 async def test_what_fits_is_taken_and_only_what_failed_is_asked_for_again(tmp_path: Path) -> None:
-    """And whoever reads the answer later (a check, the role's memory) has all of it."""
+    """What a check says against files is answered by what changes, too; and the role's memory has all of it."""
     first = (block("src/new.py", "n = 1") + "=== delete: src/gone.py ===\n" + edits(("a = 1", "a = 7"), ("c = 3", "c = 4"))
              + "=== file: src/cut.py ===\nx = 1\n")
     rest = edits(("a = 7\nb = 2", "a = 7\nb = 5")) + block("src/cut.py", "x = 1")
-    whole = block("src/new.py", "n = 1") + "=== delete: src/gone.py ===\n" + edits(("a = 1", "a = 7"), ("a = 7\nb = 2", "a = 7\nb = 5"))
-    last = block("src/new.py", "n = 2") + edits(("a = 1\nb = 2", "a = 7\nb = 5"))
-    result, model = await code(tmp_path, first, rest, last, more=", check: {call: \"fns:fine\", repairs: 1}", fns_py="""
+    last = edits(("n = 1", "n = 2"), path="src/new.py") + "=== undo: src/gone.py ===\n"
+    result, model = await code(tmp_path, first, rest, last,
+                               more=", check: {call: \"fns:fine\", repairs: 1}", fns_py="""
         tried = []
         def fine(source):
-            tried.append(1)
+            tried.append(sorted(source))
             return "once more" if len(tried) == 1 else None
     """)
     assert result.ok, result.reason
-    assert result["source"] == {"src/gone.py": "x\n", "src/new.py": "n = 2\n", "src/old.py": "a = 7\nb = 5\n"}
+    assert result["source"] == {"src/cut.py": "x = 1\n", "src/gone.py": "x\n", "src/new.py": "n = 2\n", "src/old.py": "a = 7\nb = 5\n"}
     told = model.last_said("mend@1~0/turn.0/repair.1")
-    assert "A part of your answer can't be taken." in told and "SEARCH is not in the file" in told and "left open" in told
-    assert "The rest is taken: `src/new.py`, `src/gone.py` (deleted), `src/old.py` (1 edit)." in told and "in full" not in told
-    checked = model.requests[2]                  # its answer is one of its own: it answers the check, in full
-    assert checked.key == "mend@1~0/check.1" and checked.messages[-2]["content"] == whole + block("src/cut.py", "x = 1")
+    assert "Your answer can't be taken as it is." in told and "SEARCH is not in the file" in told and "left open" in told
+    stands = "All else stands as you answered it: `src/new.py`, `src/gone.py` (deleted), `src/old.py` (1 edit)."
+    assert stands in told and "in full" not in told and "<<<<<<< SEARCH" not in told, "how a file is edited was told before"
+    assert [message["content"] for message in model.requests[2].messages[-4:-1]] == [first, told, rest], "each answer as it was said"
+    told = model.last_said("mend@1~0/check.1")
+    assert "once more" in told and "`src/old.py` (2 edits), `src/cut.py`. Answer only with blocks for what changes" in told
 
 
-async def test_what_was_taken_is_forgotten_where_nothing_of_an_answer_fits_its_artifact(tmp_path: Path) -> None:
-    """A path that clashes: the author answers in full."""
+async def test_a_role_remembers_all_that_was_taken_of_its_answers(tmp_path: Path) -> None:
+    text = CODE.replace(" MORE", "").replace("    steps: {", "    steps: {next: {role: smith, needs: [source], makes: note}, ").replace(
+        "artifacts: {", "artifacts: {note: {}, ")
+    model = Scripted(mend=[block("src/new.py", "n = 1") + block("lib/x", "x"), edits(("n = 1", "n = 2"), path="src/new.py")], next="done")
+    result = await run(write(tmp_path, text), letter="x", model=model, workspace=None)
+    assert result.ok, result.reason
+    remembered = [message["content"] for message in model.requests[-1].messages if message["role"] == "assistant"]
+    assert remembered == [block("src/new.py", "n = 1") + edits(("n = 1", "n = 2"), path="src/new.py")]
+
+
+async def test_a_clash_leaves_what_was_taken_before(tmp_path: Path) -> None:
     result, model = await code(tmp_path, edits(("a = 1", "a = 7"), ("c", "d")), block("src/old.py/x", "x"), block("src/fine.py", "f = 1"))
-    assert result.ok and result["source"]["src/fine.py"] == "f = 1\n"
-    assert "in full" in model.last_said("mend@1~0/turn.0/repair.2")
+    assert result.ok and result["source"]["src/fine.py"] == "f = 1\n" and result["source"]["src/old.py"] == "a = 7\nb = 2\n"
+    assert "All else stands as you answered it: `src/old.py` (1 edit)." in model.last_said("mend@1~0/turn.0/repair.2")
+
+
+async def test_of_a_first_answer_of_which_nothing_stands_all_is_asked_for(tmp_path: Path) -> None:
+    result, model = await code(tmp_path, block("src/old.py/x", "x"), block("src/fine.py", "f = 1"))
+    assert result.ok and "in full" in model.last_said("mend@1~0/turn.0/repair.1")
 
 
 async def test_text_stays_as_it_is_said(tmp_path: Path) -> None:

@@ -127,6 +127,36 @@ async def test_a_block_goes_before_what_a_tool_wrote(tmp_path: Path) -> None:
     assert result["source"] == {"src/a.py": "block"}
 
 
+CHECKED = FILES.replace("makes: source", "makes: source, sees: [source], check: {call: 'fns:fine'}").replace(
+    '"src/**"', '"src/**", initial: {src/a.py: "a = 1\\n"}') + "outputs: [source]\n"
+FINE = "def fine(source):\n    return None if 'fine' in ''.join(source.values()) else 'not fine'\n"
+
+
+def block(path: str, text: str) -> str:
+    return f"=== file: {path} ===\n{text}\n=== end ===\n"
+
+
+async def test_after_a_check_tools_read_what_stands_of_the_answer(tmp_path: Path) -> None:
+    (tmp_path / "fns.py").write_text(FINE)
+    look = calls(("read", {"path": "src/a.py"}), ("list", {}))
+    edit = "=== edit: src/b.py ===\n<<<<<<< SEARCH\nb = 2\n=======\nb = 3  # fine\n>>>>>>> REPLACE\n=== end ===\n"
+    model = Script(look, block("src/a.py", "a = 2") + block("src/b.py", "b = 2"), look, "=== undo: src/a.py ===\n", look, edit)
+    result = await run(sop(tmp_path, CHECKED, "read, list"), topic="x", model=model, workspace=None)
+    assert result.ok and result["source"] == {"src/a.py": "a = 1\n", "src/b.py": "b = 3  # fine\n"}
+    assert model.results(1) == ["a = 1\n", "src/a.py (6)\n"]
+    assert model.results(3)[2:] == ["a = 2\n", "src/a.py (6)\nsrc/b.py (6)\n"]
+    assert model.results(5)[4:] == ["a = 1\n", "src/a.py (6)\nsrc/b.py (6)\n"]
+
+
+async def test_what_tools_write_after_a_check_goes_over_the_answer_before_it(tmp_path: Path) -> None:
+    """Where tools write, each answer is whole: the last one counts."""
+    (tmp_path / "fns.py").write_text(FINE)
+    model = Script(block("src/b.py", "b = 2"), calls(("write", {"path": "src/b.py", "text": "fine"})), "done")
+    result = await run(sop(tmp_path, CHECKED, "write"), topic="x", model=model, workspace=None)
+    assert result.ok and result["source"] == {"src/a.py": "a = 1\n", "src/b.py": "fine"}
+    assert "in full" in str(model.sent[1].messages[-1]["content"])
+
+
 @pytest.mark.parametrize(("path", "told"), [
     ("elsewhere.py", "outside of what this step makes: src/**"), ("../out", "is refused"), ("src/../../etc/passwd", "is refused"),
     ("/etc/passwd", "is refused"), (".git/config", "not allowed"), ("src/.git/hooks/x", "not allowed"),

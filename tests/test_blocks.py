@@ -6,7 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from metaflow_agents.agent.blocks import Block, PartTaken, apply_blocks, joined_blocks, parse_blocks, read_blocks, written_blocks
+from metaflow_agents.agent.applying import apply_blocks
+from metaflow_agents.agent.blocks import Block, parse_blocks, written_blocks
 from metaflow_agents.edits import Edit
 from metaflow_agents.errors import AnswerInvalid
 
@@ -159,16 +160,6 @@ def test_edits_of_a_file_in_several_blocks_are_taken_as_one_and_what_is_said_onc
     assert apply_blocks(blocks, {"a": "one\n"}, ["*"])[0]["a"] == "three\n"
 
 
-def test_of_a_file_that_is_said_in_two_ways_nothing_is_taken_and_of_the_others_all() -> None:
-    answer = ("=== file: b ===\nn\n=== end ===\n" + edit("one\n") + "=== file: a ===\ntwo\n=== end ===\n" + edit("1\n", path="c"))
-    blocks, faults = read_blocks(answer)
-    with pytest.raises(PartTaken) as told:
-        apply_blocks(blocks, {"a": "one\n", "c": "1\n"}, ["*"], faults)
-    assert [block.path for block in told.value.kept] == ["b", "c"]
-    (fault,) = told.value.faults
-    assert fault.startswith("line 11: `a` stands in a block at line 4 already")
-
-
 def test_paths_are_held_to_the_patterns_all_at_once() -> None:
     answer = ("=== file: ../x ===\n=== end ===\n=== file: b/c ===\n=== end ===\n=== delete: a/none ===\n"
               "=== rename: a/one -> a/two ===\n=== rename: a/three -> c ===\n" + edit("x\n", path="a/tow"))
@@ -202,7 +193,7 @@ EDITS = st.lists(st.builds(Edit, SOME_LINES.map(tuple), SOME_LINES.map(tuple), s
 BLOCK = st.one_of(
     st.builds(lambda path, lines: Block("file", path, 0, text="".join(f"{line}\n" for line in lines)), NAMED, SOME_LINES),
     st.builds(lambda path, edits: Block("edit", path, 0, edits=tuple(edits)), NAMED, EDITS),
-    st.builds(lambda path: Block("delete", path, 0), NAMED),
+    st.builds(lambda kind, path: Block(kind, path, 0), st.sampled_from(["delete", "undo"]), NAMED),
     st.builds(lambda path: Block("rename", path, 0, target="new/d.py"), NAMED))
 
 
@@ -215,10 +206,3 @@ def test_blocks_that_are_written_are_read_as_they_were(blocks: list[Block]) -> N
     read = parse_blocks(written_blocks(blocks))
     assert [(one.kind, one.path, one.text, one.target, [(edit.search, edit.replace) for edit in one.edits]) for one in read] == [
         (one.kind, one.path, one.text, one.target, [(edit.search, edit.replace) for edit in one.edits]) for one in blocks]
-
-
-def test_a_later_block_of_a_path_counts_and_edits_follow_each_other() -> None:
-    one, two = Edit(("a",), ("b",), 1), Edit(("b",), ("c",), 2)
-    kept = [Block("edit", "x", 1, edits=(one,)), Block("file", "y", 2, text="y\n"), Block("rename", "p", 3, target="q")]
-    more = [Block("edit", "x", 1, edits=(Edit(("a",), ("b",), 9), two)), Block("file", "q", 2, text="q\n")]
-    assert joined_blocks(kept, more) == (kept[1], Block("edit", "x", 1, edits=(one, two)), more[1])

@@ -20,7 +20,8 @@ from test_agent_tools import TEXT, Script, calls, sop
 
 from metaflow_agents import run
 from metaflow_agents.agent.acting import MOST_CALLS
-from metaflow_agents.agent.blocks import Block, Edit, apply_blocks, parse_blocks
+from metaflow_agents.agent.applying import apply_blocks
+from metaflow_agents.agent.blocks import Block, Edit, parse_blocks
 from metaflow_agents.errors import AnswerInvalid
 from metaflow_agents.quotations.marks import find_marks
 from metaflow_agents.sandbox.junit import MAX_BYTES, MAX_CASES

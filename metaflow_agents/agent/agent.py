@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
 from metaflow_agents.agent import rounds, strategies
 from metaflow_agents.agent.acting import Acting, Scene
 from metaflow_agents.agent.answering import Consulting
-from metaflow_agents.agent.answers import Answers
-from metaflow_agents.agent.blocks import Block, PartTaken, told_blocks
+from metaflow_agents.agent.answers import Answers, Taken
+from metaflow_agents.agent.applying import Answered, PartTaken, told_blocks
 from metaflow_agents.agent.briefing import Briefing
 from metaflow_agents.agent.checking import checked
 from metaflow_agents.agent.consulting import Consult
@@ -185,11 +185,11 @@ class RoleAgent:
     async def _mended(self, step: Step, activation: Activation, thinks: strategies.Strategy[Any], thinking: ActivationThinking,
                       answered: Said) -> tuple[Work, str]:
         """The work, after repairs of form, of what the check says and of what the review says; and the answer that was taken."""
-        reviewing = Reviewing(self._program, step, activation, thinking, dry=self._models.dry)
-        branch, checks, reviews = "turn.0", 0, 0
+        reviewing, answers = Reviewing(self._program, step, activation, thinking, dry=self._models.dry), self._means.answers
+        branch, checks, reviews, kept = "turn.0", 0, 0, Answered()
         while True:
-            work, answered = await self._in_form(activation, thinks, thinking, answered, branch)
-            told = await self._checked(step, activation, work, checks + reviews)
+            taken, answered = await self._in_form(activation, thinks, thinking, answered, branch, kept)
+            told = await self._checked(step, activation, taken.work, checks + reviews)
             if told is not None:
                 left = (0 if step.check is None else step.check.repairs) - checks
                 if left <= 0:
@@ -197,38 +197,43 @@ class RoleAgent:
                 checks += 1
                 branch = f"check.{checks}"
             else:
-                told = await reviewing.told(self._means.answers.value(work), work.payload, reviews)
+                told = await reviewing.told(answers.value(taken.work), taken.work.payload, reviews)
                 if told is None:
-                    return work, answered.reply.said
+                    return taken.work, taken.said
                 left = reviewing.repairs - reviews
                 if left <= 0:
                     raise AnswerInvalid([f"its review still refuses it: {told}"])
                 reviews += 1
                 branch = f"review.{reviews}"
             more = await thinking.ladder.climb(thinking, branch, thinking.ladder.complained(told), thinking.acting.untrusted)
-            messages = sent_back(*answered, [told, more] if more else [told], left)
+            kept = answers.stands(taken.answered, thinking.acting)
+            messages = self._sent_back(activation, thinking, answered, [told, more] if more else [told], left, kept)
             answered = await thinks.mended(thinking, branch, messages, form=False)
 
     async def _in_form(self, activation: Activation, thinks: strategies.Strategy[Any], thinking: ActivationThinking,
-                       answered: Said, branch: str) -> tuple[Work, Said]:
-        """The work that an answer is, repaired up to `ANSWER_REPAIRS` times, and the answer with all that was taken of those
-        before it. Raises AnswerInvalid.
+                       answered: Said, branch: str, kept: Answered) -> tuple[Taken, Said]:
+        """What an answer becomes with what was `kept` of those before it, repaired up to `ANSWER_REPAIRS` times; and the last
+        answer. Raises AnswerInvalid.
         """
-        repairs, kept, answers = 0, tuple[Block, ...](), self._means.answers
-        while True:
+        for repairs in range(ANSWER_REPAIRS + 1):
             try:
-                work = answers.taken(activation, answered.reply, thinking.acting, kept)
-                answered = answered._replace(reply=answers.whole(activation, answered.reply, kept))
-                kept = ()
-                await answers.allowed(activation, answered.reply, thinking.acting)
-                return work, answered
+                taken = self._means.answers.taken(activation, answered.reply, thinking.acting, kept)
+                await self._means.answers.allowed(activation, taken, thinking.acting)
+                return taken, answered
             except AnswerInvalid as error:
-                if repairs >= ANSWER_REPAIRS:
+                if repairs == ANSWER_REPAIRS:
                     raise
-                repairs += 1
                 kept = error.kept if isinstance(error, PartTaken) else ()
-                messages = sent_back(*answered, error.faults, ANSWER_REPAIRS - repairs + 1, taken=told_blocks(kept))
-            answered = await thinks.mended(thinking, f"{branch}/repair.{repairs}", messages, form=True)
+                messages = self._sent_back(activation, thinking, answered, error.faults, ANSWER_REPAIRS - repairs, kept)
+            answered = await thinks.mended(thinking, f"{branch}/repair.{repairs + 1}", messages, form=True)
+        raise AssertionError("the last repair is taken or raises")
+
+    def _sent_back(self, activation: Activation, thinking: ActivationThinking, answered: Said, faults: Sequence[str], left: int,
+                   kept: Answered) -> Messages:
+        """The conversation with an answer and what is wrong with it; `kept`: what stands of the answers, for its tools too."""
+        if kept:
+            self._means.answers.shown(activation, thinking.acting, kept)
+        return sent_back(*answered, faults, left, stands=told_blocks(kept), edits_told=activation.base is not None)
 
     async def _checked(self, step: Step, activation: Activation, work: Work, number: int) -> str | None:
         if self._models.dry:

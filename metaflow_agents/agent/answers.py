@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from metaflow_agents.agent.acting import Acting
-from metaflow_agents.agent.blocks import Block, apply_blocks, holds_block, joined_blocks, read_blocks, written_blocks
+from metaflow_agents.agent.applying import Answered, PartTaken, apply_answers, following, without, written_answers
+from metaflow_agents.agent.blocks import holds_block, read_blocks
 from metaflow_agents.agent.conversation import WRITING
 from metaflow_agents.agent.writing import Writing
 from metaflow_agents.doers.acceptance import Acceptance
 from metaflow_agents.engine.work import Activation, Work
-from metaflow_agents.errors import AnswerInvalid
+from metaflow_agents.errors import AnswerInvalid, FilesInvalid
 from metaflow_agents.journal.values import Values
 from metaflow_agents.models.port import Reply
 from metaflow_agents.schema import paths
@@ -31,47 +32,87 @@ def unfenced(text: str) -> str:
     return fenced[1] if fenced else text
 
 
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """An answer that fits its artifact. `said`: all of it, with what was taken of those before it, as one text.
+
+    Of files: the blocks of each answer, and what these, and tools, wrote and deleted.
+    """
+
+    work: Work
+    said: str
+    answered: Answered = ()
+    written: Mapping[str, Content] = field(default_factory=dict)
+    deleted: tuple[str, ...] = ()
+
+
 class Answers:
     """Takes answers. `dry`: rules of files are not asked for, since what stands in for files could not keep them."""
 
     def __init__(self, sop: SOP, acceptance: Acceptance, values: Values, *, dry: bool) -> None:
         self._sop, self._acceptance, self._values, self._dry = sop, acceptance, values, dry
 
-    def taken(self, activation: Activation, reply: Reply, acting: Acting, kept: Sequence[Block] = ()) -> Work:
-        """The work that an answer is, with what was `kept` of those before it. Raises AnswerInvalid with all that is wrong with
-        it; PartTaken where a part of it fits.
+    def taken(self, activation: Activation, reply: Reply, acting: Acting, kept: Answered = ()) -> Taken:
+        """What an answer becomes, with what was `kept` of those before it. Raises AnswerInvalid with all that is wrong with it;
+        PartTaken where it is files of which something stands.
         """
         artifact = self._sop.steps[activation.key.step].makes.artifact
         if self._sop.artifacts[artifact].files:
-            try:
-                written, deleted = self._files_made(activation, reply, acting, kept)
-            except AnswerInvalid as error:
-                refused = self._refused_besides(activation, reply, acting)
-                if not refused:
-                    raise
-                raise AnswerInvalid([*error.faults, *refused]) from None
-            writing = None if self._dry else self._writing(activation, written, deleted, acting)
-            return self._acceptance.files(activation, written, deleted, ruled=not self._dry,
-                                          refused=None if writing is None else writing.refused)
+            return self._files_taken(activation, reply, acting, kept)
         if reply.text is None:
-            return self._acceptance.accept(activation, reply.value)
-        if self.plain(activation, acting):
-            return self._acceptance.accept(activation, reply.text)
-        return self._acceptance.accept(activation, self._acceptance.validator(artifact).validate_json(unfenced(reply.text)))
+            work = self._acceptance.accept(activation, reply.value)
+        elif self.plain(activation, acting):
+            work = self._acceptance.accept(activation, reply.text)
+        else:
+            work = self._acceptance.accept(activation, self._acceptance.validator(artifact).validate_json(unfenced(reply.text)))
+        return Taken(work, reply.said)
 
-    def _refused_besides(self, activation: Activation, reply: Reply, acting: Acting) -> list[str]:
+    def _files_taken(self, activation: Activation, reply: Reply, acting: Acting, kept: Answered) -> Taken:
+        try:
+            written, deleted, answered = self._files_made(activation, reply, acting, kept)
+        except AnswerInvalid as error:
+            refused = self._refused_besides(activation, reply, acting)
+            if not refused:
+                raise
+            raise PartTaken([*error.faults, *refused.values()],
+                            without(error.kept if isinstance(error, PartTaken) else (), refused)) from None
+        writing = None if self._dry else self._writing(activation, written, deleted, acting)
+        try:
+            work = self._acceptance.files(activation, written, deleted, ruled=not self._dry,
+                                          refused=None if writing is None else writing.refused)
+        except FilesInvalid as error:
+            stands = without(answered, error.refused) if error.refused else self.stands(answered, acting)
+            raise PartTaken(error.faults, stands) from None
+        return Taken(work, written_answers(answered) if kept else reply.said, answered, written, deleted)
+
+    def _refused_besides(self, activation: Activation, reply: Reply, acting: Acting) -> dict[str, str]:
         """What the policy refuses of an answer whose blocks can't be carried out, so that its author is told all at once."""
         blocks, _ = read_blocks(reply.text or "")
         written = {path: block.text for block in blocks for path in block.paths if paths.matches(activation.patterns, path)}
         refused = self._writing(activation, written, (), acting).refused
-        return [] if self._dry else [f"{path!r}: {why}" for path in written if (why := refused(path))]
+        return {} if self._dry else {path: f"{path!r}: {why}" for path in written if (why := refused(path))}
 
-    async def allowed(self, activation: Activation, reply: Reply, acting: Acting) -> None:
+    async def allowed(self, activation: Activation, taken: Taken, acting: Acting) -> None:
         """Before an answer that was taken becomes an artifact: a person is asked about files that the policy asks about. Raises
-        AnswerInvalid with what they did not allow; Waiting.
+        PartTaken with what they did not allow; Waiting.
         """
         if not self._dry and self._sop.artifacts[self._sop.steps[activation.key.step].makes.artifact].files:
-            await self._writing(activation, *self._files_made(activation, reply, acting), acting).allowed()
+            try:
+                await self._writing(activation, taken.written, taken.deleted, acting).allowed()
+            except FilesInvalid as error:
+                raise PartTaken(error.faults, without(taken.answered, error.refused)) from None
+
+    def stands(self, answered: Answered, acting: Acting) -> Answered:
+        """What of answers in form stands where something else is wrong with them, so that the next one says only what changes.
+        Where tools write files as well, the author says all of it: nothing tells which of the two came last.
+        """
+        return () if self.tools_write(acting) else answered
+
+    def shown(self, activation: Activation, acting: Acting, kept: Answered) -> None:
+        """Has the role's tools see the files with what was kept of its answers; tools that write see those that they work on."""
+        if acting.offered and not self.tools_write(acting):
+            written, deleted = apply_answers(kept, self._files_before(activation), activation.patterns)
+            acting.tree.show({path: data_of(held) for path, held in written.items()}, deleted)
 
     def _writing(self, activation: Activation, written: Mapping[str, Content], deleted: tuple[str, ...],
                  acting: Acting) -> Writing:
@@ -92,34 +133,33 @@ class Answers:
         that only the answer can say what it means.
         """
         path = paths.literal(activation.patterns[0]) if len(activation.patterns) == 1 else None
-        writes = any(told["name"] in WRITING for told in acting.offered.told())
-        return None if path is None or writes or path in self._files_before(activation) else path
+        return None if path is None or self.tools_write(acting) or path in self._files_before(activation) else path
+
+    @staticmethod
+    def tools_write(acting: Acting) -> bool:
+        """Whether the role has tools that write files."""
+        return any(told["name"] in WRITING for told in acting.offered.told())
 
     def value(self, work: Work) -> Any:
         """What a template sees of it."""
         return self._acceptance.value(work)
 
-    def whole(self, activation: Activation, reply: Reply, kept: Sequence[Block]) -> Reply:
-        """The reply with what was kept of those before it."""
-        if not kept or reply.text is None or not self._sop.artifacts[self._sop.steps[activation.key.step].makes.artifact].files:
-            return reply
-        return replace(reply, text=written_blocks(joined_blocks(kept, read_blocks(reply.text)[0])))
-
     def _files_made(self, activation: Activation, reply: Reply, acting: Acting,
-                    kept: Sequence[Block] = ()) -> tuple[dict[str, Content], tuple[str, ...]]:
-        """What the tools wrote and, over it, what the blocks of the answer say; or the files that a function answered with."""
+                    kept: Answered) -> tuple[dict[str, Content], tuple[str, ...], Answered]:
+        """What the tools wrote and, over it, what the blocks of the answers say; or the files that a function answered with."""
         if reply.text is None:
-            return self._acceptance.mapping(activation, reply.value), ()
+            return self._acceptance.mapping(activation, reply.value), (), ()
         answer = reply.text
         by_tools = {path: content(data, path) for path, data in acting.tree.written.items()}
         gone = acting.tree.deleted
         if (by_tools or gone) and not kept and not holds_block(answer):
-            return by_tools, tuple(sorted(gone))
+            return by_tools, tuple(sorted(gone)), ()
         before = {path: text for path, text in self._files_before(activation).items() if path not in gone} | by_tools
         blocks, faults = read_blocks(answer)
-        written, deleted = apply_blocks(joined_blocks(kept, blocks) if kept else blocks, before, activation.patterns, faults)
+        answered = following(kept, blocks)
+        written, deleted = apply_answers(answered, before, activation.patterns, faults)
         left = {path: text for path, text in by_tools.items() if path not in deleted}
-        return {**left, **written}, tuple(sorted({*deleted, *gone} - set(written)))
+        return {**left, **written}, tuple(sorted({*deleted, *gone} - set(written))), answered
 
     def _files_before(self, activation: Activation) -> Mapping[str, Content]:
         """The files that edits apply to: the latest version, and on it what the items made that this one comes after."""

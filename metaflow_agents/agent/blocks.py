@@ -11,6 +11,7 @@ The form, which the prompt template for file answers tells::
                                     === end ===
 
 A text that holds such lines itself is put between longer ones: `==== file: docs/form.md ====` … `==== end ====`.
+A later answer says only what changes, and may take back what an earlier one did to a file: `=== undo: src/a.py ===`.
 What stands outside of blocks is ignored, a Markdown fence around a block's inside too. All faults of an answer are
 found at once, since each costs its author a model call.
 """
@@ -18,16 +19,14 @@ found at once, since each costs its author a model call.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from metaflow_agents.edits import Edit, Hints, edited
+from metaflow_agents.edits import Edit
 from metaflow_agents.errors import AnswerInvalid, did_you_mean
-from metaflow_agents.schema import paths
-from metaflow_agents.schema.binary import Content
 
-Kind = Literal["file", "edit", "rename", "delete"]
+Kind = Literal["file", "edit", "rename", "delete", "undo"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 MARKDOWN = (".md", ".markdown", ".mdx", ".rst")        # files that may hold fenced blocks of their own
@@ -79,7 +78,7 @@ def read_blocks(text: str) -> tuple[Blocks, list[str]]:
     reader = _Reader(text.replace("\r\n", "\n").split("\n"))
     reader.read()
     blocks = Blocks(_merged(reader.blocks))
-    faults = reader.faults + [fault for told in _said_twice(blocks).values() for fault in told]
+    faults = reader.faults + [fault for told in said_twice(blocks).values() for fault in told]
     if not blocks and not faults:
         faults = ["the answer holds no block: write `=== file: PATH ===`, the whole text, `=== end ===`"]
     blocks.remarks = "\n".join(reader.remarks).strip()
@@ -94,8 +93,8 @@ def written_blocks(blocks: Iterable[Block]) -> str:
 def _written(block: Block) -> str:
     if block.kind == "rename":
         return f"=== rename: {block.path} -> {block.target} ===\n"
-    if block.kind == "delete":
-        return f"=== delete: {block.path} ===\n"
+    if block.kind in ("delete", "undo"):
+        return f"=== {block.kind}: {block.path} ===\n"
     lines = block.text.removesuffix("\n").split("\n") if block.text else []
     for edit in block.edits:
         lines += [_SEARCH, *edit.search, _DIVIDER, *edit.replace, _REPLACE]
@@ -105,36 +104,6 @@ def _written(block: Block) -> str:
         fence = "`" * max([3, *(len(found[1]) + 1 for line in lines if (found := _FENCE.match(line)))])
         inside = f"{fence}{'markdown' if block.path.lower().endswith(MARKDOWN) else ''}\n{inside}{fence}\n"
     return f"{signs} {block.kind}: {block.path} {signs}\n{inside}{signs} end {signs}\n"
-
-
-def told_blocks(blocks: Iterable[Block]) -> list[str]:
-    """What each block does, in short."""
-    return [f"`{block.path}` ({len(block.edits)} {'edit' if len(block.edits) == 1 else 'edits'})" if block.kind == "edit"
-            else f"`{block.path}`{' (deleted)' if block.kind == 'delete' else ''}" if block.kind != "rename"
-            else f"`{block.path}` (now `{block.target}`)" for block in blocks]
-
-
-class PartTaken(AnswerInvalid):
-    """An answer of which a part fits: `kept` are the blocks of it that do, with those edits that do."""
-
-    def __init__(self, faults: Iterable[str], kept: Sequence[Block]) -> None:
-        super().__init__(faults)
-        self.kept = tuple(kept)
-
-
-def joined_blocks(kept: Sequence[Block], more: Sequence[Block]) -> tuple[Block, ...]:
-    """The blocks of an answer whose first part was taken before: later edits of a file follow the earlier ones; any other block
-    takes the place of those that name the same path. What is said once more, word for word, counts once.
-    """
-    found = {block.path: block for block in kept}
-    for block in more:
-        before = found.get(block.path)
-        if before is not None and before.kind == block.kind == "edit":
-            block = _with_edits(before, block)
-        for path in block.paths:
-            found = {named: other for named, other in found.items() if path not in other.paths}
-        found[block.path] = block
-    return tuple(found.values())
 
 
 def _with_edits(before: Block, more: Block) -> Block:
@@ -165,11 +134,11 @@ def _merged(blocks: Iterable[Block]) -> list[Block]:
     return found
 
 
-def _said_twice(blocks: Iterable[Block]) -> dict[str, list[str]]:
-    """The faults of paths that stand in several blocks, by path."""
+def said_twice(blocks: Iterable[Block]) -> dict[str, list[str]]:
+    """The faults of paths that stand in several blocks, by path; one that is taken back may be said anew."""
     faults, first = dict[str, list[str]](), dict[str, int]()
     for block in blocks:
-        for path in block.paths:
+        for path in block.paths if block.kind != "undo" else ():
             if path in first:
                 told = f"line {block.line}: `{path}` stands in a block at line {first[path]} already: "
                 faults.setdefault(path, []).append(f"{told}one block a file, with all its edits")
@@ -216,8 +185,8 @@ class _Reader:
                 self._fault(line, f"`rename: {rest}` names one path: write `=== rename: OLD -> NEW ===`")
                 return
             self.blocks.append(Block("rename", _bare(old), line, target=_bare(new)))
-        elif kind == "delete":
-            self.blocks.append(Block("delete", _bare(rest), line))
+        elif kind in ("delete", "undo"):
+            self.blocks.append(Block("delete" if kind == "delete" else "undo", _bare(rest), line))
         else:
             path = _bare(rest)
             start = self.at
@@ -336,73 +305,3 @@ def unfenced_lines(body: list[str], path: str) -> tuple[list[str], int]:
             if depth == 0:
                 return (body[filled[0] + 1:at], filled[0] + 1) if at == filled[-1] else (body, 0)
     return body, 0
-
-
-def apply_blocks(
-    blocks: Sequence[Block], current: Mapping[str, Content], patterns: Sequence[str], faults: Sequence[str] = ()
-) -> tuple[dict[str, Content], tuple[str, ...]]:
-    """What the blocks make of `current` (path → content): (written path → content, deleted paths), within `patterns`.
-
-    `faults`: those of form that the answer had. Raises PartTaken with them and all others: refused paths and those outside of
-    the patterns, what an edit does not find or finds more than once, what to rename or delete is missing, a rename onto a
-    file that is there.
-    """
-    twice = _said_twice(blocks)
-    found = list(dict.fromkeys([*faults, *(fault for told in twice.values() for fault in told)]))
-    written: dict[str, Content] = {}
-    deleted: list[str] = []
-    kept: list[Block] = []
-    hints = Hints()
-    for block in blocks:
-        wrong = _refused(block, patterns)
-        if not wrong:
-            wrong, fits = _apply(block, current, written, deleted, hints)
-            kept += fits
-        found += wrong
-    pair = paths.clash((set(current) - set(deleted)) | set(written))
-    if pair and not found:
-        found = [f"`{pair[0]}` can't be a file and the folder of `{pair[1]}`"]
-    if found:
-        raise PartTaken(found, [] if pair else [block for block in kept if not twice.keys() & {*block.paths}])
-    return written, tuple(deleted)
-
-
-def _refused(block: Block, patterns: Sequence[str]) -> list[str]:
-    faults = []
-    for path in block.paths:
-        why = paths.refusal(path)
-        if why:
-            faults.append(f"line {block.line}: path `{path}` is refused: {why}")
-        elif not paths.matches(patterns, path):
-            allowed = ", ".join(f"`{pattern}`" for pattern in paths.told(patterns))
-            faults.append(f"line {block.line}: path `{path}` is outside of what this step makes: {allowed}")
-    return faults
-
-
-def _apply(block: Block, current: Mapping[str, Content], written: dict[str, Content], deleted: list[str],
-           hints: Hints) -> tuple[list[str], list[Block]]:
-    """Carry out one block: its faults, and the block with what fits, if anything does."""
-    where = f"line {block.line}: "
-    if block.kind != "file" and block.path not in current:
-        there = f": {did_you_mean(block.path, current)}" if hints.spend() else ""
-        return [f"{where}there is no file `{block.path}` to {block.kind}{there}"], []
-    if block.kind == "file":
-        written[block.path] = block.text
-    elif block.kind == "delete":
-        deleted.append(block.path)
-    elif block.kind == "rename":
-        if block.target in current:
-            return [f"{where}can't rename `{block.path}`: `{block.target}` is there already"], []
-        written[block.target] = current[block.path]
-        deleted.append(block.path)
-    else:
-        before = current[block.path]
-        if not isinstance(before, str):
-            return [f"{where}`{block.path}` can't be edited: it is {before}"], []
-        done = edited(before, block.edits, hints)
-        written[block.path] = done.text
-        failed = [fault.edit for fault in done.faults]
-        fits = tuple(edit for edit in block.edits if not any(edit is one for one in failed))
-        return ([f"line {fault.edit.line}: `{block.path}`: {fault.why}" for fault in done.faults],
-                [replace(block, edits=fits)] if fits else [])
-    return [], [block]

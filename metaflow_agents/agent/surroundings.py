@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from metaflow_agents.bus import Bus
@@ -38,6 +38,8 @@ class Tree:
     _came: dict[str, bytes | None] = field(default_factory=dict, init=False)
     """What it began with besides the files that it sees, and what it was joined with: all that it did not do itself."""
 
+    _first: Mapping[str, bytes] | None = field(default=None, init=False)
+
     def __post_init__(self) -> None:
         self._came = {**self.written, **dict.fromkeys(self.deleted)}
 
@@ -45,6 +47,12 @@ class Tree:
     def files(self) -> dict[str, bytes]:
         """All of them: path → bytes."""
         return {**{path: data for path, data in self.seen.items() if path not in self.deleted}, **self.written}
+
+    def show(self, written: Mapping[str, bytes], deleted: Collection[str]) -> None:
+        """Has it see the files with these changes to those that it saw first, in the place of earlier ones."""
+        first = self.seen if self._first is None else self._first
+        self._first = first
+        self.seen = {**{path: data for path, data in first.items() if path not in deleted}, **written}
 
     def take(self, result: Result) -> None:
         """What a tool did becomes part of it."""

@@ -167,14 +167,14 @@ class ActivationThinking:
 
     def value(self, reply: Reply) -> Any:
         """See `Thinking`."""
-        return self._means.answers.value(self._means.answers.taken(self._activation, reply, self.acting))
+        return self._means.answers.value(self._means.answers.taken(self._activation, reply, self.acting).work)
 
     async def judged(self, branch: str, evaluator: Evaluator, reply: Reply) -> Verdict:
         """See `Thinking`. Nothing is executed in a dry run, where every answer is good."""
         if self._means.dry and evaluator.role is None:
             return Verdict(True)
         try:
-            work = self._means.answers.taken(self._activation, reply, self.acting)
+            work = self._means.answers.taken(self._activation, reply, self.acting).work
         except AnswerInvalid as error:
             return Verdict(self._means.dry, "; ".join(error.faults))
         answer = self._means.answers.value(work)

@@ -38,9 +38,12 @@ async def typed(send: Send, branch: str, messages: Messages, schema: Mapping[str
     raise AnswerInvalid(wrong)
 
 
-def sent_back(messages: Messages, reply: Reply, faults: Sequence[str], left: int, *, taken: Sequence[str] = ()) -> Messages:
-    """The conversation with the answer and what is wrong with it. `taken`: what of it need not be said again."""
-    told = from_package("repair", {"faults": list(faults), "output_format": "", "left": left, "taken": list(taken)})
+def sent_back(messages: Messages, reply: Reply, faults: Sequence[str], left: int, *, stands: Sequence[str] = (),
+              edits_told: bool = True) -> Messages:
+    """The conversation with the answer and what is wrong with it. `stands`: what of the answers need not be said again.
+    `edits_told`: the conversation says how a file is edited.
+    """
+    told = from_package("repair", {"faults": list(faults), "left": left, "stands": list(stands), "edits_told": edits_told})
     return (*messages, {"role": "assistant", "content": reply.said}, {"role": "user", "content": told})
 
 

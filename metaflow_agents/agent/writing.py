@@ -8,7 +8,7 @@ from typing import Any
 
 from metaflow_agents.agent.acting import ANSWER, Acting
 from metaflow_agents.engine.work import Activation
-from metaflow_agents.errors import AnswerInvalid, raise_first
+from metaflow_agents.errors import FilesInvalid, raise_first
 from metaflow_agents.people.question import Question
 from metaflow_agents.policy.action import Action, Decision
 from metaflow_agents.schema.binary import Content, data_of, described
@@ -37,15 +37,15 @@ class Writing:
         return f"`write({path})` is not allowed ({decision.rule})" if decision.verdict == "deny" else ""
 
     async def allowed(self) -> None:
-        """Asks a person about what the policy wants them asked about. Raises AnswerInvalid with what was not allowed; Waiting,
+        """Asks a person about what the policy wants them asked about. Raises FilesInvalid with what was not allowed; Waiting,
         once all that there is to ask is asked.
         """
         asked = [(path, decision) for path in self._paths if (decision := self._decided(path)).verdict == "ask"]
         ended = await asyncio.gather(*(self._asked(path, decision) for path, decision in asked), return_exceptions=True)
         raise_first([error for error in ended if isinstance(error, BaseException)])
-        faults = [told for told in ended if isinstance(told, str) and told]
-        if faults:
-            raise AnswerInvalid(faults)
+        refused = {path: told for (path, _), told in zip(asked, ended, strict=True) if isinstance(told, str) and told}
+        if refused:
+            raise FilesInvalid(refused.values(), refused)
 
     async def _asked(self, path: str, decision: Decision) -> str:
         """What the role is told where a person does not allow it; empty where they do. Other bytes are another question."""

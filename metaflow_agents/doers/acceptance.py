@@ -9,7 +9,7 @@ from typing import Any
 from metaflow_agents.doers.assignment import faults_of
 from metaflow_agents.engine.items import walk
 from metaflow_agents.engine.work import Activation, Work
-from metaflow_agents.errors import AnswerInvalid, ExpressionError
+from metaflow_agents.errors import AnswerInvalid, ExpressionError, FilesInvalid
 from metaflow_agents.journal.values import Values
 from metaflow_agents.prompts import FilesView, evaluate, render_pattern, truthy
 from metaflow_agents.prompts.names import free_names
@@ -112,24 +112,24 @@ class Acceptance:
         """A patch whose every path is confined to the activation's patterns and belongs to no other artifact.
 
         `ruled`: the artifact's rules have to hold too. What stands in for files in a dry run could not keep them. `refused`: why
-        a role may not write a path; None: no role wrote it, and only files that act later are refused.
+        a role may not write a path; None: no role wrote it, and only files that act later are refused. Raises FilesInvalid.
         """
         artifact = self._step(activation).makes.artifact
-        faults: list[str] = []
-        for path in (*written, *deleted):
-            faults += self._refused(artifact, path, activation.patterns, activation.bounds)
+        told = [(path, why) for path in (*written, *deleted)
+                for why in self._refused(artifact, path, activation.patterns, activation.bounds)]
         if refused is None:
-            faults += self._acting(activation, written)
+            told += self._acting(activation, written)
         else:
-            faults += [f"{path!r}: {why}" for path in (*written, *deleted)
-                       if not paths.refusal(path) and (why := refused(path))]
+            told += [(path, f"{path!r}: {why}") for path in (*written, *deleted)
+                     if not paths.refusal(path) and (why := refused(path))]
+        faults = [why for _, why in told]
         if not written and not deleted:
             faults.append(f"no file was given; wanted: {', '.join(paths.told(activation.patterns))}")
         elif ruled:
             faults += self._broken_rules(artifact, self._would_be(activation, written, deleted), activation)
         faults += _clash(written)
         if faults:
-            raise AnswerInvalid(faults)
+            raise FilesInvalid(faults, [path for path, _ in told])
         names, blobs = packed(written)
         return Work(Patch(written=names, deleted=tuple(sorted(deleted))), blobs)
 
@@ -229,8 +229,8 @@ class Acceptance:
             if other != artifact and paths.matches(taken, path):
                 yield f"{path!r} belongs to `{other}` ({', '.join(paths.told(taken))})"
 
-    def _acting(self, activation: Activation, written: Mapping[str, Content]) -> Iterator[str]:
-        """Files that would act later, that neither the SOP nor a rule names, and that were not there before."""
+    def _acting(self, activation: Activation, written: Mapping[str, Content]) -> Iterator[tuple[str, str]]:
+        """Files that would act later, that neither the SOP nor a rule names, and that were not there before: path, why not."""
         for path, file in written.items():
             if acting_files.find(path) is None or self.named(activation, path) or self.there(path, digest(data_of(file))):
                 continue
@@ -238,7 +238,7 @@ class Acceptance:
 
             why = Policy(self._sop.policy).may_write(path)
             if why:
-                yield f"{path!r}: {why}"
+                yield path, f"{path!r}: {why}"
 
     def named(self, activation: Activation, path: str) -> bool:
         """Whether the SOP's author wrote this very path, of a file that would act later and that a SOP may name."""

@@ -61,11 +61,18 @@ def beside(work: Callable[[], object], standstill: float = 1.0) -> None:
 
 def blocks(text: str) -> None:
     """Files and edits of an answer."""
-    from metaflow_agents.agent.blocks import apply_blocks, holds_block, parse_blocks
+    from metaflow_agents.agent.applying import PartTaken, apply_answers, apply_blocks, following
+    from metaflow_agents.agent.blocks import holds_block, parse_blocks, read_blocks
 
     holds_block(text)
     current = {"src/a.py": "\n".join(f"line {number}" for number in range(400)), "src/b.py": "def f():\n    return 1\n"}
-    apply_blocks(parse_blocks(text), current, ["src/**", "*.py"])
+    said, faults = read_blocks(text)
+    try:
+        apply_blocks(said, current, ["src/**", "*.py"], faults)
+    except PartTaken as error:
+        if error.kept:
+            apply_answers(following(error.kept, said), current, ["src/**", "*.py"])
+    parse_blocks(text)
 
 
 BLOCKS = (

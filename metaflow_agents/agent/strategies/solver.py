@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from metaflow_agents.agent.blocks import apply_blocks, parse_blocks
+from metaflow_agents.agent.applying import apply_blocks
+from metaflow_agents.agent.blocks import parse_blocks
 from metaflow_agents.agent.strategies.port import Said, Strategy, Thinking, above
 from metaflow_agents.errors import AnswerInvalid, AttemptFailed
 from metaflow_agents.planning import solving
