@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 from pathlib import Path
@@ -16,6 +17,7 @@ from test_schema_validation import normalise
 from tiers import examples
 
 from metaflow_agents import resume, run, start
+from metaflow_agents.cli import command
 from metaflow_agents.errors import AnswerInvalid
 from metaflow_agents.schema.payload import Data, pack, unpack
 from metaflow_agents.schema.validation import validator
@@ -67,6 +69,46 @@ async def test_a_run_that_is_gone_on_with_sends_the_same_prompt(tmp_path: Path) 
             assert (await run(sop, order=ORDER, model=model, name=name, workspace=tmp_path / "w")).ok
         seen.append(model.requests[-1].prompt)
     assert seen[0] == seen[1]
+
+
+TALK = """
+    sop: talk
+    roles: {clerk: {profile: You judge.}}
+    artifacts: {one: {schema: {why: string, accept: boolean}}, two: {}, three: {}}
+    steps:
+      first: {role: clerk, makes: one}
+      second: {role: clerk, needs: [one], makes: two}
+      third: {role: clerk, needs: [two], makes: three}
+"""
+
+
+async def test_what_a_role_remembers_of_its_answer_stands_as_it_gave_it(tmp_path: Path) -> None:
+    """In the run, after its journal was read again, and from a recording."""
+    sop, place, said = write(tmp_path, TALK), tmp_path / "w", '{"why":"it fits","accept":true}'
+    answers = {"first": {"why": "it fits", "accept": True}, "second": "2", "third": "3"}
+    model = Scripted(answers)
+    async with start(sop, model=model, name="one", workspace=place, until="second") as going:
+        await going.result()
+    again = Scripted(answers)
+    assert (await resume("one", model=again, workspace=place)).ok
+    for request in (model.requests[-1], again.requests[-1]):
+        assert said in [message["content"] for message in request.messages if message["role"] == "assistant"]
+    words = ["export", "one", "--recording", str(tmp_path / "one.jsonl"), "--answered-by", "a script", "--workspace", str(place)]
+    assert await asyncio.to_thread(command, words) == 0
+    assert (await run(sop, model=f"replay:{tmp_path / 'one.jsonl'}", name="two", workspace=place)).ok
+
+
+async def test_texts_of_a_collection_stand_as_texts(tmp_path: Path) -> None:
+    text = TALK.replace("one: {schema: {why: string, accept: boolean}}", "one: {each: string}").replace(
+        "first: {role: clerk, makes: one}", "first: {role: clerk, foreach: {in: \"['a', 'b']\"}, makes: one}").replace(
+        "needs: [one], makes: two", "needs: [one], show: {one: [a]}, makes: two").replace(
+        "needs: [two], makes: three", "needs: [two], sees: [one], makes: three")
+    model = Scripted({"first": 'He said "no".\nTwice.', "second": "2", "third": "3"})
+    assert (await run(write(tmp_path, text), model=model, workspace=None)).ok
+    second, third = (model.last_said(f"{step}@1~0/turn.0") for step in ("second", "third"))
+    one = '<entry key="a">\nHe said "no".\nTwice.\n</entry>\n'
+    assert f'<artifact name="one" kind="collection" shown="a">\n{one}</artifact>' in second
+    assert f'<artifact name="one" kind="collection">\n{one}{one.replace(chr(34) + "a", chr(34) + "b")}</artifact>' in third
 
 
 def shuffled(value: Any, chance: random.Random) -> Any:

@@ -16,6 +16,7 @@ from metaflow_agents.prompts import CollectionView, FilesView, from_package
 
 NAMES = (
     "artifact",
+    "entry",
     "made",
     "item",
     "memory",
@@ -64,6 +65,7 @@ SCOPES: dict[str, Callable[[str], Scope]] = {
             _read("data", {"of": text}),
             _read("files", FilesView.of({"a.md": text})),
             _read("collection", CollectionView({"a": text}, [text])),
+            {**_read("collection", CollectionView({text: text, "b": "b"}, [])), "texts": True},
             {**_read("data", {"a": 1}), "shown": text, "assumed": [text]},
         ],
         "prior": {"a": text, "b": [text], f"c{text}": "made"},
@@ -187,7 +189,8 @@ SCOPES: dict[str, Callable[[str], Scope]] = {
 
 
 def _read(kind: str, value: Any) -> Scope:
-    return {"name": "a", "kind": kind, "description": "", "value": value, "shown": "", "absent": [], "assumed": []}
+    told = {"name": "a", "kind": kind, "description": "", "value": value, "shown": ""}
+    return {**told, "absent": [], "assumed": [], "texts": False}
 
 
 def structure(text: str, inside: Mapping[str, str]) -> list[Any]:

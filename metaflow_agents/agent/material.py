@@ -146,8 +146,9 @@ class Material:
             value, shown = (names, "names") if (names := _names(value)) is not None else (value, "")
         elif how == "rendered" and value is not MISSING:
             value, kind = self._by_template(name, value), "text"
+        texts = isinstance(value, CollectionView) and bool(value) and all(isinstance(one, str) for one in value.values())
         return {"name": name, "kind": kind, "description": self._described(name), "shown": shown, "absent": absent,
-                "value": None if value is MISSING else value, "assumed": self._assumed(name, activation)}
+                "texts": texts, "value": None if value is MISSING else value, "assumed": self._assumed(name, activation)}
 
     def _part(self, name: str, how: str | tuple[str, ...], activation: Activation) -> tuple[Any, list[str]]:
         """What is shown of a value, and which of the parts that were asked for it has not."""

@@ -24,7 +24,7 @@ from metaflow_agents.models.text_form import called, forms, in_text, without_ima
 from metaflow_agents.models.vectors import fault_of
 from metaflow_agents.schema.event import Reserved, Settled, Trouble
 from metaflow_agents.schema.keys import parse_activation
-from metaflow_agents.schema.model import canonical, digest
+from metaflow_agents.schema.model import as_ordered, digest
 from metaflow_agents.stopwatch import under_way, waits
 
 Watch = Callable[[str, str], None]      # a call's key, and the piece of text that just came
@@ -247,8 +247,8 @@ def _stored(model: Model, reply: Reply, request: ModelRequest) -> bytes:
                                             ("cut", reply.cut)) if value}
     try:
         calls = {"calls": [call.told() for call in reply.calls]} if reply.calls else {}
-        return canonical({"text": reply.text, "value": reply.value, "tokens_in": reply.tokens_in,
-                          "tokens_out": reply.tokens_out, **told, **calls})
+        return as_ordered({"text": reply.text, "value": reply.value, "tokens_in": reply.tokens_in,
+                           "tokens_out": reply.tokens_out, **told, **calls})
     except (TypeError, ValueError, RecursionError) as error:
         raise AttemptFailed(f"the model {model.name} gave what is not JSON: {error}") from error
 

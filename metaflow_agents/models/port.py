@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 from metaflow_agents.models.tariff import Tariff
-from metaflow_agents.schema.model import canonical
+from metaflow_agents.schema.model import as_ordered, canonical
 from metaflow_agents.schema.model import digest as digest_of
 from metaflow_agents.schema.pictures import usual_tokens
 from metaflow_agents.schema.pictures import worst_tokens as picture_tokens
@@ -185,8 +185,8 @@ class Reply:
 
     @property
     def said(self) -> str:
-        """The answer as text: a typed one as JSON."""
-        return self.text if self.text is not None else canonical(self.value).decode()
+        """The answer as text: a typed one as JSON, in the order that it came in."""
+        return self.text if self.text is not None else as_ordered(self.value).decode()
 
     @property
     def tokens(self) -> int:

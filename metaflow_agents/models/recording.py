@@ -25,7 +25,7 @@ from metaflow_agents.journal.whole import write_whole
 from metaflow_agents.models.port import MAX_TOKENS, Reply
 from metaflow_agents.schema.binary import FIELDS
 from metaflow_agents.schema.keys import parse_activation
-from metaflow_agents.schema.model import canonical, digest
+from metaflow_agents.schema.model import as_ordered, canonical, digest
 
 VERSION = 1
 ENDING = ".jsonl"
@@ -48,7 +48,10 @@ class Recorded:
         asked = {name: value for name, value in self.asked.items() if value is not None and value != []}
         ended = {"failed": self.failed} if self.reply is None else {"reply": _plain(self.reply)}
         bound = {"max_tokens": self.max_tokens} if self.max_tokens != MAX_TOKENS else {}
-        return canonical({"key": self.key, "prompt": self.prompt, "model": self.model, **asked, **ended, **bound}) + b"\n"
+        told = json.loads(canonical({"key": self.key, "prompt": self.prompt, "model": self.model, **asked, **ended, **bound}))
+        if self.reply is not None and self.reply.value is not None:
+            told["reply"]["value"] = self.reply.value           # in its own order: later prompts say it so
+        return as_ordered(told) + b"\n"
 
 
 @dataclass(slots=True)
