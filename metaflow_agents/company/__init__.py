@@ -19,6 +19,6 @@ from metaflow_agents.company.steps import (
     transcript,
 )
 
-__all__ = ["beginnings", "brief_faults", "files_near", "fixed_program", "is_page", "mutants", "product_faults", "red_tests", "report",
-           "repository_files", "requirements", "requirements_of_tests", "samples", "strength", "test_plan_faults", "tests_of",
-           "transcript", "wanted"]
+__all__ = ["beginnings", "brief_faults", "files_near", "fixed_program", "is_page", "mutants", "product_faults", "red_tests",
+           "report", "repository_files", "requirements", "requirements_of_tests", "samples", "strength", "test_plan_faults",
+           "tests_of", "transcript", "wanted"]

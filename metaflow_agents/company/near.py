@@ -9,7 +9,7 @@ from metaflow_agents.codemap.ranking import ranked
 from metaflow_agents.codemap.reading import KEPT
 
 MOST = 40_000
-"""Characters of files that are shown, of all together: with the rest, what a small model takes in. The first is shown in any case."""
+"""Characters of files that are shown, of all together; the first is shown whatever its size."""
 
 
 async def files_near(transcript: Mapping[str, Any], product: Mapping[str, str | bytes]) -> dict[str, list[str]]:
@@ -21,9 +21,9 @@ async def files_near(transcript: Mapping[str, Any], product: Mapping[str, str | 
     order = ranked(await KEPT.read({path: text.encode() for path, text in texts.items()}), said)
     left, shown, others = MOST, set[str](), list[str]()
     for path, _ in order:
-        left -= len(texts[path])
-        if shown and left < 0:
+        if shown and len(texts[path]) > left:
             others.append(path)
         else:
             shown.add(path)
+            left -= len(texts[path])
     return {"shown": [path for path in texts if path in shown], "others": others}
