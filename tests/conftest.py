@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Generator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -42,8 +43,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of the tests that are marked `one_in(N)`, the fast tier takes those whose turn it is. The full tier begins with what takes
-    long: at the end the others would wait for it.
+    """Of the tests that are marked `one_in(N)`, the fast tier takes those whose turn it is. In the full tier each worker begins
+    with its part of what takes long: at the end the others would wait for it.
     """
     waits = {item for item in items
              if not ALL and (mark := item.get_closest_marker("one_in")) is not None and not takes_part(item.nodeid, *mark.args)}
@@ -51,7 +52,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=[item for item in items if item in waits])
         items[:] = [item for item in items if item not in waits]
     if ALL:
-        items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+        items[:] = slow_first(items, getattr(config, "workerinput", {"workercount": 1})["workercount"])
+
+
+def slow_first(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
+    """The tests with those that are marked `slow` at the head of each worker's part: `--dist worksteal` gives each an equal part,
+    in order, and takes from the end of one for another.
+    """
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    rest = iter([item for item in items if not item.get_closest_marker("slow")])
+    bounds = [len(items) * number // workers for number in range(workers + 1)]
+    found: list[pytest.Item] = []
+    for number in range(workers):
+        own = slow[number::workers]
+        found += [*own, *islice(rest, max(bounds[number + 1] - len(found) - len(own), 0))]
+    return [*found, *rest]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

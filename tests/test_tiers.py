@@ -7,9 +7,11 @@ import subprocess
 import sys
 import zlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tiers
+from conftest import slow_first
 from mutations.listed import read
 from tiers import takes_part
 
@@ -69,3 +71,26 @@ def test_tests_take_turns_and_all_of_them_are_there_if_all_are_asked_for() -> No
 def test_what_a_mutation_names_always_takes_part() -> None:
     named = next(mutation for mutation in read() if "[" in mutation.caught_by[0]).caught_by[0]
     assert takes_part(named, 10**9) and not takes_part(f"{named.rpartition('[')[0]}[no such row]", 10**9)
+
+
+class Item:
+    """A test, as far as its place among the others depends on it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def get_closest_marker(self, name: str) -> bool:
+        return self.name.startswith(name)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 7])
+@pytest.mark.parametrize("slow", [0, 1, 5, 20])
+def test_each_worker_begins_with_its_part_of_the_slow_ones(workers: int, slow: int) -> None:
+    items: list[Any] = [Item(f"{'slow' if number % 4 == 1 and number < 4 * slow else 'fast'} {number}") for number in range(80)]
+    ordered = slow_first(items, workers)
+    assert sorted(item.name for item in ordered) == sorted(item.name for item in items)
+    parts = [ordered[80 * number // workers:80 * (number + 1) // workers] for number in range(workers)]
+    for part in parts:
+        names = [item.name for item in part]
+        many = sum(name.startswith("slow") for name in names)
+        assert all(name.startswith("slow") for name in names[:many]) and slow // workers <= many <= -(-slow // workers)
