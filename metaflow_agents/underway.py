@@ -281,8 +281,9 @@ class Run:
     async def _scheduled(self) -> RunEnded:
         """Scheduler and folder side by side, and how that ended."""
         folder = self._assembly.folder
-        limit = asyncio.timeout(self._time_left())
+        limit = asyncio.timeout(None)
         try:
+            limit = asyncio.timeout(self._time_left())
             await self._assembly.documents.renew(self.bus)
             if folder is not None:
                 await folder.settle()

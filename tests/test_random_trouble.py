@@ -17,10 +17,12 @@ from random_trouble import EXCEPTIONS, Harness, Trouble, begun, troubled
 from scripted import events
 
 from metaflow_agents import runner as doers_runner
+from metaflow_agents import underway
 from metaflow_agents.agent import agent, answers, equipment
 from metaflow_agents.cli import command
 from metaflow_agents.doers import acceptance, function
 from metaflow_agents.doers import command as commands
+from metaflow_agents.engine import scheduler
 from metaflow_agents.errors import JournalError
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.models import caller
@@ -112,15 +114,14 @@ def test_what_nobody_foresaw_is_journalled_with_its_place_and_the_end_of_its_tra
     assert "traceback" in told and "in _in_form" in told
 
 
+@pytest.mark.parametrize(("owner", "name"), [(scheduler.Scheduler, "_capped"), (underway, "run_budget")])
 def test_a_fault_outside_of_every_attempt_stops_the_run_and_it_is_gone_on_with(
-        harness: Harness, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-    from metaflow_agents.engine import scheduler
-
+        harness: Harness, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], owner: Any, name: str) -> None:
     home = harness.folder / "home"
     words = ["--model", "python:random_trouble:mixing", "--workspace", str(home), "--sandbox", "none"]
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
     with monkeypatch.context() as patched:
-        patched.setattr(scheduler.Scheduler, "_capped", raising(EXCEPTIONS["ZeroDivisionError"]))
+        patched.setattr(owner, name, raising(EXCEPTIONS["ZeroDivisionError"]))
         assert command(["run", str(harness.sops / "stopped.yaml"), "--names", '["ann"]', "--name", "run", *words]) == 1
     (ended,) = events(home, "run", RunEnded)
     assert "a fault of this program, outside of every attempt: unexpected ZeroDivisionError" in ended.reason
