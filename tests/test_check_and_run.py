@@ -56,7 +56,7 @@ async def test_rules_of_files_see_the_version_that_would_be_and_go_back_to_the_a
     ("=== delete: src/main.py ===\n", "There is no main.py."),
 ])
 async def test_a_reviser_is_held_to_the_rules_of_the_whole(tmp_path: Path, answer: str, told: str) -> None:
-    model = Scripted(code=MAIN, mend=[answer, block("src/b.py", "b")])
+    model = Scripted(code=MAIN, mend=[answer, "=== undo: src/main.py ===\n" + block("src/b.py", "b")])
     result = await run(write(tmp_path, FILES), goal="tea", model=model, workspace=tmp_path / "runs")
     assert result.ok and told in model.last_said("mend@1~0/turn.0/repair.1")
     assert result["source"]["src/main.py"].strip() == "print('tea')"
