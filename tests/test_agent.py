@@ -153,7 +153,7 @@ async def test_what_fits_is_taken_and_only_what_failed_is_asked_for_again(tmp_pa
     assert result["source"] == {"src/cut.py": "x = 1\n", "src/gone.py": "x\n", "src/new.py": "n = 2\n", "src/old.py": "a = 7\nb = 5\n"}
     told = model.last_said("mend@1~0/turn.0/repair.1")
     assert "Your answer can't be taken as it is." in told and "SEARCH is not in the file" in told and "left open" in told
-    stands = "All else stands as you answered it: `src/new.py`, `src/gone.py` (deleted), `src/old.py` (1 edit)."
+    stands = "These stand as you answered them: `src/new.py`, `src/gone.py` (deleted), `src/old.py` (1 edit)."
     assert stands in told and "in full" not in told and "<<<<<<< SEARCH" not in told, "how a file is edited was told before"
     assert [message["content"] for message in model.requests[2].messages[-4:-1]] == [first, told, rest], "each answer as it was said"
     told = model.last_said("mend@1~0/check.1")
@@ -173,7 +173,7 @@ async def test_a_role_remembers_all_that_was_taken_of_its_answers(tmp_path: Path
 async def test_a_clash_leaves_what_was_taken_before(tmp_path: Path) -> None:
     result, model = await code(tmp_path, edits(("a = 1", "a = 7"), ("c", "d")), block("src/old.py/x", "x"), block("src/fine.py", "f = 1"))
     assert result.ok and result["source"]["src/fine.py"] == "f = 1\n" and result["source"]["src/old.py"] == "a = 7\nb = 2\n"
-    assert "All else stands as you answered it: `src/old.py` (1 edit)." in model.last_said("mend@1~0/turn.0/repair.2")
+    assert "These stand as you answered them: `src/old.py` (1 edit)." in model.last_said("mend@1~0/turn.0/repair.2")
 
 
 async def test_of_a_first_answer_of_which_nothing_stands_all_is_asked_for(tmp_path: Path) -> None:

@@ -77,6 +77,19 @@ async def test_what_is_denied_is_a_fault_that_its_author_is_told(tmp_path: Path,
     assert ("write(src/fine.txt)", "allow") in decisions(tmp_path / "w")
 
 
+async def test_what_a_refused_deletion_made_room_for_does_not_stand(tmp_path: Path) -> None:
+    seen: list[str] = []
+    answers = iter(["=== delete: src/top.txt ===\n" + block("src/top.txt/x") + block("src/y"), block("src/fine.txt")])
+
+    def model(request: ModelRequest) -> str:
+        seen.append(str(request.messages[-1]["content"]))
+        return next(answers)
+
+    result = await run(sop(tmp_path), model=model, workspace=None)
+    assert result.ok and set(result["tree"]) == {"src/top.txt", "old/a.txt", "src/b.txt", "src/fine.txt"}
+    assert "'src/top.txt': `write(src/top.txt)` is not allowed" in seen[1] and "in full" in seen[1]
+
+
 async def test_what_is_not_changed_is_not_written(tmp_path: Path) -> None:
     same = block("src/top.txt", "one") + block("src/b.txt", "c")
     result = await run(sop(tmp_path), model=lambda _: same, workspace=tmp_path / "w", name="r")
@@ -234,7 +247,7 @@ async def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
 
     assert (await run(sop(tmp_path), model=model, workspace=None)).ok
     assert all(path in seen[1] for path in ("../out.txt", "'.env': ", "'old/x': ", "'src/sitecustomize.py': "))
-    assert "All else stands as you answered it: `src/ok`." in seen[1]
+    assert "These stand as you answered them: `src/ok`." in seen[1]
 
 
 async def test_the_refusal_of_a_file_that_acts_names_the_rule_that_denies_it(tmp_path: Path) -> None:

@@ -206,8 +206,8 @@ class RoleAgent:
                 reviews += 1
                 branch = f"review.{reviews}"
             more = await thinking.ladder.climb(thinking, branch, thinking.ladder.complained(told), thinking.acting.untrusted)
-            kept = answers.stands(taken.answered, thinking.acting)
-            messages = self._sent_back(activation, thinking, answered, [told, more] if more else [told], left, kept)
+            kept = answers.standing(activation, thinking.acting, answers.stands(taken.answered, thinking.acting))
+            messages = _sent_back(activation, answered, [told, more] if more else [told], left, kept)
             answered = await thinks.mended(thinking, branch, messages, form=False)
 
     async def _in_form(self, activation: Activation, thinks: strategies.Strategy[Any], thinking: ActivationThinking,
@@ -224,16 +224,10 @@ class RoleAgent:
                 if repairs == ANSWER_REPAIRS:
                     raise
                 kept = error.kept if isinstance(error, PartTaken) else ()
-                messages = self._sent_back(activation, thinking, answered, error.faults, ANSWER_REPAIRS - repairs, kept)
+                kept = self._means.answers.standing(activation, thinking.acting, kept)
+                messages = _sent_back(activation, answered, error.faults, ANSWER_REPAIRS - repairs, kept)
             answered = await thinks.mended(thinking, f"{branch}/repair.{repairs + 1}", messages, form=True)
         raise AssertionError("the last repair is taken or raises")
-
-    def _sent_back(self, activation: Activation, thinking: ActivationThinking, answered: Said, faults: Sequence[str], left: int,
-                   kept: Answered) -> Messages:
-        """The conversation with an answer and what is wrong with it; `kept`: what stands of the answers, for its tools too."""
-        if kept:
-            self._means.answers.shown(activation, thinking.acting, kept)
-        return sent_back(*answered, faults, left, stands=told_blocks(kept), edits_told=activation.base is not None)
 
     async def _checked(self, step: Step, activation: Activation, work: Work, number: int) -> str | None:
         if self._models.dry:
@@ -265,6 +259,11 @@ class RoleAgent:
     def _with_memory(work: Work, kept: Kept, acting: Acting) -> Work:
         payload = work.payload.model_copy(update={"assumed": tuple(acting.assumed)}) if acting.assumed else work.payload
         return Work(payload, {**work.blobs, **kept.blobs}, kept.turn, tuple(acting.assumed), acting.untrusted, kept.besides)
+
+
+def _sent_back(activation: Activation, answered: Said, faults: Sequence[str], left: int, kept: Answered) -> Messages:
+    """The conversation with an answer and what is wrong with it; `kept`: what stands of the answers."""
+    return sent_back(*answered, faults, left, stands=told_blocks(kept), edits_told=activation.base is not None)
 
 
 async def _thought(thinks: strategies.Strategy[Any], thinking: ActivationThinking) -> Said:

@@ -108,11 +108,19 @@ class Answers:
         """
         return () if self.tools_write(acting) else answered
 
-    def shown(self, activation: Activation, acting: Acting, kept: Answered) -> None:
-        """Has the role's tools see the files with what was kept of its answers; tools that write see those that they work on."""
+    def standing(self, activation: Activation, acting: Acting, kept: Answered) -> Answered:
+        """What can be carried out of what was kept, since a path that was left out may have made room for another. The role's
+        tools see the files so from now on; tools that write see those that they work on.
+        """
+        if not kept:
+            return kept
+        try:
+            written, deleted = apply_answers(kept, self._files_now(activation, acting), activation.patterns)
+        except PartTaken as error:
+            return self.standing(activation, acting, error.kept)
         if acting.offered and not self.tools_write(acting):
-            written, deleted = apply_answers(kept, self._files_before(activation), activation.patterns)
             acting.tree.show({path: data_of(held) for path, held in written.items()}, deleted)
+        return kept
 
     def _writing(self, activation: Activation, written: Mapping[str, Content], deleted: tuple[str, ...],
                  acting: Acting) -> Writing:
@@ -150,19 +158,22 @@ class Answers:
         if reply.text is None:
             return self._acceptance.mapping(activation, reply.value), (), ()
         answer = reply.text
-        by_tools = {path: content(data, path) for path, data in acting.tree.written.items()}
-        gone = acting.tree.deleted
+        by_tools, gone = _by_tools(acting), acting.tree.deleted
         if (by_tools or gone) and not kept and not holds_block(answer):
             return by_tools, tuple(sorted(gone)), ()
-        before = {path: text for path, text in self._files_before(activation).items() if path not in gone} | by_tools
         blocks, faults = read_blocks(answer)
         answered = following(kept, blocks)
-        written, deleted = apply_answers(answered, before, activation.patterns, faults)
+        written, deleted = apply_answers(answered, self._files_now(activation, acting), activation.patterns, faults)
         left = {path: text for path, text in by_tools.items() if path not in deleted}
         return {**left, **written}, tuple(sorted({*deleted, *gone} - set(written))), answered
 
+    def _files_now(self, activation: Activation, acting: Acting) -> dict[str, Content]:
+        """The files that edits apply to, with what tools did."""
+        gone = acting.tree.deleted
+        return {path: text for path, text in self._files_before(activation).items() if path not in gone} | _by_tools(acting)
+
     def _files_before(self, activation: Activation) -> Mapping[str, Content]:
-        """The files that edits apply to: the latest version, and on it what the items made that this one comes after."""
+        """The files that it begins with: the latest version, and on it what the items made that this one comes after."""
         latest: Mapping[str, Content] = {} if activation.base is None else self._values.view(activation.base)
         patches = activation.patches()
         if not patches:
@@ -173,3 +184,7 @@ class Answers:
                 found.pop(path, None)
             found.update((path, self._values.content(blob, path)) for path, blob in patch.written.items())
         return found
+
+
+def _by_tools(acting: Acting) -> dict[str, Content]:
+    return {path: content(data, path) for path, data in acting.tree.written.items()}
