@@ -59,7 +59,7 @@ async def changed(repo: Path, tmp_path: Path, model: Scripted) -> RunResult:
 async def test_a_change_passes_its_tests_touches_what_was_planned_and_applies_to_a_clone(repo: Path, tmp_path: Path) -> None:
     beside = edit(CSV) + "=== edit: shop/mail.py ===\n<<<<<<< SEARCH\n    return to\n=======\n    return str(to)\n>>>>>>> REPLACE\n=== end ===\n"
     model = Scripted(plan_it=[{**PLAN, "changes": [{"kind": "edit", "path": "shop/csv.py", "what": "x"}]}, PLAN],
-                     make_change=[beside, edit(CSV.replace("','", "';'"))],
+                     make_change=[beside, "=== undo: shop/mail.py ===\n=== undo: shop/cart.py ===\n" + edit(CSV.replace("','", "';'"))],
                      mend=["=== edit: shop/cart.py ===\n<<<<<<< SEARCH\n    return ';'\n=======\n    return ','\n>>>>>>> REPLACE\n=== end ===\n",
                            "=== edit: shop/cart.py ===\n<<<<<<< SEARCH\ndef as_csv(prices):\n=======\ndef as_csv(prices):\n"
                            "    '''One line.'''\n>>>>>>> REPLACE\n=== end ===\n"],
