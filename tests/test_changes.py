@@ -168,7 +168,7 @@ def test_a_fix_leaves_tests_and_a_change_what_is_not_planned() -> None:
     assert "changes none" in fix_faults({"test_a.py": ""}, REPO)[0]
     plan = {"changes": [{"path": "a.py"}]}
     assert scope_faults({"a.py": "", "test_a.py": "def test(): ...\n"}, REPO, plan) == []
-    assert scope_faults({"b.py": ""}, REPO, plan) == ["`b.py` is not in the plan: take it out of your answer"]
+    assert scope_faults({"b.py": ""}, REPO, plan) == ["`b.py` is not in the plan: take back what you did to it"]
 
 
 @pytest.mark.parametrize("kind, path, told", [

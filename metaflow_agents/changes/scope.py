@@ -83,7 +83,7 @@ def plan_faults(plan: Mapping[str, Any], repo: _Files) -> list[str]:
 def scope_faults(tree: _Files, repo: _Files, plan: Mapping[str, Any]) -> list[str]:
     """A fault for each file that is changed and not planned."""
     planned = {one["path"] for one in plan["changes"]}
-    return [f"`{path}` is not in the plan: take it out of your answer" for path in sorted(tree)
+    return [f"`{path}` is not in the plan: take back what you did to it" for path in sorted(tree)
             if path not in planned and tree[path] != repo.get(path)]
 
 
