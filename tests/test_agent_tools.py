@@ -148,6 +148,16 @@ async def test_after_a_check_tools_read_what_stands_of_the_answer(tmp_path: Path
     assert model.results(5)[4:] == ["a = 1\n", "src/a.py (6)\nsrc/b.py (6)\n"]
 
 
+async def test_where_nothing_stands_any_more_tools_read_the_files_as_they_were(tmp_path: Path) -> None:
+    (tmp_path / "fns.py").write_text(FINE)
+    look = calls(("read", {"path": "src/a.py"}))
+    model = Script(block("src/a.py", "a = 2"), look, "=== undo: src/a.py ===\n" + block("lib/x", "x"), look,
+                   block("src/b.py", "fine"))
+    result = await run(sop(tmp_path, CHECKED, "read"), topic="x", model=model, workspace=None)
+    assert result.ok and result["source"] == {"src/a.py": "a = 1\n", "src/b.py": "fine\n"}
+    assert model.results(2) == ["a = 2\n"] and model.results(4)[-1] == "a = 1\n"
+
+
 async def test_what_tools_write_after_a_check_goes_over_the_answer_before_it(tmp_path: Path) -> None:
     """Where tools write, each answer is whole: the last one counts."""
     (tmp_path / "fns.py").write_text(FINE)

@@ -20,6 +20,7 @@ from metaflow_agents.agent.applying import (
     written_answers,
 )
 from metaflow_agents.agent.blocks import Block, parse_blocks, read_blocks
+from metaflow_agents.schema.binary import Content
 
 FILES = {"a": "one\ntwo\n", "b": "1\n2\n", "c": "x\n"}
 
@@ -131,8 +132,8 @@ def taken_of(answers: Sequence[Sequence[Block]]) -> Answered:
 @given(ANSWERS)
 def test_what_was_taken_can_be_carried_out_again(answers: list[list[Block]]) -> None:
     taken = taken_of(answers)
-    if taken:
-        apply_answers(taken, FILES, ["**"])
+    written, deleted = apply_answers(taken, FILES, ["**"])
+    assert not {*written} & {*deleted} and {*deleted} <= {*FILES}
 
 
 @given(ANSWERS)
@@ -141,11 +142,11 @@ def test_answers_in_one_go_are_answers_one_after_another(answers: list[list[Bloc
     said = [(block.kind, block.path, block.text, block.target, block.edits) for blocks in taken for block in blocks]
     if len(set(said)) < len(said):
         return                                              # what is said once more is another law
-    now = dict(FILES)
+    now: dict[str, Content] = dict(FILES)
     for blocks in taken:
         written, deleted = apply_blocks(blocks, now, ["**"])
-        now = {path: text for path, text in {**now, **written}.items() if path not in deleted}      # type: ignore[dict-item]
-    written, deleted = apply_answers(taken, FILES, ["**"]) if taken else ({}, ())
+        now = {path: text for path, text in {**now, **written}.items() if path not in deleted}
+    written, deleted = apply_answers(taken, FILES, ["**"])
     assert {path: text for path, text in {**FILES, **written}.items() if path not in deleted} == now
 
 

@@ -50,7 +50,7 @@ def sop(folder: Path, text: str = SOP, tools: str = "", strategy: str = "") -> P
 
 def mending(first: Any) -> Callable[[ModelRequest], Any]:
     """Answers once, and otherwise where it is told of faults."""
-    return lambda request: block("src/fine.txt") if "Mend" in str(request.messages[-1]["content"]) else first
+    return lambda request: block("src/fine.txt") if "Fix " in str(request.messages[-1]["content"]) else first
 
 
 def decisions(folder: Path, name: str = "r") -> list[tuple[str, str]]:

@@ -206,7 +206,7 @@ class RoleAgent:
                 reviews += 1
                 branch = f"review.{reviews}"
             more = await thinking.ladder.climb(thinking, branch, thinking.ladder.complained(told), thinking.acting.untrusted)
-            kept = answers.standing(activation, thinking.acting, answers.stands(taken.answered, thinking.acting))
+            kept = answers.laid_out(activation, thinking.acting, answers.stands(taken.answered, thinking.acting))
             messages = _sent_back(activation, answered, [told, more] if more else [told], left, kept)
             answered = await thinks.mended(thinking, branch, messages, form=False)
 
@@ -224,7 +224,7 @@ class RoleAgent:
                 if repairs == ANSWER_REPAIRS:
                     raise
                 kept = error.kept if isinstance(error, PartTaken) else ()
-                kept = self._means.answers.standing(activation, thinking.acting, kept)
+                kept = self._means.answers.laid_out(activation, thinking.acting, kept)
                 messages = _sent_back(activation, answered, error.faults, ANSWER_REPAIRS - repairs, kept)
             answered = await thinks.mended(thinking, f"{branch}/repair.{repairs + 1}", messages, form=True)
         raise AssertionError("the last repair is taken or raises")

@@ -108,16 +108,16 @@ class Answers:
         """
         return () if self.tools_write(acting) else answered
 
-    def standing(self, activation: Activation, acting: Acting, kept: Answered) -> Answered:
-        """What can be carried out of what was kept, since a path that was left out may have made room for another. The role's
-        tools see the files so from now on; tools that write see those that they work on.
+    def laid_out(self, activation: Activation, acting: Acting, kept: Answered) -> Answered:
+        """What can be carried out of what was kept: a path that was left out may have made room for another. From now on the
+        role's tools see the files so, where none of them writes.
         """
-        if not kept:
-            return kept
-        try:
-            written, deleted = apply_answers(kept, self._files_now(activation, acting), activation.patterns)
-        except PartTaken as error:
-            return self.standing(activation, acting, error.kept)
+        written, deleted = dict[str, Content](), tuple[str, ...]()
+        if kept:
+            try:
+                written, deleted = apply_answers(kept, self._files_now(activation, acting), activation.patterns)
+            except PartTaken as error:
+                return self.laid_out(activation, acting, error.kept)
         if acting.offered and not self.tools_write(acting):
             acting.tree.show({path: data_of(held) for path, held in written.items()}, deleted)
         return kept

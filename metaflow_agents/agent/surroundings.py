@@ -37,8 +37,8 @@ class Tree:
     deleted: set[str] = field(default_factory=set)
     _came: dict[str, bytes | None] = field(default_factory=dict, init=False)
     """What it began with besides the files that it sees, and what it was joined with: all that it did not do itself."""
-
     _first: Mapping[str, bytes] | None = field(default=None, init=False)
+    """The files that it saw first, once it was shown changes to them."""
 
     def __post_init__(self) -> None:
         self._came = {**self.written, **dict.fromkeys(self.deleted)}
