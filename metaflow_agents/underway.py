@@ -307,14 +307,14 @@ class Run:
             return RunEnded(outcome="budget", reason=f"the time budget is used up; `sop resume {self.name} --budget time=…`")
         except JournalError:
             raise
-        except BudgetExceeded as error:
-            return RunEnded(outcome="budget", reason=str(error))
-        except EndpointRefused as error:
-            return RunEnded(outcome="endpoint", reason=str(error))
+        except (BudgetExceeded, EndpointRefused) as error:
+            return RunEnded(outcome="budget" if isinstance(error, BudgetExceeded) else "endpoint", reason=str(error))
         except MetaflowError as error:          # a function that can't be imported, too: it shows when it is called
             self.lacking = str(error) if isinstance(error, NotHere) else ""
             return self._faulty(error) if isinstance(error, Unexpected) else RunEnded(outcome="stopped", reason=str(error))
-        except Exception as error:              # outside of every attempt: a fault of the engine itself
+        except BaseException as error:          # outside of every attempt: a fault of the engine itself
+            if ends_task(error, asyncio.current_task()):
+                raise
             return self._faulty(error)
 
     def _faulty(self, error: BaseException) -> RunEnded:

@@ -32,7 +32,7 @@ from metaflow_agents.errors import JournalError, MetaflowError
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
 from metaflow_agents.people.question import Answer, Question
 from metaflow_agents.runs import go_on, start
-from metaflow_agents.schema.event import Done, Failed, RunEnded
+from metaflow_agents.schema.event import Done, Failed, Reserved, RunEnded
 from metaflow_agents.underway import Run, RunResult
 
 PACKAGE = str(Path(metaflow_agents.__file__).parent) + "/"
@@ -248,6 +248,7 @@ class Untroubled:
     outcome: str
     outputs: dict[str, Any]
     errors: int
+    again: int
 
 
 class Harness:
@@ -266,7 +267,8 @@ class Harness:
             counting, home = Trouble(), self.folder / f"{name}-whole"
             ended = drive(lambda: begun(ALL[name], name, self.sops, home), counting)
             assert ended.result is not None and not ended.unheard, ended
-            self._known[name] = Untroubled(counting.count, ended.outcome, dict(ended.result.outputs), tool_errors(home))
+            self._known[name] = Untroubled(counting.count, ended.outcome, dict(ended.result.outputs),
+                                           tool_errors(home), asked_again(home))
         return self._known[name]
 
     def throw(self, name: str, at: int, kind: str) -> list[str]:
@@ -310,6 +312,8 @@ class Harness:
         failed = events(home, NAME, Failed)
         if any(not event.error.isascii() and not encodable(event.error) for event in failed):
             return [f"{told}a failure that can't be written"]
+        if asked_again(home) > known.again:
+            return []                           # and it said something else
         if tool_errors(home) > known.errors:
             return []                           # a role was told that its tool failed, and went on from there
         if told.startswith(GOES_ON) or any(event.final and not event.stops for event in failed):
@@ -347,3 +351,8 @@ def encodable(text: str) -> bool:
 
 def tool_errors(home: Path) -> int:
     return sum(event.error for event in events(home, NAME, Done))
+
+
+def asked_again(home: Path) -> int:
+    """How often a model was told what is wrong with its answer: what a check raises is what it says of the answer."""
+    return sum("/repair." in event.key for event in events(home, NAME, Reserved))

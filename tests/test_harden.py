@@ -50,21 +50,22 @@ async def hardened(tmp_path: Path, settings: Settings, program: str | dict[str, 
 
 @needs_bubblewrap
 async def test_what_no_test_notices_goes_back_to_the_tester(tmp_path: Path, settings: Settings) -> None:
-    """Two mistakes of a tester: an expectation that nobody promised, and a limit that is not tried."""
+    """Three mistakes of a tester: no assertion, an expectation that nobody promised, a limit that is not tried."""
     wrong = asserting("grade(90) == 'passed'", "grade(10) == 'pass'")
     corrected = asserting("grade(90) == 'passed'", "grade(10) == 'failed'")
     corrected += "    import subprocess, sys\n    subprocess.run([sys.executable, '-c', 'import marks'], cwd='/', check=True)\n"
     result, model = await hardened(tmp_path, settings, CODE, {
-        "write_tests": block("tests/test_grade.py", wrong),
+        "write_tests": [block("tests/test_grade.py", "def test_it():\n    grade(10)\n"), block("tests/test_grade.py", wrong)],
         "judge": {"tests": [{"path": "tests/test_grade.py", "why": "10 points give 'failed'"}], "program": []},
         "fix_tests": block("tests/test_grade.py", corrected),
         "strengthen": block("tests/test_more_1.py", asserting("grade(50) == 'passed'", "grade(49) == 'failed'"))},
         wanted="R1: half of 100 points is enough")
-    assert model.steps == ["plan_it", "write_tests", "judge", "fix_tests", "strengthen"]
+    assert model.steps == ["plan_it", "write_tests", "write_tests", "judge", "fix_tests", "strengthen"]
     prompts = ["\n".join(str(one["content"]) for one in request.messages) for request in model.requests]
-    judge, strengthen = prompts[2], prompts[4]
-    assert ["from 50 points on" in prompt for prompt in prompts] == [True] * 5, "each is told to go by the README"
-    assert ["half of 100 points" in prompt for prompt in prompts] == [True] * 5, "and by what was wanted"
+    again, judge, strengthen = prompts[2], prompts[3], prompts[5]
+    assert ["from 50 points on" in prompt for prompt in prompts] == [True] * 6, "each is told to go by the README"
+    assert ["half of 100 points" in prompt for prompt in prompts] == [True] * 6, "and by what was wanted"
+    assert "line 1: `test_it` asserts nothing that could fail" in again
     assert "tests/test_grade.py::test_it" in judge and "assert grade(10) == 'pass'" in judge
     assert "`points >= 50` became `(points > 50)`" in strengthen and "if points >= 50:" in strengthen
     assert result.ok and result.outputs["outcome"] == {"green": True, "tried": 4, "noticed": 4, "wrong": []}

@@ -34,7 +34,7 @@ ONLY_IN = {                                  # external package → the rooms th
     "faiss": ("memory/indexes/faiss.py",),
     "typer": ("cli",),
     "rich": ("cli", "views"),
-    "subprocess": ("sandbox", "workers/process.py", "publishing/convert.py"),
+    "subprocess": ("sandbox", "workers/process.py", "publishing/convert.py", "company/probe"),
     "pypandoc": ("publishing",),
     "typst": ("publishing/convert.py",),
     "sandlock": ("sandbox/keeper.py",),
@@ -137,8 +137,8 @@ def test_foreign_json_is_read_by_one_reader() -> None:
 def test_environment_is_read_in_settings_alone() -> None:
     found = {room(path) for path in MODULES for node in parsed(path)
              if isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv", "putenv", "environb")}
-    assert found == {"settings.py", "publishing/convert.py", "sandbox/contained.py"}, (
-        "scripts in the sandbox: one tells pandoc the time, one adds to the PATH of its image")
+    assert found == {"settings.py", "publishing/convert.py", "sandbox/contained.py", "company/probe/desk.py"}, (
+        "scripts in the sandbox: one tells pandoc the time, two add to the PATH of their place")
 
 
 def test_nothing_foreign_is_evaluated() -> None:
@@ -182,7 +182,8 @@ def test_public_names() -> None:
 
 PRINTS = {"metaflow_agents/printing.py", "metaflow_agents/cli/output.py"}
 """The one way out for text, and who hands it what a command says."""
-INSIDE = {"metaflow_agents/sandbox/loop.py", "metaflow_agents/sandbox/canary.py", "metaflow_agents/publishing/convert.py"}
+INSIDE = {"metaflow_agents/sandbox/loop.py", "metaflow_agents/sandbox/canary.py", "metaflow_agents/publishing/convert.py",
+          "metaflow_agents/company/probe/__main__.py"}
 """What these hold runs inside of the sandbox, where its output is read by its parent."""
 
 

@@ -82,6 +82,9 @@ def test_the_report_says_what_was_tried_and_no_more(tested: bool) -> None:
     tree = {"README.md": "# adder\n", "tests/test_a.py": TESTS, "tests/broken.py": "def", "tests/data.txt": "R2"}
     told = report(built(), {"tree": tree, "outcome": OUTCOME} if tested else None)
     assert "2 texts of commands" in told and "1 ended as they have to" in told and "`b` did not: It ended with 1" in told
+    found = built(transcript={"broken": [{"id": "tried-1", "why": "README.md:4: it listens on 1"}], "text": ""})
+    tried = report(found, None)
+    assert "2 ended as they have to" in tried and "- Tried by code: README.md:4: it listens on 1" in tried
     assert "- Which numbers? Whole ones." in told
     if tested:
         assert "20 of 24" in told and "Not all pass." in told and "`src/a.py` is wrong: It subtracts." in told

@@ -70,6 +70,18 @@ async def test_a_change_that_made_it_worse_does_not_stay(tmp_path: Path, setting
     assert "src/adder/__init__.py" in defined and "main" in defined
 
 
+@needs_bubblewrap
+async def test_what_a_program_can_see_is_told_to_who_reads_and_to_the_author(tmp_path: Path, settings: Settings) -> None:
+    promised = block("README.md", "# adder\n\n```console\n$ adder examples/three.txt\n```\n")
+    result, model, made = await built(tmp_path, settings, {
+        "draft": draft(good()).replace(block("README.md", "# adder"), promised),
+        "revise": block("README.md", "# adder, by file")})
+    read, revise = (str(request.messages) for request in model.requests[3:])
+    said = "README.md:4: `adder examples/three.txt` fails with 1: adder: [Errno 2]"
+    assert "It was installed, and 1 command of its README followed." in read and said in read and "tried-1" in revise
+    assert result.ok and made["transcript"]["broken"] == [] and "Nothing that a program can see" in made["transcript"]["text"]
+
+
 @pytest.mark.one_in(12)
 @needs_bubblewrap
 async def test_what_can_not_be_installed_is_told_and_depends_on_what_is_at_hand(tmp_path: Path, settings: Settings) -> None:
@@ -102,7 +114,8 @@ async def test_a_page_is_no_package() -> None:
      "`hatchling` is not at hand"),
     ({"pyproject.toml": "[build-system]\nrequires=[]\n[project]\nname='a'"}, "has no `version`"),
     ({"src/a/__init__.py": None, "lib.py": ""}, "there is no Python below `src/`"),
-    ({"src/a/deep.py": "-" * 100_000 + "1"}, "`src/a/deep.py`: ")])
+    ({"src/a/deep.py": "-" * 100_000 + "1"}, "`src/a/deep.py`: "),
+    ({"src/a/key.py": "KEY = 'AKIA" + "QX7PLM2ZV9TR4KWN'"}, "`src/a/key.py`, line 1: a secret stands there")])
 async def test_what_keeps_a_product_from_being_used_is_told(files: dict[str, str | None], said: str) -> None:
     whole = {"README.md": "#", "src/a/__init__.py": "",
              "pyproject.toml": "[build-system]\nrequires=['setuptools']\n[project]\nname='a'\nversion='1'"} | files
@@ -131,11 +144,17 @@ def test_samples_end_with_a_line_break() -> None:
         "examples/a.csv": "x\n", "examples/b.csv": "\ufeffy\r\n"}
 
 
-def test_a_transcript_is_bounded_and_has_no_control_sequences() -> None:
+async def test_a_transcript_is_bounded_and_has_no_control_sequences() -> None:
     uses = {"uses": [{"id": str(number), "why": "", "command": "x", "ends": "zero", "expect": ""} for number in range(16)]}
     ran = {"ok": True, "exit_code": 0, "stdout": "\x1b[31mred\x1b[0m" + "a" * 500_000 + "the end", "stderr": "b" * 500_000}
-    told = transcript({str(number): ran for number in range(15)}, uses)
-    assert [one["id"] for one in told["broken"]] == ["15"] and told["broken"][0]["why"] == "it was not carried out"
+    page = "".join(f"<p class=lost-{n}>" for n in range(9))
+    found = {"faults": [{"kind": "port", "place": "README.md:9", "why": "it listens on 1"}], "tried": ["x"],
+             "left_out": ["a server: no"], "pages": {"index.html": page, "style.css": ".other{}"}}
+    told = await transcript({str(number): ran for number in range(15)}, uses, found)
+    assert [one["id"] for one in told["broken"]] == ["tried-1", "tried-2", "15"]
+    assert told["broken"][0]["why"] == "README.md:9: it listens on 1" and "`lost-0`" in told["broken"][1]["why"]
+    assert told["broken"][2]["why"] == "it was not carried out"
+    assert "1 command of its README followed.\n- README" in told["text"] and "- Not tried: a server: no" in told["text"]
     assert len(json.dumps(told)) < 50_000 and "\x1b" not in told["text"] and "the end" in told["text"] and "red" in told["text"]
 
 
@@ -143,9 +162,9 @@ def test_a_transcript_is_bounded_and_has_no_control_sequences() -> None:
     ("zero", 0, "", False), ("zero", 1, "", True), ("error", 2, "", False), ("error", 0, "", True), ("error", -9, "", True),
     ("error", 97, "pip install . fails", True), ("error", 124, "", True), ("error", 137, "", True),
     ("error", 1, "Traceback (most recent call last):", True)])
-def test_a_use_ends_as_it_has_to(ends: str, code: int, stderr: str, broken: bool) -> None:
+async def test_a_use_ends_as_it_has_to(ends: str, code: int, stderr: str, broken: bool) -> None:
     uses = {"uses": [{"id": "a", "why": "", "command": "x", "ends": ends, "expect": ""}]}
-    told = transcript({"a": {"ok": code == 0, "exit_code": code, "stdout": "", "stderr": stderr}}, uses)
+    told = await transcript({"a": {"ok": code == 0, "exit_code": code, "stdout": "", "stderr": stderr}}, uses, None)
     assert bool(told["broken"]) is broken
 
 

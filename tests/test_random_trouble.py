@@ -20,7 +20,7 @@ from metaflow_agents import runner as doers_runner
 from metaflow_agents import underway
 from metaflow_agents.agent import agent, answers, equipment
 from metaflow_agents.cli import command
-from metaflow_agents.doers import acceptance, function
+from metaflow_agents.doers import acceptance, documents, function
 from metaflow_agents.doers import command as commands
 from metaflow_agents.engine import scheduler
 from metaflow_agents.errors import JournalError
@@ -114,17 +114,21 @@ def test_what_nobody_foresaw_is_journalled_with_its_place_and_the_end_of_its_tra
     assert "traceback" in told and "in _in_form" in told
 
 
-@pytest.mark.parametrize(("owner", "name"), [(scheduler.Scheduler, "_capped"), (underway, "run_budget")])
+@pytest.mark.parametrize(("owner", "name", "kind"), [
+    (scheduler.Scheduler, "_capped", "ZeroDivisionError"), (underway, "run_budget", "ZeroDivisionError"),
+    (documents.Documents, "renew", "Own"), (underway, "run_budget", "Own")])
 def test_a_fault_outside_of_every_attempt_stops_the_run_and_it_is_gone_on_with(
-        harness: Harness, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], owner: Any, name: str) -> None:
+        harness: Harness, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], owner: Any, name: str,
+        kind: str) -> None:
+    """Also where it is no Exception: nothing that somebody's library raises comes out of a run as it is."""
     home = harness.folder / "home"
     words = ["--model", "python:random_trouble:mixing", "--workspace", str(home), "--sandbox", "none"]
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
     with monkeypatch.context() as patched:
-        patched.setattr(owner, name, raising(EXCEPTIONS["ZeroDivisionError"]))
+        patched.setattr(owner, name, raising(EXCEPTIONS[kind]))
         assert command(["run", str(harness.sops / "stopped.yaml"), "--names", '["ann"]', "--name", "run", *words]) == 1
     (ended,) = events(home, "run", RunEnded)
-    assert "a fault of this program, outside of every attempt: unexpected ZeroDivisionError" in ended.reason
+    assert f"a fault of this program, outside of every attempt: unexpected {kind}" in ended.reason
     assert "Traceback" not in "".join(capfd.readouterr())
     assert command(["resume", "run", *words]) == 0
 

@@ -51,23 +51,25 @@ def _read(text: str) -> _Page:
     return page
 
 
-async def page_faults(texts: Mapping[str, str], files: Collection[str]) -> list[str]:
-    """What somebody who opens `index.html` from the disk would miss, each with its place. `files`: all that lies beside it."""
+async def page_faults(texts: Mapping[str, str], files: Collection[str] | None) -> list[str]:
+    """What somebody who opens `index.html` from the disk would miss, each with its place. `files`: all that lies beside it; None
+    where pages are as a server gives them, of which only the classes without a style are told.
+    """
     read = {path: text for path, text in texts.items() if path.lower().endswith(_READ)}
     try:
-        found: list[str] = await parsed("page", b"", texts=read, files=list(files))
+        found: list[str] = await parsed("page", b"", texts=read, files=None if files is None else list(files))
     except ForeignRefused as error:
         return [f"{', '.join(f'`{path}`' for path in read)}: {error}"]
     return found
 
 
-def page_job(_: bytes, texts: Mapping[str, str], files: Collection[str]) -> list[str]:
+def page_job(_: bytes, texts: Mapping[str, str], files: Collection[str] | None) -> list[str]:
     """The faults of a page, see `page_faults`."""
-    return list(_faults(texts, frozenset(files)))
-
-
-def _faults(texts: Mapping[str, str], files: Collection[str]) -> Iterator[str]:
     pages = {path: _read(text) for path, text in texts.items() if path.lower().endswith((".html", ".htm"))}
+    return [*(() if files is None else _faults(texts, pages, frozenset(files))), *_lost_classes(texts, pages)]
+
+
+def _faults(texts: Mapping[str, str], pages: Mapping[str, _Page], files: Collection[str]) -> Iterator[str]:
     for path, page in pages.items():
         for tag, address in page.loads:
             yield from (f"{_place(path, texts[path], address)}: {why}" for why in _missing(path, tag, address, files))
@@ -75,7 +77,6 @@ def _faults(texts: Mapping[str, str], files: Collection[str]) -> Iterator[str]:
             yield (f"{_place(path, texts[path], 'module')}: a browser refuses a module that is opened from the disk; write a "
                    "plain script, without `type=\"module\"`")
     yield from _lost_ids(texts, {name for path in pages for found in _ID.finditer(texts[path]) for name in found.groups()})
-    yield from _lost_classes(texts, pages)
 
 
 def _place(path: str, text: str, named: str) -> str:

@@ -57,20 +57,20 @@ def tests_of(verified: Mapping[str, Any]) -> dict[str, str]:
 
 def report(built: Mapping[str, Any], verified: Mapping[str, Any] | None) -> str:
     """What was tried and what came of it, in Markdown, by the typed values alone."""
-    told = [*_of_use(built["transcript"], len(built["uses"]["uses"])),
+    told = [*_of_use(built["transcript"], [one["id"] for one in built["uses"]["uses"]]),
             *(_of_tests(tests_of(verified), built["brief"]["requirements"], verified["outcome"]) if verified else
               ["## Tests", "", _UNTESTED, ""]),
             *_of_assumptions(built["brief"]["open"])]
     return "\n".join(["# What was tried, and what came of it", "", *told]).rstrip("\n") + "\n"
 
 
-def _of_use(transcript: Mapping[str, Any], uses: int) -> Iterator[str]:
-    broken = transcript["broken"]
-    yield from ("## Use", "", f"It was installed and used by {uses} texts of commands, each in an empty folder: "
-                f"{uses - len(broken)} ended as they have to.", "")
-    for one in broken:
-        first = next((line for line in one["why"].splitlines() if line.startswith("It ")), one["why"].splitlines()[0])
-        yield from (f"- `{one['id']}` did not: {first}", "")
+def _of_use(transcript: Mapping[str, Any], uses: Sequence[str]) -> Iterator[str]:
+    broken = {one["id"]: one["why"].splitlines() for one in transcript["broken"]}
+    yield from ("## Use", "", f"It was installed and used by {len(uses)} texts of commands, each in an empty folder: "
+                f"{len(set(uses) - set(broken))} ended as they have to.", "")
+    for use, why in broken.items():
+        first = next((line for line in why if line.startswith("It ")), why[0])
+        yield from (f"- `{use}` did not: {first}" if use in uses else f"- Tried by code: {first}", "")
 
 
 def _of_tests(tests: Mapping[str, str], requirements: Sequence[Mapping[str, Any]], outcome: Mapping[str, Any]) -> Iterator[str]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from metaflow_agents import foreign_json
 from metaflow_agents.company.pages import page_faults
+from metaflow_agents.company.secrets import secret_faults
 from metaflow_agents.contract.dependencies import normal, requirement
 from metaflow_agents.contract.fault import PYPROJECT
 from metaflow_agents.contract.packaging import Packaging
@@ -109,8 +110,8 @@ def samples(brief: Mapping[str, Any]) -> dict[str, str]:
 
 
 async def product_faults(product: Mapping[str, str | bytes], brief: Mapping[str, Any], libraries: Sequence[str]) -> list[str]:
-    """What keeps a product from being installed and read: no packaging, dependencies not at hand, files that do not parse, what a
-    page names and has not.
+    """What keeps a product from being installed, read and given away: no packaging, dependencies not at hand, files that do not
+    parse, what a page names and has not, secrets.
     """
     texts = {path: text for path, text in product.items() if isinstance(text, str)}
     faults = ["`README.md` is missing; write it"] if "README.md" not in product else []
@@ -123,6 +124,7 @@ async def product_faults(product: Mapping[str, str | bytes], brief: Mapping[str,
         faults.append(f"`{PYPROJECT}` is missing; write it")
     if PYPROJECT in product and not any(path.startswith("src/") and path.endswith(".py") for path in product):
         faults.append("there is no Python below `src/`; write the package there")
+    faults += secret_faults(texts)
     return faults + [f"`{path}`: {why}" for path, text in texts.items() for why in _unreadable(path, text)]
 
 
@@ -183,9 +185,10 @@ def _around(text: str | bytes | None, line: int) -> str:
     return "\n".join(f"    {one}" for one in lines[max(line - 6, 0):line + 4])
 
 
-def transcript(used: Mapping[str, Mapping[str, Any]], uses: Mapping[str, Any]) -> dict[str, Any]:
-    """What came of each use, as a text to read, and which did not end as they have to."""
-    broken, told = [], []
+async def transcript(used: Mapping[str, Mapping[str, Any]], uses: Mapping[str, Any],
+                     probed: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What came of each use, and of what was tried by code, as a text to read, and which did not end as they have to."""
+    broken, told = await _by_code(probed) if probed else ([], [])
     each = min(SHOWN, max(SHOWN_IN_ALL // max(len(uses["uses"]), 1) // 2, 400))
     for use in uses["uses"]:
         ran = used.get(use["id"])
@@ -200,6 +203,18 @@ def transcript(used: Mapping[str, Mapping[str, Any]], uses: Mapping[str, Any]) -
         if wrong:
             broken.append({"id": use["id"], "why": went})
     return {"broken": broken, "text": "\n".join(told)}
+
+
+async def _by_code(probed: Mapping[str, Any]) -> tuple[list[dict[str, str]], list[str]]:
+    """What the probe found (`probe/`), as uses that did not end as they have to, and as the beginning of a transcript."""
+    faults = [f"{one['place']}: {one['why']}" for one in probed["faults"]]
+    faults += await page_faults(probed["pages"], None)
+    tried = len(probed["tried"])
+    followed = f", and {tried} command{'s' if tried > 1 else ''} of its README followed" if tried else ""
+    said = "".join(f"\n- {one}" for one in faults) or " Nothing that a program can see was wrong."
+    said += "".join(f"\n- Not tried: {one}" for one in probed["left_out"])
+    return ([{"id": f"tried-{number}", "why": one} for number, one in enumerate(faults, 1)],
+            [f"## tried by code\n\nIt was installed{followed}.{said}\n"])
 
 
 def _packaging_faults(texts: Mapping[str, str], libraries: Sequence[str]) -> Iterator[str]:

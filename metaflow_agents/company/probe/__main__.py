@@ -1,0 +1,45 @@
+"""Tries the product in the current folder; its kind (`cli`, `web`, …) is the argument. Prints JSON, see `findings.py`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from metaflow_agents.company.probe.desk import Desk
+from metaflow_agents.company.probe.findings import Findings
+from metaflow_agents.company.probe.following import Following
+from metaflow_agents.company.probe.installed import Installed, NotInstalled
+from metaflow_agents.company.probe.readme import Readme
+
+
+def probed(root: Path, kind: str, place: Path) -> Findings:
+    """All that is tried, in the order in which a user meets it; `place` is an empty folder."""
+    findings = Findings()
+    try:
+        installed = Installed(root, place / "source", place / "prefix")
+    except NotInstalled as error:
+        findings.fault("install", "pyproject.toml", f"`pip install .` fails: {error}")
+        return findings
+    findings.trying("its data", lambda: installed.missing_data(findings))
+    findings.trying("its imports", lambda: installed.undeclared_imports(findings))
+    desk = Desk(place / "user", place / "prefix", installed.site)
+    if (root / "examples").is_dir():
+        shutil.copytree(root / "examples", desk.place / "samples/examples")
+        desk.take(desk.place / "samples")
+    following = Following(Readme(root, installed.names), desk, findings, kind)
+    try:
+        findings.trying("its README", following.commands)
+        findings.trying("the Python of its README", lambda: following.python(installed.roots))
+    finally:
+        desk.kill()
+    return findings
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        told = probed(Path.cwd(), sys.argv[1], Path(folder).resolve())
+    found = {"faults": told.faults, "pages": told.pages, "tried": told.tried, "left_out": told.left_out}
+    sys.stdout.buffer.write(json.dumps(found, ensure_ascii=False).encode("utf-8", "replace"))

@@ -1,0 +1,29 @@
+"""The probe of a product, packed for the environment that the product runs in."""
+
+from __future__ import annotations
+
+import base64
+import io
+import zipfile
+from importlib.resources import files
+
+_HERE = "metaflow_agents/company/probe"
+_MAIN = f"import runpy\nrunpy.run_module({_HERE.replace('/', '.')!r}, run_name='__main__')\n"
+
+
+def probe_pack(kind: str) -> str:
+    """A program in base64, to be run as `python FILE.zip KIND` in a product's repository; empty for a kind that is not tried.
+
+    The same each time, to the byte. The packages around it are empty in there, so that it needs nothing else of this project.
+    """
+    if kind == "page":
+        return ""
+    held = {"__main__.py": _MAIN, "metaflow_agents/__init__.py": "", "metaflow_agents/company/__init__.py": ""}
+    for source in files("metaflow_agents.company.probe").iterdir():
+        if source.name.endswith(".py"):
+            held[f"{_HERE}/{source.name}"] = source.read_text("utf-8")
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as pack:
+        for path in sorted(held):
+            pack.writestr(zipfile.ZipInfo(path), held[path], zipfile.ZIP_DEFLATED)
+    return base64.b64encode(data.getvalue()).decode()
