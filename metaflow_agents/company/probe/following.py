@@ -101,6 +101,9 @@ class Following:
             return True
         elif _NO_PLACE.search(ran.err + ran.out):
             self._findings.left_out.append(f"{said}: {end_of(ran.err or ran.out)}")
+        elif TRACEBACK in ran.err and (absent := self._absent(command, where)) and not any(
+                path.name in line for path in absent for line in command.shown):
+            self._excused = True                                # a file of the reader's, and nobody says what comes of its lack
         elif TRACEBACK in ran.err:
             self._findings.fault("waits" if "EOFError" in ran.err else "traceback", place,
                                  f"{said} shows a traceback: {end_of(ran.err)}")
@@ -115,12 +118,17 @@ class Following:
         said = f"{ran.out}\n{ran.err}"
         if any(len(line) > 3 and (line in said or said.strip().startswith(line)) for line in command.shown):
             return True
-        named = [where / one for one in words(command.text)[1:] if re.search(r"\w\.\w{1,5}$|/", one)]
-        absent = [path for path in named if not os.path.exists(path)]
+        absent = self._absent(command, where)
         samples = self._desk.folder / "examples"
         if ran.code in (126, 127) or _USAGE.search(said) or any(path.is_relative_to(samples) for path in absent):
             return False
         return bool(absent) or ran.code in self._readme.statuses
+
+    @staticmethod
+    def _absent(command: Command, where: Path) -> list[Path]:
+        """The files that a command names and that are not there."""
+        named = [where / one for one in words(command.text)[1:] if re.search(r"\w\.\w{1,5}$|/", one)]
+        return [path for path in named if not os.path.exists(path)]
 
     def _goes_at_first(self, command: Command) -> bool:
         """Whether a command ends well where none came before it: those before may have used up what it needs."""
