@@ -5,7 +5,7 @@ from __future__ import annotations
 from metaflow_agents.company import files_near
 from metaflow_agents.company.near import MOST
 
-FILLED = "# nothing of this\n" + "".join(f"part_{number} = {number}\n" for number in range(1_000))
+FILLED = "# nothing of this\n" + "".join(f"part_{number} = {number}\n" for number in range(700))
 PROGRAM = {
     "README.md": "# till\n",
     "src/till/__init__.py": "from till.rates import converted\n",

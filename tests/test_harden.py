@@ -122,6 +122,14 @@ def test_a_plan_of_tests_names_new_files_and_modules_that_are_there() -> None:
                       "files: `tests/test_a.py`: modules: there is no file `src/b.py`"]
 
 
+def test_who_writes_tests_is_shown_few_modules() -> None:
+    repo = {f"src/{name}.py": "#" * 12_001 for name in "ab"} | {"src/large.py": "#" * 40_000}
+    plan = {"files": [{"path": "tests/test_a.py", "modules": ["src/a.py", "src/b.py"]}, {"path": "tests/test_b.py", "modules": ["src/large.py"]}]}
+    assert check_plan(plan, repo) == [
+        "files: `tests/test_a.py`: modules: these have 24,002 characters together, and who writes a file of tests is shown at most 24,000; "
+        "name fewer: what all modules define is shown besides"]
+
+
 def test_an_environment_for_tests_has_pytest_once() -> None:
     told = "[build-system]\nrequires=['setuptools>=78']\n[project]\nname='a'\nversion='1'\ndependencies=[{}]"
     assert requirements_of_tests({"pyproject.toml": told.format("'click>=8'")}) == [

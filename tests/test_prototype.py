@@ -1,4 +1,4 @@
-"""`prototype.yaml` with a model that answers by a script: a product is installed, used, and mended by what comes of that."""
+"""`prototype.yaml` with a model that answers by a script: a product is installed, used, and fixed by what comes of that."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ async def built(tmp_path: Path, settings: Settings, answers: Mapping[str, Any]) 
 
 
 @needs_bubblewrap
-async def test_what_its_use_shows_is_mended_by_its_author(tmp_path: Path, settings: Settings) -> None:
+async def test_what_its_use_shows_is_fixed_by_its_author(tmp_path: Path, settings: Settings) -> None:
     """A traceback is no way to tell a user of a missing file, whatever the exit status."""
     result, model, made = await built(tmp_path, settings, {
         "plan_use": USES, "draft": draft(good("ValueError")),
         "revise": block("src/adder/__init__.py", good("ValueError", ", 'in all'")),
-        "mend": block("src/adder/__init__.py", good(more=", 'in all'"))})
+        "fix": block("src/adder/__init__.py", good(more=", 'in all'"))})
     assert result.ok, made["transcript"]
-    assert model.steps == ["plan", "draft", "plan_use", "read", "revise", "mend"]
+    assert model.steps == ["plan", "draft", "plan_use", "read", "revise", "fix"]
     assert "3 in all" in made["transcript"]["text"] and "adder: [Errno 2]" in made["transcript"]["text"]
     assert {"LICENSE", ".gitignore", ".github/workflows/test.yml"} < set(made["product"])
     assert made["samples"] == {"examples/two.txt": "1\n2\n"}
-    read, revise, mend = (str(request.messages) for request in model.requests[3:])
+    read, revise, fix = (str(request.messages) for request in model.requests[3:])
     assert "but a user is shown no traceback" in read and "adder examples/two.txt" in read and "import click" in read
     assert "What its files define" not in str(model.requests[2].messages), "its users go by the README and --help"
     assert "it prints too little" in revise and "missing" in revise and revise.count("import click") == 1, "its draft, once"
-    assert "## missing" in mend and "## sum" not in mend
+    assert "## missing" in fix and "## sum" not in fix
 
 
 @needs_bubblewrap
@@ -63,8 +63,8 @@ async def test_a_change_that_made_it_worse_does_not_stay(tmp_path: Path, setting
     _, model, made = await built(tmp_path, settings, {
         "plan": {**BRIEF, "kind": "library"}, "draft": draft(good()),
         "revise": block("src/adder/__init__.py", "def main(): raise SystemExit(5)"),
-        "mend": RuntimeError("no answer")})
-    assert model.steps[-1] == "mend" and made["product"]["src/adder/__init__.py"].strip() == good().strip()
+        "fix": RuntimeError("no answer")})
+    assert model.steps[-1] == "fix" and made["product"]["src/adder/__init__.py"].strip() == good().strip()
     assert made["transcript"]["broken"] == []
     defined = str(model.requests[2].messages).partition("What its files define")[2].partition("bash -c")[0]
     assert "src/adder/__init__.py" in defined and "main" in defined
@@ -174,7 +174,7 @@ async def test_a_use_that_does_not_end_is_told_like_any_other(tmp_path: Path, se
     """By `timeout`, and so the run goes on."""
     hangs = {"uses": [{"id": "hang", "why": "waits", "command": "sleep 1000", "ends": "zero", "expect": "3"}]}
     result, _, outputs = await built(tmp_path, settings, {
-        "plan_use": hangs, "draft": draft(good()), "read": {"remarks": []}, "mend": RuntimeError("no answer")})
+        "plan_use": hangs, "draft": draft(good()), "read": {"remarks": []}, "fix": RuntimeError("no answer")})
     assert result.outcome == "failed" or not result.ok
     assert "It did not end within a minute, but it has to end by itself" in outputs["transcript"]["broken"][0]["why"]
 

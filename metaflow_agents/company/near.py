@@ -8,7 +8,7 @@ from typing import Any
 from metaflow_agents.codemap.ranking import ranked
 from metaflow_agents.codemap.reading import KEPT
 
-MOST = 40_000
+MOST = 24_000
 """Characters of files that are shown, of all together; the first is shown whatever its size."""
 
 

