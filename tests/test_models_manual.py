@@ -128,7 +128,7 @@ def test_an_answer_is_cut_where_its_prompt_says_that_no_more_is_taken(more: int)
 
 
 async def test_an_answer_that_is_too_long_is_gone_on_with(tmp_path: Path) -> None:
-    calls, text = tmp_path / "calls", " ".join(map(str, range(12_000)))
+    calls, text = tmp_path / "calls", " ".join(map(str, range(30_000)))
     async with going_on(tmp_path) as going:
         (plan,) = await prompts(calls, 1)
         reply(plan, '["a"]')
@@ -137,7 +137,7 @@ async def test_an_answer_that_is_too_long_is_gone_on_with(tmp_path: Path) -> Non
         (more,) = await prompts(calls, 1)
         shown = more.read_text(encoding="utf-8")
         taken = next(at for at in range(len(text), 0, -1) if text[:at] in shown)
-        assert 4000 < taken < len(text) and "/more.1" in more.name.replace(".more", "/more") and text[:taken + 1] not in shown
+        assert 100_000 < taken < len(text) and "/more.1" in more.name.replace(".more", "/more") and text[:taken + 1] not in shown
         reply(more, text[taken:])
         result = await going.result()
     assert result["parts"] == {"a": text}

@@ -29,6 +29,7 @@ from metaflow_agents.terminal import Terminal, standard_input
 
 END = "."                                # on a line of its own: the answer is over, as in mail(1)
 LONGEST_LINE = 4095                      # bytes: what comes after, a terminal drops without a word (tty_ioctl(4), N_TTY)
+LONGEST_ANSWER = 32_768                  # tokens: room for a whole program; there is no endpoint that would cut it off
 POLL = 0.5                               # seconds between two looks for an answer
 _LONGEST_NAME = 150                      # of a file, so that with its endings every file system takes it
 _UNHURT = getattr(signal, "SIGURG", 0)   # told to whoever holds a lease: one that kills nobody
@@ -52,7 +53,7 @@ class TerminalModel:
 
     name = "manual"
     at_terminal = True
-    traits = Traits(native_tools=False, images=False)     # a person calls a tool in the text form
+    traits = Traits(native_tools=False, images=False, max_tokens=LONGEST_ANSWER)     # a person calls a tool in the text form
 
     def __init__(self, read: int | None = None, write: Callable[[str], object] | None = None) -> None:
         self._terminal = standard_input(sys.stdin.fileno()) if read is None else Terminal(read)
@@ -113,7 +114,7 @@ class FolderModel:
     process has it open for writing. One that lies there already, to exactly this prompt, is taken.
     """
 
-    traits = Traits(native_tools=False, images=False)
+    traits = Traits(native_tools=False, images=False, max_tokens=LONGEST_ANSWER)
 
     def __init__(self, name: str, folder: Path, poll: float = POLL) -> None:
         self._name, self._folder, self._poll = name, folder, poll
