@@ -60,12 +60,14 @@ async def test_what_its_use_shows_is_fixed_by_its_author(tmp_path: Path, setting
 
 @needs_bubblewrap
 async def test_a_change_that_made_it_worse_does_not_stay(tmp_path: Path, settings: Settings) -> None:
+    """Of a program that has nothing to read: there are no samples."""
+    use = {**USES["uses"][0], "command": "echo 3 >three.txt && adder three.txt"}
     _, model, made = await built(tmp_path, settings, {
-        "plan": {**BRIEF, "kind": "library"}, "draft": draft(good()),
+        "plan": {**BRIEF, "kind": "library", "samples": []}, "plan_use": {"uses": [use]}, "draft": draft(good()),
         "revise": block("src/adder/__init__.py", "def main(): raise SystemExit(5)"),
         "fix": RuntimeError("no answer")})
     assert model.steps[-1] == "fix" and made["product"]["src/adder/__init__.py"].strip() == good().strip()
-    assert made["transcript"]["broken"] == []
+    assert made["transcript"]["broken"] == [] and made["samples"] == {}
     defined = str(model.requests[2].messages).partition("What its files define")[2].partition("bash -c")[0]
     assert "src/adder/__init__.py" in defined and "main" in defined
 
