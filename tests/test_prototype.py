@@ -127,8 +127,8 @@ async def test_what_keeps_a_product_from_being_used_is_told(files: dict[str, str
 
 def test_an_environment_holds_what_the_product_names_and_what_builds_it() -> None:
     told = "[build-system]\nrequires=['setuptools>=78']\n[project]\nname='a'\nversion='1'\ndependencies=['click>=8', 'rich']"
-    assert requirements({"pyproject.toml": told}) == ["click>=8", "rich", "setuptools>=78", "pip"]
-    assert requirements({"index.html": ""}) == ["pip", "setuptools>=77"]
+    assert requirements({"pyproject.toml": told}, None) == ["click>=8", "rich", "setuptools>=78", "pip"]
+    assert requirements({"index.html": ""}, None) == ["pip", "setuptools>=77"]
 
 
 @pytest.mark.parametrize(("change", "said"), [

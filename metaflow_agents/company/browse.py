@@ -1,0 +1,129 @@
+"""A page in a browser, for what a first user tries: `from browse import opened, seen`.
+
+It runs where the product runs, with `playwright` beside it, and knows nothing of this project: commands are given its text.
+`BROWSE_WITH` names the browser. As a program, with the address of a page, it looks at that page and prints
+`{"text": what is seen, "faults": [what is wrong with it]}` as JSON.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+Page = Any
+"""`playwright.sync_api.Page`, which is there where this runs."""
+
+PATIENCE = 5_000
+"""Milliseconds that an action waits for what it is about."""
+MOST, LINES = 6_000, 20
+"""Characters of what is seen, and things of one kind that are told."""
+WIDE, NARROW = 1_280, 390
+"""Pixels of a desk and of a phone."""
+_UNNAMED = """() => [...document.querySelectorAll("button, a[href], input:not([type=hidden]), select, textarea")].filter(one => {
+    const drawn = one.checkVisibility ? one.checkVisibility() : one.offsetParent !== null
+    const said = one.getAttribute("aria-label") || one.getAttribute("aria-labelledby") || one.title || one.textContent.trim()
+        || one.placeholder || (one.labels && one.labels.length) || one.querySelector("img[alt]:not([alt='']), svg title")
+        || (["submit", "reset", "button", "image"].includes(one.type) && (one.value || one.alt || one.type != "button"))
+    return drawn && !said
+}).map(one => one.cloneNode(false).outerHTML.slice(0, 120))"""
+_OVER = """() => {
+    const room = document.documentElement.clientWidth
+    if (document.documentElement.scrollWidth <= room + 1) return ""
+    const over = [...document.body.querySelectorAll("*")].filter(one => one.getBoundingClientRect().right > room + 1)
+    return over.length ? over[0].cloneNode(false).outerHTML.slice(0, 120) : "the page"
+}"""
+
+
+class Seen:
+    """What a page did by itself: what its scripts threw, what they wrote as errors, what could not be loaded, whom it asked."""
+
+    def __init__(self) -> None:
+        self.thrown: list[str] = []
+        self.said: list[str] = []
+
+    def watch(self, page: Page) -> None:
+        page.on("pageerror", lambda error: self.thrown.append(str(error)[:300]))
+        page.on("console", lambda one: self.said.append(one.text[:300]) if one.type == "error" else None)
+        page.on("requestfailed", self._failed)
+        page.on("dialog", lambda one: (self.said.append(f"dialog, accepted: {one.message[:300]}"), one.accept()))
+
+    def _failed(self, request: Any) -> None:
+        self.said.append(f"can't be loaded: {request.url[:200]}")
+
+
+@contextlib.contextmanager
+def opened(address: str, width: int = WIDE, quiet: Seen | None = None) -> Iterator[Page]:
+    """The page of a path or a URL. What it keeps is there for the next `opened` of the same home.
+
+    What its scripts threw is told at the end, and the command ends with 1; so it does, without a traceback, where an action
+    finds nothing to act on. `quiet`: whoever asks keeps what was seen, and decides.
+    """
+    from playwright.sync_api import Error, sync_playwright
+
+    saw = quiet or Seen()
+    kept = Path(os.environ.get("HOME") or tempfile.mkdtemp()) / ".browse"
+    with sync_playwright() as browsers:
+        context = browsers.chromium.launch_persistent_context(
+            str(kept), executable_path=os.environ["BROWSE_WITH"], viewport={"width": width, "height": 800},
+            args=["--no-sandbox", "--disable-gpu"], accept_downloads=True)
+        try:
+            context.set_default_timeout(PATIENCE)
+            context.on("page", saw.watch)
+            page = context.pages[0] if context.pages else context.new_page()
+            saw.watch(page)
+            page.goto(address if urlsplit(address).scheme in ("http", "https", "file", "about") else Path(address).resolve().as_uri())
+            yield page
+        except Error as error:
+            if quiet is not None:
+                raise
+            sys.exit(f"browse: {error.message.strip()[:600]}\nOn the page then:\n{seen(page, MOST // 3)}\n{_told(saw)}")
+        finally:
+            with contextlib.suppress(Error):
+                context.close()
+    if quiet is None and (saw.thrown or saw.said):
+        print(_told(saw), file=sys.stderr)
+    if quiet is None and saw.thrown:
+        sys.exit(1)
+
+
+def _told(saw: Seen) -> str:
+    return "\n".join([*(f"a script of the page threw: {one}" for one in saw.thrown[:LINES]), *saw.said[:LINES]])
+
+
+def seen(page: Page, most: int = MOST) -> str:
+    """What is on a page, as assistive programs see it: roles, names, values."""
+    text: str = page.locator("body").aria_snapshot()
+    return text if len(text) <= most else f"{text[:most]}\n[… {len(text) - most:,} characters …]"
+
+
+def looked_at(address: str) -> dict[str, object]:
+    """What is seen on a page when it is opened, and what is wrong with it then."""
+    saw, faults = Seen(), list[str]()
+    asked: list[str] = []
+    with opened(address, quiet=saw) as page:
+        page.context.on("request", lambda one: asked.append(one.url))
+        page.reload()
+        page.wait_for_timeout(500)
+        text = seen(page)
+        faults += [f"a control that says nothing to who can't see it: `{one}`" for one in page.evaluate(_UNNAMED)[:LINES]]
+        page.set_viewport_size({"width": NARROW, "height": 800})
+        page.wait_for_timeout(200)
+        if over := page.evaluate(_OVER):
+            faults.append(f"at {NARROW} pixels, a phone, it has to be scrolled sideways: `{over}` is too wide")
+    own = urlsplit(address).netloc
+    others = {urlsplit(one).netloc for one in asked if urlsplit(one).scheme in ("http", "https", "ws", "wss")} - {own}
+    faults += [f"it asks another host, {one}" for one in sorted(others)]
+    faults += [f"when it is opened a script throws: {one}" for one in dict.fromkeys(saw.thrown)]
+    faults += [f"when it is opened: {one}" for one in dict.fromkeys(saw.said)]
+    return {"text": text, "faults": faults[:LINES]}
+
+
+if __name__ == "__main__":
+    sys.stdout.buffer.write(json.dumps(looked_at(sys.argv[1]), ensure_ascii=False).encode("utf-8", "replace"))
