@@ -152,7 +152,7 @@ async def test_a_transcript_is_bounded_and_has_no_control_sequences() -> None:
     page = "".join(f"<p class=lost-{n}>" for n in range(9))
     found = {"faults": [{"kind": "port", "place": "README.md:9", "why": "it listens on 1"}], "tried": ["x"],
              "left_out": ["a server: no"], "pages": {"index.html": page, "style.css": ".other{}"}}
-    told = await transcript({str(number): ran for number in range(15)}, uses, found)
+    told = await transcript({str(number): ran for number in range(15)}, uses, found, None)
     assert [one["id"] for one in told["broken"]] == ["tried-1", "tried-2", "15"]
     assert told["broken"][0]["why"] == "README.md:9: it listens on 1" and "`lost-0`" in told["broken"][1]["why"]
     assert told["broken"][2]["why"] == "it was not carried out"
@@ -166,7 +166,7 @@ async def test_a_transcript_is_bounded_and_has_no_control_sequences() -> None:
     ("error", 1, "Traceback (most recent call last):", True)])
 async def test_a_use_ends_as_it_has_to(ends: str, code: int, stderr: str, broken: bool) -> None:
     uses = {"uses": [{"id": "a", "why": "", "command": "x", "ends": ends, "expect": ""}]}
-    told = await transcript({"a": {"ok": code == 0, "exit_code": code, "stdout": "", "stderr": stderr}}, uses, None)
+    told = await transcript({"a": {"ok": code == 0, "exit_code": code, "stdout": "", "stderr": stderr}}, uses, None, None)
     assert bool(told["broken"]) is broken
 
 

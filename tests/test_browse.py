@@ -1,0 +1,109 @@
+"""A page in a real browser, as commands of a first user get it: what they see, what they may do, what is wrong with it by itself."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from metaflow_agents.company import browser, requirements, transcript
+
+FOUND = browser("page")
+pytestmark = pytest.mark.skipif(not FOUND["path"] or importlib.util.find_spec("playwright") is None,
+                                reason="no browser on this machine, or no playwright beside it")
+HEAD = "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'><title>t</title>"
+COUNTER = HEAD + """<main><label>Name <input id=name></label><button id=add>Add</button><ul id=all></ul>
+<button id=bad>Break</button><button id=ask>Ask</button></main><script>
+const kept = JSON.parse(localStorage.getItem("all") || "[]")
+const draw = () => { all.replaceChildren(...kept.map(one => Object.assign(document.createElement("li"), {textContent: one}))) }
+add.onclick = () => { kept.push(document.getElementById("name").value); localStorage.setItem("all", JSON.stringify(kept)); draw() }
+bad.onclick = () => { nothing.there() }
+ask.onclick = () => { if (confirm("Really?")) kept.push("confirmed"); draw() }
+draw()</script>"""
+
+
+def ran(folder: Path, source: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A Python that has the module, in a folder with a home of its own."""
+    (folder / "browse.py").write_text(FOUND["source"], "utf-8")
+    (folder / "home").mkdir(exist_ok=True)
+    return subprocess.run(
+        [sys.executable, "-c", source, *arguments], cwd=folder, capture_output=True, text=True, check=False, timeout=120,
+        env={"PATH": os.environ["PATH"], "BROWSE_WITH": FOUND["path"], "HOME": str(folder / "home"), "PYTHONPATH": str(folder)})
+
+
+def looked_at(folder: Path, pages: Mapping[str, str]) -> dict[str, Any]:
+    for path, text in pages.items():
+        (folder / path).write_text(text, "utf-8")
+    done = ran(folder, FOUND["source"], "index.html")
+    assert done.returncode == 0, done.stderr
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
+
+
+def test_what_is_seen_has_roles_and_names_and_a_sound_page_has_no_fault(tmp_path: Path) -> None:
+    told = looked_at(tmp_path, {"index.html": COUNTER})
+    assert told["faults"] == [] and 'textbox "Name"' in told["text"] and 'button "Add"' in told["text"]
+
+
+@pytest.mark.parametrize(("body", "said"), [
+    ("<button><svg></svg></button>", "a control that says nothing to who can't see it: `<button>"),
+    ("<input id=a>", "a control that says nothing to who can't see it: `<input id=\"a\">"),
+    ("<div style='width:900px' class=wide>x</div>", "has to be scrolled sideways: `<div style=\"width:900px\" class=\"wide\">"),
+    ("<script>nothing.there()</script>", "when it is opened a script throws: nothing is not defined"),
+    ("<script>Promise.reject(new Error('lost'))</script>", "when it is opened a script throws: lost"),
+    ("<script>console.error('no place')</script>", "when it is opened: no place"),
+    ("<script src=gone.js></script>", "when it is opened: can't be loaded: file://"),
+    ("<script>fetch('http://127.0.0.1:9/a').catch(() => {})</script>", "it asks another host, 127.0.0.1:9")])
+def test_what_is_wrong_with_a_page_by_itself_is_told(body: str, said: str, tmp_path: Path) -> None:
+    told = looked_at(tmp_path, {"index.html": f"{HEAD}<p>words</p>{body}"})
+    assert any(said in one for one in told["faults"]), told["faults"]
+
+
+def test_no_fault_is_seen_where_a_control_has_a_name_or_is_not_drawn(tmp_path: Path) -> None:
+    body = ("<label>a <input></label><input aria-label=b><input title=c><input placeholder=d><button aria-label=e></button>"
+            "<button><img alt=f src='data:image/gif;base64,R0lGODlhAQABAAAAACw='></button><input type=submit><input type=button value=g>"
+            "<input hidden><a href='#x'>h</a><div style='overflow:auto'><div style='width:3000px'>i</div></div><div hidden><button></button></div>")
+    assert looked_at(tmp_path, {"index.html": f"{HEAD}{body}"})["faults"] == []
+
+
+USED = """
+from browse import opened, seen
+with opened("index.html") as page:
+    page.get_by_label("Name").fill("Ann")
+    page.get_by_role("button", name="Add").click()
+    WHAT
+with opened("index.html", width=390) as page:
+    print(seen(page), page.viewport_size["width"])
+"""
+
+
+@pytest.mark.parametrize(("what", "code", "out", "err"), [
+    ("pass", 0, "listitem: Ann", ""),
+    ("page.get_by_role('button', name='Ask').click(); print(seen(page))", 0, "listitem: confirmed", "dialog, accepted: Really?"),
+    ("page.get_by_role('button', name='Break').click()", 1, "", "a script of the page threw: nothing is not defined"),
+    ("page.get_by_role('button', name='Nobody').click()", 1, "", "listitem: Ann"),
+    ("1 / 0", 1, "", "ZeroDivisionError")])
+def test_a_page_is_used_as_a_user_does(what: str, code: int, out: str, err: str, tmp_path: Path) -> None:
+    """What it keeps is there when it is opened again; what went wrong is told, with what is on the page then."""
+    (tmp_path / "index.html").write_text(COUNTER, "utf-8")
+    done = ran(tmp_path, USED.replace("WHAT", what))
+    assert done.returncode == code and out in done.stdout and err in done.stderr, done
+    assert "Traceback" not in done.stderr or "1 / 0" in what
+    assert code or "390" in done.stdout
+
+
+async def test_a_browser_is_for_pages_and_what_it_shows_stands_in_the_transcript() -> None:
+    assert browser("cli") == {"path": "", "source": ""}
+    assert FOUND["source"] == files("metaflow_agents.company").joinpath("browse.py").read_text("utf-8")
+    assert "playwright>=1.50" in requirements({}, FOUND) and "playwright>=1.50" not in requirements({}, browser("cli"))
+    told = await transcript({}, {"uses": []}, None, {"text": "- main", "faults": ["a script throws: no"]})
+    assert told["broken"] == [{"id": "tried-1", "why": "index.html: a script throws: no"}]
+    assert "It was opened in a browser.\n- index.html: a script throws: no" in told["text"]
