@@ -1,4 +1,4 @@
-"""A page in a real browser, as commands of a first user get it: what they see, what they may do, what is wrong with it by itself."""
+"""A page in a real browser, as commands of a first user get it: what they see and do, and what is wrong by itself."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ HEAD = "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport con
 COUNTER = HEAD + """<main><label>Name <input id=name></label><button id=add>Add</button><ul id=all></ul>
 <button id=bad>Break</button><button id=ask>Ask</button></main><script>
 const kept = JSON.parse(localStorage.getItem("all") || "[]")
+const typed = () => document.getElementById("name").value
 const draw = () => { all.replaceChildren(...kept.map(one => Object.assign(document.createElement("li"), {textContent: one}))) }
-add.onclick = () => { kept.push(document.getElementById("name").value); localStorage.setItem("all", JSON.stringify(kept)); draw() }
+add.onclick = () => { kept.push(typed()); localStorage.setItem("all", JSON.stringify(kept)); draw() }
 bad.onclick = () => { nothing.there() }
 ask.onclick = () => { if (confirm("Really?")) kept.push("confirmed"); draw() }
 draw()</script>"""
@@ -69,8 +70,10 @@ def test_what_is_wrong_with_a_page_by_itself_is_told(body: str, said: str, tmp_p
 
 def test_no_fault_is_seen_where_a_control_has_a_name_or_is_not_drawn(tmp_path: Path) -> None:
     body = ("<label>a <input></label><input aria-label=b><input title=c><input placeholder=d><button aria-label=e></button>"
-            "<button><img alt=f src='data:image/gif;base64,R0lGODlhAQABAAAAACw='></button><input type=submit><input type=button value=g>"
-            "<input hidden><a href='#x'>h</a><div style='overflow:auto'><div style='width:3000px'>i</div></div><div hidden><button></button></div>")
+            "<button><img alt=f src='data:image/gif;base64,R0lGODlhAQABAAAAACw='></button><input type=submit>"
+            "<input type=button value=g><input hidden><a href='#x'>h</a>"
+            "<div style='overflow:auto'><div style='width:3000px'>i</div></div>"
+            "<div hidden><button></button></div>")
     assert looked_at(tmp_path, {"index.html": f"{HEAD}{body}"})["faults"] == []
 
 

@@ -104,6 +104,7 @@ def test_a_signature_keeps_itself(signature: Signature) -> None:
         ("(a)", "(a, *, b)", "`b` is a parameter more, without a default"),
         ("(a, *args)", "(a)", "`*args` is missing"),
         ("(a, *args)", "(a, b=1, *args)", "`b` takes what was meant for `*args`"),
+        ("(*args, a)", "(a, *args)", "`a` takes what was meant for `*args`"),
         ("(**rest)", "()", "`**rest` is missing"),
         ("(a, b)", "(*args, **rest)", "the parameter `a` is missing; the parameter `b` is missing"),
         ("(*, a=1)", "(*, a)", "`a` has no default"),

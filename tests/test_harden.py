@@ -124,10 +124,11 @@ def test_a_plan_of_tests_names_new_files_and_modules_that_are_there() -> None:
 
 def test_who_writes_tests_is_shown_few_modules() -> None:
     repo = {f"src/{name}.py": "#" * 12_001 for name in "ab"} | {"src/large.py": "#" * 40_000}
-    plan = {"files": [{"path": "tests/test_a.py", "modules": ["src/a.py", "src/b.py"]}, {"path": "tests/test_b.py", "modules": ["src/large.py"]}]}
+    plan = {"files": [{"path": "tests/test_a.py", "modules": ["src/a.py", "src/b.py"]},
+                      {"path": "tests/test_b.py", "modules": ["src/large.py"]}]}
     assert check_plan(plan, repo) == [
-        "files: `tests/test_a.py`: modules: these have 24,002 characters together, and who writes a file of tests is shown at most 24,000; "
-        "name fewer: what all modules define is shown besides"]
+        "files: `tests/test_a.py`: modules: these have 24,002 characters together, and who writes a file of tests is shown at "
+        "most 24,000; name fewer: what all modules define is shown besides"]
 
 
 def test_an_environment_for_tests_has_pytest_once() -> None:

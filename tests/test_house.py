@@ -137,8 +137,9 @@ def test_foreign_json_is_read_by_one_reader() -> None:
 def test_environment_is_read_in_settings_alone() -> None:
     found = {room(path) for path in MODULES for node in parsed(path)
              if isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv", "putenv", "environb")}
-    assert found == {"settings.py", "publishing/convert.py", "sandbox/contained.py", "company/probe/desk.py"}, (
-        "scripts in the sandbox: one tells pandoc the time, two add to the PATH of their place")
+    assert found == {"settings.py", "publishing/convert.py", "sandbox/contained.py", "company/probe/desk.py",
+                     "company/browse.py"}, (
+        "scripts in the sandbox: one tells pandoc the time, two add to the PATH of their place, one has a home and a browser")
 
 
 def test_nothing_foreign_is_evaluated() -> None:

@@ -13,6 +13,7 @@ import pytest
 from deliveries import PLANTS, SOUND, Files, Plant, free_port, lay_out
 
 from metaflow_agents.company import probe_pack
+from metaflow_agents.company.probe.findings import TRACEBACK, crashed
 from metaflow_agents.company.probe.readme import Command, Readme
 
 
@@ -41,6 +42,13 @@ def test_a_command_that_is_to_be_filled_in_or_of_others_is_left_out(
     (tmp_path / "README").touch()
     (tmp_path / "folder").mkdir()
     assert Readme(tmp_path, frozenset({"tally"})).is_left_out(Command(1, line, (shown,)), tmp_path) is left_out
+
+
+@pytest.mark.parametrize(("said", "is_one"), [
+    ("", False), (f"{TRACEBACK}:\n  File \"a.py\"\nValueError: no", True), (f"{TRACEBACK}:\nBrokenPipeError: [Errno 32] Broken pipe", False),
+    (f"{TRACEBACK}:\nKeyError: 1\n\nDuring handling …\n\n{TRACEBACK}:\nBrokenPipeError: [Errno 32] Broken pipe", True)])
+def test_a_pipe_that_another_program_closes_is_no_crash(said: str, is_one: bool) -> None:
+    assert crashed(said) is is_one
 
 
 README = """# tally

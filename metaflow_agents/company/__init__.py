@@ -22,5 +22,5 @@ from metaflow_agents.company.steps import (
 from metaflow_agents.company.weak import weak_tests
 
 __all__ = ["beginnings", "brief_faults", "browser", "files_near", "fixed_program", "is_page", "mutants", "probe_pack",
-           "product_faults", "red_tests", "report", "repository_files", "requirements", "requirements_of_tests", "samples", "strength",
-           "test_plan_faults", "tests_of", "transcript", "wanted", "weak_tests"]
+           "product_faults", "red_tests", "report", "repository_files", "requirements", "requirements_of_tests", "samples",
+           "strength", "test_plan_faults", "tests_of", "transcript", "wanted", "weak_tests"]

@@ -26,11 +26,12 @@ MOST, LINES = 6_000, 20
 """Characters of what is seen, and things of one kind that are told."""
 WIDE, NARROW = 1_280, 390
 """Pixels of a desk and of a phone."""
+_SCHEMES = ("http", "https", "file", "about")
 _UNNAMED = """() => [...document.querySelectorAll("button, a[href], input:not([type=hidden]), select, textarea")].filter(one => {
     const drawn = one.checkVisibility ? one.checkVisibility() : one.offsetParent !== null
     const said = one.getAttribute("aria-label") || one.getAttribute("aria-labelledby") || one.title || one.textContent.trim()
         || one.placeholder || (one.labels && one.labels.length) || one.querySelector("img[alt]:not([alt='']), svg title")
-        || (["submit", "reset", "button", "image"].includes(one.type) && (one.value || one.alt || one.type != "button"))
+        || (one.tagName == "INPUT" && (["submit", "reset"].includes(one.type) || (one.type == "button" ? one.value : one.alt)))
     return drawn && !said
 }).map(one => one.cloneNode(false).outerHTML.slice(0, 120))"""
 _OVER = """() => {
@@ -49,6 +50,7 @@ class Seen:
         self.said: list[str] = []
 
     def watch(self, page: Page) -> None:
+        """Notes what this page does, and accepts its dialogs."""
         page.on("pageerror", lambda error: self.thrown.append(str(error)[:300]))
         page.on("console", lambda one: self.said.append(one.text[:300]) if one.type == "error" else None)
         page.on("requestfailed", self._failed)
@@ -78,7 +80,7 @@ def opened(address: str, width: int = WIDE, quiet: Seen | None = None) -> Iterat
             context.on("page", saw.watch)
             page = context.pages[0] if context.pages else context.new_page()
             saw.watch(page)
-            page.goto(address if urlsplit(address).scheme in ("http", "https", "file", "about") else Path(address).resolve().as_uri())
+            page.goto(address if urlsplit(address).scheme in _SCHEMES else Path(address).resolve().as_uri())
             yield page
         except Error as error:
             if quiet is not None:
@@ -88,7 +90,7 @@ def opened(address: str, width: int = WIDE, quiet: Seen | None = None) -> Iterat
             with contextlib.suppress(Error):
                 context.close()
     if quiet is None and (saw.thrown or saw.said):
-        print(_told(saw), file=sys.stderr)
+        sys.stderr.write(f"{_told(saw)}\n")
     if quiet is None and saw.thrown:
         sys.exit(1)
 

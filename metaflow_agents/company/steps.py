@@ -161,17 +161,18 @@ def is_page(repo: Mapping[str, str | bytes]) -> bool:
 
 
 def test_plan_faults(plan: Mapping[str, Any], repo: Mapping[str, str | bytes]) -> list[str]:
-    """What is wrong with a plan of tests: a file that is there already, a module that is not, more modules than one prompt shows."""
+    """What is wrong with a plan of tests: a file that is there already, a module that is not, more than one prompt shows."""
     ending, named = (".test.js", "tests/NAME.test.js") if is_page(repo) else (".py", "tests/test_NAME.py")
     faults = [f"files: `{one['path']}` is there already; another name" for one in plan["files"] if one["path"] in repo]
     faults += [f"files: `{one['path']}`: tests of this program are called `{named}`" for one in plan["files"]
                if not one["path"].endswith(ending)]
     for one in plan["files"]:
-        faults += [f"files: `{one['path']}`: modules: there is no file `{module}`" for module in one["modules"] if module not in repo]
-        size = sum(len(repo.get(module, "")) for module in one["modules"])
-        if size > SEEN and len(one["modules"]) > 1:
-            faults.append(f"files: `{one['path']}`: modules: these have {size:,} characters together, and who writes a file of tests "
-                          f"is shown at most {SEEN:,}; name fewer: what all modules define is shown besides")
+        modules = one["modules"]
+        faults += [f"files: `{one['path']}`: modules: there is no file `{module}`" for module in modules if module not in repo]
+        size = sum(len(repo.get(module, "")) for module in modules)
+        if size > SEEN and len(modules) > 1:
+            faults.append(f"files: `{one['path']}`: modules: these have {size:,} characters together, and who writes a file of "
+                          f"tests is shown at most {SEEN:,}; name fewer: what all modules define is shown besides")
     return faults
 
 

@@ -99,7 +99,7 @@ def differences(declared: Signature, written: Signature) -> list[str]:
         told += _displaced(wanted, place, written, taken=declared.takes("rest"))
     for wanted in declared.parameters:
         if wanted.kind == "keyword":
-            told += _unnamed(wanted, written)
+            told += _unnamed(wanted, written, places=declared.takes("many"))
         elif wanted.kind in ("many", "rest") and not written.takes(wanted.kind):
             told.append(f"`{wanted}` is missing")
     names = {one.name for one in declared.parameters if one.kind != "positional"}
@@ -142,12 +142,15 @@ def _displaced(wanted: Parameter, place: int, written: Signature, *, taken: bool
     return told
 
 
-def _unnamed(wanted: Parameter, written: Signature) -> list[str]:
+def _unnamed(wanted: Parameter, written: Signature, *, places: bool) -> list[str]:
+    """What is wrong with a parameter that is declared to be given by name alone; `places`: `*args` takes all that has none."""
     found = written.named(wanted.name)
     if found is None:
         return [f"the parameter `{wanted.name}` is missing"]
     if found.kind == "positional":
         return [f"`{wanted.name}` can't be given by name"]
+    if found.kind == "plain" and places:
+        return [f"`{wanted.name}` takes what was meant for `*args`"]
     return [f"`{wanted.name}` has no default"] if wanted.default and not found.default else []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -51,6 +52,12 @@ class Findings:
             action()
         except Exception as error:                              # a product may do what nobody here has thought of
             self.left_out.append(f"{what}: {type(error).__name__}: {error}"[:SHOWN])
+
+
+def crashed(text: str) -> bool:
+    """Whether an output shows a traceback. That of a pipe that `head` has closed depends on the moment, and is none."""
+    before, found, last = text.rpartition(TRACEBACK)
+    return bool(found) and (TRACEBACK in before or not re.search(r"^BrokenPipeError\b", last, re.MULTILINE))
 
 
 def end_of(text: str) -> str:

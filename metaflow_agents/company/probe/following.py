@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from metaflow_agents.company.probe.desk import LARGEST, PATIENCE, Desk, Ran, can_listen
-from metaflow_agents.company.probe.findings import TRACEBACK, Findings, end_of
+from metaflow_agents.company.probe.findings import Findings, crashed, end_of
 from metaflow_agents.company.probe.readme import Command, Readme, words
 from metaflow_agents.company.probe.serving import Service
 
@@ -97,14 +97,14 @@ class Following:
             if not (ran.waited and (self._kind == "game" or _WAITS.search(f"{command.text}\n{self._readme.text}"))):
                 self._findings.fault("hangs", place, f"{said} does not end within {PATIENCE:.0f} s, with nothing typed in")
             self._excused = self._excused or ran.waited
-        elif ran.code == 0 and TRACEBACK not in ran.err:
+        elif ran.code == 0 and not crashed(ran.err):
             return True
         elif _NO_PLACE.search(ran.err + ran.out):
             self._findings.left_out.append(f"{said}: {end_of(ran.err or ran.out)}")
-        elif TRACEBACK in ran.err and (absent := self._absent(command, where)) and not any(
+        elif crashed(ran.err) and (absent := self._absent(command, where)) and not any(
                 path.name in line for path in absent for line in command.shown):
             self._excused = True                                # a file of the reader's, and nobody says what comes of its lack
-        elif TRACEBACK in ran.err:
+        elif crashed(ran.err):
             self._findings.fault("waits" if "EOFError" in ran.err else "traceback", place,
                                  f"{said} shows a traceback: {end_of(ran.err)}")
         elif self._may_fail(command, ran, where) or self._goes_at_first(command):
@@ -186,7 +186,7 @@ class Following:
         without, sound, there = (self._with_last(command, where, sample, data + one + b"\n")
                                  for one in (b"", b"\n" + last, b"\n" + broken))
         said = f"`{command.text}`, with the line `{broken.decode('utf-8', 'replace')[:120]}` at the end of `{sample}`,"
-        if TRACEBACK in there[0].err:
+        if crashed(there[0].err):
             self._findings.fault("traceback", f"README.md:{command.line}", f"{said} shows a traceback: {end_of(there[0].err)}")
         elif _same(there, without) and not _same(sound, without):
             self._findings.fault("dropped", f"README.md:{command.line}",

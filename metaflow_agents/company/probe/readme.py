@@ -29,7 +29,7 @@ _JOINTS = {"|", "||", "&&", ";"}
 _URL = re.compile(r"https?://(127\.0\.0\.1|localhost|\[::1\]|0\.0\.0\.0):(\d{2,5})(/[^\s`'\"<>)\]*|#]*)?")
 _ROUTE = re.compile(r"\b(GET|HEAD|POST|PUT|PATCH|DELETE)`?\s+`?(/[\w./-]*(?:\?[\w=&%.-]+)?)(?![\w/{<:.$*…\[(-])")
 _STATUS = re.compile(r"(?<![\w.:/])([1-5]\d\d)(?!\w|[.:/]\w)")
-_DEMANDED = re.compile(r"[`\s|:→=>-]*(?:gives|returns|answers)?\s*([2-4]\d\d)\b")
+_DEMANDED = re.compile(r"[`\s|:→=>-]{0,20}(?:(?:gives|returns|answers)\s{1,9})?([2-4]\d\d)\b")
 _WHERE_IT_DEPENDS = {304, 401, 403, 429}
 
 
@@ -192,7 +192,8 @@ def _plain(text: str) -> str:
     """A command without the words that stand behind it, apart by three spaces and more, and without a `&` at its end."""
     found = re.match(r"""(?:"[^"\n]*"|'[^'\n]*'|\\.|[^\s"'\\]|\s{1,2}(?=\S))+""", text.strip()) if "\n" not in text else None
     plain = found[0].strip() if found else text.strip()
-    return re.sub(r"^py ", "python ", re.sub(r"\s*(?<!&)&$", "", plain))
+    plain = plain[:-1].rstrip() if plain.endswith("&") and not plain.endswith("&&") else plain
+    return re.sub(r"^py ", "python ", plain)
 
 
 def _starts(line: str, names: frozenset[str]) -> bool:
