@@ -184,7 +184,7 @@ def test_public_names() -> None:
 PRINTS = {"metaflow_agents/printing.py", "metaflow_agents/cli/output.py"}
 """The one way out for text, and who hands it what a command says."""
 INSIDE = {"metaflow_agents/sandbox/loop.py", "metaflow_agents/sandbox/canary.py", "metaflow_agents/publishing/convert.py",
-          "metaflow_agents/company/probe/__main__.py"}
+          "metaflow_agents/company/probe/__main__.py", "metaflow_agents/company/browse.py"}
 """What these hold runs inside of the sandbox, where its output is read by its parent."""
 
 

@@ -45,7 +45,8 @@ def test_a_command_that_is_to_be_filled_in_or_of_others_is_left_out(
 
 
 @pytest.mark.parametrize(("said", "is_one"), [
-    ("", False), (f"{TRACEBACK}:\n  File \"a.py\"\nValueError: no", True), (f"{TRACEBACK}:\nBrokenPipeError: [Errno 32] Broken pipe", False),
+    ("", False), (f"{TRACEBACK}:\n  File \"a.py\"\nValueError: no", True),
+    (f"{TRACEBACK}:\nBrokenPipeError: [Errno 32] Broken pipe", False),
     (f"{TRACEBACK}:\nKeyError: 1\n\nDuring handling …\n\n{TRACEBACK}:\nBrokenPipeError: [Errno 32] Broken pipe", True)])
 def test_a_pipe_that_another_program_closes_is_no_crash(said: str, is_one: bool) -> None:
     assert crashed(said) is is_one

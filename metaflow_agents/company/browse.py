@@ -54,7 +54,11 @@ class Seen:
         page.on("pageerror", lambda error: self.thrown.append(str(error)[:300]))
         page.on("console", lambda one: self.said.append(one.text[:300]) if one.type == "error" else None)
         page.on("requestfailed", self._failed)
-        page.on("dialog", lambda one: (self.said.append(f"dialog, accepted: {one.message[:300]}"), one.accept()))
+        page.on("dialog", self._accepted)
+
+    def _accepted(self, dialog: Any) -> None:
+        self.said.append(f"dialog, accepted: {dialog.message[:300]}")
+        dialog.accept()
 
     def _failed(self, request: Any) -> None:
         self.said.append(f"can't be loaded: {request.url[:200]}")
