@@ -52,16 +52,19 @@ class Seen:
     def watch(self, page: Page) -> None:
         """Notes what this page does, and accepts its dialogs."""
         page.on("pageerror", lambda error: self.thrown.append(str(error)[:300]))
-        page.on("console", lambda one: self.said.append(one.text[:300]) if one.type == "error" else None)
-        page.on("requestfailed", self._failed)
+        page.on("console", self._written)
+        page.on("requestfailed", lambda one: self.said.append(f"can't be loaded: {one.url[:200]}"))
+        page.on("response", lambda one: self.said.append(f"answered {one.status}: {one.url[:200]}") if one.status >= 400 else None)
         page.on("dialog", self._accepted)
+
+    def _written(self, one: Any) -> None:
+        """What a script wrote as an error. The browser's own line on what it could not load is told, with its address, above."""
+        if one.type == "error" and not one.text.startswith("Failed to load resource"):
+            self.said.append(one.text[:300])
 
     def _accepted(self, dialog: Any) -> None:
         self.said.append(f"dialog, accepted: {dialog.message[:300]}")
         dialog.accept()
-
-    def _failed(self, request: Any) -> None:
-        self.said.append(f"can't be loaded: {request.url[:200]}")
 
 
 @contextlib.contextmanager
@@ -82,8 +85,9 @@ def opened(address: str, width: int = WIDE, quiet: Seen | None = None) -> Iterat
         try:
             context.set_default_timeout(PATIENCE)
             context.on("page", saw.watch)
+            for page in context.pages:
+                saw.watch(page)
             page = context.pages[0] if context.pages else context.new_page()
-            saw.watch(page)
             page.goto(address if urlsplit(address).scheme in _SCHEMES else Path(address).resolve().as_uri())
             yield page
         except Error as error:
@@ -100,7 +104,8 @@ def opened(address: str, width: int = WIDE, quiet: Seen | None = None) -> Iterat
 
 
 def _told(saw: Seen) -> str:
-    return "\n".join([*(f"a script of the page threw: {one}" for one in saw.thrown[:LINES]), *saw.said[:LINES]])
+    thrown = (f"a script of the page threw: {one}" for one in saw.thrown)
+    return "\n".join([*list(dict.fromkeys(thrown))[:LINES], *list(dict.fromkeys(saw.said))[:LINES]])
 
 
 def seen(page: Page, most: int = MOST) -> str:
