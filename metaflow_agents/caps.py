@@ -72,7 +72,7 @@ def refuse_unpriced(program: Program, models: Callable[[Program], Models], over:
         its = step_budget(sop, step_name, over) if step_name in sop.steps else None
         capped = [scope for scope, cap in (*whole, (f"role {role_name}", sop.roles[role_name].budget), (f"step {step_name}", its))
                   if cap is not None and cap.usd is not None]
-        model = models(program).of(name)
+        model = models(program).of(name, role_name)
         if capped and traits(model).unpriced(embeds=embeds):
             raise UsageError(
                 f"`budget: {{usd: …}}` of {capped[0]} caps what {model.name} costs, and nobody knows its price: write it as "

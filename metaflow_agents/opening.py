@@ -38,6 +38,7 @@ from metaflow_agents.schema.keys import LOOK, parse_firing
 from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.payload import held, pack
 from metaflow_agents.schema.program import Program
+from metaflow_agents.schema.role import model_for_role
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.schema.step import Makes, Step
 from metaflow_agents.schema.strategies.workers import workers
@@ -120,14 +121,13 @@ def folders_of(loaded: LoadedSOP) -> dict[str, Sequence[Path]]:
     return found
 
 
-def answering(resolved: Resolved) -> dict[str, Any]:
-    """What the journal says of who answers: the fields that `RunOpened` and `Resumed` share."""
-    return {"models": dict(resolved.told), "chosen": dict(resolved.chosen), "base_url": resolved.base_url}
-
-
-def model_names(sop: SOP) -> list[str | None]:
-    """The model names that the role steps of a SOP use; None is the default."""
-    return list(dict.fromkeys(model for _, _, _, model in asking(sop)))
+def answering(program: Program, resolved: Mapping[str, Resolved]) -> dict[str, Any]:
+    """What the journal says of who answers, those who answer in sub-SOPs included: the fields that `RunOpened` and `Resumed`
+    share. `resolved` is as of `resolved_models`.
+    """
+    found = [resolved[one.fingerprint] for one in reversed(list(program.all()))]
+    return {"models": dict(found[-1].told), "chosen": {name: spec for one in found for name, spec in one.chosen.items()},
+            "base_url": next((one.base_url for one in found if one.base_url is not None), None)}
 
 
 def embedders(sop: SOP) -> list[str]:
@@ -172,10 +172,15 @@ def refuse_lost_steps(sop: SOP, active: Iterable[str]) -> None:
                              "or fork before it")
 
 
-def inner_models(program: Program, sources_for: Callable[[Program], Sources]) -> dict[str, Models]:
-    """Fingerprint of each SOP that is a step → its models. Raises UsageError, ModelMissing."""
-    return {one.fingerprint: resolve(model_names(one.sop), sources_for(one), embedders(one.sop)).models
-            for inner in program.sops.values() for one in inner.all()}
+def resolved_models(program: Program, sources_for: Callable[[Program], Sources]) -> dict[str, Resolved]:
+    """Fingerprint of the SOP, and of each that is a step → its models. Raises UsageError, ModelMissing."""
+    return {one.fingerprint: resolve(
+        [(role, model) for _, _, role, model in asking(one.sop)], sources_for(one), embedders(one.sop)) for one in program.all()}
+
+
+def inner_models(program: Program, resolved: Mapping[str, Resolved]) -> dict[str, Models]:
+    """Fingerprint of each SOP that is a step → its models."""
+    return {one.fingerprint: resolved[one.fingerprint].models for inner in program.sops.values() for one in inner.all()}
 
 
 def sandbox_for(program: Program, asked: str | None, settings: Settings, *, dry: bool, late: bool = False) -> Sandbox:
@@ -265,12 +270,26 @@ def inner_program(program: Program, steps: Sequence[str]) -> Program:
     return program
 
 
-def refuse_unknown_models(program: Program, models: Iterable[str]) -> None:
-    """Raises UsageError where a model is given for a name that no step and no role uses."""
-    used = [name or "default" for one in program.all() for name in (*model_names(one.sop), *embedders(one.sop))]
-    for name in models:
-        if name not in ("*", "default", *used):
-            raise UsageError(f"no step and no role asks for a model `{name}`: {did_you_mean(name, used)}")
+def given_models(program: Program, everybody: Given | None, models: Mapping[str, Given]) -> dict[str, Given]:
+    """What somebody gives as models, under the names by which they are looked up: `*` for everybody's, a model's name, or else
+    `model_for_role`. Raises UsageError for what no step and no role asks for.
+    """
+    asked = [(role, model) for one in program.all() for _, _, role, model in asking(one.sop)]
+    names = list(dict.fromkeys(["default", *(model for _, model in asked if model), *(
+        name for one in program.all() for name in embedders(one.sop))]))
+    roles = list(dict.fromkeys(role for role, model in asked if model is None))
+    found: dict[str, Given] = {} if everybody is None else {"*": everybody}
+    for name, model in models.items():
+        own = next((asks for role, asks in asked if role == name), None)
+        if name in names or name in {model_for_role(role) for role, _ in asked}:
+            found[name] = model
+        elif name in roles:
+            found[model_for_role(name)] = model
+        elif own is not None:
+            raise UsageError(f"the role `{name}` asks the model `{own}`: write `--model {own}=…`")
+        else:
+            raise UsageError(f"no step and no role asks for a model `{name}`: {did_you_mean(name, [*names, *roles])}")
+    return found
 
 
 def limits(sop: SOP, settings: Settings, models: Models) -> Limits:

@@ -31,7 +31,7 @@ from metaflow_agents.journal.keeping import kept_values, overlooked
 from metaflow_agents.journal.places import never_began
 from metaflow_agents.journal.values import Values
 from metaflow_agents.models.limits import Limiters
-from metaflow_agents.models.registry import Given, resolve
+from metaflow_agents.models.registry import Given
 from metaflow_agents.modules import load_function
 from metaflow_agents.opening import (
     WORKSPACE,
@@ -39,21 +39,20 @@ from metaflow_agents.opening import (
     answering,
     as_it_is_now,
     checked,
-    embedders,
     fine_name,
     folders_of,
     free_name,
+    given_models,
     given_payloads,
     identity,
     inner_models,
     journal_path,
     limits,
-    model_names,
     refuse_lost_steps,
     refuse_taken,
     refuse_unconfined,
-    refuse_unknown_models,
     refuse_unknown_step,
+    resolved_models,
     run_names,
     same_identity,
     sandbox_for,
@@ -143,17 +142,15 @@ def start(
     loaded = checked(sop, settings)
     program, folders = loaded.program, python_folders(loaded.folder)
     inner_folders = folders_of(loaded)
-    chosen = typed({**({"*": model} if model is not None else {}), **(models or {})}, folders)
+    chosen = typed(given_models(program, model, models or {}), folders)
     home = None if workspace is None else Path(workspace)
-    resolved = resolve(model_names(program.sop), sources(program.sop, chosen, settings, folders, home),
-                       embedders(program.sop))
-    inner = inner_models(program, lambda one: sources(
+    all_models = resolved_models(program, lambda one: sources(
         one.sop, chosen, settings, inner_folders[one.fingerprint], home, given=folders))
+    resolved = all_models[program.fingerprint]
     confining = sandbox_for(program, sandbox, settings, dry=resolved.models.dry, late=late)
     refuse_unknown_step(program.sop, until)
-    refuse_unknown_models(program, models or {})
     over = caps(budget, program)
-    refuse_unpriced(program, lambda one: inner.get(one.fingerprint, resolved.models), over)
+    refuse_unpriced(program, lambda one: all_models[one.fingerprint].models, over)
     for one in program.all():
         refuse_unset_secrets(one.sop, settings, dry=resolved.models.dry or late)
     load = partial(load_function, folders=folders)
@@ -166,8 +163,8 @@ def start(
         refuse_taken(home, label)
     blobs.update(sources_of(loaded))
     opened = RunOpened(
-        run=label, **identity(loaded), **answering(resolved), sandbox=confining.name, image=confining.image, until=until,
-        budget=over, given=given_payloads(program, given, blobs), reused_from=from_run,
+        run=label, **identity(loaded), **answering(program, all_models), sandbox=confining.name, image=confining.image,
+        until=until, budget=over, given=given_payloads(program, given, blobs), reused_from=from_run,
         package=installed("metaflow-agents"), allowed=allowed_packages(program, allow), staged=staged, functions=located(loaded),
         left_out={name: some(listed) for name, listed in left_out.items()},
         untaken={name: {why: some(listed) for why, listed in reasons.items()} for name, reasons in untaken.items()},
@@ -180,7 +177,7 @@ def start(
     options = Options(models=resolved.models, sandbox=confining, folders=folders, inner_folders=inner_folders,
                       given=dict(given or {}), earlier=earlier, effects=None if earlier is None else earlier.effects,
                       limiters=Limiters(limits(program.sop, settings, resolved.models)),
-                      asker=asker, yes=yes, home=loaded.folder, settings=settings, inner=inner)
+                      asker=asker, yes=yes, home=loaded.folder, settings=settings, inner=inner_models(program, all_models))
 
     def begun(label: str) -> list[Event]:
         named = opened.model_copy(update={"run": label, "at": time()})
@@ -242,26 +239,24 @@ def go_on(
         program = recorded if loaded is None or not told else loaded.program
         folders = python_folders(Path(opened.location).parent)
         inner_folders = {one.fingerprint: folders for one in program.all()} if loaded is None else folders_of(loaded)
-        asked = typed({**({} if model is None else {"*": model}), **(models or {})}, folders)
+        asked = typed(given_models(program, model, models or {}), folders)
         chosen: dict[str, Given] = {**(state.chosen if model is None else {}), **asked}
-        resolved = resolve(model_names(program.sop), sources(program.sop, chosen, settings, folders, home, state.base_url),
-                           embedders(program.sop))
-        inner = inner_models(program, lambda one: sources(
+        all_models = resolved_models(program, lambda one: sources(
             one.sop, chosen, settings, inner_folders.get(one.fingerprint, folders), home, state.base_url, given=folders))
+        resolved = all_models[program.fingerprint]
         confining = sandbox_for(program, sandbox or state.sandbox or None, settings, dry=resolved.models.dry)
         if confining.name == "none" and not sandbox:
             refuse_unconfined(name, state, consents)
         refuse_unknown_step(program.sop, until)
-        refuse_unknown_models(program, models or {})
         refuse_lost_steps(program.sop, state.active)
         for one in program.all():
             refuse_unset_secrets(one.sop, settings, dry=resolved.models.dry)
         over = caps(budget, program)
-        refuse_unpriced(program, lambda one: inner.get(one.fingerprint, resolved.models), {**state.budget, **over})
+        refuse_unpriced(program, lambda one: all_models[one.fingerprint].models, {**state.budget, **over})
         values = Values(journal.blob, state)
         given = {artifact: values.plain(payload) for artifact, payload in opened.given.items()}
         which = identity(loaded) if loaded is not None and told else same_identity(journal, recorded)
-        resumed = Resumed(**which, **answering(resolved), changes=told, sandbox=confining.name, image=confining.image,
+        resumed = Resumed(**which, **answering(program, all_models), changes=told, sandbox=confining.name, image=confining.image,
                           until=until, budget=over)
         blobs = sources_of(loaded) if loaded is not None and told else {}
         left = opened.reused_from if opened.reused_from in run_names(home) else None        # or it was removed since
@@ -271,7 +266,8 @@ def go_on(
         options = Options(models=resolved.models, sandbox=confining, folders=folders, inner_folders=inner_folders, given=given,
                           earlier=earlier, effects=None if earlier is None else earlier.effects, reask=reask,
                           limiters=Limiters(limits(program.sop, settings, resolved.models)),
-                          asker=asker, yes=yes, home=Path(opened.location).parent, settings=settings, inner=inner)
+                          asker=asker, yes=yes, home=Path(opened.location).parent, settings=settings,
+                          inner=inner_models(program, all_models))
     except BaseException:
         journal.__exit__()
         raise

@@ -87,6 +87,50 @@ def test_the_start_says_which_model_each_role_has(capsys: pytest.CaptureFixture[
                      "ann in fourth": "python:mine.py:strongly"}
 
 
+def test_a_model_for_a_role_is_its_own_and_stays_its_own_after_a_resume(
+        here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It goes before the default, and after what the step or the role names. `fourth` names its own."""
+    (here / "mine.py").write_text(f"{MINE}def anns(r):\n    return 'by ann'\n", encoding="utf-8")
+    models = "--model default=python:mine.py:answer --model ann=python:mine.py:anns"
+    status, out, _ = sop(f"run desk.yaml --name it --until second {models}", capsys)
+    assert status == 0 and "ann: python:mine.py:anns" in out and "cat: python:mine.py:answer" in out, out
+    assert sop("resume it", capsys)[0] == 0
+    assert [sop(f"show it {name}", capsys)[1].strip() for name in ("one", "two", "three", "four")] == [
+        "by ann", "strongly", "mine", "strongly"]
+    shown = json.loads(sop("show it --json", capsys)[1])
+    assert shown["roles"]["ann"] == "python:mine.py:anns" and shown["roles"]["ann in fourth"] == "python:mine.py:strongly"
+
+
+@pytest.mark.parametrize(("line", "said"), [
+    ("--model default=dry --model bob=dry", "the role `bob` asks the model `strong`: write `--model strong=…`"),
+    ("--model default=dry --model cut=dry", "no step and no role asks for a model `cut`: did you mean `cat`?"),
+    ("--model ann=dry", "no model is configured")])
+def test_a_model_for_a_role_that_does_not_ask_for_it(line: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, err = sop(f"run desk.yaml {line}", capsys)
+    assert status in (2, 5) and said in err, err
+
+
+def test_no_default_is_wanted_where_every_role_has_a_model(capsys: pytest.CaptureFixture[str]) -> None:
+    assert sop("run desk.yaml --model ann=python:mine.py:answer --model cat=dry", capsys)[0] == 0
+
+
+def test_a_model_for_a_role_of_a_sub_sop_is_its_own_and_stays_its_own_after_a_resume(
+        here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """So does one for a name that only the sub-SOP knows."""
+    write(here, SOP, outer_yaml="""
+        sop: outer
+        artifacts: {got: {}, all: {}}
+        steps:
+          inside: {sop: desk, output: four, makes: got}
+          last: {call: "mine:bound", needs: [got], makes: all}
+    """, mine_py=f"{MINE}def anns(r):\n    return 'by ann'\ndef bound(got):\n    return got\n")
+    models = "--model default=python:mine.py:answer --model ann=python:mine.py:anns --model strong=python:mine.py:anns"
+    assert sop(f"run outer.yaml --name it --budget calls=2 {models}", capsys)[0] == 3
+    status, _, err = sop("resume it --budget calls=20", capsys)
+    assert status == 0, err
+    assert sop("show it all", capsys)[1].strip() == "by ann"
+
+
 def test_one_model_for_everybody_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = sop("run desk.yaml --name one --model dry", capsys)
     assert out.splitlines()[0].endswith("one: begins desk.yaml with dry")

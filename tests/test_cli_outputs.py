@@ -14,6 +14,7 @@ import pytest
 from cli_desk import LOOPED, lay_out
 
 from metaflow_agents.cli import command
+from metaflow_agents.company.probing import browser_path
 
 Say = Callable[..., tuple[int, str, str]]
 
@@ -362,10 +363,17 @@ def test_doctor_tells_what_holds(say: Say, home: Path) -> None:
     status, out, _ = say("doctor")
     assert status == 0 and {line.split()[1] for line in out.splitlines()} - {"refused"} == {
         "python", "package", "sqlite", "libyaml", "workspace", "configuration", "model", "endpoint", "sandbox", "bubblewrap",
-        "landlock", "container", "solver", "documents"}
+        "landlock", "container", "solver", "documents", "browser"}
     assert re.search(r"^ok +documents +pandoc \d+(\.\d+)+ and typst \d+\.\d+\.\d+$", out, re.MULTILINE)
     status, out, _ = say("doctor", "--workspace", "desk.py", "--json")
     assert status == 1 and {"what": "workspace", "state": "bad"}.items() <= json.loads(out)[4].items()
+
+
+def test_doctor_tells_where_no_browser_is(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not browser_path() or re.search(f"^ok +browser +{re.escape(browser_path())}$", say("doctor")[1], re.MULTILINE)
+    monkeypatch.setattr("metaflow_agents.company.probing.BROWSERS", ("chromium-that-is-not-there",))
+    told = next(one for one in json.loads(say("doctor", "--json")[1]) if one["what"] == "browser")
+    assert told["state"] == "note" and told["said"].startswith("no chromium-that-is-not-there is installed: pages ")
 
 
 def test_version(say: Say) -> None:

@@ -72,7 +72,7 @@ def settings(**variables: str) -> Settings:
 
 
 def resolved(name: str | None, **sources: Any) -> Any:
-    return resolve([name], Sources(**sources))
+    return resolve([("", name)], Sources(**sources))
 
 
 # -- names and keys
@@ -167,7 +167,8 @@ def test_what_cannot_be_had_is_told_with_the_mend(adapter: Adapter, sources: dic
 
 def test_one_model_is_made_once(adapter: Adapter) -> None:
     spec = EndpointModel(name="m", endpoint=LOCAL, parameters={"seed": 1})
-    models = resolve([None, "a", "b"], Sources(written={"default": spec, "a": spec.model_copy(), "b": "dry"})).models
+    models = resolve([("", None), ("", "a"), ("", "b")], Sources(
+        written={"default": spec, "a": spec.model_copy(), "b": "dry"})).models
     assert models.of(None) is models.of("a") and len(adapter.made) == 1
 
 

@@ -72,7 +72,7 @@ class RoleAgent:
 
     def model_of(self, activation: Activation, role: str) -> Model:
         """The model that answers: the step's, the role's, the default. Raises ModelMissing, AttemptFailed."""
-        return self._models.of(model_for(self._sop, self._sop.steps[activation.key.step], role, activation.scope))
+        return self._models.of(model_for(self._sop, self._sop.steps[activation.key.step], role, activation.scope), role)
 
     def embedders(self, roles: Iterable[str]) -> list[Model]:
         """The models by which these roles find what they remember. Raises ModelMissing."""

@@ -41,7 +41,7 @@ class RunJudge:
     async def judged(self, activation: Activation, *, replan: bool) -> Judgement:
         """See `Judge`."""
         name, role = self._spec.role, self._sop.roles[self._spec.role]
-        model, firing = self._models.of(role.model), activation.key.firing
+        model, firing = self._models.of(role.model, self._spec.role), activation.key.firing
         its = traits(model)
 
         async def look() -> Any:

@@ -35,7 +35,7 @@ def doctor(workspace: Workspace = WORKSPACE, json: Json = False) -> int:
     from metaflow_agents.views.page import table
 
     found = [_python(), _package(), _sqlite(), _libyaml(), _workspace(workspace), *_open_to_others(workspace), *_models(),
-             *_sandboxes(), _solver(), _documents()]
+             *_sandboxes(), _solver(), _documents(), _browser()]
     if json:
         say_json([asdict(finding) for finding in found])
     else:
@@ -193,3 +193,14 @@ def _documents() -> Finding:
     except OSError as error:
         return Finding("documents", "note", f"pandoc can't be run: {error}; install `pypandoc_binary` again")
     return Finding("documents", "ok", " and ".join(f"{name} {number}" for name, number in there.items()))
+
+
+def _browser() -> Finding:
+    """In what `prototype.yaml` tries the pages that it makes."""
+    from metaflow_agents.company.probing import BROWSERS, browser_path
+
+    if path := browser_path():
+        return Finding("browser", "ok", path)
+    names = " or ".join(dict.fromkeys(one.rpartition("/")[2] for one in BROWSERS))
+    return Finding("browser", "note", f"no {names} is installed: pages that `prototype.yaml` makes are tried without "
+                                      "one; `apt-get install chromium` has one")

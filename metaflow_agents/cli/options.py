@@ -20,7 +20,7 @@ SOPFile = Annotated[str, typer.Argument(metavar="FILE", help="A SOP: a file, or 
 Model = Annotated[list[str] | None, typer.Option(
     "--model", metavar="[NAME=]M", help="Who answers: openai:NAME, a name under `models`, manual, manual:FOLDER, "
                                         "replay:RECORDING[,MODEL], python:FILE.py:function, dry; "
-                                        "with NAME= for one of the SOP's names only. May be repeated.")]
+                                        "with NAME= for one name under `models`, or one role. May be repeated.")]
 Budget = Annotated[list[str] | None, typer.Option(
     "--budget", metavar="CAP=N", help="Caps, like usd=5,tokens=2M,calls=100,time=30m; STEP/tokens=2M is the step's. "
                                       "May be repeated.")]
@@ -41,7 +41,7 @@ def models(written: Sequence[str] | None) -> tuple[str | None, dict[str, str]]:
     for text in written or ():
         match = _NAMED.fullmatch(text)
         if match is None and everybody is not None:
-            raise UsageError(f"`--model {text}`: everybody's model is {everybody} already; `--model NAME=M` is for one name")
+            raise UsageError(f"`--model {text}`: everybody's model is {everybody} already; `--model NAME=M` is for one")
         if match is not None and match[1] in named:
             raise UsageError(f"`--model {text}`: {match[1]} is given twice")
         if match is None:

@@ -54,8 +54,12 @@ class Seen:
         page.on("pageerror", lambda error: self.thrown.append(str(error)[:300]))
         page.on("console", self._written)
         page.on("requestfailed", lambda one: self.said.append(f"can't be loaded: {one.url[:200]}"))
-        page.on("response", lambda one: self.said.append(f"answered {one.status}: {one.url[:200]}") if one.status >= 400 else None)
+        page.on("response", self._answered)
         page.on("dialog", self._accepted)
+
+    def _answered(self, one: Any) -> None:
+        if one.status >= 400:
+            self.said.append(f"answered {one.status}: {one.url[:200]}")
 
     def _written(self, one: Any) -> None:
         """What a script wrote as an error. The browser's own line on what it could not load is told, with its address, above."""

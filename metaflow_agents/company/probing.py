@@ -9,8 +9,8 @@ import zipfile
 from importlib.resources import files
 
 _HERE = "metaflow_agents/company/probe"
-_BROWSERS = ("/usr/lib/chromium/chromium", "/usr/lib/chromium-browser/chromium-browser", "google-chrome", "google-chrome-stable",
-             "chromium", "chromium-browser", "microsoft-edge")
+BROWSERS = ("/usr/lib/chromium/chromium", "/usr/lib/chromium-browser/chromium-browser", "google-chrome", "google-chrome-stable",
+            "chromium", "chromium-browser", "microsoft-edge")
 """Debian's programs first: its command is a script that reads what is not there for confined commands."""
 _MAIN = f"import runpy\nrunpy.run_module({_HERE.replace('/', '.')!r}, run_name='__main__')\n"
 
@@ -33,10 +33,16 @@ def probe_pack(kind: str) -> str:
     return base64.b64encode(data.getvalue()).decode()
 
 
+def browser_path() -> str:
+    """The browser of this machine in which pages can be tried; empty where there is none. Whether it starts where commands are
+    confined, a look at a page shows.
+    """
+    return next((path for one in BROWSERS if (path := shutil.which(one))), "")
+
+
 def browser(kind: str) -> dict[str, str]:
     """A browser in which a page can be tried: `path`, empty where there is none or the kind has no pages, and `source`, the
-    module that opens pages in it (`browse.py`). Whether it starts where commands are confined, a look at a page shows.
+    module that opens pages in it (`browse.py`).
     """
-    found = (shutil.which(one) for one in _BROWSERS) if kind in ("page", "web") else ()
-    path = next((one for one in found if one), "")
+    path = browser_path() if kind in ("page", "web") else ""
     return {"path": path, "source": files("metaflow_agents.company").joinpath("browse.py").read_text("utf-8") if path else ""}

@@ -17,6 +17,7 @@ from metaflow_agents.models.tariff import Flat
 from metaflow_agents.modules import load_function, sources_of
 from metaflow_agents.schema.endpoint import PYTHON, EndpointModel, Price, faults, url_fault
 from metaflow_agents.schema.model import fingerprint
+from metaflow_agents.schema.role import model_for_role
 from metaflow_agents.settings import Settings
 
 Spec = str | EndpointModel
@@ -28,7 +29,8 @@ OPENAI = "https://api.openai.com/v1"
 class Sources:
     """All that says which models there are.
 
-    `given` are those of the command line (`*` answers for everybody who is not named there), `written` the SOP's `models`;
+    `given` are those of the command line: for a name, for a role (`model_for_role`), or for everybody who is not named there
+    (`*`); `written` the SOP's `models`;
     SOP_MODEL in `settings` is the default where neither names one, and last `configured()` gives the user's own, which is
     asked only when a name stands nowhere else. `base_url` is what OPENAI_BASE_URL was before a resume, for where it is not
     set now. Functions and recordings are looked for in `folders`, those of `given` in `given_folders`; recorded runs in `home`.
@@ -94,9 +96,13 @@ class Models:
                     await stack.enter_async_context(model)
             yield
 
-    def of(self, name: str | None) -> Model:
-        """The model for a name that a step or a role gives (None: the default). Raises ModelMissing."""
-        found = self._named.get(name or "default") or self._everybody
+    def of(self, name: str | None, role: str = "") -> Model:
+        """The model for a name that a step or a role gives; None: the one that was given for this role, or the default.
+
+        Raises ModelMissing.
+        """
+        names = [name, model_for_role(role)] if name else [model_for_role(role), "default"]
+        found = next((self._named[one] for one in names if one in self._named), self._everybody)
         if found is None:
             raise ModelMissing(f"no model is configured{f' under the name `{name}`' if name else ''}")
         return found
@@ -112,13 +118,16 @@ class Resolved:
     base_url: str | None = None
 
 
-def resolve(used: Iterable[str | None], sources: Sources, embedders: Iterable[str] = ()) -> Resolved:
-    """The models for the names that steps and roles use (None: the default). A name that stands nowhere is a model itself.
+def resolve(asked: Iterable[tuple[str, str | None]], sources: Sources, embedders: Iterable[str] = ()) -> Resolved:
+    """The models for who asks: a role, and the name that its step or itself gives (None: what was given for the role, or else
+    the default). A name that stands nowhere is a model itself.
 
     `embedders` are names of models that embed: where everybody is answered for by an endpoint or a person, they stay what they
     are. Raises ModelMissing where there is none, UsageError for one that can't be had. Nothing is asked, and nothing made.
     """
     making = _Making(sources)
+    used = [model_for_role(role) if name is None and model_for_role(role) in sources.given else name or "default"
+            for role, name in asked]
     if "*" in sources.given:
         wanted: dict[str, Given] = {name: making.found(given) for name, given in sources.given.items()}
         chosen = {name: making.kept(given) for name, given in sources.given.items()}
@@ -138,11 +147,11 @@ def resolve(used: Iterable[str | None], sources: Sources, embedders: Iterable[st
     return Resolved(models, told, {name: _recorded(given, told[name]) for name, given in chosen.items()}, making.asked_base_url)
 
 
-def _wanted(used: Iterable[str | None], sources: Sources, making: _Making) -> tuple[dict[str, Given], dict[str, Given]]:
+def _wanted(used: Iterable[str], sources: Sources, making: _Making) -> tuple[dict[str, Given], dict[str, Given]]:
     """Name → what it is; and of these, what the SOP does not say itself."""
     wanted: dict[str, Given] = {}
     chosen: dict[str, Given] = {}
-    for name in dict.fromkeys(name or "default" for name in used):
+    for name in dict.fromkeys(used):
         if name in sources.given:
             wanted[name], chosen[name] = making.found(sources.given[name]), making.kept(sources.given[name])
         elif name in sources.written:

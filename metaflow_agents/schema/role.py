@@ -17,6 +17,11 @@ Similarity = Literal["cosine", "inner_product"]
 """Cosine looks at directions alone. The inner product prefers long vectors too; of vectors of length 1 they are the same."""
 
 
+def model_for_role(role: str) -> str:
+    """The name under which the model is kept that somebody gives for a role: no model of a SOP can be called so."""
+    return f"role:{role}"
+
+
 class Recall(Value):
     """What comes back to a role's mind of what fell out of its window, of other runs, and of other roles."""
 

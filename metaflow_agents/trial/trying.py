@@ -13,18 +13,15 @@ from metaflow_agents.errors import ExpressionError, MetaflowError, UsageError, d
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.tree import Tree
 from metaflow_agents.journal.values import Values
-from metaflow_agents.models.by_role import ByRole
-from metaflow_agents.models.port import Model
-from metaflow_agents.models.registry import resolve
-from metaflow_agents.opening import checked, sources
+from metaflow_agents.models.registry import Given
+from metaflow_agents.opening import checked
 from metaflow_agents.prompts import MISSING, analyse_expression
 from metaflow_agents.runs import start
 from metaflow_agents.schema.binary import jsonable
 from metaflow_agents.schema.case import Case
+from metaflow_agents.schema.role import model_for_role
 from metaflow_agents.schema.shape import Shape
 from metaflow_agents.schema.sop import PATHS, SOP
-from metaflow_agents.settings import Settings
-from metaflow_agents.sop.library import python_folders
 from metaflow_agents.sop.load import LoadedSOP
 from metaflow_agents.trial.expecting import Unmet, unmet
 from metaflow_agents.trial.lived import lived
@@ -80,9 +77,10 @@ async def try_out(sop: str | Path, cases: Sequence[str] = (), *, sandbox: str | 
 
 async def _try(loaded: LoadedSOP, name: str, case: Case, sandbox: str | None) -> Verdict:
     sop = loaded.program.sop
+    everybody, of_roles = _models(case)
     try:
         with TemporaryDirectory(prefix="sop-test-") as inline:
-            run = start(loaded.folder / Path(loaded.entry).name, model=_model(loaded, case),
+            run = start(loaded.folder / Path(loaded.entry).name, model=everybody, models=of_roles,
                         inputs=_inputs(sop, case, loaded.folder, Path(inline)), given=case.given, until=case.until,
                         workspace=None, sandbox=sandbox, late=True)
         async with run as going:
@@ -97,20 +95,14 @@ async def _try(loaded: LoadedSOP, name: str, case: Case, sandbox: str | None) ->
     return Verdict(name, not wrong, "", tuple(wrong), met, stopped, result.activations, result.calls, result.seconds)
 
 
-def _model(loaded: LoadedSOP, case: Case) -> str | Model:
-    """Who answers: one model, or one that stands before those of roles."""
+def _models(case: Case) -> tuple[str, dict[str, Given]]:
+    """Who answers: everybody's model, and those of single roles."""
     if isinstance(case.model, str):
-        return case.model
+        return case.model, {}
     if set(case.model.values()) <= {"dry"}:
-        return "dry"                    # a dry walk: commands and functions are not carried out either
-    settings, folders = Settings.read(), python_folders(loaded.folder)
-
-    def made(text: str) -> Model:
-        return resolve([None], sources(loaded.program.sop, {"*": text}, settings, folders, None)).models.of(None)
-
-    roles = {role: made(text) for role, text in case.model.items()}
-    others = roles.pop("default", None)
-    return ByRole(roles, made("dry") if others is None else others)
+        return "dry", {}                # a dry walk: commands and functions are not carried out either
+    return case.model.get("default", "dry"), {
+        model_for_role(role): model for role, model in case.model.items() if role != "default"}
 
 
 def _inputs(sop: SOP, case: Case, folder: Path, inline: Path) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from metaflow_agents.schema.role import model_for_role
 from metaflow_agents.schema.scalars import NAME_PATTERN
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.schema.strategies.workers import partners
@@ -15,7 +16,8 @@ from metaflow_agents.views.wording import clock
 def cast(sop: SOP, models: Mapping[str, str]) -> dict[str, str]:
     """Who asks → which model, in the order of the file: a role, or `ROLE in STEP` where the step names one of its own.
 
-    `models` is what the journal says: name → model in words, `*` for everybody who is not named.
+    `models` is what the journal says: name → model in words, `model_for_role` where one was given for a role, `*` for everybody
+    who is not named.
     """
     found: dict[str, str] = {}
     for name, step in sop.steps.items():
@@ -25,7 +27,9 @@ def cast(sop: SOP, models: Mapping[str, str]) -> dict[str, str]:
         for role in [step.role, *partners(step)] if plain else list(sop.roles):
             own = sop.roles[role].model if role in sop.roles else None
             chosen = f"as `{step.model_expression}` says" if step.model_expression else ""
-            asked = models.get("*", chosen) if chosen else models.get(step.model or own or "default", models.get("*", ""))
+            named = step.model or own
+            names = [*([named] if named else []), model_for_role(role), *([] if named else ["default"]), "*"]
+            asked = models.get("*", chosen) if chosen else next((models[one] for one in names if one in models), "")
             found[role if step.model is None else f"{role if plain else 'any role'} in {name}"] = asked
     return {who: model for who, model in found.items() if model}
 
