@@ -126,8 +126,16 @@ def answering(program: Program, resolved: Mapping[str, Resolved]) -> dict[str, A
     share. `resolved` is as of `resolved_models`.
     """
     found = [resolved[one.fingerprint] for one in reversed(list(program.all()))]
-    return {"models": dict(found[-1].told), "chosen": {name: spec for one in found for name, spec in one.chosen.items()},
+    return {"models": _told(program, resolved), "chosen": {name: spec for one in found for name, spec in one.chosen.items()},
             "base_url": next((one.base_url for one in found if one.base_url is not None), None)}
+
+
+def _told(program: Program, resolved: Mapping[str, Resolved]) -> dict[str, str]:
+    """Name → model in words; of a sub-SOP `STEP/NAME`, where a name means another model there."""
+    told = dict(resolved[program.fingerprint].told)
+    inner = {f"{name}/{key}": model for name, step in program.sop.steps.items() if step.sop is not None
+             for key, model in _told(program.sops[step.sop], resolved).items()}
+    return {**told, **{place: model for place, model in inner.items() if told.get(place.rpartition("/")[2]) != model}}
 
 
 def embedders(sop: SOP) -> list[str]:

@@ -129,6 +129,27 @@ def test_a_model_for_a_role_of_a_sub_sop_is_its_own_and_stays_its_own_after_a_re
     status, _, err = sop("resume it --budget calls=20", capsys)
     assert status == 0, err
     assert sop("show it all", capsys)[1].strip() == "by ann"
+    assert json.loads(sop("show it --json", capsys)[1])["roles"] == {
+        "inside/ann": "python:mine.py:anns", "inside/bob": "python:mine.py:anns", "inside/cat": "python:mine.py:answer",
+        "inside/ann in fourth": "python:mine.py:anns"}
+
+
+def test_a_role_of_a_sub_sop_is_shown_with_the_model_that_it_has_there(
+        here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its `default` and `strong` are others than those of the SOP around it."""
+    inside = SOP.replace("{strong: 'python:mine.py:strongly'}", "{strong: dry, default: 'python:mine.py:answer'}")
+    write(here, inside, outer_yaml="""
+        sop: outer
+        models: {default: dry, strong: 'python:mine.py:strongly'}
+        roles: {ann: {profile: You bind., model: strong}}
+        artifacts: {got: {}, all: {}}
+        steps:
+          inside: {sop: desk, output: four, makes: got}
+          last: {role: ann, needs: [got], makes: all}
+    """)
+    out = sop("run outer.yaml --name it", capsys)[1]
+    assert "ann: python:mine.py:strongly\n" in out and "inside/ann, inside/cat: python:mine.py:answer\n" in out, out
+    assert "inside/bob, inside/ann in fourth: dry\n" in out
 
 
 def test_one_model_for_everybody_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:

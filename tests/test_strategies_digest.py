@@ -198,4 +198,4 @@ async def test_those_of_a_strategy_that_was_registered_count_too(tmp_path: Path,
 def test_people_are_shown_which_model_each_of_them_has() -> None:
     sop = SOP.model_validate({"sop": "s", "roles": {"a": {}, "b": {"model": "strong"}, "c": {"model": "strong"}}, "artifacts": {"out": {}},
                               "steps": {"do": {"role": "a", "makes": "out", "strategy": {"debate": {"roles": ["a", "b"]}}}}})
-    assert cast(sop, {"default": "m", "strong": "M"}) == {"a": "m", "b": "M"}
+    assert cast(Program(sop=sop), {"default": "m", "strong": "M"}) == {"a": "m", "b": "M"}

@@ -96,7 +96,7 @@ async def _driven(run: Run, json: bool) -> RunResult:
         if not json:
             if going.earlier and not board:
                 say([f"{going.name}: goes on after {amount(going.earlier, 'event')}, which `sop log {going.name}` tells"])
-            say(cast_lines(going.program.sop, state.models, state.latest, page()))
+            say(cast_lines(going.program, state.models, state.latest, page()))
             if state.opened is not None and not going.earlier:
                 say(kept_lines(state.opened.kept, state.opened.kept_without, page()))
         plain = going.program.plain()

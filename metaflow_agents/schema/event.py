@@ -35,8 +35,8 @@ class RunOpened(_Event):
     entry: str = Field(description="which of the sources is the SOP file")
     location: str = Field("", description="where the SOP file was found, so that a resume can look whether it changed")
     models: dict[str, str] = Field(
-        default_factory=dict, description="who is asked, in words: name → model; `role:NAME` is one for a role, `*` answers for "
-                                          "everybody who is not named")
+        default_factory=dict, description="who is asked, in words: name → model; `role:NAME` is one for a role, `STEP/NAME` "
+                                          "one of a sub-SOP; `*` answers for everybody who is not named")
     chosen: dict[str, ModelSpec] = Field(
         default_factory=dict, description="of these, what the SOP does not say itself: a resume asks the same again")
     base_url: str | None = Field(None, description="OPENAI_BASE_URL as it was, where a model is asked that names no endpoint")

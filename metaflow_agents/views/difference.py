@@ -109,7 +109,7 @@ def _parts(run: Told, payload: str | None) -> dict[str, list[str]]:
 
 def _models(one: Told, two: Told) -> Iterator[tuple[str, tuple[str, str]]]:
     """Each role whose model is another one."""
-    casts = [cast(run.program.sop, run.outline.models) for run in (one, two)]
+    casts = [cast(run.program, run.outline.models) for run in (one, two)]
     for role in dict.fromkeys((*casts[0], *casts[1])):
         both = casts[0].get(role, ""), casts[1].get(role, "")
         if both[0] != both[1]:

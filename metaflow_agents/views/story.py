@@ -92,7 +92,7 @@ class Told:
             "kept_without": run.kept_without,
             "models": dict(run.models),
             "sandbox": run.sandbox,
-            "roles": cast(self.program.sop, run.models),
+            "roles": cast(self.program, run.models),
             "artifacts": {name: {"version": len(made), "made_by": made[-1].firing, "untrusted": made[-1].untrusted,
                                  **self._where(name, made[-1].payload)}
                           for name, made in run.versions.items() if name not in self.program.sop.inputs},
@@ -163,7 +163,7 @@ def show_lines(told: Told, history: Standing, page: Page) -> list[str]:
         ["began", f"{moment(glance.began)}, under way for {duration(glance.seconds)}"],
         ["cost", _cost(told)],
         *[["tries", f"failed: {fact}"] for fact in _tries(told)],
-        *[["" if number else "models", line] for number, line in enumerate(cast_told(told.program.sop, run.models) or ["none"])],
+        *[["" if number else "models", line] for number, line in enumerate(cast_told(told.program, run.models) or ["none"])],
         *([["sandbox", _SANDBOXES.get(run.sandbox, run.sandbox)]] if run.sandbox else []),
         ["folder", f"{told.folder}/"],
         ["history", _history(told, history)],
