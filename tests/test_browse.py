@@ -74,8 +74,28 @@ def test_a_sound_page_has_no_fault_and_what_is_seen_has_roles_and_names(tmp_path
             "<input type=button value=g><input hidden><a href='#x'>h</a>"
             "<div style='overflow:auto'><div style='width:3000px'>i</div></div>"
             "<div hidden><button></button></div>")
-    told = looked_at(tmp_path, {"index.html": f"{COUNTER}{body}"})
+    told = looked_at(tmp_path, {"index.html": f"{COUNTER.replace('nothing.there()', '')}{body}"})
     assert told["faults"] == [] and 'textbox "Name"' in told["text"] and 'button "Add"' in told["text"]
+
+
+HIDING = HEAD + """<p>words</p><nav><a href="#add">New game</a></nav><button id=off disabled>Off</button>
+<section id=add hidden><label>Player <input></label></section><button id=keep>Keep</button><button id=bad>Break</button>
+<ul id=all></ul>
+<script>onhashchange = () => { document.getElementById("add").hidden = location.hash != "#add" }
+const draw = () => { all.innerHTML = localStorage.kept ? "<li>kept</li>" : "" }
+keep.onclick = () => { localStorage.kept = 1; draw() }
+bad.onclick = () => { nothing.there() }
+draw()</script>"""
+
+
+def test_what_is_behind_a_click_is_seen_too_and_what_goes_wrong_then_is_told(tmp_path: Path) -> None:
+    """A control that is off is no fault; what one click keeps is not there at the next."""
+    told = looked_at(tmp_path, {"index.html": HIDING})
+    assert told["faults"] == ["after a click on `Break` a script throws: nothing is not defined"]
+    first, *more = told["text"].split("\n\n")
+    assert 'textbox "Player"' not in first and [one.splitlines()[0] for one in more] == [
+        "After a click on `New game` there is also:", "After a click on `Keep` there is also:"]
+    assert 'textbox "Player"' in more[0] and "listitem: kept" in more[1]
 
 
 USED = """

@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,9 @@ MOST, LINES = 6_000, 20
 """Characters of what is seen, and things of one kind that are told."""
 WIDE, NARROW = 1_280, 390
 """Pixels of a desk and of a phone."""
+CLICKS, BEHIND, LONGEST = 10, 700, 30
+"""Controls that are clicked, each on a page that is opened anew; characters that are told of what is seen then; seconds for all."""
+_LEADS = "button:visible, [role=button]:visible, [role=tab]:visible, summary:visible, a[href^='#']:visible"
 _SCHEMES = ("http", "https", "file", "about")
 _UNNAMED = """() => [...document.querySelectorAll("button, a[href], input:not([type=hidden]), select, textarea")].filter(one => {
     const drawn = one.checkVisibility ? one.checkVisibility() : one.offsetParent !== null
@@ -114,12 +118,44 @@ def _told(saw: Seen) -> str:
 
 def seen(page: Page, most: int = MOST) -> str:
     """What is on a page, as assistive programs see it: roles, names, values."""
-    text: str = page.locator("body").aria_snapshot()
+    return _short(page.locator("body").aria_snapshot(), most)
+
+
+def _short(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}\n[… {len(text) - most:,} characters …]"
 
 
+def behind(page: Page, saw: Seen) -> tuple[list[str], list[str]]:
+    """What is seen besides, and what goes wrong, after a click on each of the first controls: a view or a form that is not there
+    when the page is opened. What the page keeps is emptied before each.
+    """
+    from playwright.sync_api import Error
+
+    first = set(page.locator("body").aria_snapshot().splitlines())
+    more, faults = list[str](), list[str]()
+    until = time.monotonic() + LONGEST
+    for number in range(min(page.locator(_LEADS).count(), CLICKS)):
+        if time.monotonic() > until:
+            break
+        page.evaluate("() => { try { localStorage.clear(); sessionStorage.clear() } catch { } }")
+        page.reload()
+        control, before = page.locator(_LEADS).nth(number), len(saw.thrown)
+        try:
+            name = " ".join((control.get_attribute("aria-label") or control.inner_text())[:60].split())
+            control.click(timeout=1_000)
+            page.wait_for_timeout(200)
+            new = [line for line in page.locator("body").aria_snapshot().splitlines() if line not in first]
+        except Error:                               # it is covered, off or gone: nobody can click on it, which may be right
+            continue
+        faults += [f"after a click on `{name}` a script throws: {one}" for one in saw.thrown[before:]]
+        del saw.thrown[before:]
+        if new:
+            more.append(f"After a click on `{name}` there is also:\n{_short(chr(10).join(new), BEHIND)}")
+    return more, faults
+
+
 def looked_at(address: str) -> dict[str, object]:
-    """What is seen on a page when it is opened, and what is wrong with it then."""
+    """What is seen on a page when it is opened and after a click on each of its controls, and what is wrong with it then."""
     saw, faults = Seen(), list[str]()
     asked: list[str] = []
     with opened(address, quiet=saw) as page:
@@ -132,12 +168,16 @@ def looked_at(address: str) -> dict[str, object]:
         page.wait_for_timeout(200)
         if over := page.evaluate(_OVER):
             faults.append(f"at {NARROW} pixels, a phone, it has to be scrolled sideways: `{over}` is too wide")
+        thrown, said = list(saw.thrown), list(saw.said)
+        page.set_viewport_size({"width": WIDE, "height": 800})
+        more, wrong = behind(page, saw)
     own = urlsplit(address).netloc
     others = {urlsplit(one).netloc for one in asked if urlsplit(one).scheme in ("http", "https", "ws", "wss")} - {own}
     faults += [f"it asks another host, {one}" for one in sorted(others)]
-    faults += [f"when it is opened a script throws: {one}" for one in dict.fromkeys(saw.thrown)]
-    faults += [f"when it is opened: {one}" for one in dict.fromkeys(saw.said)]
-    return {"text": text, "faults": faults[:LINES]}
+    faults += [f"when it is opened a script throws: {one}" for one in dict.fromkeys(thrown)]
+    faults += [f"when it is opened: {one}" for one in dict.fromkeys(said)]
+    faults += [one for one in dict.fromkeys(wrong) if not any(one.endswith(f": {old}") for old in thrown)]
+    return {"text": "\n\n".join([text, *more]), "faults": faults[:LINES]}
 
 
 if __name__ == "__main__":
