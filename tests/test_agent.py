@@ -160,6 +160,21 @@ async def test_what_fits_is_taken_and_only_what_failed_is_asked_for_again(tmp_pa
     assert "once more" in told and "`src/old.py` (2 edits), `src/cut.py`. Answer only with blocks for what changes" in told
 
 
+async def test_of_a_long_answer_only_what_a_fault_is_about_is_shown_again(tmp_path: Path) -> None:
+    """And as many of the others as there is room for; each whole, so that none is taken for another one's text."""
+    long = {f"src/{name}.py": f"{name} = 1\n" + "# fill\n" * 1_800 for name in ("one", "two")}
+    first = "".join(block(path, text) for path, text in long.items()) + block("src/small.py", "s = 1")
+    result, model = await code(tmp_path, first, edits(("two = 1", "two = 2"), path="src/two.py"),
+                               more=", check: {call: \"fns:fine\", repairs: 1}", fns_py="""
+        def fine(source):
+            return "`src/two.py`: line 1: it has to be 2" if source["src/two.py"].startswith("two = 1") else None
+    """)
+    assert result.ok and result["source"]["src/two.py"].startswith("two = 2\n") and len(result["source"]) == 5
+    *_, shown, told = [message["content"] for message in model.requests[-1].messages]
+    assert shown == block("src/two.py", long["src/two.py"]) + block("src/small.py", "s = 1"), shown[:200]
+    assert "`src/one.py`" in told and "Not all of them are shown above. Answer only with blocks for what changes" in told
+
+
 async def test_a_role_remembers_all_that_was_taken_of_its_answers(tmp_path: Path) -> None:
     text = CODE.replace(" MORE", "").replace("    steps: {", "    steps: {next: {role: smith, needs: [source], makes: note}, ").replace(
         "artifacts: {", "artifacts: {note: {}, ")

@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 from test_blocks import edit
 
 from metaflow_agents.agent.applying import (
+    SHOWN_AGAIN,
     Answered,
     PartTaken,
     apply_answers,
     apply_blocks,
     following,
+    shown_again,
     told_blocks,
     without,
     written_answers,
@@ -160,3 +162,27 @@ def test_what_is_taken_back_was_never_said(answers: list[list[Block]], path: str
     assert not any(path in block.paths for blocks in left for block in blocks)
     written, deleted = apply_answers(left, FILES, ["**"])
     assert path not in written and path not in deleted
+
+
+@given(st.lists(st.integers(0, 3000), min_size=1, max_size=30), st.sets(st.integers(0, 29)), st.sets(st.integers(0, 29)))
+def test_what_is_shown_again_has_whole_files_with_those_that_faults_name_and_is_bounded(
+        sizes: list[int], named: set[int], refused: set[int]) -> None:
+    files = {f"src/m{number}_.py": "x\n" * size for number, size in enumerate(sizes)}
+    said = "".join(new(path, text) for path, text in files.items())
+    wanted = {f"src/m{number}_.py" for number in named} & {*files}
+    unsound = {f"src/m{number}_.py" for number in refused} & {*files}
+    stands = answered("".join(new(path, text) for path, text in files.items() if path not in unsound))
+    shown = shown_again(said, [f"`{path}`: no" for path in sorted(wanted)], stands)
+    fits = wanted | unsound or any(len(text) <= SHOWN_AGAIN for text in files.values())
+    if len(said) <= SHOWN_AGAIN or len(unsound) == len(files) or not fits:
+        assert shown == said
+    else:
+        found = {one.path: one.text for one in parse_blocks(shown)}
+        assert found.items() <= {path: text for path, text in files.items()}.items() and wanted | unsound <= {*found}
+        assert sum(len(text) for path, text in found.items() if path not in wanted | unsound) <= SHOWN_AGAIN
+
+
+def test_an_answer_that_is_out_of_form_is_shown_whole() -> None:
+    """A fault of form says the line of the answer."""
+    said = new("a", "x\n" * SHOWN_AGAIN) + "=== file: b ===\nnever closed\n"
+    assert shown_again(said, ["line 3 is left open"], answered(new("a", "x\n" * SHOWN_AGAIN))) == said

@@ -10,7 +10,7 @@ from metaflow_agents.agent import rounds, strategies
 from metaflow_agents.agent.acting import Acting, Scene
 from metaflow_agents.agent.answering import Consulting
 from metaflow_agents.agent.answers import Answers, Taken
-from metaflow_agents.agent.applying import Answered, PartTaken, told_blocks
+from metaflow_agents.agent.applying import Answered, PartTaken, shown_again, told_blocks
 from metaflow_agents.agent.briefing import Briefing
 from metaflow_agents.agent.checking import checked
 from metaflow_agents.agent.consulting import Consult
@@ -263,7 +263,9 @@ class RoleAgent:
 
 def _sent_back(activation: Activation, answered: Said, faults: Sequence[str], left: int, kept: Answered) -> Messages:
     """The conversation with an answer and what is wrong with it; `kept`: what stands of the answers."""
-    return sent_back(*answered, faults, left, stands=told_blocks(kept), edits_told=activation.base is not None)
+    shown = shown_again(answered.reply.said, faults, kept)
+    return sent_back(answered.messages, shown, faults, left, stands=told_blocks(kept), edits_told=activation.base is not None,
+                     whole=shown == answered.reply.said)
 
 
 async def _thought(thinks: strategies.Strategy[Any], thinking: ActivationThinking) -> Said:

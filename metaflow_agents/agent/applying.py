@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from metaflow_agents.agent.blocks import Block, said_twice, written_blocks
+from metaflow_agents.agent.blocks import Block, read_blocks, said_twice, written_blocks
 from metaflow_agents.edits import Edit, Hints, edited
 from metaflow_agents.errors import AnswerInvalid, did_you_mean
 from metaflow_agents.schema import paths
 from metaflow_agents.schema.binary import Content
 
+SHOWN_AGAIN = 24_000
+"""Characters of an answer that its author is shown when a part of it is sent back, besides the files that a fault names."""
 Answered = tuple[tuple[Block, ...], ...]
 """The blocks of each answer, in order."""
 
@@ -65,6 +67,28 @@ def told_blocks(answered: Answered) -> list[str]:
             more = {"delete": " (deleted)", "rename": f" (now `{block.target}`)"}
             told[path] = f"`{path}`{more.get(block.kind, '')}"
     return list(told.values())
+
+
+def shown_again(said: str, faults: Iterable[str], stands: Answered) -> str:
+    """What an author is shown of an answer that is sent back: all of it up to `SHOWN_AGAIN` characters. Of a longer one the files
+    that a fault names and what does not stand; of the others as many as that leaves room for. Each is whole or not there.
+    """
+    if len(said) <= SHOWN_AGAIN:
+        return said
+    blocks, malformed = read_blocks(said)
+    standing, told = {block.path for answer in stands for block in answer}, "\n".join(faults)
+    if malformed or not standing:
+        return said
+    room, shown = SHOWN_AGAIN, set[int]()
+    for number, block in enumerate(blocks):
+        if block.path not in standing or block.path.rpartition("/")[2] in told:
+            shown.add(number)
+            room -= len(block.text)
+    for number, block in enumerate(blocks):
+        if number not in shown and len(block.text) <= room:
+            shown.add(number)
+            room -= len(block.text)
+    return written_blocks(block for number, block in enumerate(blocks) if number in shown) or said
 
 
 def written_answers(answered: Answered) -> str:

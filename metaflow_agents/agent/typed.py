@@ -8,7 +8,6 @@ from typing import Any
 from metaflow_agents.agent.answers import unfenced
 from metaflow_agents.agent.strategies.port import Messages, Said
 from metaflow_agents.errors import AnswerInvalid
-from metaflow_agents.models.port import Reply
 from metaflow_agents.prompts import from_package
 from metaflow_agents.schema.caps import ANSWER_REPAIRS
 from metaflow_agents.schema.validation import validator
@@ -34,17 +33,18 @@ async def typed(send: Send, branch: str, messages: Messages, schema: Mapping[str
                 return value
         except AnswerInvalid as error:
             wrong = list(error.faults)
-        messages, at = sent_back(messages, reply, wrong, ANSWER_REPAIRS - repairs), f"{branch}/repair.{repairs + 1}"
+        messages, at = sent_back(messages, reply.said, wrong, ANSWER_REPAIRS - repairs), f"{branch}/repair.{repairs + 1}"
     raise AnswerInvalid(wrong)
 
 
-def sent_back(messages: Messages, reply: Reply, faults: Sequence[str], left: int, *, stands: Sequence[str] = (),
-              edits_told: bool = True) -> Messages:
+def sent_back(messages: Messages, said: str, faults: Sequence[str], left: int, *, stands: Sequence[str] = (),
+              edits_told: bool = True, whole: bool = True) -> Messages:
     """The conversation with the answer and what is wrong with it. `stands`: what of the answers need not be said again.
-    `edits_told`: the conversation says how a file is edited.
+    `edits_told`: the conversation says how a file is edited. `whole`: what was `said` is the whole answer.
     """
-    told = from_package("repair", {"faults": list(faults), "left": left, "stands": list(stands), "edits_told": edits_told})
-    return (*messages, {"role": "assistant", "content": reply.said}, {"role": "user", "content": told})
+    told = from_package("repair", {"faults": list(faults), "left": left, "stands": list(stands), "edits_told": edits_told,
+                                   "whole": whole})
+    return (*messages, {"role": "assistant", "content": said}, {"role": "user", "content": told})
 
 
 def ending(messages: Messages, text: str) -> Messages:

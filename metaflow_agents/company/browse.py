@@ -28,7 +28,7 @@ MOST, LINES = 6_000, 20
 WIDE, NARROW = 1_280, 390
 """Pixels of a desk and of a phone."""
 CLICKS, BEHIND, LONGEST = 10, 700, 30
-"""Controls that are clicked, each on a page that is opened anew; characters that are told of what is seen then; seconds for all."""
+"""Controls that are clicked, each on a page that is opened anew; characters that are told of each view; seconds for all."""
 _LEADS = "button:visible, [role=button]:visible, [role=tab]:visible, summary:visible, a[href^='#']:visible"
 _SCHEMES = ("http", "https", "file", "about")
 _UNNAMED = """() => [...document.querySelectorAll("button, a[href], input:not([type=hidden]), select, textarea")].filter(one => {
