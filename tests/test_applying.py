@@ -171,7 +171,7 @@ def test_what_is_shown_again_has_whole_files_with_those_that_faults_name_and_is_
     said = "".join(new(path, text) for path, text in files.items())
     wanted = {f"src/m{number}_.py" for number in named} & {*files}
     unsound = {f"src/m{number}_.py" for number in refused} & {*files}
-    stands = answered("".join(new(path, text) for path, text in files.items() if path not in unsound))
+    stands = (tuple(one for one in parse_blocks(said) if one.path not in unsound),)
     shown = shown_again(said, [f"`{path}`: no" for path in sorted(wanted)], stands)
     fits = wanted | unsound or any(len(text) <= SHOWN_AGAIN for text in files.values())
     if len(said) <= SHOWN_AGAIN or len(unsound) == len(files) or not fits:
