@@ -289,7 +289,7 @@ def given_models(program: Program, everybody: Given | None, models: Mapping[str,
     found: dict[str, Given] = {} if everybody is None else {"*": everybody}
     for name, model in models.items():
         own = next((asks for role, asks in asked if role == name), None)
-        if name in names or name in {model_for_role(role) for role, _ in asked}:
+        if name in ("*", *names) or name in {model_for_role(role) for role, _ in asked}:
             found[name] = model
         elif name in roles:
             found[model_for_role(name)] = model

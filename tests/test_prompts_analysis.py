@@ -266,7 +266,8 @@ def test_views_have_the_fields_that_their_shapes_have() -> None:
 
 def test_package_templates_are_clean_and_say_what_matters() -> None:
     anything = dict.fromkeys(("name", "kind", "description", "schema", "rules", "patterns", "revises", "key", "reads", "item", "prior",
-                              "prior_files", "task", "output_format", "faults", "left", "stands", "edits_told", "role", "step", "part"), Shape.any())
+                              "prior_files", "task", "output_format", "faults", "left", "stands", "edits_told", "whole", "role", "step", "part"),
+                             Shape.any())
     for name in ("material", "activation", "output_format", "repair", "role", "strategies/form"):
         template = re.sub(r"\b(enclosed|attribute)\(", "(", package_template(name))         # functions of `from_package`
         assert analyse_template(template, anything).findings == ()
@@ -304,9 +305,9 @@ def test_activation() -> None:
 
 
 def test_repair_role_and_reasoning() -> None:
-    repair = from_package("repair", {"faults": ["a: is\nwrong", "b is missing"], "left": 1, "stands": [], "edits_told": False})
+    repair = from_package("repair", {"faults": ["a: is\nwrong", "b is missing"], "left": 1, "stands": [], "edits_told": False, "whole": True})
     assert "- a: is\n  wrong\n- b is missing\n" in repair and "last answer" in repair and "===" not in repair
-    repair = from_package("repair", {"faults": ["a is wrong"], "left": 2, "stands": ["`a`", "`b`"], "edits_told": False})
+    repair = from_package("repair", {"faults": ["a is wrong"], "left": 2, "stands": ["`a`", "`b`"], "edits_told": False, "whole": True})
     assert "`a`, `b`" in repair and "=== undo: PATH ===" in repair and "<<<<<<< SEARCH" in repair and "last answer" not in repair
     role = from_package("role", {"role": {"name": "qa_engineer", "profile": "tests", "goal": "", "constraints": ["be kind"]},
                                  "step": "triage"})

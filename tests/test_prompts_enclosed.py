@@ -106,7 +106,7 @@ SCOPES: dict[str, Callable[[str], Scope]] = {
     "question": lambda text: {"by": "clerk", "step": "a", "question": text},
     "subtask": lambda text: {"by": "clerk", "task": text},
     "more": lambda text: {"tail": text},
-    "repair": lambda text: {"faults": [text, text], "left": 2, "stands": [text], "edits_told": False},
+    "repair": lambda text: {"faults": [text, text], "left": 2, "stands": [text], "edits_told": False, "whole": False},
     "stuck": lambda text: {"part": "ask", "told": text, "said": text or "a"},
     "progress": lambda text: {
         "goal": "a",
