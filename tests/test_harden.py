@@ -101,6 +101,23 @@ async def test_what_is_wrong_with_a_program_is_fixed_where_that_is_asked_for(tmp
 
 
 @needs_bubblewrap
+async def test_where_a_test_and_the_program_are_wrong_both_are_fixed_after_one_judgement(
+        tmp_path: Path, settings: Settings) -> None:
+    """What was judged to be the program's fault is not judged again once the test is corrected."""
+    tests = {"tests/test_grade.py": asserting("grade(50) == 'passed'", "grade(49) == 'failed'"),
+             "tests/test_low.py": asserting("grade(10) == 'pass'")}
+    wrong = {"path": "src/marks/__init__.py", "what": "50 points fail", "test": "tests/test_grade.py::test_it"}
+    result, model = await hardened(tmp_path, settings, CODE.replace(">=", ">"), {
+        "plan_it": {"files": [{"path": path, "modules": ["src/marks/__init__.py"], "behaviour": ["passes"]} for path in tests]},
+        "write_tests": lambda request: next(block(path, text) for path, text in tests.items() if path in request.key),
+        "judge": {"tests": [{"path": "tests/test_low.py", "why": "it is called failed"}], "program": [wrong]},
+        "fix_tests": block("tests/test_low.py", asserting("grade(10) == 'failed'")),
+        "fix_program": block("src/marks/__init__.py", CODE)}, fix=True)
+    assert model.steps == ["plan_it", "write_tests", "write_tests", "judge", "fix_tests", "fix_program"]
+    assert result.ok and result.outputs["outcome"]["green"]
+
+
+@needs_bubblewrap
 async def test_a_weak_result_is_a_success_where_nobody_is_strict(tmp_path: Path, settings: Settings) -> None:
     wrong = {"path": "src/marks/__init__.py", "what": "it fails", "test": "tests/test_grade.py::test_it"}
     result, model = await hardened(tmp_path, settings, CODE, {

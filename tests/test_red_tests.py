@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tiers import examples
@@ -65,6 +66,21 @@ def test_tests_that_pass_are_left_out_and_all_else_stays() -> None:
 def test_a_test_of_a_class_is_known_by_both_names() -> None:
     (file,) = red_tests(failing("tests/test_a.py::TestMore::test_bad"), TREE, PLAN)["files"]
     assert "async def test_bad" in file["source"] and "test_fine" not in file["source"] and "test_red" not in file["source"]
+
+
+@pytest.mark.parametrize(("ids", "wrong", "tree", "shown"), [
+    (["tests/test_b.py::x"], ["tests/test_a.py"], TREE, False),
+    (["tests/test_b.py::x"], [], TREE, False),
+    (["tests/test_b.py::x", "tests/test_b.py::z"], [], TREE, True),                     # one that nobody has judged
+    (["tests/test_b.py::x"], ["tests/test_b.py"], TREE, True),                          # its file was corrected, and it stays red
+    (["tests/test_b.py::x"], [], TREE | {"tests/test_a.py": "now = 1"}, False),         # other tests were corrected
+    (["tests/test_b.py::x"], [], TREE | {"src/a.py": "now = 1"}, True)])                # the program is another one
+def test_what_was_judged_is_not_judged_again(ids: list[str], wrong: list[str], tree: dict[str, str], shown: bool) -> None:
+    before = red_tests(failing("tests/test_a.py::test_red", "tests/test_b.py::x", "tests/test_b.py::y"), TREE, PLAN)
+    faults = {"tests": [{"path": path} for path in wrong], "program": []}
+    told = red_tests(failing(*ids), tree, PLAN, faults, before)
+    assert bool(told["files"]) is shown and told["ids"] == ids
+    assert red_tests(failing(*ids), tree, PLAN, None, None)["files"], "nothing was judged yet"
 
 
 def test_a_file_that_could_not_be_read_stands_there_whole() -> None:

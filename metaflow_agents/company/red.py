@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from metaflow_agents.company.steps import cut
+from metaflow_agents.schema.model import canonical, digest
 
 SAID = 12_000
 """Characters of what red tests said that are shown, of all together."""
@@ -19,13 +20,24 @@ LEAST = 400
 _TEST = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-def red_tests(result: Mapping[str, Any], tree: Mapping[str, str | bytes], plan: Mapping[str, Any]) -> dict[str, Any]:
+def red_tests(result: Mapping[str, Any], tree: Mapping[str, str | bytes], plan: Mapping[str, Any],
+              faults: Mapping[str, Any] | None = None, red: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """`files`: each file with red tests, its `tests` with what they `said`, its `source`; `modules`: the paths that they are
-    about, first those that a failure names, and `others` for which there is no room.
+    about, first those that a failure names, and `others` for which there is no room; `ids` of all red tests, and a digest of the
+    `program`.
 
-    Where no failure names a file, as nothing could be collected, each file of tests is shown.
+    Where no failure names a file, as nothing could be collected, each file of tests is shown. Nothing is shown where all has been
+    judged: the program is what it was when `faults` were found, and what is red was `red` then and not the tests' fault.
     """
     failures = result["failures"]
+    ids = [failure["id"] for failure in failures]
+    program = digest(canonical({path: digest(text.encode() if isinstance(text, str) else text) for path, text in tree.items()
+                                if not path.startswith("tests/")}))
+    told = {"ids": ids, "program": program}
+    if faults and red and ids and program == red["program"] and {*ids} <= {*red["ids"]}:
+        corrected = {one["path"] for one in faults["tests"]}
+        if not corrected & {name.partition("::")[0] for name in ids}:
+            return {"files": [], "modules": [], "others": [], **told}
     by_file: dict[str, list[Mapping[str, Any]]] = {}
     for failure in failures:
         by_file.setdefault(failure["id"].partition("::")[0], []).append(failure)
@@ -40,7 +52,7 @@ def red_tests(result: Mapping[str, Any], tree: Mapping[str, str | bytes], plan: 
     for module in dict.fromkeys(_modules(failures, by_file, tree, plan)):
         left -= len(tree[module])
         (modules if left >= 0 else others).append(module)
-    return {"files": files, "modules": modules, "others": others}
+    return {"files": files, "modules": modules, "others": others, **told}
 
 
 def _modules(failures: Sequence[Mapping[str, Any]], by_file: Mapping[str, object], tree: Mapping[str, str | bytes],
