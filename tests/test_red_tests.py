@@ -95,9 +95,9 @@ def test_a_file_that_could_not_be_read_stands_there_whole() -> None:
 
 
 def test_what_is_shown_is_bounded_and_says_what_is_missing() -> None:
-    many = [f"tests/test_a.py::test_{number}" for number in range(40)]
-    big = TREE | {"src/a.py": "# a\n" * 5_000, "src/b.py": "# b\n" * 5_000}
-    big["tests/test_a.py"] = "".join(f"def test_{number}():\n" + "    assert 1\n" * 200 for number in range(40))
+    many = [f"tests/test_a.py::test_{number}" for number in range(30)]
+    big = TREE | {"src/a.py": "# a\n" * 4_000, "src/b.py": "# b\n" * 4_000}
+    big["tests/test_a.py"] = "".join(f"def test_{number}():\n" + "    assert 1\n" * 200 for number in range(30))
     told = red_tests(failing(*many, message="x" * 9_000, place=""), big, PLAN)
     (file,) = told["files"]
     assert sum(len(one["said"]) for one in file["tests"]) < SAID * 1.6 and "characters …" in file["tests"][0]["said"]

@@ -9,11 +9,11 @@ from typing import Any
 from metaflow_agents.company.steps import cut
 from metaflow_agents.schema.model import canonical, digest
 
-SAID = 12_000
+SAID = 10_000
 """Characters of what red tests said that are shown, of all together."""
-SOURCE = 24_000
+SOURCE = 16_000
 """Characters of files of tests that are shown, of all together."""
-MODULES = 28_000
+MODULES = 20_000
 """Characters of modules that are shown, of all together: with the rest, what a small model takes in."""
 LEAST = 400
 """Characters that each of them gets, however many there are."""
