@@ -94,6 +94,45 @@ def test_a_file_that_could_not_be_read_stands_there_whole() -> None:
     assert found["files"][0]["source"] == TEXT.strip() and found["modules"] == ["src/a.py", "src/b.py"]
 
 
+SCRIPT = """\
+import test from "node:test";
+
+const helper = () => 1;
+
+test("passes", () => {
+  one();
+});
+test('short', () => { two(); });
+
+test("red: of (its) kind", async () => {
+  three();
+});
+
+for (const [name, value] of [["a", 1]]) {
+  test(`of a table ${name}`, () => {
+    four();
+  });
+}
+"""
+
+
+def test_tests_of_a_script_that_pass_are_left_out_too() -> None:
+    tree = TREE | {"tests/a.test.js": SCRIPT}
+    (file,) = red_tests(failing("tests/a.test.js::red: of (its) kind"), tree, PLAN)["files"]
+    assert file["source"] == SCRIPT.replace('test("passes", () => {\n  one();\n});\ntest(\'short\', () => { two(); });',
+                                            "[… tests that pass …]").rstrip("\n")
+    (file,) = red_tests(failing("tests/a.test.js::of a table a"), tree, PLAN)["files"]
+    assert "four();" in file["source"] and "three();" not in file["source"]
+
+
+def test_of_a_long_file_the_red_tests_stay() -> None:
+    long = "\n".join(f"const filler_{number} = {number};" for number in range(3_000))
+    tree = TREE | {"tests/a.test.js": SCRIPT.replace("const helper", f"{long}\nconst helper")}
+    (file,) = red_tests(failing("tests/a.test.js::red: of (its) kind"), tree, PLAN)["files"]
+    assert 'test("red: of (its) kind", async () => {\n  three();\n});' in file["source"] and "characters …" in file["source"]
+    assert len(file["source"]) < SOURCE * 1.1 and "one();" not in file["source"]
+
+
 def test_what_is_shown_is_bounded_and_says_what_is_missing() -> None:
     many = [f"tests/test_a.py::test_{number}" for number in range(30)]
     big = TREE | {"src/a.py": "# a\n" * 4_000, "src/b.py": "# b\n" * 4_000}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,12 +12,13 @@ from metaflow_agents.schema.model import canonical, digest
 
 SAID = 10_000
 """Characters of what red tests said that are shown, of all together."""
-SOURCE = 16_000
+SOURCE = 24_000
 """Characters of files of tests that are shown, of all together."""
 MODULES = 20_000
 """Characters of modules that are shown, of all together: with the rest, what a small model takes in."""
 LEAST = 400
 """Characters that each of them gets, however many there are."""
+_SCRIPT_TEST = re.compile(r"""(?:await )?(?:test|it)(?:\.\w{1,20})?\((["'`])([^"'`\n]{1,300})\1""")
 _TEST = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -72,14 +74,37 @@ def _excerpt(text: str | bytes | None, path: str, failures: Sequence[Mapping[str
     """The lines of a file of tests that its red tests may need: all but the tests that pass."""
     if not isinstance(text, str):
         return ""
-    red = {failure["id"].removeprefix(f"{path}::").partition("[")[0] for failure in failures}
-    try:
-        tests = list(_tests(ast.parse(text).body))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return cut(text, most)
-    if not red <= {name for name, _, _ in tests}:                       # the file itself is red: it could not be collected
-        return cut(text, most)
-    return cut("\n".join(_without(text, [(begin, end) for name, begin, end in tests if red and name not in red])), most)
+    red = {failure["id"].removeprefix(f"{path}::") for failure in failures}
+    if path.endswith(".js"):
+        tests = list(_script_tests(text))
+    else:
+        red = {name.partition("[")[0] for name in red}
+        try:
+            tests = list(_tests(ast.parse(text).body))
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return cut(text, most)
+        if not red <= {name for name, _, _ in tests}:                   # the file itself is red: it could not be collected
+            return cut(text, most)
+    shown = "\n".join(_without(text, [(begin, end) for name, begin, end in tests if red and name not in red]))
+    if len(shown) <= most:
+        return shown.strip()
+    lines = text.split("\n")
+    wanted = "\n\n".join("\n".join(lines[begin - 1:end]) for name, begin, end in tests if name in red)
+    others = "\n".join(_without(text, [(begin, end) for _, begin, end in tests])) if wanted else shown
+    return f"{cut(others, max(most - len(wanted), LEAST))}\n\n{cut(wanted, most)}".rstrip()
+
+
+def _script_tests(text: str) -> Iterator[tuple[str, int, int]]:
+    """Each test of a script that stands at the left margin with its name, as a text, and ends there: from `test("name", …` to
+    the line `});`. Those that a loop makes of a table are none of them.
+    """
+    name, begin = "", 0
+    for number, line in enumerate(text.split("\n"), 1):
+        if match := _SCRIPT_TEST.match(line):
+            name, begin = match[2], number
+        if (name and line.startswith("}")) or (match and line.rstrip().endswith(("});", "})"))):
+            yield name, begin, number
+            name = ""
 
 
 def _tests(body: Sequence[ast.stmt], inside: str = "") -> Iterator[tuple[str, int, int]]:
