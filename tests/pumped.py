@@ -71,11 +71,24 @@ def written(package: Path) -> Iterator[Written]:
 def pumps(pattern: re.Pattern[str], length: int) -> Iterator[str]:
     """Texts of about `length` characters, at most `MOST`."""
     seen: set[tuple[str, str]] = set()
-    for before, unit in islice(_pumps(list(parser.parse(pattern.pattern, pattern.flags)), [""]), MOST):
+    parsed = list(parser.parse(pattern.pattern, pattern.flags))
+    ends = (*ENDS, *dict.fromkeys(islice(_stops(parsed), 8)))
+    for before, unit in islice(_pumps(parsed, [""]), MOST):
         if unit and (before, unit) not in seen:
             seen.add((before, unit))
-            for end in ENDS:
+            for end in ends:
                 yield before + unit * (length // len(unit)) + end
+
+
+def _stops(part: Any) -> Iterator[str]:
+    """What a negated class of the pattern leaves out: up to there it goes on, and what follows does not fit."""
+    if isinstance(part, tuple) and len(part) == 2 and part[0] is ops.NOT_LITERAL:
+        yield chr(part[1])
+    elif isinstance(part, tuple) and len(part) == 2 and part[0] is ops.IN and (ops.NEGATE, None) in part[1]:
+        yield from (chr(value) for kind, value in part[1] if kind is ops.LITERAL)
+    elif isinstance(part, list | tuple | parser.SubPattern):
+        for one in part:
+            yield from _stops(one)
 
 
 def _methods(trees: Iterable[ast.AST]) -> dict[str, set[str]]:

@@ -32,6 +32,7 @@ HARMFUL = [
     ("sop", "sop: x\nroles: {r: {goal: g}}\nsteps: {s: {role: r, makes: a}}\nartifacts: {a: {files: ['" + "{" * 40_000 + "']}}"),
     ("quotations", "> a [S1]" + "\n>" * 40_000 + " x [S1]"),
     ("quotations", ("[S1" + " " * 190 + "x]") * 400),
+    ("calls", "~" * 60_000 + "`"),
     ("structured", '{"n": ' + "9" * 400 + "}"),
     ("structured", "9" * 5000),
     ("structured", "[" * 200_000),

@@ -7,7 +7,7 @@ import re
 from metaflow_agents.agent.blocks import MARKDOWN, unfenced_lines
 
 _MARKERS = re.compile(r"(={3,} ?(end|file|edit|rename|delete|undo)\b|<{7} SEARCH|>{7} REPLACE)")
-_FENCE = re.compile(r"(`{3,}|~{3,})([^`]*)")
+_FENCE = re.compile(r"(`{3,}+|~{3,}+)([^`]*)")
 _SHOWN = 200                        # characters of what was left out
 
 

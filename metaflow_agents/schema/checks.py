@@ -124,7 +124,7 @@ def _in_time(pattern: str, value: str) -> bool:
         raise PydanticCustomError("pattern", "takes too long to match") from None
 
 
-_PART = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*+(?:\]|\Z)|\$", re.DOTALL)
+_PART = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*+(?:\]|\\?\Z)|\$", re.DOTALL)
 _FLAGS = re.compile(r"\(\?[a-zA-Z-]*[mx]")
 
 
