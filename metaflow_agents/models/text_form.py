@@ -26,7 +26,8 @@ from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
 from metaflow_agents.models.schema_in_words import in_words
 from metaflow_agents.prompts import from_package
 
-_OPENING = re.compile(r"^(?: {0,3}(?P<fence>`{3,}+|~{3,}+)(?P<info>[^\n`]*)|=== (?:file|edit): [^\n]* ===[ \t\r]*)$", re.MULTILINE)
+_OPENING = re.compile(
+    r"^(?: {0,3}(?P<fence>`{3,}+|~{3,}+)(?P<info>[^\n`]*)|=== (?:file|edit): [^\n]* ===[ \t\r]*)$", re.MULTILINE)
 _FILE_END = re.compile(r"^=== end ===[ \t\r]*$", re.MULTILINE)
 _TOOL = re.compile(r"tool(?:_calls?)?", re.IGNORECASE)
 _NAME = re.compile(r'"name"\s*:\s*"((?:[^"\\\n]|\\.)*)"')
