@@ -58,6 +58,18 @@ async def test_what_its_use_shows_is_fixed_by_its_author(tmp_path: Path, setting
     assert "## missing" in fix and "## sum" not in fix
 
 
+@pytest.mark.one_in(3)
+@needs_bubblewrap
+async def test_a_fix_that_helps_nobody_is_not_tried_again(tmp_path: Path, settings: Settings) -> None:
+    """As where a use is wrong itself."""
+    result, model, made = await built(tmp_path, settings, {
+        "plan_use": USES, "draft": draft(good("ValueError")),
+        "revise": block("src/adder/__init__.py", good("ValueError", ", 'in all'")),
+        "fix": block("README.md", "# adder, which adds")})
+    assert not result.ok and [one["id"] for one in made["transcript"]["broken"]] == ["missing"]
+    assert model.steps == ["plan", "draft", "plan_use", "read", "revise", "fix"]
+
+
 @needs_bubblewrap
 async def test_a_change_that_made_it_worse_does_not_stay(tmp_path: Path, settings: Settings) -> None:
     """Of a program that has nothing to read: there are no samples."""
