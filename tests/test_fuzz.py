@@ -44,6 +44,7 @@ HARMFUL = [
     ("urls", "http://[&q=1&"),
     ("urls", "http://[::ffff:1"),
     ("packaging", "a = " + "[" * 10_000),
+    ("packaging", '[project]\nname = "p"\n[project.scripts]\n' + "a." * 1_900 + 'a = "p.a:f"'),
     ("packaging", "[tool." + "a.b.c" * 80_000),
     ("plans", "(?:" * 130_000),
     ("code", "f'{a!r:>{width}} {b}'\n" * 10_000),

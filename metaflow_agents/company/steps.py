@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 import sys
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from metaflow_agents.company.pages import page_faults
 from metaflow_agents.company.secrets import secret_faults
 from metaflow_agents.contract.dependencies import normal, requirement
 from metaflow_agents.contract.fault import PYPROJECT
-from metaflow_agents.contract.packaging import Packaging
+from metaflow_agents.contract.packaging import LONGEST_TOML, Packaging, read_toml
 
 BUILD = ("pip", "setuptools>=77")
 """What installs the product in its environment, besides what it names itself."""
@@ -263,8 +262,8 @@ def _unreadable(path: str, text: str) -> Iterator[str]:
             ast.parse(text)
         elif path.endswith(".json"):
             foreign_json.read(text)
-        elif path.endswith(".toml") and path != PYPROJECT:
-            tomllib.loads(text)
+        elif path.endswith(".toml") and path != PYPROJECT and len(text) <= LONGEST_TOML:
+            read_toml(text)
     except SyntaxError as error:
         line = (error.text or "").strip()
         yield f"line {error.lineno}: {error.msg}{f': {line}' if line else ''}"

@@ -14,6 +14,7 @@ from metaflow_agents.contract.callables import constructor, prevailing, signatur
 from metaflow_agents.contract.dependencies import Environment, normal, requirement
 from metaflow_agents.contract.fault import DESIGN, PYPROJECT, Blamed, Fault, listed, there_is
 from metaflow_agents.contract.repository import MISSING, Repository
+from metaflow_agents.schema.checks import too_deep
 
 _NAME = re.compile(r"[A-Za-z0-9]|[A-Za-z0-9][A-Za-z0-9._-]*[A-Za-z0-9]")
 _BACKENDS = {
@@ -27,7 +28,20 @@ _BACKENDS = {
 }
 _TARGET = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*)((?:\.[A-Za-z_]\w*)*)\s*(?:\[[^\]]*\])?")
 _LOWEST = re.compile(r">=\s*3\.(\d+)")
-_LONGEST = 20_000                   # characters: the time that dotted keys take grows with the square of their length
+LONGEST_TOML = 20_000               # characters: the time that dotted keys take grows with the square of their length
+
+
+def read_toml(text: str) -> dict[str, Any]:
+    """TOML that somebody else wrote. Raises ValueError, also for what is longer than `LONGEST_TOML` or nested too deep."""
+    if len(text) > LONGEST_TOML:
+        raise ValueError(f"it has more than {LONGEST_TOML:,} characters")
+    try:
+        found = tomllib.loads(text)
+    except RecursionError as error:
+        raise ValueError("it is nested too deep") from error
+    if too_deep(found):
+        raise ValueError("it is nested too deep")
+    return found
 
 
 class Packaging:
@@ -41,10 +55,8 @@ class Packaging:
             self.broken = f"`{PYPROJECT}` is missing; mend: write it, with [build-system] and [project]"
             return
         try:
-            if len(files[PYPROJECT]) > _LONGEST:
-                raise ValueError(f"it has more than {_LONGEST:,} characters")
-            self.data = tomllib.loads(files[PYPROJECT])
-        except (ValueError, RecursionError) as error:       # a TOMLDecodeError is a ValueError
+            self.data = read_toml(files[PYPROJECT])
+        except ValueError as error:
             self.broken = f"it is no TOML: {error}; mend: write it as TOML"
 
     def table(self, *keys: str) -> dict[str, Any]:
