@@ -21,6 +21,8 @@ _ELSEWHERE = ("/", "../", "~")
 """How paths begin that lie in Python, its packages, or anywhere else outside the repository."""
 _EXCEPTION = re.compile(r"([A-Za-z_][\w.]*)(?::|$)", re.MULTILINE)
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{4,}\b")
+_NO_XML = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]|&#(?:x0*([0-9A-Fa-f]{1,8})|0*([0-9]{1,9}));")
+"""Characters that XML 1.0 does not have, and references by number, which may be to one: node writes names as they are."""
 _STAGE = re.compile(r"""failed on (?:setup|teardown) with (["'])(.*)\1""", re.DOTALL)
 
 
@@ -72,6 +74,15 @@ class _Reader:
             self._open = None
 
 
+def _sayable(xml: bytes) -> bytes:
+    """With U+FFFD for each character that XML does not have (https://www.w3.org/TR/xml/#charsets)."""
+    def said(found: re.Match[bytes]) -> bytes:
+        code = int(found[1], 16) if found[1] else int(found[2]) if found[2] else 0
+        fine = code in (9, 10, 13) or 0x20 <= code <= 0xD7FF or 0xE000 <= code <= 0xFFFD or 0x10000 <= code <= 0x10FFFF
+        return found[0] if fine else b"&#xFFFD;"
+    return xml if xml.startswith((b"\xff\xfe", b"\xfe\xff")) else _NO_XML.sub(said, xml)
+
+
 def _refuse(*_: object) -> None:
     raise AnswerInvalid(["it declares a document type or entities, which no test report does"])
 
@@ -90,7 +101,7 @@ def parse_junit(xml: bytes, exit_code: int, file: str = "the JUnit file") -> dic
     parser.CharacterDataHandler = reader.text
     parser.StartDoctypeDeclHandler = parser.EntityDeclHandler = _refuse
     try:
-        parser.Parse(xml, True)
+        parser.Parse(_sayable(xml), True)
     except expat.ExpatError as error:
         raise AnswerInvalid([f"{file} is not JUnit XML: {error}"]) from error
     except _TooManyCases:
