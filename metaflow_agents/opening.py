@@ -6,7 +6,7 @@ Everything here is decided before a run makes anything.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -121,12 +121,14 @@ def folders_of(loaded: LoadedSOP) -> dict[str, Sequence[Path]]:
     return found
 
 
-def answering(program: Program, resolved: Mapping[str, Resolved]) -> dict[str, Any]:
+def answering(program: Program, resolved: Mapping[str, Resolved], given: Collection[str]) -> dict[str, Any]:
     """What the journal says of who answers, those who answer in sub-SOPs included: the fields that `RunOpened` and `Resumed`
-    share. `resolved` is as of `resolved_models`.
+    share. `resolved` is as of `resolved_models`. Of a sub-SOP only what was `given` is kept: what it takes from the user's
+    configuration is nothing for the SOP around it, which may write that name itself.
     """
     found = [resolved[one.fingerprint] for one in reversed(list(program.all()))]
-    return {"models": _told(program, resolved), "chosen": {name: spec for one in found for name, spec in one.chosen.items()},
+    chosen = {name: spec for one in found for name, spec in one.chosen.items() if name in given}
+    return {"models": _told(program, resolved), "chosen": {**chosen, **found[-1].chosen},
             "base_url": next((one.base_url for one in found if one.base_url is not None), None)}
 
 

@@ -163,7 +163,7 @@ def start(
         refuse_taken(home, label)
     blobs.update(sources_of(loaded))
     opened = RunOpened(
-        run=label, **identity(loaded), **answering(program, all_models), sandbox=confining.name, image=confining.image,
+        run=label, **identity(loaded), **answering(program, all_models, chosen), sandbox=confining.name, image=confining.image,
         until=until, budget=over, given=given_payloads(program, given, blobs), reused_from=from_run,
         package=installed("metaflow-agents"), allowed=allowed_packages(program, allow), staged=staged, functions=located(loaded),
         left_out={name: some(listed) for name, listed in left_out.items()},
@@ -256,8 +256,8 @@ def go_on(
         values = Values(journal.blob, state)
         given = {artifact: values.plain(payload) for artifact, payload in opened.given.items()}
         which = identity(loaded) if loaded is not None and told else same_identity(journal, recorded)
-        resumed = Resumed(**which, **answering(program, all_models), changes=told, sandbox=confining.name, image=confining.image,
-                          until=until, budget=over)
+        resumed = Resumed(**which, **answering(program, all_models, chosen), changes=told, sandbox=confining.name,
+                          image=confining.image, until=until, budget=over)
         blobs = sources_of(loaded) if loaded is not None and told else {}
         left = opened.reused_from if opened.reused_from in run_names(home) else None        # or it was removed since
         earlier = _earlier(home, left, program)

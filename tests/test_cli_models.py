@@ -134,6 +134,23 @@ def test_a_model_for_a_role_of_a_sub_sop_is_its_own_and_stays_its_own_after_a_re
         "inside/ann in fourth": "python:mine.py:anns"}
 
 
+def test_what_a_sub_sop_takes_from_elsewhere_is_nothing_for_the_sop_around_it(
+        here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOP_MODEL", "python:mine.py:answer")
+    write(here, SOP, outer_yaml="""
+        sop: outer
+        models: {default: 'python:mine.py:strongly'}
+        roles: {dan: {profile: You bind.}}
+        artifacts: {got: {}, all: {}}
+        steps:
+          inside: {sop: desk, output: three, makes: got}
+          last: {role: dan, needs: [got], makes: all}
+    """)
+    assert sop("run outer.yaml --name it --until inside", capsys)[0] == 0
+    assert sop("resume it", capsys)[0] == 0
+    assert [sop(f"show it {name}", capsys)[1].strip() for name in ("got", "all")] == ["mine", "strongly"]
+
+
 def test_a_role_of_a_sub_sop_is_shown_with_the_model_that_it_has_there(
         here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its `default` and `strong` are others than those of the SOP around it."""
