@@ -13,14 +13,12 @@ from sandboxes import needs_bubblewrap
 from scripted import Scripted
 
 from metaflow_agents import start
-from metaflow_agents.company import requirements_of_tests, strength
-from metaflow_agents.company import test_plan_faults as check_plan
+from metaflow_agents.company import plan_tests, requirements_of_tests, strength
 from metaflow_agents.settings import Settings
 
 SOP = Path(__file__).parent.parent / "sops" / "harden.yaml"
 CODE = "def grade(points):\n    if points >= 50:\n        return 'passed'\n    return 'failed'\n"
 README = "# marks\n`grade(points)` gives 'passed' from 50 points on, else 'failed'.\n"
-PLAN = {"files": [{"path": "tests/test_grade.py", "modules": ["src/marks/__init__.py"], "behaviour": ["50 points pass"]}]}
 CHANGES = [{"id": name, "path": "x.py", "line": line, "was": "1", "now": "2"} for name, line in (("a", 2), ("b", 1), ("c", 1))]
 
 
@@ -40,7 +38,7 @@ async def hardened(tmp_path: Path, settings: Settings, program: str | dict[str, 
     for path, text in files.items():
         (repo / path).parent.mkdir(parents=True, exist_ok=True)
         (repo / path).write_text(text)
-    model = Scripted({"plan_it": PLAN, **answers})
+    model = Scripted(answers)
     async with start(SOP, workspace=tmp_path / "w", settings=settings, model=model, inputs={"repo": repo, **inputs},
                      sandbox="bubblewrap") as going:
         result = await going.result()
@@ -55,31 +53,31 @@ async def test_what_no_test_notices_goes_back_to_the_tester(tmp_path: Path, sett
     corrected = asserting("grade(90) == 'passed'", "grade(10) == 'failed'")
     corrected += "    import subprocess, sys\n    subprocess.run([sys.executable, '-c', 'import marks'], cwd='/', check=True)\n"
     result, model = await hardened(tmp_path, settings, CODE, {
-        "write_tests": [block("tests/test_grade.py", "def test_it():\n    grade(10)\n"), block("tests/test_grade.py", wrong)],
-        "judge": {"tests": [{"path": "tests/test_grade.py", "why": "10 points give 'failed'"}], "program": []},
-        "fix_tests": block("tests/test_grade.py", corrected),
+        "write_tests": [block("tests/test_marks.py", "def test_it():\n    grade(10)\n"), block("tests/test_marks.py", wrong)],
+        "judge": {"tests": [{"path": "tests/test_marks.py", "why": "10 points give 'failed'"}], "program": []},
+        "fix_tests": block("tests/test_marks.py", corrected),
         "strengthen": block("tests/test_more_1.py", asserting("grade(50) == 'passed'", "grade(49) == 'failed'"))},
         wanted="R1: half of 100 points is enough")
-    assert model.steps == ["plan_it", "write_tests", "write_tests", "judge", "fix_tests", "strengthen"]
+    assert model.steps == ["write_tests", "write_tests", "judge", "fix_tests", "strengthen"]
     prompts = ["\n".join(str(one["content"]) for one in request.messages) for request in model.requests]
-    again, judge, strengthen = prompts[2], prompts[3], prompts[5]
-    assert ["from 50 points on" in prompt for prompt in prompts] == [True] * 6, "each is told to go by the README"
-    assert ["half of 100 points" in prompt for prompt in prompts] == [True] * 6, "and by what was wanted"
+    again, judge, strengthen = prompts[1], prompts[2], prompts[4]
+    assert ["from 50 points on" in prompt for prompt in prompts] == [True] * 5, "each is told to go by the README"
+    assert ["half of 100 points" in prompt for prompt in prompts] == [True] * 5, "and by what was wanted"
     assert "line 1: `test_it` asserts nothing that could fail" in again
-    assert "tests/test_grade.py::test_it" in judge and "assert grade(10) == 'pass'" in judge
+    assert "tests/test_marks.py::test_it" in judge and "assert grade(10) == 'pass'" in judge
     assert "`points >= 50` became `(points > 50)`" in strengthen and "if points >= 50:" in strengthen
     assert result.ok and result.outputs["outcome"] == {"green": True, "tried": 4, "noticed": 4, "wrong": []}
     assert {path for path in result.outputs["tree"] if path.startswith("tests/")} == {
-        "tests/test_grade.py", "tests/test_more_1.py"}
+        "tests/test_marks.py", "tests/test_more_1.py"}
 
 
 @needs_bubblewrap
 async def test_a_program_that_is_wrong_is_told_and_its_other_tests_are_measured(tmp_path: Path, settings: Settings) -> None:
     two = (asserting("grade(50) == 'passed'")
            + "\n\ndef test_other():\n    assert grade(90) == 'passed'\n    assert grade(2) == 'failed'\n")
-    wrong = {"path": "src/marks/__init__.py", "what": "50 points fail", "test": "tests/test_grade.py::test_it"}
+    wrong = {"path": "src/marks/__init__.py", "what": "50 points fail", "test": "tests/test_marks.py::test_it"}
     result, _ = await hardened(tmp_path, settings, CODE.replace(">=", ">"), {
-        "write_tests": block("tests/test_grade.py", two), "judge": {"tests": [], "program": [wrong]},
+        "write_tests": block("tests/test_marks.py", two), "judge": {"tests": [], "program": [wrong]},
         "strengthen": RuntimeError("no answer")})
     assert not result.ok and result.outputs["outcome"]["wrong"] == [wrong]
     assert (result.outputs["outcome"]["tried"], result.outputs["outcome"]["noticed"]) == (4, 2), "by the test that is green"
@@ -89,12 +87,12 @@ async def test_a_program_that_is_wrong_is_told_and_its_other_tests_are_measured(
 async def test_what_is_wrong_with_a_program_is_fixed_where_that_is_asked_for(tmp_path: Path, settings: Settings) -> None:
     """By a role that sees the file, the test and what it said, and writes nothing else."""
     tests = asserting("grade(50) == 'passed'", "grade(49) == 'failed'")
-    wrong = {"path": "src/marks/__init__.py", "what": "50 points fail", "test": "tests/test_grade.py::test_it"}
+    wrong = {"path": "src/marks/__init__.py", "what": "50 points fail", "test": "tests/test_marks.py::test_it"}
     result, model = await hardened(tmp_path, settings, CODE.replace(">=", ">"), {
-        "write_tests": block("tests/test_grade.py", tests), "judge": {"tests": [], "program": [wrong]},
+        "write_tests": block("tests/test_marks.py", tests), "judge": {"tests": [], "program": [wrong]},
         "fix_program": block("src/marks/__init__.py", CODE)}, fix=True)
-    assert model.steps == ["plan_it", "write_tests", "judge", "fix_program"]
-    prompt = "\n".join(str(one["content"]) for one in model.requests[3].messages)
+    assert model.steps == ["write_tests", "judge", "fix_program"]
+    prompt = "\n".join(str(one["content"]) for one in model.requests[2].messages)
     assert "50 points fail" in prompt and "points > 50" in prompt and tests in prompt and "assert grade(50) == 'passed'" in prompt
     assert result.ok and result.outputs["tree"]["src/marks/__init__.py"] == CODE
     assert result.outputs["outcome"] == {"green": True, "tried": 4, "noticed": 4, "wrong": []}
@@ -104,48 +102,51 @@ async def test_what_is_wrong_with_a_program_is_fixed_where_that_is_asked_for(tmp
 async def test_where_a_test_and_the_program_are_wrong_both_are_fixed_after_one_judgement(
         tmp_path: Path, settings: Settings) -> None:
     """What was judged to be the program's fault is not judged again once the test is corrected."""
-    tests = {"tests/test_grade.py": asserting("grade(50) == 'passed'", "grade(49) == 'failed'"),
+    tests = {"tests/test_marks.py": asserting("grade(50) == 'passed'", "grade(49) == 'failed'"),
              "tests/test_low.py": asserting("grade(10) == 'pass'")}
-    wrong = {"path": "src/marks/__init__.py", "what": "50 points fail", "test": "tests/test_grade.py::test_it"}
-    result, model = await hardened(tmp_path, settings, CODE.replace(">=", ">"), {
-        "plan_it": {"files": [{"path": path, "modules": ["src/marks/__init__.py"], "behaviour": ["passes"]} for path in tests]},
+    wrong = {"path": "src/marks/__init__.py", "what": "50 points fail", "test": "tests/test_marks.py::test_it"}
+    result, model = await hardened(tmp_path, settings, {
+        "README.md": README, "src/marks/__init__.py": CODE.replace(">=", ">"), "src/marks/low.py": "#" * 45_000}, {
         "write_tests": lambda request: next(block(path, text) for path, text in tests.items() if path in request.key),
         "judge": {"tests": [{"path": "tests/test_low.py", "why": "it is called failed"}], "program": [wrong]},
         "fix_tests": block("tests/test_low.py", asserting("grade(10) == 'failed'")),
         "fix_program": block("src/marks/__init__.py", CODE)}, fix=True)
-    assert model.steps == ["plan_it", "write_tests", "write_tests", "judge", "fix_tests", "fix_program"]
+    assert model.steps == ["write_tests", "write_tests", "judge", "fix_tests", "fix_program"]
     assert result.ok and result.outputs["outcome"]["green"]
 
 
 @needs_bubblewrap
 async def test_a_weak_result_is_a_success_where_nobody_is_strict(tmp_path: Path, settings: Settings) -> None:
-    wrong = {"path": "src/marks/__init__.py", "what": "it fails", "test": "tests/test_grade.py::test_it"}
+    wrong = {"path": "src/marks/__init__.py", "what": "it fails", "test": "tests/test_marks.py::test_it"}
     result, model = await hardened(tmp_path, settings, CODE, {
-        "write_tests": block("tests/test_grade.py", asserting("grade(50) == 'fine'")),
-        "judge": [{"tests": [], "program": [wrong | {"path": "tests/test_grade.py"}]},
+        "write_tests": block("tests/test_marks.py", asserting("grade(50) == 'fine'")),
+        "judge": [{"tests": [], "program": [wrong | {"path": "tests/test_marks.py"}]},
                   {"tests": [{"path": "src/marks/__init__.py", "why": "x"}], "program": []}, {"tests": [], "program": [wrong]}],
         "fix_program": block("src/marks/__init__.py", CODE + "# as it was\n")}, fix=True, strict=False)
-    assert model.steps[2:6] == ["judge"] * 3 + ["fix_program"], "a test is no program, and the program is no test"
+    assert model.steps[1:5] == ["judge"] * 3 + ["fix_program"], "a test is no program, and the program is no test"
     assert model.steps.count("fix_program") == 2, "it is tried twice"
     assert result.ok and not result.outputs["outcome"]["green"] and result.outputs["outcome"]["wrong"] == [wrong]
 
 
-def test_a_plan_of_tests_names_new_files_and_modules_that_are_there() -> None:
-    repo = {"src/a.py": "", "tests/test_a.py": ""}
-    fine = {"files": [{"path": "tests/test_b.py", "modules": ["src/a.py"]}]}
-    faults = check_plan({"files": [{"path": "tests/test_a.py", "modules": ["src/a.py", "src/b.py"]}]}, repo)
-    assert check_plan(fine, repo) == []
-    assert faults == ["files: `tests/test_a.py` is there already; another name",
-                      "files: `tests/test_a.py`: modules: there is no file `src/b.py`"]
+async def test_tests_are_planned_by_the_size_of_a_program() -> None:
+    """A file of tests for each 45,000 characters, three at most, and each sees modules of 30,000: first what is wanted and what
+    others use. What the folder of tests has already is left alone.
+    """
+    def program(*sizes: int) -> dict[str, str]:
+        modules = {f"src/shop/part_{n}.py": f"def part_{n}():\n    return {n}\n" + "#" * size for n, size in enumerate(sizes)}
+        return modules | {"README.md": "# shop", "tests/test_old.py": "#" * 90_000, "examples/a.py": "#" * 90_000}
 
-
-def test_who_writes_tests_is_shown_few_modules() -> None:
-    repo = {f"src/{name}.py": "#" * 12_001 for name in "ab"} | {"src/large.py": "#" * 40_000}
-    plan = {"files": [{"path": "tests/test_a.py", "modules": ["src/a.py", "src/b.py"]},
-                      {"path": "tests/test_b.py", "modules": ["src/large.py"]}]}
-    assert check_plan(plan, repo) == [
-        "files: `tests/test_a.py`: modules: these have 24,002 characters together, and who writes a file of tests is shown at "
-        "most 24,000; name fewer: what all modules define is shown besides"]
+    one = await plan_tests(program(20_000, 9_000, 9_000), "part_2 of the shop")
+    assert one == {"files": [{"path": "tests/test_part_2.py", "modules": ["src/shop/part_0.py", "src/shop/part_2.py"],
+                              "others": ["src/shop/part_1.py"]}]}
+    two = (await plan_tests(program(20_000, 9_000, 25_000), "part_0"))["files"]
+    assert [file["modules"] for file in two] == [["src/shop/part_0.py", "src/shop/part_1.py"], ["src/shop/part_2.py"]]
+    assert len((await plan_tests(program(*[60_000] * 5), ""))["files"]) == 3
+    assert (await plan_tests({"tests/test_program.py": ""}, ""))["files"][0]["path"] == "tests/test_program_2.py"
+    same = {f"src/{name}/core.py": "#" * 46_000 for name in ("bread", "cake")}
+    assert [file["path"] for file in (await plan_tests(same, ""))["files"]] == ["tests/test_core.py", "tests/test_core_2.py"]
+    page = await plan_tests({"index.html": "<p>", "assets/My Rules.js": "1", "LICENSE": "x" * 50_000}, "My Rules")
+    assert page["files"] == [{"path": "tests/my_rules.test.js", "modules": ["index.html", "assets/My Rules.js"], "others": []}]
 
 
 def test_an_environment_for_tests_has_pytest_once() -> None:
@@ -167,7 +168,6 @@ PAGE = {"index.html": "<!doctype html><p id=out></p><script src=assets/rules.js>
         "README.md": "# marks\n50 points pass.\n",
         "assets/rules.js": "function grade(points) {\n  if (points >= 50) return 'passed';\n  return 'failed';\n}\n"
                            "if (typeof module !== 'undefined') module.exports = { grade };\n"}
-JS_PLAN = {"files": [{"path": "tests/grade.test.js", "modules": ["assets/rules.js"], "behaviour": ["50 points pass"]}]}
 
 
 def in_node(*lines: str) -> str:
@@ -191,15 +191,13 @@ def with_node(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 @needs_bubblewrap
 async def test_a_page_is_tested_in_node(tmp_path: Path, with_node: Settings) -> None:
     result, model = await hardened(tmp_path, with_node, PAGE, {
-        "plan_it": [PLAN | {"files": [PLAN["files"][0] | {"modules": []}]}, JS_PLAN],
-        "write_tests": block("tests/grade.test.js", in_node("grade(90), 'passed'", "grade(10), 'pass'")),
-        "judge": {"tests": [{"path": "tests/grade.test.js", "why": "10 points give 'failed'"}], "program": []},
-        "fix_tests": block("tests/grade.test.js", in_node("grade(90), 'passed'", "grade(10), 'failed'")),
+        "write_tests": block("tests/rules.test.js", in_node("grade(90), 'passed'", "grade(10), 'pass'")),
+        "judge": {"tests": [{"path": "tests/rules.test.js", "why": "10 points give 'failed'"}], "program": []},
+        "fix_tests": block("tests/rules.test.js", in_node("grade(90), 'passed'", "grade(10), 'failed'")),
         "strengthen": block("tests/more_1.test.js", in_node("grade(50), 'passed'", "grade(49), 'failed'"))})
-    assert model.steps == ["plan_it", "plan_it", "write_tests", "judge", "fix_tests", "strengthen"]
+    assert model.steps == ["write_tests", "judge", "fix_tests", "strengthen"]
     prompts = ["\n".join(str(one["content"]) for one in request.messages) for request in model.requests]
-    assert "tests of this program are called `tests/NAME.test.js`" in prompts[1]
-    assert "node:test" in prompts[2] and "docstring" not in prompts[2]
-    assert '<failure test="tests/grade.test.js::R1: it (1)">' in prompts[3] and "'pass'" in prompts[3]
-    assert "`points >= 50` became `(points > 50)`" in prompts[5] and "tests/more_1.test.js" in prompts[5]
+    assert "node:test" in prompts[0] and "docstring" not in prompts[0]
+    assert '<failure test="tests/rules.test.js::R1: it (1)">' in prompts[1] and "'pass'" in prompts[1]
+    assert "`points >= 50` became `(points > 50)`" in prompts[3] and "tests/more_1.test.js" in prompts[5]
     assert result.ok and result.outputs["outcome"] == {"green": True, "tried": 4, "noticed": 4, "wrong": []}

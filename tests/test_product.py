@@ -38,29 +38,29 @@ def built(**changes: Any) -> dict[str, Any]:
     return {"brief": brief, "product": {"README.md": "# adder\n", "pyproject.toml": "[project]\nname = 'adder'"},
             "samples": {"examples/a.txt": "1\n"}, "uses": {"uses": [{"id": "a"}, {"id": "b"}]},
             "transcript": {"broken": [{"id": "b", "why": "$ adder x\n\nExpected: 3\nIt ended with 1, but it has to end with 0."}],
-                           "text": ""}} | changes
+                           "mistaken": [], "text": ""}} | changes
 
 
 @pytest.mark.one_in(12)
 @needs_bubblewrap
 async def test_from_an_idea_to_a_tested_repository(tmp_path: Path) -> None:
     """A sum that is off by one for its tester: the tests are by somebody else, and what they show is fixed by a third."""
-    wrong = {"path": "src/adder/__init__.py", "what": "the sum is one too much", "test": "tests/test_add.py::test_sum"}
+    wrong = {"path": "src/adder/__init__.py", "what": "the sum is one too much", "test": "tests/test_adder.py::test_sum"}
     tests = ("import sys\nfrom adder import main\n\ndef test_sum(tmp_path, capsys, monkeypatch):\n    \"\"\"R1: it adds.\"\"\"\n"
              "    (tmp_path / 'a').write_text('1\\n2\\n')\n    monkeypatch.setattr(sys, 'argv', ['adder', str(tmp_path / 'a')])\n"
              "    main()\n    assert capsys.readouterr().out == '3\\n'\n")
     model = Scripted({
-        "plan": BRIEF, "draft": draft(good(more=" + 1")), "plan_use": {"uses": USES["uses"][:1]}, "read": {"remarks": []},
-        "plan_it": {"files": [{"path": "tests/test_add.py", "modules": ["src/adder/__init__.py"], "behaviour": ["adds"]}]},
-        "write_tests": block("tests/test_add.py", tests), "judge": {"tests": [], "program": [wrong]},
+        "plan": BRIEF, "draft": draft(good(more=" + 1")), "plan_use": {"uses": USES["uses"][:1]},
+        "read": {"mistaken": [], "remarks": []},
+        "write_tests": block("tests/test_adder.py", tests), "judge": {"tests": [], "program": [wrong]},
         "fix_program": block("src/adder/__init__.py", good()), "strengthen": RuntimeError("nobody can notice these")})
     async with start(SOP, workspace=tmp_path / "w", settings=at_hand(tmp_path, "pytest"), model=model, inputs={"idea": "add"},
                      sandbox="bubblewrap") as going:
         result = await going.result()
     assert "tests" in result.outputs, result.reason
     made = {**result.outputs["program"], **result.outputs["tests"]}
-    assert model.steps[:8] == ["plan", "draft", "plan_use", "read", "plan_it", "write_tests", "judge", "fix_program"]
-    assert made["src/adder/__init__.py"] == good().strip() + "\n" and made["tests/test_add.py"] == tests.strip() + "\n"
+    assert model.steps[:8] == ["plan", "draft", "plan_use", "read", "write_tests", "judge", "fix_program"]
+    assert made["src/adder/__init__.py"] == good().strip() + "\n" and made["tests/test_adder.py"] == tests.strip() + "\n"
     assert {"README.md", "LICENSE", ".gitignore", "CHANGELOG.md", "pyproject.toml", "examples/two.txt",
             ".github/workflows/test.yml"} <= set(made) and "pip install" in made["README.md"]
     told = (tmp_path / "w" / "product-1" / "docs" / "report.md").read_text()
@@ -82,9 +82,11 @@ def test_the_report_says_what_was_tried_and_no_more(tested: bool) -> None:
     tree = {"README.md": "# adder\n", "tests/test_a.py": TESTS, "tests/broken.py": "def", "tests/data.txt": "R2"}
     told = report(built(), {"tree": tree, "outcome": OUTCOME} if tested else None)
     assert "2 texts of commands" in told and "1 ended as they have to" in told and "`b` did not: It ended with 1" in told
-    found = built(transcript={"broken": [{"id": "tried-1", "why": "README.md:4: it listens on 1"}], "text": ""})
+    found = built(transcript={"broken": [{"id": "tried-1", "why": "README.md:4: it listens on 1"}], "mistaken": ["a"],
+                              "text": ""})
     tried = report(found, None)
-    assert "2 ended as they have to" in tried and "- Tried by code: README.md:4: it listens on 1" in tried
+    assert "1 ended as they have to" in tried and "ask for what nobody promised: `a`." in tried and "Not counted" not in told
+    assert "- Tried by code: README.md:4: it listens on 1" in tried
     assert "- Which numbers? Whole ones." in told
     if tested:
         assert "20 of 24" in told and "Not all pass." in told and "`src/a.py` is wrong: It subtracts." in told

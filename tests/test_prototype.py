@@ -21,7 +21,7 @@ SOP = Path(__file__).parent.parent / "sops" / "prototype.yaml"
 
 
 def remark(what: str) -> dict[str, Any]:
-    return {"remarks": [
+    return {"mistaken": [], "remarks": [
         {"as": "user", "cost": "major", "path": "src/adder/__init__.py", "what": what, "seen": "3", "instead": "4"}]}
 
 
@@ -68,6 +68,22 @@ async def test_a_fix_that_helps_nobody_is_not_tried_again(tmp_path: Path, settin
         "fix": block("README.md", "# adder, which adds")})
     assert not result.ok and [one["id"] for one in made["transcript"]["broken"]] == ["missing"]
     assert model.steps == ["plan", "draft", "plan_use", "read", "revise", "fix"]
+
+
+@needs_bubblewrap
+async def test_a_use_that_its_reader_calls_mistaken_is_not_held_against_the_program(tmp_path: Path, settings: Settings) -> None:
+    """It asks for what nobody promised: nobody fixes that, and the run succeeds. What makes it worse is undone."""
+    wrong = {"id": "wish", "why": "sings", "command": "adder --sing", "ends": "zero", "expect": "a song"}
+    read = remark("it prints too little") | {"mistaken": [{"use": "wish", "why": "no README speaks of it"}]}
+    answers = {"plan_use": {"uses": [USES["uses"][0], wrong]}, "draft": draft(good()), "read": read}
+    result, model, made = await built(tmp_path, settings, answers | {
+        "revise": block("src/adder/__init__.py", good(more=", 'in all'"))})
+    assert result.ok and made["transcript"]["broken"] == [] and made["transcript"]["mistaken"] == ["wish"]
+    assert model.steps == ["plan", "draft", "plan_use", "read", "revise"]
+    assert "adder --sing" in str(model.requests[3].messages) and "adder --sing" not in str(model.requests[4].messages)
+    worse = block("src/adder/__init__.py", "def main(): raise SystemExit(5)")
+    _, _, made = await built(tmp_path / "2", settings, answers | {"revise": worse, "fix": RuntimeError("no answer")})
+    assert made["product"]["src/adder/__init__.py"].strip() == good().strip() and made["transcript"]["broken"] == []
 
 
 @needs_bubblewrap
@@ -178,8 +194,12 @@ async def test_a_transcript_is_bounded_and_has_no_control_sequences() -> None:
     ("error", 1, "Traceback (most recent call last):", True)])
 async def test_a_use_ends_as_it_has_to(ends: str, code: int, stderr: str, broken: bool) -> None:
     uses = {"uses": [{"id": "a", "why": "", "command": "x", "ends": ends, "expect": ""}]}
-    told = await transcript({"a": {"ok": code == 0, "exit_code": code, "stdout": "", "stderr": stderr}}, uses, None, None)
-    assert bool(told["broken"]) is broken
+    ran = {"a": {"ok": code == 0, "exit_code": code, "stdout": "", "stderr": stderr}}
+    told = await transcript(ran, uses, None, None)
+    assert bool(told["broken"]) is broken and told["mistaken"] == []
+    for came in (ran, {}):
+        excused = await transcript(came, uses, None, None, {"mistaken": [{"use": "a", "why": ""}, {"use": "unknown", "why": ""}]})
+        assert excused["broken"] == [] and excused["mistaken"] == ["a"]
 
 
 @pytest.mark.slow
@@ -188,7 +208,7 @@ async def test_a_use_that_does_not_end_is_told_like_any_other(tmp_path: Path, se
     """By `timeout`, and so the run goes on."""
     hangs = {"uses": [{"id": "hang", "why": "waits", "command": "sleep 1000", "ends": "zero", "expect": "3"}]}
     result, _, outputs = await built(tmp_path, settings, {
-        "plan_use": hangs, "draft": draft(good()), "read": {"remarks": []}, "fix": RuntimeError("no answer")})
+        "plan_use": hangs, "draft": draft(good()), "read": {"mistaken": [], "remarks": []}, "fix": RuntimeError("no answer")})
     assert result.outcome == "failed" or not result.ok
     assert "It did not end within a minute, but it has to end by itself" in outputs["transcript"]["broken"][0]["why"]
 

@@ -3,7 +3,7 @@ installable, what its use came to, what its tests notice, and the report of all 
 """
 
 from metaflow_agents.company.mutants import mutants
-from metaflow_agents.company.near import files_near
+from metaflow_agents.company.near import files_near, plan_tests
 from metaflow_agents.company.probing import browser, probe_pack
 from metaflow_agents.company.red import red_tests
 from metaflow_agents.company.repository import fixed_program, report, repository_files, tests_of, wanted
@@ -16,11 +16,10 @@ from metaflow_agents.company.steps import (
     requirements_of_tests,
     samples,
     strength,
-    test_plan_faults,
     transcript,
 )
 from metaflow_agents.company.weak import weak_tests
 
-__all__ = ["beginnings", "brief_faults", "browser", "files_near", "fixed_program", "is_page", "mutants", "probe_pack",
-           "product_faults", "red_tests", "report", "repository_files", "requirements", "requirements_of_tests", "samples",
-           "strength", "test_plan_faults", "tests_of", "transcript", "wanted", "weak_tests"]
+__all__ = ["beginnings", "brief_faults", "browser", "files_near", "fixed_program", "is_page", "mutants", "plan_tests",
+           "probe_pack", "product_faults", "red_tests", "report", "repository_files", "requirements", "requirements_of_tests",
+           "samples", "strength", "tests_of", "transcript", "wanted", "weak_tests"]

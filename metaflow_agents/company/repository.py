@@ -66,8 +66,11 @@ def report(built: Mapping[str, Any], verified: Mapping[str, Any] | None) -> str:
 
 def _of_use(transcript: Mapping[str, Any], uses: Sequence[str]) -> Iterator[str]:
     broken = {one["id"]: one["why"].splitlines() for one in transcript["broken"]}
+    mistaken = transcript["mistaken"]
     yield from ("## Use", "", f"It was installed and used by {len(uses)} texts of commands, each in an empty folder: "
-                f"{len(set(uses) - set(broken))} ended as they have to.", "")
+                f"{len({*uses} - {*broken, *mistaken})} ended as they have to.", "")
+    if mistaken:
+        yield from (f"Not counted, as their reader says that they ask for what nobody promised: {_names(mistaken)}.", "")
     for use, why in broken.items():
         first = next((line for line in why if line.startswith("It ")), why[0])
         yield from (f"- `{use}` did not: {first}" if use in uses else f"- Tried by code: {first}", "")
@@ -84,7 +87,7 @@ def _of_tests(tests: Mapping[str, str], requirements: Sequence[Mapping[str, Any]
     yield from ("", "| requirement | | tests that show it |", "| --- | --- | --- |")
     for one in requirements:
         named = shown.get(one["id"], [])
-        listed = ", ".join(f"`{test}`" for test in named[:3]) + (f" and {len(named) - 3} more" if len(named) > 3 else "")
+        listed = _names(named[:3]) + (f" and {len(named) - 3} more" if len(named) > 3 else "")
         yield f"| {one['id']}: {_cell(one['text'])} | {one['priority']} | {listed or 'none names it'} |"
     yield ""
 
@@ -112,6 +115,10 @@ def _shown(tests: Mapping[str, str]) -> dict[str, list[str]]:
 def _of_assumptions(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     if found:
         yield from ("## Assumed, and to be confirmed", "", *(f"- {one['question']} {one['assumption']}" for one in found))
+
+
+def _names(found: Sequence[str]) -> str:
+    return ", ".join(f"`{one}`" for one in found)
 
 
 def _cell(text: str) -> str:

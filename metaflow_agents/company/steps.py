@@ -27,8 +27,6 @@ NOT_INSTALLED = 97
 """The exit status of a use whose product could not be installed."""
 TIMED_OUT = (124, 137)
 """The exit statuses of `timeout`: a use that did not end by itself."""
-SEEN = 24_000
-"""Characters of modules that who writes one file of tests is shown, if it is more than one module."""
 NO_TESTS = 5
 """The exit status of pytest where there is nothing to run."""
 IGNORED = "__pycache__/\n*.egg-info/\n/build/\n/dist/\n.venv/\n.pytest_cache/\n.ruff_cache/\n.coverage\n"
@@ -159,22 +157,6 @@ def is_page(repo: Mapping[str, str | bytes]) -> bool:
     return "index.html" in repo and PYPROJECT not in repo
 
 
-def test_plan_faults(plan: Mapping[str, Any], repo: Mapping[str, str | bytes]) -> list[str]:
-    """What is wrong with a plan of tests: a file that is there already, a module that is not, more than one prompt shows."""
-    ending, named = (".test.js", "tests/NAME.test.js") if is_page(repo) else (".py", "tests/test_NAME.py")
-    faults = [f"files: `{one['path']}` is there already; another name" for one in plan["files"] if one["path"] in repo]
-    faults += [f"files: `{one['path']}`: tests of this program are called `{named}`" for one in plan["files"]
-               if not one["path"].endswith(ending)]
-    for one in plan["files"]:
-        modules = one["modules"]
-        faults += [f"files: `{one['path']}`: modules: there is no file `{module}`" for module in modules if module not in repo]
-        size = sum(len(repo.get(module, "")) for module in modules)
-        if size > SEEN and len(modules) > 1:
-            faults.append(f"files: `{one['path']}`: modules: these have {size:,} characters together, and who writes a file of "
-                          f"tests is shown at most {SEEN:,}; name fewer: what all modules define is shown besides")
-    return faults
-
-
 def strength(noticed: Mapping[str, Mapping[str, Any]], changes: Sequence[Mapping[str, Any]],
              tree: Mapping[str, str | bytes]) -> dict[str, Any]:
     """How many changes the tests notice, and those that they don't, each with the lines around it.
@@ -195,23 +177,28 @@ def _around(text: str | bytes | None, line: int) -> str:
 
 
 async def transcript(used: Mapping[str, Mapping[str, Any]], uses: Mapping[str, Any],
-                     probed: Mapping[str, Any] | None, sight: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What came of each use, and of what was tried by code, as a text to read, and which did not end as they have to."""
+                     probed: Mapping[str, Any] | None, sight: Mapping[str, Any] | None,
+                     remarks: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """What came of each use, and of what was tried by code, as a text to read, and which did not end as they have to.
+
+    A use that a reader has called `mistaken` is none of these, however it ends.
+    """
+    mistaken = {one["use"] for one in remarks["mistaken"]} if remarks else set[str]()
     broken, told = await _by_code(probed, sight) if probed or sight else ([], [])
     each = min(SHOWN, max(SHOWN_IN_ALL // max(len(uses["uses"]), 1) // 2, 400))
     for use in uses["uses"]:
         ran = used.get(use["id"])
         if ran is None:
-            broken.append({"id": use["id"], "why": "it was not carried out"})
+            broken += [{"id": use["id"], "why": "it was not carried out"}] if use["id"] not in mistaken else []
             continue
-        wrong = _wrong(use, ran)
+        wrong = "" if use["id"] in mistaken else _wrong(use, ran)
         said = "".join(f"\n{name}:\n{cut(ran[name], each)}" for name in ("stdout", "stderr") if ran[name].strip())
         went = (f"$ {use['command'].strip()}\n\nExpected: {use['expect']}\n{_ended(ran)}{f', but {wrong}' if wrong else ''}."
                 f"{said or ' It printed nothing.'}")
         told.append(f"## {use['id']}: {use['why']}\n\n{went}\n")
         if wrong:
             broken.append({"id": use["id"], "why": went})
-    return {"broken": broken, "text": "\n".join(told)}
+    return {"broken": broken, "mistaken": [use["id"] for use in uses["uses"] if use["id"] in mistaken], "text": "\n".join(told)}
 
 
 async def _by_code(probed: Mapping[str, Any] | None, sight: Mapping[str, Any] | None) -> tuple[list[dict[str, str]], list[str]]:
