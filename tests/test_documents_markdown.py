@@ -270,6 +270,8 @@ def test_front_matter_does_what_the_reference_says(tmp_path: Path) -> None:
     word = docx.Document(str(tmp_path / "a.docx"))
     assert (word.core_properties.title, word.core_properties.keywords) == (title, 'moss, "><script>')
     assert word.core_properties.comments == described and len(word.inline_shapes) == 1
+    assert "<pic:pic" in word.paragraphs[0]._p.xml and 'w:br w:type="page"' in word.paragraphs[0]._p.xml
+    assert word.paragraphs[1].text == title
     own = members(tmp_path / "a.docx")
     assert all(one in own["docProps/custom.xml"] for one in ("Press &amp; Co", "© 2026 Ann", "978-3-16-148410-0"))
     assert "TOC" in own["word/document.xml"] and "pageBreakBefore" in own["word/styles.xml"]
@@ -283,6 +285,7 @@ def test_without_front_matter_there_is_none_of_it(tmp_path: Path) -> None:
     converted(tmp_path, "# One\n\n# Two\n")
     assert not page(tmp_path).css("nav, img, meta[name='keywords']") and len(PdfReader(tmp_path / "a.pdf").pages) == 1
     own = members(tmp_path / "a.docx")
+    assert docx.Document(str(tmp_path / "a.docx")).paragraphs[0].text == "One"
     assert "TOC" not in own["word/document.xml"] and "pageBreakBefore" not in own["word/styles.xml"]
     assert "urn:sha256:" in members(tmp_path / "a.epub")["EPUB/content.opf"]
 

@@ -53,6 +53,7 @@ HARMFUL = [
     ("code", "-" * 90_000 + "1"),
     ("quotations", "“" * 20_000),
     ("quotations", "“Nested ‘word3’ words” [S1; S2]\n" * 2_000),
+    ("quotations", "It is “word1 word2 word3 word4” [S1], and “word9 … word11 word12” [S1, p. 3].\n" * 2_560),
     ("quotations", "sh -c '" * 20_000 + "'" * 50_000 + "[S1; S2]"),
     ("html", "<div>" * 30_000),
     ("junit", "<testsuite>" + "<testcase name='a'><failure>x</failure></testcase>" * 5_000 + "</testsuite>"),

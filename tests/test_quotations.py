@@ -168,6 +168,13 @@ def test_a_short_quotation_counts_where_its_citation_stands_in_its_sentence() ->
     assert judged('It is an "overshot wheel." [S1]').faults
 
 
+def test_a_thousand_quotations_of_a_text_are_looked_for() -> None:
+    true, false = "“The weir must not be raised” [S1]\n\n", "“The weir must not sing” [S1]\n\n"
+    assert judged(true * 1_000).faults == ()
+    assert judged(true * 1_000 + false).faults == (
+        "section `part`: it has 1,001 quotations, and at most 1,000 are looked for: quote less",)
+
+
 def test_quotations_before_one_citation_share_it() -> None:
     verdict = judged('The owner would "not spend a crown" before "the sluice is mended", he says [S1].')
     assert [found.text for found in verdict.found] == ["not spend a crown", "the sluice is mended"]

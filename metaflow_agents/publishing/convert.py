@@ -107,7 +107,8 @@ def docx(name: str) -> None:
         subprocess.run([pypandoc.get_pandoc_path(), "--print-default-data-file", "reference.docx"], stdout=file, check=True)
     restyle("plain.docx", "styled.docx", "word/styles.xml", styled)
     restyle("styled.docx", "reference.docx", "word/document.xml", sized)
-    pandoc("--to", "docx", "--reference-doc", "reference.docx", "--output", name)
+    pandoc("--to", "docx", "--reference-doc", "reference.docx", "--output", "uncovered.docx")
+    restyle("uncovered.docx", name, "word/document.xml", covered)
 
 
 def restyle(source: str, target: str, member: str, change: Callable[[bytes], bytes]) -> None:
@@ -121,21 +122,44 @@ def restyle(source: str, target: str, member: str, change: Callable[[bytes], byt
 def sized(data: bytes) -> bytes:
     """The last section of Word's document on the paper that is wanted."""
     _, width, height = PAPERS[first("papersize", "a4").lower()]
-    root = ET.fromstring(data)
+    root = parsed(data)
     section = next(root.iter(f"{WORD}sectPr"))
     for old in section.findall(f"{WORD}pgSz"):
         section.remove(old)
     size = ET.Element(f"{WORD}pgSz", {f"{WORD}w": str(width), f"{WORD}h": str(height)})
     notes = [at for at, one in enumerate(section) if one.tag in (f"{WORD}footnotePr", f"{WORD}endnotePr", f"{WORD}type")]
     section.insert(max(notes, default=-1) + 1, size)
-    return ET.tostring(root)
+    return written(root)
+
+
+def covered(data: bytes) -> bytes:
+    """Word's document with its cover before the title, where pandoc puts none; of a book on a page of its own."""
+    root = parsed(data)
+    body = next(root.iter(f"{WORD}body"))
+    cover = next((one for one in body if next(one.iter(f"{WORD}drawing"), None) is not None), None)
+    if cover is None or not first("cover-image"):
+        return data
+    body.remove(cover)
+    body.insert(0, cover)
+    if first("book"):
+        ET.SubElement(ET.SubElement(cover, f"{WORD}r"), f"{WORD}br", {f"{WORD}type": "page"})
+    return written(root)
+
+
+def parsed(data: bytes) -> ET.Element:
+    """XML of an Office document. Its namespaces keep their prefixes when it is written."""
+    for prefix, space in re.findall(rb'xmlns:(\w+)="([^"]+)"', data):
+        ET.register_namespace(prefix.decode(), space.decode())
+    return ET.fromstring(data)
+
+
+def written(root: ET.Element) -> bytes:
+    return b'<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n' + ET.tostring(root)
 
 
 def styled(data: bytes) -> bytes:
     """Word's styles: one typeface, headings in one colour, tables with rules."""
-    for prefix, space in re.findall(rb'xmlns:(\w+)="([^"]+)"', data):
-        ET.register_namespace(prefix.decode(), space.decode())
-    root = ET.fromstring(data)
+    root = parsed(data)
     sizes = {"Title": 52, "Heading1": 34, "Heading2": 28, "Heading3": 24}
     for style in root.iter(f"{WORD}style"):
         name = style.get(f"{WORD}styleId") or ""
@@ -160,7 +184,7 @@ def styled(data: bytes) -> bytes:
             borders = ET.SubElement(_child(style, "tblPr"), f"{WORD}tblBorders")
             for side in ("top", "bottom", "insideH"):
                 ET.SubElement(borders, f"{WORD}{side}", {f"{WORD}val": "single", f"{WORD}sz": "4", f"{WORD}color": RULE})
-    return b'<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n' + ET.tostring(root)
+    return written(root)
 
 
 def _child(style: ET.Element, name: str) -> ET.Element:

@@ -15,6 +15,8 @@ from metaflow_agents.schema.source import Page, Source
 MAX_ELISIONS = 4
 MAX_NEAREST = 20
 """False quotations that are told with the passage most like them: looking for it reads the whole source again."""
+MAX_QUOTATIONS = 1_000
+"""Quotations of a text that are looked for, which takes a fifth of a second. A report has some dozens."""
 _SHOWN = 400
 
 
@@ -55,9 +57,10 @@ def verify(sections: Mapping[str, str], sources: Sequence[Source]) -> Verdict:
         citations += marks.citations
         told = f"section `{section}`: " if section else ""
         faults += [told + fault for fault in _of_citations(marks, shelf)]
-        for quotation in marks.quotations:
-            if not quotation.counts:
-                continue
+        counted = [quotation for quotation in marks.quotations if quotation.counts]
+        if len(counted) > MAX_QUOTATIONS:
+            faults.append(f"{told}it has {len(counted):,} quotations, and at most {MAX_QUOTATIONS:,} are looked for: quote less")
+        for quotation in counted[:MAX_QUOTATIONS]:
             result = _of_quotation(quotation, section, shelf)
             if isinstance(result, str):
                 faults.append(told + result)
