@@ -25,7 +25,7 @@ from metaflow_agents.journal.places import refuse_taken as refuse_taken
 from metaflow_agents.journal.places import run_names as run_names
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.memory.indexes import missing
-from metaflow_agents.models.registry import Given, Models, Resolved, Sources, resolve
+from metaflow_agents.models.registry import Given, Models, Resolved, Sources, Spec, resolve
 from metaflow_agents.policy.package_patterns import PackagePattern
 from metaflow_agents.policy.patterns import RuleWritten
 from metaflow_agents.sandbox.choice import CONFINING, Unchosen, choose, refuse_unknown
@@ -77,10 +77,12 @@ def checked(sop: str | Path, settings: Settings | None = None) -> LoadedSOP:
 
 
 def sources(loaded_sop: SOP, chosen: Mapping[str, Given], settings: Settings, folders: Sequence[Path], home: Path | None,
-            base_url: str | None = None, given: Sequence[Path] | None = None) -> Sources:
-    """Where the models of a run are looked up. `given`: where those of `chosen` lie, if not in the SOP's `folders`."""
+            base_url: str | None = None, given: Sequence[Path] | None = None, named: Mapping[str, Spec] | None = None) -> Sources:
+    """Where the models of a run are looked up. `given`: where those of `chosen` lie, if not in the SOP's `folders`; `named`: the
+    models of the SOP that `chosen` speaks of, if that is another.
+    """
     return Sources(given=chosen, written=loaded_sop.models, settings=settings, folders=folders, given_folders=given, home=home,
-                   base_url=base_url,
+                   base_url=base_url, given_written=named or {},
                    configured=lambda: load_configuration(settings.configuration).models,
                    demo=shipped_recording(loaded_sop.sop) is not None)
 

@@ -145,7 +145,7 @@ def start(
     chosen = typed(given_models(program, model, models or {}), folders)
     home = None if workspace is None else Path(workspace)
     all_models = resolved_models(program, lambda one: sources(
-        one.sop, chosen, settings, inner_folders[one.fingerprint], home, given=folders))
+        one.sop, chosen, settings, inner_folders[one.fingerprint], home, given=folders, named=program.sop.models))
     resolved = all_models[program.fingerprint]
     confining = sandbox_for(program, sandbox, settings, dry=resolved.models.dry, late=late)
     refuse_unknown_step(program.sop, until)
@@ -242,7 +242,8 @@ def go_on(
         asked = typed(given_models(program, model, models or {}), folders)
         chosen: dict[str, Given] = {**(state.chosen if model is None else {}), **asked}
         all_models = resolved_models(program, lambda one: sources(
-            one.sop, chosen, settings, inner_folders.get(one.fingerprint, folders), home, state.base_url, given=folders))
+            one.sop, chosen, settings, inner_folders.get(one.fingerprint, folders), home, state.base_url, given=folders,
+            named=program.sop.models))
         resolved = all_models[program.fingerprint]
         confining = sandbox_for(program, sandbox or state.sandbox or None, settings, dry=resolved.models.dry)
         if confining.name == "none" and not sandbox:

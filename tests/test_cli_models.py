@@ -151,6 +151,29 @@ def test_what_a_sub_sop_takes_from_elsewhere_is_nothing_for_the_sop_around_it(
     assert [sop(f"show it {name}", capsys)[1].strip() for name in ("got", "all")] == ["mine", "strongly"]
 
 
+def test_what_the_command_line_names_is_a_model_of_the_sop_that_it_speaks_of(
+        here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also where a role of a sub-SOP is given it, and where the sub-SOP calls another model so."""
+    write(here, SOP, outer_yaml="""
+        sop: outer
+        models: {shared: 'python:mine.py:strongly', strong: 'python:mine.py:answer'}
+        roles: {dan: {profile: You bind.}}
+        artifacts: {got: {}, all: {}}
+        steps:
+          inside: {sop: desk, output: one, makes: got}
+          last: {role: dan, needs: [got], makes: all}
+        tests: {both: {model: {default: 'python:mine.py:answer', dan: shared}, expect: got == 'mine' and all == 'strongly'}}
+    """)
+    assert sop("test outer.yaml", capsys)[0] == 0
+    for name, models in (("a", "--model default=python:mine.py:answer --model dan=shared"),
+                         ("b", "--model default=shared --model ann=strong")):
+        status, _, err = sop(f"run outer.yaml --name {name} --until inside {models}", capsys)
+        assert status == 0, (models, err)
+        status, _, err = sop(f"resume {name}", capsys)
+        assert status == 0, err
+        assert [sop(f"show {name} {made}", capsys)[1].strip() for made in ("got", "all")] == ["mine", "strongly"], models
+
+
 def test_a_role_of_a_sub_sop_is_shown_with_the_model_that_it_has_there(
         here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its `default` and `strong` are others than those of the SOP around it."""

@@ -33,7 +33,8 @@ class Sources:
     (`*`); `written` the SOP's `models`;
     SOP_MODEL in `settings` is the default where neither names one, and last `configured()` gives the user's own, which is
     asked only when a name stands nowhere else. `base_url` is what OPENAI_BASE_URL was before a resume, for where it is not
-    set now. Functions and recordings are looked for in `folders`, those of `given` in `given_folders`; recorded runs in `home`.
+    set now. Functions and recordings are looked for in `folders`, recorded runs in `home`. In a sub-SOP `given_folders` and
+    `given_written` are those of the SOP that the command line speaks of: what it names is looked for there.
     `demo`: the SOP has a recording.
     """
 
@@ -44,6 +45,7 @@ class Sources:
     base_url: str | None = None
     folders: Sequence[Path] = ()
     given_folders: Sequence[Path] | None = None
+    given_written: Mapping[str, Spec] = field(default_factory=dict)
     home: Path | None = None
     demo: bool = False
 
@@ -129,7 +131,7 @@ def resolve(asked: Iterable[tuple[str, str | None]], sources: Sources, embedders
     used = [model_for_role(role) if name is None and model_for_role(role) in sources.given else name or "default"
             for role, name in asked]
     if "*" in sources.given:
-        wanted: dict[str, Given] = {name: making.found(given) for name, given in sources.given.items()}
+        wanted: dict[str, Given] = {name: making.given(given) for name, given in sources.given.items()}
         chosen = {name: making.kept(given) for name, given in sources.given.items()}
         if _answers_in_words(wanted["*"]):
             own, theirs = _wanted([name for name in embedders if name not in wanted], sources, making)
@@ -153,12 +155,12 @@ def _wanted(used: Iterable[str], sources: Sources, making: _Making) -> tuple[dic
     chosen: dict[str, Given] = {}
     for name in dict.fromkeys(used):
         if name in sources.given:
-            wanted[name], chosen[name] = making.found(sources.given[name]), making.kept(sources.given[name])
+            wanted[name], chosen[name] = making.given(sources.given[name]), making.kept(sources.given[name])
         elif name in sources.written:
-            wanted[name] = making.found(sources.written[name])
+            wanted[name] = making.found(sources.written[name], sources.written)
         elif name == "default" and sources.settings.sop_model:
             default = sources.settings.sop_model
-            wanted[name], chosen[name] = making.found(default), making.kept(default)
+            wanted[name], chosen[name] = making.found(default, sources.written), making.kept(default)
         elif name == "default" or not ways.is_form(name):
             wanted[name] = chosen[name] = making.configured(name)
         else:
@@ -189,20 +191,25 @@ class _Making:
         self._made: dict[str, Model] = {}
         self.asked_base_url: str | None = None          # that of OPENAI_BASE_URL, where a model depends on it
 
-    def found(self, given: Given) -> Given:
-        """What a model's text means: a name of the SOP or of the user's file, or the model itself."""
+    def given(self, given: Given) -> Given:
+        """What the command line means, which speaks of the SOP that it names."""
+        return self.found(given, {**self._sources.written, **self._sources.given_written})
+
+    def found(self, given: Given, names: Mapping[str, Spec]) -> Given:
+        """What a model's text means: one of these names, one of the user's file, or the model itself."""
         if not isinstance(given, str) or ways.is_form(given):
             return given
-        if given in self._sources.written:
-            return self._sources.written[given]
+        if given in names:
+            return names[given]
         configured = self._sources.configured()
         if given in configured:
             return configured[given]
-        raise UsageError(f"`{given}` is no model: {ways.mend(given, [*self._sources.written, *configured])}")
+        raise UsageError(f"`{given}` is no model: {ways.mend(given, [*names, *configured])}")
 
     def kept(self, given: Given) -> Given:
         """What a resume is told: a name of the SOP as the name, so that the SOP's own word is taken again."""
-        return given if isinstance(given, str) and given in self._sources.written else self.found(given)
+        names = self._sources.given_written or self._sources.written
+        return given if isinstance(given, str) and given in names else self.given(given)
 
     def configured(self, name: str) -> Given:
         """The user's own model of a name that nobody else knows. Raises ModelMissing, UsageError."""
@@ -259,7 +266,7 @@ class _Making:
         from metaflow_agents.models.replay import replay_model
 
         recording, comma, other = rest.partition(",")
-        return replay_model(recording, self.made(self.found(other), folders) if comma else None, folders, self._sources.home)
+        return replay_model(recording, self.made(self.given(other), folders) if comma else None, folders, self._sources.home)
 
     @property
     def _base_url(self) -> str | None:

@@ -154,6 +154,7 @@ def parsed(data: bytes) -> ET.Element:
 
 
 def written(root: ET.Element) -> bytes:
+    """XML as a member of an Office document."""
     return b'<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n' + ET.tostring(root)
 
 
