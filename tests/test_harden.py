@@ -199,5 +199,5 @@ async def test_a_page_is_tested_in_node(tmp_path: Path, with_node: Settings) -> 
     prompts = ["\n".join(str(one["content"]) for one in request.messages) for request in model.requests]
     assert "node:test" in prompts[0] and "docstring" not in prompts[0]
     assert '<failure test="tests/rules.test.js::R1: it (1)">' in prompts[1] and "'pass'" in prompts[1]
-    assert "`points >= 50` became `(points > 50)`" in prompts[3] and "tests/more_1.test.js" in prompts[5]
+    assert "`points >= 50` became `(points > 50)`" in prompts[3] and "tests/more_1.test.js" in prompts[3]
     assert result.ok and result.outputs["outcome"] == {"green": True, "tried": 4, "noticed": 4, "wrong": []}

@@ -59,12 +59,12 @@ async def test_from_an_idea_to_a_tested_repository(tmp_path: Path) -> None:
         result = await going.result()
     assert "tests" in result.outputs, result.reason
     made = {**result.outputs["program"], **result.outputs["tests"]}
-    assert model.steps[:8] == ["plan", "draft", "plan_use", "read", "write_tests", "judge", "fix_program"]
+    assert model.steps[:7] == ["plan", "draft", "plan_use", "read", "write_tests", "judge", "fix_program"]
     assert made["src/adder/__init__.py"] == good().strip() + "\n" and made["tests/test_adder.py"] == tests.strip() + "\n"
     assert {"README.md", "LICENSE", ".gitignore", "CHANGELOG.md", "pyproject.toml", "examples/two.txt",
             ".github/workflows/test.yml"} <= set(made) and "pip install" in made["README.md"]
     told = (tmp_path / "w" / "product-1" / "docs" / "report.md").read_text()
-    assert "| R1: adds | must | `test_add.py::test_sum` |" in told and "All pass." in told
+    assert "| R1: adds | must | `test_adder.py::test_sum` |" in told and "All pass." in told
 
 
 def test_what_a_repository_has_besides_is_added_once() -> None:
