@@ -125,6 +125,7 @@ def test_a_page_is_used_as_a_user_does_and_what_it_keeps_is_there_when_it_is_ope
 @pytest.mark.parametrize(("what", "said"), [
     ("page.get_by_role('button', name='Break').click()", "a script of the page threw: nothing is not defined"),
     ("page.get_by_role('button', name='Nobody').click()", "listitem: Ann"),
+    ("page.evaluate('setTimeout(() => { for (;;); }, 0)'); page.get_by_label('x').click(timeout=9)", "does not answer within"),
     ("1 / 0", "ZeroDivisionError")])
 def test_what_went_wrong_is_told_with_what_is_on_the_page_then(what: str, said: str, tmp_path: Path) -> None:
     done = used(tmp_path, what)

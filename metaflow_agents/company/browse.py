@@ -101,7 +101,11 @@ def opened(address: str, width: int = WIDE, quiet: Seen | None = None) -> Iterat
         except Error as error:
             if quiet is not None:
                 raise
-            sys.exit(f"browse: {error.message.strip()[:600]}\nOn the page then:\n{seen(page, MOST // 3)}\n{_told(saw)}")
+            try:
+                then = f"On the page then:\n{seen(page, MOST // 3)}"
+            except Error:                           # a script, or the size of what is shown, keeps it busy
+                then = f"The page does not answer within {PATIENCE // 1000} s."
+            sys.exit(f"browse: {error.message.strip()[:600]}\n{then}\n{_told(saw)}")
         finally:
             with contextlib.suppress(Error):
                 context.close()
