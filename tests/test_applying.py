@@ -58,6 +58,8 @@ def test_of_a_file_that_is_said_in_two_ways_nothing_is_taken_and_of_the_others_a
     ([edit("one\n", "1\n"), edit("1\n", "I\n")], {"a": "I\ntwo\n"}),
     ([new("n", "x = 1\n"), edit("x = 1\n", "x = 2\n", "n")], {"n": "x = 2\n"}),
     ([new("a", "new\n"), edit("new\n", "newer\n")], {"a": "newer\n"}),
+    ([new("n", "x = 1\n") + edit("x = 1\n", "x = 2\n", "n")], {"n": "x = 2\n"}),
+    ([new("a", "new\n") + edit("x\n", "1\n", "c") + edit("new\n", "newer\n")], {"a": "newer\n", "c": "1\n"}),
     ([edit("one\n", "1\n"), new("a", "new\n")], {"a": "new\n"}),
     ([new("n"), "=== rename: n -> m ===\n", edit("n\n", "m\n", "m")], {"m": "m\n"}),
     (["=== rename: a -> d ===\n", new("a", "other\n")], {"d": "one\ntwo\n", "a": "other\n"}),

@@ -113,7 +113,7 @@ def apply_answers(answered: Answered, current: Mapping[str, Content], patterns: 
     found, hints = list(faults), Hints()
     now, written, deleted = dict(current), dict[str, Content](), list[str]()
     kept, said = list[list[Block]](), dict[tuple[str, str], list[Block]]()
-    for blocks in answered:
+    for blocks in (part for answer in answered for part in _in_turn(answer)):
         one = _Answer(now, patterns, hints)
         one.take(_new(block, said.get((block.kind, block.path), []), now.get(block.path)) for block in blocks)
         found += [fault for fault in one.faults if fault not in found]
@@ -131,6 +131,17 @@ def apply_answers(answered: Answered, current: Mapping[str, Content], patterns: 
     if found:
         raise PartTaken(found, kept)
     return written, tuple(deleted)
+
+
+def _in_turn(blocks: Sequence[Block]) -> list[Sequence[Block]]:
+    """An answer as its author meant it: edits behind the block of a new file are made to that, as where a mistake was noticed."""
+    new, corrections = set[str](), list[Block]()
+    for block in blocks:
+        if block.kind == "file":
+            new.add(block.path)
+        elif block.kind == "edit" and block.path in new:
+            corrections.append(block)
+    return [[block for block in blocks if all(block is not one for one in corrections)], corrections] if corrections else [blocks]
 
 
 def _new(block: Block, said: Sequence[Block], now: Content | None) -> Block | None:

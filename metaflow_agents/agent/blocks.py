@@ -135,11 +135,14 @@ def _merged(blocks: Iterable[Block]) -> list[Block]:
 
 
 def said_twice(blocks: Iterable[Block]) -> dict[str, list[str]]:
-    """The faults of paths that stand in several blocks, by path; one that is taken back may be said anew."""
-    faults, first = dict[str, list[str]](), dict[str, int]()
+    """The faults of paths that stand in several blocks, by path; one that is taken back may be said anew, and a new file edited
+    behind its block.
+    """
+    faults, first, new = dict[str, list[str]](), dict[str, int](), set[str]()
     for block in blocks:
+        new |= {block.path} if block.kind == "file" and block.path not in first else set()
         for path in block.paths if block.kind != "undo" else ():
-            if path in first:
+            if path in first and not (block.kind == "edit" and path in new):
                 told = f"line {block.line}: `{path}` stands in a block at line {first[path]} already: "
                 faults.setdefault(path, []).append(f"{told}one block a file, with all its edits")
             first.setdefault(path, block.line)
