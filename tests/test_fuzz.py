@@ -47,6 +47,8 @@ HARMFUL = [
     ("packaging", '[project]\nname = "p"\n[project.scripts]\n' + "a." * 1_900 + 'a = "p.a:f"'),
     ("packaging", "[tool." + "a.b.c" * 80_000),
     ("plans", "(?:" * 130_000),
+    ("plans", "?y))" * 24_000),
+    ("plans", "(a)" * 33_000),
     ("code", "f'{a!r:>{width}} {b}'\n" * 10_000),
     ("code", "a=" * 70_000),
     ("code", "(" * 5_000),

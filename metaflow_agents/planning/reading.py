@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain, pairwise
 
 from metaflow_agents.planning.faults import LEAVE_OUT, Fault, Unreadable, before, listed, write
 
-MAX_CHARACTERS = 200_000
+MAX_CHARACTERS = 100_000
 MAX_DEPTH = 60
 _TOKEN = re.compile(r"[()]|[^\s();]+|;[^\n]*")
 _NAME = re.compile(r"[?:]?[a-z0-9][a-z0-9_-]*", re.IGNORECASE)
@@ -84,11 +85,9 @@ class _Reader:
         self.done: list[Form] = []
 
     def forms(self) -> list[Form]:
-        tokens = list(self._tokens())
-        for index, (token, line, column) in enumerate(tokens):
+        for (token, line, column), (following, _, _) in pairwise(chain(self._tokens(), [("", 0, 0)])):
             if token == "(":
-                following = tokens[index + 1][0].lower() if index + 1 < len(tokens) else ""
-                self._may_open(following, line, column)
+                self._may_open(following.lower(), line, column)
                 self.open.append(([], line, column))
                 if len(self.open) > MAX_DEPTH:
                     raise self._wrong(line, column, f"more than {MAX_DEPTH} parentheses are open here", "nest less deeply")
@@ -103,13 +102,10 @@ class _Reader:
         return self.done
 
     def _tokens(self) -> Iterator[tuple[str, int, int]]:
-        line, begins, at = 1, 0, 0
-        for match in _TOKEN.finditer(self.text):
-            line += self.text.count("\n", at, match.start())
-            begins = max(begins, self.text.rfind("\n", at, match.start()) + 1)       # lines may be long
-            at = match.start()
-            if not match[0].startswith(";"):
-                yield match[0], line, at - begins + 1
+        for number, line in enumerate(self.text.split("\n"), 1):
+            for match in _TOKEN.finditer(line):
+                if not match[0].startswith(";"):
+                    yield match[0], number, match.start() + 1
 
     def _end(self) -> tuple[int, int]:
         return self.text.count("\n") + 1, len(self.text) - self.text.rfind("\n")
@@ -135,7 +131,7 @@ class _Reader:
 
     def _outside(self, line: int, column: int) -> str:
         """The text from a place to the end of its line, or to the next parenthesis."""
-        rest = self.text.splitlines()[line - 1][column - 1:]
+        rest = self.text.split("\n")[line - 1][column - 1:]
         return re.split(r"[();]", rest)[0].rstrip()
 
     def _last_closed(self, line: int, column: int) -> tuple[int, int]:
