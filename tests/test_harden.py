@@ -106,7 +106,7 @@ async def test_where_a_test_and_the_program_are_wrong_both_are_fixed_after_one_j
              "tests/test_low.py": asserting("grade(10) == 'pass'")}
     wrong = {"path": "src/marks/__init__.py", "what": "50 points fail", "test": "tests/test_marks.py::test_it"}
     result, model = await hardened(tmp_path, settings, {
-        "README.md": README, "src/marks/__init__.py": CODE.replace(">=", ">"), "src/marks/low.py": "#" * 45_000}, {
+        "README.md": README, "src/marks/__init__.py": CODE.replace(">=", ">"), "src/marks/low.py": "#" * 70_000}, {
         "write_tests": lambda request: next(block(path, text) for path, text in tests.items() if path in request.key),
         "judge": {"tests": [{"path": "tests/test_low.py", "why": "it is called failed"}], "program": [wrong]},
         "fix_tests": block("tests/test_low.py", asserting("grade(10) == 'failed'")),
@@ -129,7 +129,7 @@ async def test_a_weak_result_is_a_success_where_nobody_is_strict(tmp_path: Path,
 
 
 async def test_tests_are_planned_by_the_size_of_a_program() -> None:
-    """A file of tests for each 45,000 characters, three at most, and each sees modules of 30,000: first what is wanted and what
+    """A file of tests for each 70,000 characters, three at most, and each sees modules of 30,000: first what is wanted and what
     others use. What the folder of tests has already is left alone.
     """
     def program(*sizes: int) -> dict[str, str]:
@@ -139,11 +139,11 @@ async def test_tests_are_planned_by_the_size_of_a_program() -> None:
     one = await plan_tests(program(20_000, 9_000, 9_000), "part_2 of the shop")
     assert one == {"files": [{"path": "tests/test_part_2.py", "modules": ["src/shop/part_0.py", "src/shop/part_2.py"],
                               "others": ["src/shop/part_1.py"]}]}
-    two = (await plan_tests(program(20_000, 9_000, 25_000), "part_0"))["files"]
+    two = (await plan_tests(program(20_000, 9_000, 45_000), "part_0"))["files"]
     assert [file["modules"] for file in two] == [["src/shop/part_0.py", "src/shop/part_1.py"], ["src/shop/part_2.py"]]
-    assert len((await plan_tests(program(*[60_000] * 5), ""))["files"]) == 3
+    assert len((await plan_tests(program(*[90_000] * 5), ""))["files"]) == 3
     assert (await plan_tests({"tests/test_program.py": ""}, ""))["files"][0]["path"] == "tests/test_program_2.py"
-    same = {f"src/{name}/core.py": "#" * 46_000 for name in ("bread", "cake")}
+    same = {f"src/{name}/core.py": "#" * 71_000 for name in ("bread", "cake")}
     assert [file["path"] for file in (await plan_tests(same, ""))["files"]] == ["tests/test_core.py", "tests/test_core_2.py"]
     page = await plan_tests({"index.html": "<p>", "assets/My Rules.js": "1", "LICENSE": "x" * 50_000}, "My Rules")
     assert page["files"] == [{"path": "tests/my_rules.test.js", "modules": ["index.html", "assets/My Rules.js"], "others": []}]

@@ -18,7 +18,7 @@ MOST = 24_000
 """Characters of files that are shown to who fixes a use, of all together; the first is shown whatever its size."""
 SEEN = 30_000
 """Characters of modules that who writes one file of tests is shown; the first is shown whatever its size."""
-FOR_ONE_FILE = 45_000
+FOR_ONE_FILE = 70_000
 """Characters of a program that one file of tests is enough for; what it leaves unnoticed, small changes of the program show."""
 MOST_FILES = 3
 CODE = (".py", ".js", ".html")

@@ -10,12 +10,12 @@ from typing import Any
 from metaflow_agents.company.steps import cut
 from metaflow_agents.schema.model import canonical, digest
 
-SAID = 10_000
+SAID = 8_000
 """Characters of what red tests said that are shown, of all together."""
-SOURCE = 24_000
+SOURCE = 16_000
 """Characters of files of tests that are shown, of all together."""
-MODULES = 20_000
-"""Characters of modules that are shown, of all together: with the rest, what a small model takes in."""
+MODULES = 14_000
+"""Characters of modules that are shown, of all together: with the rest, what a small model takes in. The first is shown whole."""
 LEAST = 400
 """Characters that each of them gets, however many there are."""
 _SCRIPT_TEST = re.compile(r"""(?:await )?(?:test|it)(?:\.\w{1,20})?\((["'`])([^"'`\n]{1,300})\1""")
@@ -53,7 +53,7 @@ def red_tests(result: Mapping[str, Any], tree: Mapping[str, str | bytes], plan: 
     left = MODULES
     for module in dict.fromkeys(_modules(failures, by_file, tree, plan)):
         left -= len(tree[module])
-        (modules if left >= 0 else others).append(module)
+        (modules if left >= 0 or not modules else others).append(module)
     return {"files": files, "modules": modules, "others": others, **told}
 
 
