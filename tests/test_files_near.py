@@ -5,7 +5,7 @@ from __future__ import annotations
 from metaflow_agents.company import files_near
 from metaflow_agents.company.near import MOST
 
-FILLED = "# nothing of this\n" + "".join(f"part_{number} = {number}\n" for number in range(700))
+FILLED = "# nothing of this\n" + "".join(f"part_{number} = {number}\n" for number in range(440))
 PROGRAM = {
     "README.md": "# till\n",
     "src/till/__init__.py": "from till.rates import converted\n",
@@ -33,6 +33,12 @@ async def test_what_is_said_names_the_files_that_are_shown() -> None:
     assert "src/till/rates.py" in found["shown"] and found["others"] == ["src/till/charts.py"]
     found = await files_near(broken("till charts: drawn() gave nothing, as charts.py"), PROGRAM)
     assert {"README.md", "src/till/charts.py"} <= {*found["shown"]} and len(found["others"]) == 1
+
+
+async def test_remarks_are_no_file_of_the_program() -> None:
+    """However well they name what a use is about."""
+    found = await files_near(broken("rates.py"), PROGRAM | {"review.json": "rates.py " * 9})
+    assert "review.json" not in found["shown"] + found["others"]
 
 
 async def test_the_likeliest_file_is_shown_whatever_its_size() -> None:

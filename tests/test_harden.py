@@ -85,16 +85,23 @@ async def test_a_program_that_is_wrong_is_told_and_its_other_tests_are_measured(
 
 @needs_bubblewrap
 async def test_what_is_wrong_with_a_program_is_fixed_where_that_is_asked_for(tmp_path: Path, settings: Settings) -> None:
-    """By a role that sees the file, the test and what it said, and writes nothing else."""
-    tests = asserting("grade(50) == 'passed'", "grade(49) == 'failed'")
-    wrong = {"path": "src/marks/__init__.py", "what": "50 points fail", "test": "tests/test_marks.py::test_it"}
-    result, model = await hardened(tmp_path, settings, CODE.replace(">=", ">"), {
-        "write_tests": block("tests/test_marks.py", tests), "judge": {"tests": [], "program": [wrong]},
-        "fix_program": block("src/marks/__init__.py", CODE)}, fix=True)
-    assert model.steps == ["write_tests", "judge", "fix_program"]
+    """All at once, by a role that sees the files, the tests that show it and what they said, and writes no tests."""
+    tests = asserting("grade(50) == 'passed'", "grade(49) == 'failed'") + (
+        "\n\ndef test_name():\n    from marks.names import NAME\n    assert NAME == 'marks'\n\n\ndef test_other():\n    assert grade(1) != 1\n")
+    wrong = [{"path": "src/marks/__init__.py", "what": "50 points fail", "test": "tests/test_marks.py::test_it"},
+             {"path": "src/marks/names.py", "what": "it is misspelt", "test": "tests/test_marks.py::test_name"}]
+    fixed = block("src/marks/__init__.py", CODE) + "\n" + block("src/marks/names.py", "NAME = 'marks'\n")
+    result, model = await hardened(tmp_path, settings, {
+        "README.md": README, "src/marks/__init__.py": CODE.replace(">=", ">"), "src/marks/names.py": "NAME = 'marsk'\n"}, {
+        "write_tests": block("tests/test_marks.py", tests), "judge": {"tests": [], "program": wrong},
+        "fix_program": [fixed + "\n" + block("tests/test_marks.py", asserting("True")), fixed]}, fix=True)
+    assert model.steps == ["write_tests", "judge", "fix_program", "fix_program"], "tests are not for who fixes the program"
     prompt = "\n".join(str(one["content"]) for one in model.requests[2].messages)
-    assert "50 points fail" in prompt and "points > 50" in prompt and tests in prompt and "assert grade(50) == 'passed'" in prompt
+    for shown in ("50 points fail", "points > 50", "it is misspelt", "marsk", "assert grade(50) == 'passed'", "assert NAME == 'marks'"):
+        assert shown in prompt
+    assert "grade(1) != 1" not in prompt, "that test passes"
     assert result.ok and result.outputs["tree"]["src/marks/__init__.py"] == CODE
+    assert result.outputs["tree"]["tests/test_marks.py"] == tests
     assert result.outputs["outcome"] == {"green": True, "tried": 4, "noticed": 4, "wrong": []}
 
 
@@ -129,17 +136,17 @@ async def test_a_weak_result_is_a_success_where_nobody_is_strict(tmp_path: Path,
 
 
 async def test_tests_are_planned_by_the_size_of_a_program() -> None:
-    """A file of tests for each 70,000 characters, three at most, and each sees modules of 30,000: first what is wanted and what
+    """A file of tests for each 70,000 characters, three at most, and each sees modules of 24,000: first what is wanted and what
     others use. What the folder of tests has already is left alone.
     """
     def program(*sizes: int) -> dict[str, str]:
         modules = {f"src/shop/part_{n}.py": f"def part_{n}():\n    return {n}\n" + "#" * size for n, size in enumerate(sizes)}
         return modules | {"README.md": "# shop", "tests/test_old.py": "#" * 90_000, "examples/a.py": "#" * 90_000}
 
-    one = await plan_tests(program(20_000, 9_000, 9_000), "part_2 of the shop")
+    one = await plan_tests(program(14_000, 9_000, 9_000), "part_2 of the shop")
     assert one == {"files": [{"path": "tests/test_part_2.py", "modules": ["src/shop/part_0.py", "src/shop/part_2.py"],
                               "others": ["src/shop/part_1.py"]}]}
-    two = (await plan_tests(program(20_000, 9_000, 45_000), "part_0"))["files"]
+    two = (await plan_tests(program(14_000, 9_000, 49_000), "part_0"))["files"]
     assert [file["modules"] for file in two] == [["src/shop/part_0.py", "src/shop/part_1.py"], ["src/shop/part_2.py"]]
     assert len((await plan_tests(program(*[90_000] * 5), ""))["files"]) == 3
     assert (await plan_tests({"tests/test_program.py": ""}, ""))["files"][0]["path"] == "tests/test_program_2.py"

@@ -12,11 +12,12 @@ from typing import Any
 
 from metaflow_agents.codemap.ranking import ranked
 from metaflow_agents.codemap.reading import KEPT
+from metaflow_agents.company.review import REVIEW
 from metaflow_agents.company.steps import is_page
 
-MOST = 24_000
+MOST = 16_000
 """Characters of files that are shown to who fixes a use, of all together; the first is shown whatever its size."""
-SEEN = 30_000
+SEEN = 24_000
 """Characters of modules that who writes one file of tests is shown; the first is shown whatever its size."""
 FOR_ONE_FILE = 70_000
 """Characters of a program that one file of tests is enough for; what it leaves unnoticed, small changes of the program show."""
@@ -29,7 +30,7 @@ async def files_near(transcript: Mapping[str, Any], product: Mapping[str, str | 
     """`shown`: paths in the order of the program, those that what the broken uses said names or is about; `others`: those for
     which there is no room, the likeliest first. Raises RunError where no worker starts.
     """
-    texts = {path: text for path, text in product.items() if isinstance(text, str)}
+    texts = {path: text for path, text in product.items() if isinstance(text, str) and path != REVIEW}
     shown, others = _fitting(await _order(texts, "\n".join(one["why"] for one in transcript["broken"])), texts, MOST)
     return {"shown": [path for path in texts if path in shown], "others": others}
 
