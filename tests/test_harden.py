@@ -87,7 +87,8 @@ async def test_a_program_that_is_wrong_is_told_and_its_other_tests_are_measured(
 async def test_what_is_wrong_with_a_program_is_fixed_where_that_is_asked_for(tmp_path: Path, settings: Settings) -> None:
     """All at once, by a role that sees the files, the tests that show it and what they said, and writes no tests."""
     tests = asserting("grade(50) == 'passed'", "grade(49) == 'failed'") + (
-        "\n\ndef test_name():\n    from marks.names import NAME\n    assert NAME == 'marks'\n\n\ndef test_other():\n    assert grade(1) != 1\n")
+        "\n\ndef test_name():\n    from marks.names import NAME\n    assert NAME == 'marks'\n"
+        "\n\ndef test_other():\n    assert grade(1) != 1\n")
     wrong = [{"path": "src/marks/__init__.py", "what": "50 points fail", "test": "tests/test_marks.py::test_it"},
              {"path": "src/marks/names.py", "what": "it is misspelt", "test": "tests/test_marks.py::test_name"}]
     fixed = block("src/marks/__init__.py", CODE) + "\n" + block("src/marks/names.py", "NAME = 'marks'\n")
@@ -97,7 +98,7 @@ async def test_what_is_wrong_with_a_program_is_fixed_where_that_is_asked_for(tmp
         "fix_program": [fixed + "\n" + block("tests/test_marks.py", asserting("True")), fixed]}, fix=True)
     assert model.steps == ["write_tests", "judge", "fix_program", "fix_program"], "tests are not for who fixes the program"
     prompt = "\n".join(str(one["content"]) for one in model.requests[2].messages)
-    for shown in ("50 points fail", "points > 50", "it is misspelt", "marsk", "assert grade(50) == 'passed'", "assert NAME == 'marks'"):
+    for shown in ("50 points fail", "points > 50", "it is misspelt", "marsk", "grade(50) == 'passed'", "assert NAME == 'marks'"):
         assert shown in prompt
     assert "grade(1) != 1" not in prompt, "that test passes"
     assert result.ok and result.outputs["tree"]["src/marks/__init__.py"] == CODE

@@ -53,7 +53,7 @@ async def test_from_an_idea_to_a_tested_repository(tmp_path: Path) -> None:
     model = Scripted({
         "plan": BRIEF, "draft": draft(good(more=" + 1")), "plan_use": {"uses": USES["uses"][:1]},
         "revise": block("review.json", json.dumps({"mistaken": [], "remarks": [
-            {"as": "user", "cost": "minor", "path": "README.md", "what": "It is short.", "seen": "# adder", "instead": "It says how."}]})),
+            {"as": "user", "cost": "minor", "path": "README.md", "what": "It is short.", "seen": "#", "instead": "how"}]})),
         "write_tests": block("tests/test_adder.py", tests), "judge": {"tests": [], "program": [wrong]},
         "fix_program": block("src/adder/__init__.py", good()), "strengthen": RuntimeError("nobody can notice these")})
     async with start(SOP, workspace=tmp_path / "w", settings=at_hand(tmp_path, "pytest"), model=model, inputs={"idea": "add"},

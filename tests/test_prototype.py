@@ -52,7 +52,8 @@ async def test_what_its_use_shows_is_fixed(tmp_path: Path, settings: Settings) -
     assert {"LICENSE", ".gitignore", ".github/workflows/test.yml"} < set(made["product"])
     assert made["samples"] == {"examples/two.txt": "1\n2\n"}
     revise, fix = (str(request.messages) for request in model.requests[3:])
-    assert "but a user is shown no traceback" in revise and "adder examples/two.txt" in revise and revise.count("import click") == 1
+    assert "but a user is shown no traceback" in revise and "adder examples/two.txt" in revise
+    assert revise.count("import click") == 1, "the draft, once"
     assert "What its files define" not in str(model.requests[2].messages), "its users go by the README and --help"
     assert json.loads(made["product"]["review.json"])["remarks"][0]["what"] == "it prints too little"
     assert "## missing" in fix and "## sum" not in fix
@@ -140,7 +141,7 @@ async def test_what_can_not_be_installed_is_told_and_depends_on_what_is_at_hand(
 @pytest.mark.one_in(3)
 @needs_bubblewrap
 async def test_who_revises_says_what_is_minded_in_a_form_that_is_checked(tmp_path: Path, settings: Settings) -> None:
-    """Missing, no JSON, another word for the cost, eleven remarks: each is told with its place, and nothing is changed till then."""
+    """Missing, no JSON, another word for the cost, eleven remarks: each is told, and nothing is changed till then."""
     change = block("README.md", "# adder, by file")
     told = [change, block("review.json", "{") + change, revision(change).replace("major", "huge")]
     result, model, made = await built(tmp_path, settings, {"draft": draft(good()), "revise": told})
@@ -149,11 +150,11 @@ async def test_who_revises_says_what_is_minded_in_a_form_that_is_checked(tmp_pat
     assert "`review.json` is missing" in said[0] and "`review.json`: " in said[1]
     many = json.loads(revision().partition("===\n")[2].partition("\n===")[0])
     many["remarks"] *= 11
-    assert (await revision_faults({"review.json": json.dumps(many), "README.md": ""}, {**BRIEF, "kind": "page"}, []))[0].startswith(
-        "`review.json`: remarks: ")
+    page = {**BRIEF, "kind": "page"}
+    assert (await revision_faults({"review.json": json.dumps(many)}, page, []))[0].startswith("`review.json`: remarks: ")
     huge = json.dumps(many | {"remarks": [{**many["remarks"][0], "cost": "huge"}]})
-    assert "remarks.0.cost: Input should be 'blocker', 'major' or 'minor'" in (
-        await revision_faults({"review.json": huge}, {**BRIEF, "kind": "page"}, []))[0]
+    told = await revision_faults({"review.json": huge}, page, [])
+    assert "remarks.0.cost: Input should be 'blocker', 'major' or 'minor'" in told[0]
 
 
 async def test_a_page_is_no_package() -> None:

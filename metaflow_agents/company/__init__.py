@@ -4,7 +4,7 @@ installable, what its use came to, what its tests notice, and the report of all 
 
 from metaflow_agents.company.mutants import mutants
 from metaflow_agents.company.near import files_near, plan_tests
-from metaflow_agents.company.probing import browser, probe_pack
+from metaflow_agents.company.probing import browser, probe_pack, script_of_tests
 from metaflow_agents.company.red import red_tests
 from metaflow_agents.company.repository import fixed_program, report, repository_files, tests_of, wanted
 from metaflow_agents.company.review import review, revision_faults
@@ -23,4 +23,5 @@ from metaflow_agents.company.weak import weak_tests
 
 __all__ = ["beginnings", "brief_faults", "browser", "files_near", "fixed_program", "is_page", "mutants", "plan_tests",
            "probe_pack", "product_faults", "red_tests", "report", "repository_files", "requirements", "requirements_of_tests",
-           "review", "revision_faults", "samples", "strength", "tests_of", "transcript", "wanted", "weak_tests"]
+           "review", "revision_faults", "samples", "script_of_tests", "strength", "tests_of", "transcript", "wanted",
+           "weak_tests"]

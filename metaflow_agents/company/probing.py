@@ -1,4 +1,4 @@
-"""What tries a product, made ready for the environment that the product runs in: the probe, and a browser."""
+"""What tries a product, made ready for the environment that it runs in: the probe, a browser, and what runs its tests."""
 
 from __future__ import annotations
 
@@ -46,3 +46,8 @@ def browser(kind: str) -> dict[str, str]:
     """
     path = browser_path() if kind in ("page", "web") else ""
     return {"path": path, "source": files("metaflow_agents.company").joinpath("browse.py").read_text("utf-8") if path else ""}
+
+
+def script_of_tests() -> str:
+    """What runs the tests of a program, also while it is changed: a script for bash (`tests.sh`)."""
+    return files("metaflow_agents.company").joinpath("tests.sh").read_text("utf-8")
