@@ -16,7 +16,9 @@ from metaflow_agents.schema import paths
 from metaflow_agents.schema.binary import Content
 
 SHOWN_AGAIN = 24_000
-"""Characters of an answer that its author is shown when a part of it is sent back, besides the files that a fault names."""
+"""Characters of an answer that its author is shown when a part of it is sent back and no fault names a file."""
+BESIDE = 6_000
+"""Characters that are shown besides the files that a fault names."""
 Answered = tuple[tuple[Block, ...], ...]
 """The blocks of each answer, in order."""
 
@@ -71,7 +73,7 @@ def told_blocks(answered: Answered) -> list[str]:
 
 def shown_again(said: str, faults: Iterable[str], stands: Answered) -> str:
     """What an author is shown of an answer that is sent back: all of it up to `SHOWN_AGAIN` characters. Of a longer one the files
-    that a fault names and what does not stand; of the others as many as that leaves room for. Each is whole or not there.
+    that a fault names and what does not stand, and of the others as many as there is room for. Each is whole or not there.
     """
     if len(said) <= SHOWN_AGAIN:
         return said
@@ -79,11 +81,8 @@ def shown_again(said: str, faults: Iterable[str], stands: Answered) -> str:
     standing, told = {block.path for answer in stands for block in answer}, "\n".join(faults)
     if malformed or not standing:
         return said
-    room, shown = SHOWN_AGAIN, set[int]()
-    for number, block in enumerate(blocks):
-        if block.path not in standing or block.path.rpartition("/")[2] in told:
-            shown.add(number)
-            room -= len(block.text)
+    shown = {number for number, block in enumerate(blocks) if block.path not in standing or block.path.rpartition("/")[2] in told}
+    room = BESIDE if shown else SHOWN_AGAIN
     for number, block in enumerate(blocks):
         if number not in shown and len(block.text) <= room:
             shown.add(number)
