@@ -35,12 +35,6 @@ async def test_what_is_said_names_the_files_that_are_shown() -> None:
     assert {"README.md", "src/till/charts.py"} <= {*found["shown"]} and len(found["others"]) == 1
 
 
-async def test_remarks_are_no_file_of_the_program() -> None:
-    """However well they name what a use is about."""
-    found = await files_near(broken("rates.py"), PROGRAM | {"review.json": "rates.py " * 9})
-    assert "review.json" not in found["shown"] + found["others"]
-
-
 async def test_the_likeliest_file_is_shown_whatever_its_size() -> None:
     large = {"a.py": "def parsed():\n    pass\n" + FILLED * 4, "b.py": "x = 1\n"}
     assert await files_near(broken("parsed() in a.py"), large) == {"shown": ["a.py"], "others": ["b.py"]}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -52,8 +51,7 @@ async def test_from_an_idea_to_a_tested_repository(tmp_path: Path) -> None:
              "    main()\n    assert capsys.readouterr().out == '3\\n'\n")
     model = Scripted({
         "plan": BRIEF, "draft": draft(good(more=" + 1")), "plan_use": {"uses": USES["uses"][:1]},
-        "revise": block("review.json", json.dumps({"mistaken": [], "remarks": [
-            {"as": "user", "cost": "minor", "path": "README.md", "what": "It is short.", "seen": "#", "instead": "how"}]})),
+        "read": {"mistaken": [], "remarks": []},
         "write_tests": block("tests/test_adder.py", tests), "judge": {"tests": [], "program": [wrong]},
         "fix_program": block("src/adder/__init__.py", good()), "strengthen": RuntimeError("nobody can notice these")})
     async with start(SOP, workspace=tmp_path / "w", settings=at_hand(tmp_path, "pytest"), model=model, inputs={"idea": "add"},
@@ -61,14 +59,12 @@ async def test_from_an_idea_to_a_tested_repository(tmp_path: Path) -> None:
         result = await going.result()
     assert "tests" in result.outputs, result.reason
     made = {**result.outputs["program"], **result.outputs["tests"]}
-    assert model.steps[:7] == ["plan", "draft", "plan_use", "revise", "write_tests", "judge", "fix_program"]
+    assert model.steps[:7] == ["plan", "draft", "plan_use", "read", "write_tests", "judge", "fix_program"]
     assert made["src/adder/__init__.py"] == good().strip() + "\n" and made["tests/test_adder.py"] == tests.strip() + "\n"
     assert {"README.md", "LICENSE", ".gitignore", "CHANGELOG.md", "pyproject.toml", "examples/two.txt",
             ".github/workflows/test.yml"} <= set(made) and "pip install" in made["README.md"]
-    assert "review.json" not in made
     told = (tmp_path / "w" / "product-1" / "docs" / "report.md").read_text()
     assert "| R1: adds | must | `test_adder.py::test_sum` |" in told and "All pass." in told
-    assert "- `README.md` (minor, as user): It is short.\n" in told
 
 
 def test_what_a_repository_has_besides_is_added_once() -> None:

@@ -13,16 +13,16 @@ from sandboxes import needs_bubblewrap
 from scripted import Scripted
 
 from metaflow_agents import start
-from metaflow_agents.company import beginnings, brief_faults, product_faults, requirements, revision_faults, samples, transcript
+from metaflow_agents.company import beginnings, brief_faults, product_faults, requirements, samples, transcript
 from metaflow_agents.models.port import ModelRequest
 from metaflow_agents.settings import Settings
 
 SOP = Path(__file__).parent.parent / "sops" / "prototype.yaml"
 
 
-def revision(*changes: str, what: str = "it prints too little", mistaken: tuple[dict[str, str], ...] = ()) -> str:
-    remark = {"as": "user", "cost": "major", "path": "src/adder/__init__.py", "what": what, "seen": "3", "instead": "4"}
-    return block("review.json", json.dumps({"mistaken": mistaken, "remarks": [remark] if what else []})) + "".join(changes)
+def remark(what: str) -> dict[str, Any]:
+    return {"mistaken": [], "remarks": [
+        {"as": "user", "cost": "major", "path": "src/adder/__init__.py", "what": what, "seen": "3", "instead": "4"}]}
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 
 
 async def built(tmp_path: Path, settings: Settings, answers: Mapping[str, Any]) -> tuple[Any, Scripted, dict[str, Any]]:
-    model = Scripted({"plan": BRIEF, "plan_use": {"uses": USES["uses"][:1]}, "revise": revision(), **answers})
+    model = Scripted({"plan": BRIEF, "plan_use": {"uses": USES["uses"][:1]}, "read": remark("it prints too little"), **answers})
     async with start(SOP, workspace=tmp_path / "w", settings=settings, model=model, inputs={"idea": "add"},
                      sandbox="bubblewrap") as going:
         result = await going.result()
@@ -40,22 +40,21 @@ async def built(tmp_path: Path, settings: Settings, answers: Mapping[str, Any]) 
 
 
 @needs_bubblewrap
-async def test_what_its_use_shows_is_fixed(tmp_path: Path, settings: Settings) -> None:
+async def test_what_its_use_shows_is_fixed_by_its_author(tmp_path: Path, settings: Settings) -> None:
     """A traceback is no way to tell a user of a missing file, whatever the exit status."""
     result, model, made = await built(tmp_path, settings, {
         "plan_use": USES, "draft": draft(good("ValueError")),
-        "revise": revision(block("src/adder/__init__.py", good("ValueError", ", 'in all'"))),
+        "revise": block("src/adder/__init__.py", good("ValueError", ", 'in all'")),
         "fix": block("src/adder/__init__.py", good(more=", 'in all'"))})
     assert result.ok, made["transcript"]
-    assert model.steps == ["plan", "draft", "plan_use", "revise", "fix"]
+    assert model.steps == ["plan", "draft", "plan_use", "read", "revise", "fix"]
     assert "3 in all" in made["transcript"]["text"] and "adder: [Errno 2]" in made["transcript"]["text"]
     assert {"LICENSE", ".gitignore", ".github/workflows/test.yml"} < set(made["product"])
     assert made["samples"] == {"examples/two.txt": "1\n2\n"}
-    revise, fix = (str(request.messages) for request in model.requests[3:])
-    assert "but a user is shown no traceback" in revise and "adder examples/two.txt" in revise
-    assert revise.count("import click") == 1, "the draft, once"
+    read, revise, fix = (str(request.messages) for request in model.requests[3:])
+    assert "but a user is shown no traceback" in read and "adder examples/two.txt" in read and "import click" in read
     assert "What its files define" not in str(model.requests[2].messages), "its users go by the README and --help"
-    assert json.loads(made["product"]["review.json"])["remarks"][0]["what"] == "it prints too little"
+    assert "it prints too little" in revise and "missing" in revise and revise.count("import click") == 1, "its draft, once"
     assert "## missing" in fix and "## sum" not in fix
 
 
@@ -65,23 +64,24 @@ async def test_a_fix_that_helps_nobody_is_not_tried_again(tmp_path: Path, settin
     """As where a use is wrong itself."""
     result, model, made = await built(tmp_path, settings, {
         "plan_use": USES, "draft": draft(good("ValueError")),
-        "revise": revision(block("src/adder/__init__.py", good("ValueError", ", 'in all'"))),
+        "revise": block("src/adder/__init__.py", good("ValueError", ", 'in all'")),
         "fix": block("README.md", "# adder, which adds")})
     assert not result.ok and [one["id"] for one in made["transcript"]["broken"]] == ["missing"]
-    assert model.steps == ["plan", "draft", "plan_use", "revise", "fix"]
+    assert model.steps == ["plan", "draft", "plan_use", "read", "revise", "fix"]
 
 
 @needs_bubblewrap
-async def test_a_use_that_a_colleague_calls_mistaken_is_not_held_against_the_program(tmp_path: Path, settings: Settings) -> None:
+async def test_a_use_that_its_reader_calls_mistaken_is_not_held_against_the_program(tmp_path: Path, settings: Settings) -> None:
     """It asks for what nobody promised: nobody fixes that, and the run succeeds. What makes it worse is undone."""
     wrong = {"id": "wish", "why": "sings", "command": "adder --sing", "ends": "zero", "expect": "a song"}
-    mistaken = ({"use": "wish", "why": "no README speaks of it"},)
-    answers = {"plan_use": {"uses": [USES["uses"][0], wrong]}, "draft": draft(good())}
+    read = remark("it prints too little") | {"mistaken": [{"use": "wish", "why": "no README speaks of it"}]}
+    answers = {"plan_use": {"uses": [USES["uses"][0], wrong]}, "draft": draft(good()), "read": read}
     result, model, made = await built(tmp_path, settings, answers | {
-        "revise": revision(block("src/adder/__init__.py", good(more=", 'in all'")), mistaken=mistaken)})
+        "revise": block("src/adder/__init__.py", good(more=", 'in all'"))})
     assert result.ok and made["transcript"]["broken"] == [] and made["transcript"]["mistaken"] == ["wish"]
-    assert model.steps == ["plan", "draft", "plan_use", "revise"]
-    worse = revision(block("src/adder/__init__.py", "def main(): raise SystemExit(5)"), mistaken=mistaken)
+    assert model.steps == ["plan", "draft", "plan_use", "read", "revise"]
+    assert "adder --sing" in str(model.requests[3].messages) and "adder --sing" not in str(model.requests[4].messages)
+    worse = block("src/adder/__init__.py", "def main(): raise SystemExit(5)")
     _, _, made = await built(tmp_path / "2", settings, answers | {"revise": worse, "fix": RuntimeError("no answer")})
     assert made["product"]["src/adder/__init__.py"].strip() == good().strip() and made["transcript"]["broken"] == []
 
@@ -92,10 +92,10 @@ async def test_what_a_revision_breaks_is_fixed_before_it_is_undone(
         tmp_path: Path, settings: Settings, fix: str, stays: bool) -> None:
     """One use that fails is no reason to lose what else has become better; where two fixes do not help, it is."""
     result, model, made = await built(tmp_path, settings, {
-        "draft": draft(good()), "revise": revision(block("src/adder/__init__.py", "def main(): raise SystemExit(5)")),
+        "draft": draft(good()), "revise": block("src/adder/__init__.py", "def main(): raise SystemExit(5)"),
         "fix": block("src/adder/__init__.py", fix)})
-    assert model.steps == ["plan", "draft", "plan_use", "revise", "fix", *([] if stays else ["fix"])]
-    assert "## sum" in str(model.requests[4].messages) and "it has to end with 0" in str(model.requests[4].messages)
+    assert model.steps == ["plan", "draft", "plan_use", "read", "revise", "fix", *([] if stays else ["fix"])]
+    assert "## sum" in str(model.requests[5].messages) and "it has to end with 0" in str(model.requests[5].messages)
     assert made["product"]["src/adder/__init__.py"].strip() == (fix if stays else good()).strip()
     assert result.ok and made["transcript"]["broken"] == []
 
@@ -106,7 +106,7 @@ async def test_a_change_that_made_it_worse_does_not_stay(tmp_path: Path, setting
     use = {**USES["uses"][0], "command": "echo 3 >three.txt && adder three.txt"}
     _, model, made = await built(tmp_path, settings, {
         "plan": {**BRIEF, "kind": "library", "samples": []}, "plan_use": {"uses": [use]}, "draft": draft(good()),
-        "revise": revision(block("src/adder/__init__.py", "def main(): raise SystemExit(5)")),
+        "revise": block("src/adder/__init__.py", "def main(): raise SystemExit(5)"),
         "fix": RuntimeError("no answer")})
     assert model.steps[-1] == "fix" and made["product"]["src/adder/__init__.py"].strip() == good().strip()
     assert made["transcript"]["broken"] == [] and made["samples"] == {}
@@ -115,14 +115,14 @@ async def test_a_change_that_made_it_worse_does_not_stay(tmp_path: Path, setting
 
 
 @needs_bubblewrap
-async def test_what_a_program_can_see_is_told_to_who_revises(tmp_path: Path, settings: Settings) -> None:
+async def test_what_a_program_can_see_is_told_to_who_reads_and_to_the_author(tmp_path: Path, settings: Settings) -> None:
     promised = block("README.md", "# adder\n\n```console\n$ adder examples/three.txt\n```\n")
     result, model, made = await built(tmp_path, settings, {
         "draft": draft(good()).replace(block("README.md", "# adder"), promised),
-        "revise": revision(block("README.md", "# adder, by file"))})
-    revise = str(model.requests[3].messages)
+        "revise": block("README.md", "# adder, by file")})
+    read, revise = (str(request.messages) for request in model.requests[3:])
     said = "README.md:4: `adder examples/three.txt` fails with 1: adder: [Errno 2]"
-    assert "It was installed, and 1 command of its README followed." in revise and said in revise
+    assert "It was installed, and 1 command of its README followed." in read and said in read and "tried-1" in revise
     assert result.ok and made["transcript"]["broken"] == [] and "Nothing that a program can see" in made["transcript"]["text"]
 
 
@@ -132,29 +132,10 @@ async def test_what_can_not_be_installed_is_told_and_depends_on_what_is_at_hand(
     broken = draft(good()).replace('backend = "backend"', 'backend = "another"', 1)
     wild = broken.replace('["click"]', '["click", "no-such-thing>=2"]')
     result, model, _ = await built(tmp_path, settings, {
-        "draft": [wild, broken], "revise": revision(block("pyproject.toml", PYPROJECT))})
-    assert result.ok and model.steps == ["plan", "draft", "draft", "plan_use", "revise"]
+        "draft": [wild, broken], "revise": block("pyproject.toml", PYPROJECT), "read": remark("it can not be installed")})
+    assert result.ok and model.steps == ["plan", "draft", "draft", "plan_use", "read", "revise"]
     assert "`no-such-thing>=2` is not at hand; take flask" in str(model.requests[2].messages)
     assert "It could not be installed, but it has to end with 0" in str(model.requests[4].messages)
-
-
-@pytest.mark.one_in(3)
-@needs_bubblewrap
-async def test_who_revises_says_what_is_minded_in_a_form_that_is_checked(tmp_path: Path, settings: Settings) -> None:
-    """Missing, no JSON, another word for the cost, eleven remarks: each is told, and nothing is changed till then."""
-    change = block("README.md", "# adder, by file")
-    told = [change, block("review.json", "{") + change, revision(change).replace("major", "huge")]
-    result, model, made = await built(tmp_path, settings, {"draft": draft(good()), "revise": told})
-    assert not result.ok or "by file" not in made["product"]["README.md"]
-    said = [str(request.messages) for request in model.requests[4:]]
-    assert "`review.json` is missing" in said[0] and "`review.json`: " in said[1]
-    many = json.loads(revision().partition("===\n")[2].partition("\n===")[0])
-    many["remarks"] *= 11
-    page = {**BRIEF, "kind": "page"}
-    assert (await revision_faults({"review.json": json.dumps(many)}, page, []))[0].startswith("`review.json`: remarks: ")
-    huge = json.dumps(many | {"remarks": [{**many["remarks"][0], "cost": "huge"}]})
-    told = await revision_faults({"review.json": huge}, page, [])
-    assert "remarks.0.cost: Input should be 'blocker', 'major' or 'minor'" in told[0]
 
 
 async def test_a_page_is_no_package() -> None:
@@ -241,7 +222,7 @@ async def test_a_use_that_does_not_end_is_told_like_any_other(tmp_path: Path, se
     """By `timeout`, and so the run goes on."""
     hangs = {"uses": [{"id": "hang", "why": "waits", "command": "sleep 1000", "ends": "zero", "expect": "3"}]}
     result, _, outputs = await built(tmp_path, settings, {
-        "plan_use": hangs, "draft": draft(good()), "revise": revision(what=""), "fix": RuntimeError("no answer")})
+        "plan_use": hangs, "draft": draft(good()), "read": {"mistaken": [], "remarks": []}, "fix": RuntimeError("no answer")})
     assert result.outcome == "failed" or not result.ok
     assert "It did not end within a minute, but it has to end by itself" in outputs["transcript"]["broken"][0]["why"]
 
@@ -254,10 +235,10 @@ def seen(request: ModelRequest) -> str:
 @needs_bubblewrap
 async def test_each_prompt_has_what_it_needs_once(tmp_path: Path, settings: Settings) -> None:
     _, model, _ = await built(tmp_path, settings, {
-        "draft": draft(good("(OSError, IndexError)")), "revise": revision(block("README.md", "# adder, by file"))})
-    plan, drafted, use, revise = (seen(request) for request in model.requests)
+        "draft": draft(good("(OSError, IndexError)")), "revise": block("README.md", "# adder, by file")})
+    plan, drafted, use, read, revise = (seen(request) for request in model.requests)
     for prompt in (drafted, use):
         assert prompt.count("a wrong sum") == 1 and prompt.count("no line break at the end") == 1
     assert "MIT License" not in drafted + use and "class" not in plan
-    assert revise.count("import click") == 1 and revise.count("a wrong sum") == 1
-    assert "no line break at the end" not in revise
+    assert read.count("import click") == 1 and read.count("a wrong sum") == 1 and revise.count("import click") == 1
+    assert "no line break at the end" not in read + revise

@@ -7,7 +7,6 @@ from metaflow_agents.company.near import files_near, plan_tests
 from metaflow_agents.company.probing import browser, probe_pack, script_of_tests
 from metaflow_agents.company.red import red_tests
 from metaflow_agents.company.repository import fixed_program, report, repository_files, tests_of, wanted
-from metaflow_agents.company.review import review, revision_faults
 from metaflow_agents.company.steps import (
     beginnings,
     brief_faults,
@@ -23,5 +22,5 @@ from metaflow_agents.company.weak import weak_tests
 
 __all__ = ["beginnings", "brief_faults", "browser", "files_near", "fixed_program", "is_page", "mutants", "plan_tests",
            "probe_pack", "product_faults", "red_tests", "report", "repository_files", "requirements", "requirements_of_tests",
-           "review", "revision_faults", "samples", "script_of_tests", "strength", "tests_of", "transcript", "wanted",
+           "samples", "script_of_tests", "strength", "tests_of", "transcript", "wanted",
            "weak_tests"]

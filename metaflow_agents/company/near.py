@@ -12,7 +12,6 @@ from typing import Any
 
 from metaflow_agents.codemap.ranking import ranked
 from metaflow_agents.codemap.reading import KEPT
-from metaflow_agents.company.review import REVIEW
 from metaflow_agents.company.steps import is_page
 
 MOST = 16_000
@@ -30,7 +29,7 @@ async def files_near(transcript: Mapping[str, Any], product: Mapping[str, str | 
     """`shown`: paths in the order of the program, those that what the broken uses said names or is about; `others`: those for
     which there is no room, the likeliest first. Raises RunError where no worker starts.
     """
-    texts = {path: text for path, text in product.items() if isinstance(text, str) and path != REVIEW}
+    texts = {path: text for path, text in product.items() if isinstance(text, str)}
     shown, others = _fitting(await _order(texts, "\n".join(one["why"] for one in transcript["broken"])), texts, MOST)
     return {"shown": [path for path in texts if path in shown], "others": others}
 

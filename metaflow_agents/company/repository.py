@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from metaflow_agents.company.review import REVIEW, review
 from metaflow_agents.company.steps import is_page
 from metaflow_agents.contract.fault import PYPROJECT
 from metaflow_agents.contract.packaging import Packaging
@@ -35,7 +34,6 @@ def wanted(built: Mapping[str, Any]) -> str:
 def repository_files(built: Mapping[str, Any]) -> dict[str, str]:
     """The product with its samples, and what a repository has besides: a changelog, an extra for its tests."""
     files: dict[str, str] = {**built["samples"], **built["product"]}
-    files.pop(REVIEW, None)                                             # the report tells it
     brief = built["brief"]
     files.setdefault("CHANGELOG.md", f"# Changelog\n\n## 0.1.0\n\n- The first version. {brief['summary']}\n")
     if PYPROJECT in files and "optional-dependencies" not in Packaging(files).project:
@@ -60,7 +58,6 @@ def tests_of(verified: Mapping[str, Any]) -> dict[str, str]:
 def report(built: Mapping[str, Any], verified: Mapping[str, Any] | None) -> str:
     """What was tried and what came of it, in Markdown, by the typed values alone."""
     told = [*_of_use(built["transcript"], [one["id"] for one in built["uses"]["uses"]]),
-            *(_of_review(review(built["product"])) if REVIEW in built["product"] else []),
             *(_of_tests(tests_of(verified), built["brief"]["requirements"], verified["outcome"]) if verified else
               ["## Tests", "", _UNTESTED, ""]),
             *_of_assumptions(built["brief"]["open"])]
@@ -77,12 +74,6 @@ def _of_use(transcript: Mapping[str, Any], uses: Sequence[str]) -> Iterator[str]
     for use, why in broken.items():
         first = next((line for line in why if line.startswith("It ")), why[0])
         yield from (f"- `{use}` did not: {first}" if use in uses else f"- Tried by code: {first}", "")
-
-
-def _of_review(told: Mapping[str, Any]) -> Iterator[str]:
-    if told["remarks"]:
-        yield from ("## Remarks", "", "By somebody else than its author, who changed it by them:", "",
-                    *(f"- `{one['path']}` ({one['cost']}, as {one['as']}): {one['what']}" for one in told["remarks"]), "")
 
 
 def _of_tests(tests: Mapping[str, str], requirements: Sequence[Mapping[str, Any]], outcome: Mapping[str, Any]) -> Iterator[str]:
