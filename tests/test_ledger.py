@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -22,6 +23,7 @@ from metaflow_agents.journal.facts import Spending
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.ledger import DIMENSIONS, Ledger
 from metaflow_agents.journal.places import journal_path
+from metaflow_agents.journal.repeats import BLOCK, repeated
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.runs import start
 from metaflow_agents.schema.event import Event, Reserved, Settled
@@ -172,8 +174,8 @@ def say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     return say
 
 
-def made(folder: Path, name: str, task: str = "Write.", model: str = "clerk") -> None:
-    path = write(folder, PRICED.replace("TASK", task), chapter_yaml=CHAPTER, desk_py=DESK)
+def made(folder: Path, name: str, task: str = "Write.", model: str = "clerk", profile: str = "You write.") -> None:
+    path = write(folder, PRICED.replace("TASK", task).replace("You write.", profile), chapter_yaml=CHAPTER, desk_py=DESK)
     assert run_sync(path, names=["ann", "ben"], models={"default": f"python:desk.py:{model}"}, workspace=folder / "workspace",
                     name=name).ok
 
@@ -194,6 +196,15 @@ def test_show_costs_tells_each_step_role_model_and_item_and_their_sum(say: Any, 
     assert told["items"]["write_the_letters[ann]"]["calls"] == 1 and told["models"]["python:desk.py:judge"]["cost"] == 2.2
     assert told["total"]["unanswered"] == {"calls": 0, "tokens": 0, "cost": 0.0} and len(told["lines"]) == 4
     assert say("show", "one", "verdict", "--costs")[0] == 2
+
+
+def test_show_costs_tells_what_repeats_the_beginning_of_an_earlier_call(say: Any, tmp_path: Path) -> None:
+    """Two letters are written by one role, whose long prompt comes first, and then for whom."""
+    made(tmp_path, "long", profile="You write what everybody likes to hear. " * 100)
+    told = json.loads(say("show", "long", "--costs", "--json")[1])["repeated"]
+    assert 0.1 < told < 0.5
+    assert f"{told:.0%} of what was sent repeats the beginning of an earlier call to the same model" in " ".join(
+        say("show", "long", "--costs")[1].split())
 
 
 ROWS = """
@@ -264,6 +275,18 @@ def test_the_tables_fit_and_no_number_is_cut(width: int) -> None:
     assert "…" not in total, total
     assert "the dearest 20 of 50 items; `--all` lists all" in " ".join(" ".join(lines).split()) and len(lines) < 50
     assert len(costs_lines("run-1", costly(50), Page(width=width), every=True)) > 50
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.lists(st.sampled_from("xyz"), max_size=6)), max_size=12))
+def test_what_repeats_a_beginning_is_counted_in_whole_blocks(calls: list[tuple[str, list[str]]]) -> None:
+    """Against every earlier prompt of the same model, one by one."""
+    sent = [(model, b"".join(letter.encode() * BLOCK for letter in letters) + b"end") for model, letters in calls]
+    again = 0
+    for at, (model, prompt) in enumerate(sent):
+        alike = (sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(prompt, before, strict=False)))
+                 for other, before in sent[:at] if other == model)
+        again += max(alike, default=0) // BLOCK * BLOCK
+    assert repeated(sent) == (again / sum(len(prompt) for _, prompt in sent) if sent else 0)
 
 
 def test_what_was_never_answered_stands_apart() -> None:

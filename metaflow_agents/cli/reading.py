@@ -75,9 +75,9 @@ def _costs(told: Told, json: bool, *, every: bool) -> int:
     from metaflow_agents.views.costs import costs_lines
 
     if json:
-        say_json({"run": told.name, **told.costs().as_json()})
+        say_json({"run": told.name, **told.costs().as_json(), "repeated": round(told.repeated(), 4)})
     else:
-        say(costs_lines(told.name, told.costs(), page(), every=every))
+        say(costs_lines(told.name, told.costs(), page(), every=every, repeated=told.repeated()))
     return 0
 
 

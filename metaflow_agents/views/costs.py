@@ -14,8 +14,10 @@ _NAME = 12                          # columns that a name has at least
 _Column = tuple[str, Callable[[Spending], str], bool]
 
 
-def costs_lines(name: str, found: Ledger, page: Page, *, every: bool = False) -> list[str]:
-    """`sop show RUN --costs`; with `every` all items and keys, not the dearest alone."""
+def costs_lines(name: str, found: Ledger, page: Page, *, every: bool = False, repeated: float = 0.0) -> list[str]:
+    """`sop show RUN --costs`; with `every` all items and keys, not the dearest alone. `repeated`: the share of its prompts that
+    repeats the beginning of an earlier one.
+    """
     lines = [page.paint(f"{name}: costs", "bold")]
     if not found.lines:
         return [*lines, "no model was asked"]
@@ -33,7 +35,7 @@ def costs_lines(name: str, found: Ledger, page: Page, *, every: bool = False) ->
             lines += ["", *table(rows, page, headings=headings, right=range(1, len(headings)))]
             if len(listed) < len(sums):
                 lines += page.wrapped(f"the dearest {len(listed)} of {len(sums):,} {heading}s; `--all` lists all", "", "  ")
-    return [*lines, *_notes(found.total, page)]
+    return [*lines, *_notes(found.total, repeated, page)]
 
 
 def spent_told(one: Spending) -> str:
@@ -87,9 +89,12 @@ def _unanswered(one: Spending) -> str:
     return f"{one.open_calls:,} ({short(one.open_tokens)})" if one.open_calls else ""
 
 
-def _notes(total: Spending, page: Page) -> list[str]:
+def _notes(total: Spending, repeated: float, page: Page) -> list[str]:
     """What the figures leave out."""
     notes = []
+    if repeated >= 0.005:
+        notes.append(f"{repeated:.0%} of what was sent repeats the beginning of an earlier call to the same model: an endpoint "
+                     "that caches beginnings need not read it again")
     if total.open_calls:
         most = f" and {money(total.open_cost, 1)}" if total.open_cost else ""
         notes.append(f"unanswered: {amount(total.open_calls, 'call')}, sent and not answered, at most "

@@ -15,6 +15,7 @@ from metaflow_agents.history.standing import Standing
 from metaflow_agents.journal.ledger import KINDS, Ledger, ledger
 from metaflow_agents.journal.outline import Outline
 from metaflow_agents.journal.places import artifacts_of
+from metaflow_agents.journal.repeats import as_sent, repeated
 from metaflow_agents.journal.values import Values
 from metaflow_agents.models.tariff import dollars
 from metaflow_agents.people.question import Answer, Question
@@ -48,6 +49,10 @@ class Told:
     def costs(self) -> Ledger:
         """What it cost, by step, role, model and item."""
         return ledger(self.events(*KINDS))
+
+    def repeated(self) -> float:
+        """The share of its prompts that repeats the beginning of an earlier one to the same model."""
+        return repeated((event["model"], as_sent(self.values.data(event["request"]))) for _, event in self.events("reserved"))
 
     @property
     def standing(self) -> str:
