@@ -67,6 +67,31 @@ async def test_from_an_idea_to_a_tested_repository(tmp_path: Path) -> None:
     assert "| R1: adds | must | `test_adder.py::test_sum` |" in told and "All pass." in told
 
 
+@pytest.mark.one_in(12)
+@needs_bubblewrap
+async def test_what_is_given_with_an_idea_is_read_and_used(tmp_path: Path) -> None:
+    """Notes are shown to who plans and who writes; texts that are named as samples are there for each use, to the byte."""
+    given = {"notes.md": b"Sums have a comma.\n", "till/day.txt": b"1\r\n2", "logo.png": b"\x89PNG\r\n\x1a\n\x00\xff"}
+    for path, held in given.items():
+        (tmp_path / "given" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "given" / path).write_bytes(held)
+    told = BRIEF | {"samples": [], "given": ["till/day.txt"]}
+    use = {"id": "sum", "why": "adds", "command": "adder examples/till/day.txt", "ends": "zero", "expect": "3"}
+    model = Scripted({
+        "plan": [told | {"given": ["day.txt", "logo.png"]}, told], "draft": draft(good()), "plan_use": {"uses": [use]},
+        "read": {"mistaken": [], "remarks": []}, "write_tests": RuntimeError("no answer")})
+    async with start(SOP, workspace=tmp_path / "w", settings=at_hand(tmp_path, "pytest"), model=model,
+                     inputs={"idea": "add", "material": tmp_path / "given"}, sandbox="bubblewrap") as going:
+        result = await going.result()
+    first, again, drafted, used, read = (str(request.messages) for request in model.requests[:5])
+    assert "Sums have a comma." in first and "Sums have a comma." in drafted and "Sums have a comma." not in used
+    assert "given: there is no `day.txt` in the material; there is logo.png, notes.md, till/day.txt" in again
+    assert "given: `logo.png` is no text" in again and "logo.png: image/png" in first
+    assert "It ended with 0." in read and "already (till/day.txt)" in drafted
+    assert (tmp_path / "w" / "product-1" / "examples/till/day.txt").read_bytes() == given["till/day.txt"]
+    assert [path for path in result.outputs["program"] if path.startswith("examples/")] == ["examples/till/day.txt"]
+
+
 def test_what_a_repository_has_besides_is_added_once() -> None:
     files = repository_files(built())
     project = tomllib.loads(files["pyproject.toml"])["project"]

@@ -183,6 +183,17 @@ def test_a_brief_that_can_not_be_built_is_told(change: dict[str, Any], said: str
     assert len(found) == 1 and said in found[0]
 
 
+def test_a_brief_names_texts_of_the_material_alone() -> None:
+    """They are samples to the byte; what is no text, or is not there, is told."""
+    material = {"a/b.csv": "1\r\n2", "logo.png": b"\x89", "notes.md": "x"}
+    brief = BRIEF | {"samples": [], "given": ["a/b.csv", "logo.png", "c.csv"]}
+    assert samples(brief, material) == {"examples/a/b.csv": "1\r\n2"}
+    assert brief_faults(brief, material) == [
+        "given: `logo.png` is no text, and samples are texts; leave it out",
+        "given: there is no `c.csv` in the material; there is a/b.csv, logo.png, notes.md"]
+    assert brief_faults(BRIEF | {"given": ["c.csv"]}) == ["given: there is no `c.csv` in the material; nothing was given"]
+
+
 def test_samples_end_with_a_line_break() -> None:
     assert samples({"samples": [{"path": "a.csv", "text": "x"}, {"path": "b.csv", "text": "\ufeffy\r\n"}]}) == {
         "examples/a.csv": "x\n", "examples/b.csv": "\ufeffy\r\n"}

@@ -85,8 +85,8 @@ SOFTWARE.
 """
 
 
-def brief_faults(brief: Mapping[str, Any]) -> list[str]:
-    """What the schema of a brief can't say: names that are taken, ids and paths that stand twice."""
+def brief_faults(brief: Mapping[str, Any], material: Mapping[str, str | bytes] | None = None) -> list[str]:
+    """What the schema of a brief can't say: names that are taken, ids and paths that stand twice, files that nobody gave."""
     name = brief["name"]
     faults = [f"name: `{name}` is taken by the standard library; another name" for _ in range(name in sys.stdlib_module_names)]
     faults += [f"name: `{name}` names a folder that holds something else; another name" for _ in range(name in NAMES_OF_OTHERS)]
@@ -94,6 +94,13 @@ def brief_faults(brief: Mapping[str, Any]) -> list[str]:
         found = [one[key].casefold() for one in brief[field]]
         twice = sorted({one for one in found if found.count(one) > 1})
         faults += [f"{field}: `{one}` stands twice; each {key} once" for one in twice]
+    for path in brief.get("given", []):
+        held = (material or {}).get(path)
+        if held is None:
+            there = f"there is {', '.join([*material][:20])}" if material else "nothing was given"
+            faults.append(f"given: there is no `{path}` in the material; {there}")
+        elif isinstance(held, bytes):
+            faults.append(f"given: `{path}` is no text, and samples are texts; leave it out")
     return faults
 
 
@@ -104,9 +111,13 @@ def beginnings(brief: Mapping[str, Any]) -> dict[str, str]:
     return begun | {".github/workflows/test.yml": WORKFLOW if python else WORKFLOW_OF_A_PAGE}
 
 
-def samples(brief: Mapping[str, Any]) -> dict[str, str]:
-    """The files that the brief writes out, below `examples/`. Each ends with a line break."""
-    return {f"examples/{one['path'].strip()}": one["text"].rstrip("\n") + "\n" for one in brief["samples"]}
+def samples(brief: Mapping[str, Any], material: Mapping[str, str | bytes] | None = None) -> dict[str, str]:
+    """Below `examples/`: the files that the brief writes out, each with a line break at its end, and the texts of the material
+    that it names, as they are.
+    """
+    written = {f"examples/{one['path'].strip()}": one["text"].rstrip("\n") + "\n" for one in brief["samples"]}
+    given = {path: held for path, held in (material or {}).items() if path in brief.get("given", []) and isinstance(held, str)}
+    return written | {f"examples/{path}": text for path, text in given.items()}
 
 
 async def product_faults(product: Mapping[str, str | bytes], brief: Mapping[str, Any], libraries: Sequence[str]) -> list[str]:
