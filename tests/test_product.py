@@ -86,7 +86,7 @@ async def test_what_is_given_with_an_idea_is_read_and_used(tmp_path: Path) -> No
     first, again, drafted, used, read = (str(request.messages) for request in model.requests[:5])
     assert "Sums have a comma." in first and "Sums have a comma." in drafted and "Sums have a comma." not in used
     assert "given: there is no `day.txt` in the material; there is logo.png, notes.md, till/day.txt" in again
-    assert "given: `logo.png` is no text" in again and "logo.png: image/png" in first
+    assert "given: `logo.png` is no text" in again and "Not shown as text: logo.png" in first
     assert "It ended with 0." in read and "already (till/day.txt)" in drafted
     assert (tmp_path / "w" / "product-1" / "examples/till/day.txt").read_bytes() == given["till/day.txt"]
     assert [path for path in result.outputs["program"] if path.startswith("examples/")] == ["examples/till/day.txt"]

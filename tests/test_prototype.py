@@ -13,7 +13,7 @@ from sandboxes import needs_bubblewrap
 from scripted import Scripted
 
 from metaflow_agents import start
-from metaflow_agents.company import beginnings, brief_faults, product_faults, requirements, samples, transcript
+from metaflow_agents.company import beginnings, brief_faults, material_read, product_faults, requirements, samples, transcript
 from metaflow_agents.models.port import ModelRequest
 from metaflow_agents.settings import Settings
 
@@ -167,6 +167,13 @@ async def test_what_keeps_a_product_from_being_used_is_told(files: dict[str, str
     assert len(found) == 1 and said in found[0], found
 
 
+async def test_a_further_package_is_named_as_an_input() -> None:
+    told = "[build-system]\nrequires=['setuptools']\n[project]\nname='a'\nversion='1'\ndependencies=['Py-Query>=2']"
+    files = {"README.md": "#", "src/a/__init__.py": "", "pyproject.toml": told}
+    assert await product_faults(files, BRIEF, ["click"], ["py_query"]) == []
+    assert "`Py-Query>=2` is not at hand; take click, lxml," in (await product_faults(files, BRIEF, ["click"], ["lxml"]))[0]
+
+
 def test_an_environment_holds_what_the_product_names_and_what_builds_it() -> None:
     told = "[build-system]\nrequires=['setuptools>=78']\n[project]\nname='a'\nversion='1'\ndependencies=['click>=8', 'rich']"
     assert requirements({"pyproject.toml": told}, None) == ["click>=8", "rich", "setuptools>=78", "pip"]
@@ -192,6 +199,19 @@ def test_a_brief_names_texts_of_the_material_alone() -> None:
         "given: `logo.png` is no text, and samples are texts; leave it out",
         "given: there is no `c.csv` in the material; there is a/b.csv, logo.png, notes.md"]
     assert brief_faults(BRIEF | {"given": ["c.csv"]}) == ["given: there is no `c.csv` in the material; nothing was given"]
+
+
+def test_of_what_is_given_notes_are_shown_whole_and_of_many_files_some() -> None:
+    notes = {f"note{n}.md": str(n) * 19_000 for n in range(3)}
+    many = {f"old/{n}.txt": "x" * 9_000 for n in range(60)}
+    told = material_read(many | notes | {"logo.png": b"\x89", "book.rst": "y" * 90_000})
+    shown = {one["path"]: one["text"] for one in told["shown"] if isinstance(one, dict)}
+    assert shown.items() >= notes.items() and len(shown["old/0.txt"]) < 2_100 and "old/3.txt" not in shown
+    assert sum(map(len, shown.values())) <= 80_000 and {*shown} | {*told["others"]} == {*many, *notes, "logo.png", "book.rst"}
+    assert len(material_read(many)["shown"]) == 3
+    crowd = material_read({f"{n}/a.md": "z" * 19_000 for n in range(9)})
+    assert len(crowd["shown"]) == 4 and len(crowd["others"]) == 5
+    assert material_read(None) == {"shown": [], "others": []}
 
 
 def test_samples_end_with_a_line_break() -> None:

@@ -219,6 +219,24 @@ async def test_a_value_without_parts_is_a_failed_attempt_that_says_so(tmp_path: 
     assert not result.ok and "`show` asks for parts of `thing`" in result.reason and "`none` or `names`" in result.reason
 
 
+async def test_of_a_folder_that_was_not_given_no_files_are_shown(tmp_path: Path) -> None:
+    """Its patterns fail nothing: an input that is optional is `null` then."""
+    sop = write(tmp_path, """
+        sop: open
+        inputs: {things: {type: folder, optional: true}}
+        models: {default: {name: eyes, endpoint: "http://127.0.0.1:9", accepts: [text, image]}}
+        roles: {bob: {profile: You write., accepts: [text, image]}}
+        artifacts: {text: {}}
+        steps: {write: {role: bob, sees: [things], makes: text, show: {things: ['**/*.md']}, task: Write.}}
+    """)
+    lay(tmp_path / "given", {"a.md": b"some notes"})
+    for inputs, seen in (({}, False), ({"things": tmp_path / "given"}, True)):
+        model = Scripted(write="It is written.")
+        assert (await run(sop, model=model, workspace=None, inputs=inputs)).ok
+        asked = str(model.requests[0].messages)
+        assert ("some notes" in asked) is seen and ('name="things"' in asked) is seen
+
+
 @pytest.mark.parametrize(("show", "sent"), [("{}", 2), ("{things: none}", 0), ("{things: names}", 0), ("{things: ['a/*']}", 1)])
 async def test_pictures_go_with_what_is_shown(tmp_path: Path, show: str, sent: int) -> None:
     lay(tmp_path / "given", {"a/x.png": png(30, 20, 6, 5), "b/y.png": png(20, 20, 6, 5)})

@@ -136,8 +136,8 @@ class Material:
 
     def _entry(self, name: str, how: str | tuple[str, ...], activation: Activation) -> dict[str, Any] | None:
         """What the template `material` is told of one artifact; None for what is not shown."""
-        if how in ("none", "task"):
-            return None
+        if how in ("none", "task") or (isinstance(how, tuple) and activation.scope[name] is None):
+            return None                                             # of an input that was not given there are no parts
         value, absent = self._part(name, how, activation)
         kind, shown = self._kind(name, activation.scope[name]), how if how in ("names", "rendered") else ""
         if isinstance(how, tuple):
@@ -153,7 +153,7 @@ class Material:
     def _part(self, name: str, how: str | tuple[str, ...], activation: Activation) -> tuple[Any, list[str]]:
         """What is shown of a value, and which of the parts that were asked for it has not."""
         value = activation.scope[name]
-        if isinstance(how, str) or value is MISSING:
+        if isinstance(how, str) or value is MISSING or value is None:
             return value, []
         if isinstance(value, FilesView):
             patterns = _entries(how, activation, pattern=True)

@@ -120,14 +120,15 @@ def samples(brief: Mapping[str, Any], material: Mapping[str, str | bytes] | None
     return written | {f"examples/{path}": text for path, text in given.items()}
 
 
-async def product_faults(product: Mapping[str, str | bytes], brief: Mapping[str, Any], libraries: Sequence[str]) -> list[str]:
+async def product_faults(product: Mapping[str, str | bytes], brief: Mapping[str, Any], libraries: Sequence[str],
+                         also: Sequence[str] = ()) -> list[str]:
     """What keeps a product from being installed, read and given away: no packaging, dependencies not at hand, files that do not
     parse, what a page names and has not, secrets.
     """
     texts = {path: text for path, text in product.items() if isinstance(text, str)}
     faults = ["`README.md` is missing; write it"] if "README.md" not in product else []
     if PYPROJECT in product:
-        faults += _packaging_faults(texts, libraries)
+        faults += _packaging_faults(texts, [*libraries, *also])
     elif brief["kind"] == "page":
         faults += ["`index.html` is missing; write it"] if "index.html" not in product else []
         faults += await page_faults(texts, [*product, *samples(brief)])
