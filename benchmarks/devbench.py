@@ -6,7 +6,7 @@
 
 The model is a function that sees only prompts and knows the package's reference. Each package is built twice: as it is, and with one
 operator, comparison or number changed in one of its files, which the reference's unit tests, served as the tester's answer, have to
-show and a fix to mend. In the end the reference's own unit and acceptance tests, which no prompt holds, are run on what came out and,
+show and a fix to repair. In the end the reference's own unit and acceptance tests, which no prompt holds, are run on what came out and,
 side by side, on the reference. So the figure says what the procedure does with a model that knows the answer, and nothing of any model.
 Ends with 1 where a test passes on the reference and not on the product.
 """

@@ -198,6 +198,8 @@ def test_a_brief_names_texts_of_the_material_alone() -> None:
     assert brief_faults(brief, material) == [
         "given: `logo.png` is no text, and samples are texts; leave it out",
         "given: there is no `c.csv` in the material; there is a/b.csv, logo.png, notes.md"]
+    both = BRIEF | {"samples": [{"path": "Notes.md", "text": "", "why": ""}], "given": ["notes.md"]}
+    assert brief_faults(both, material) == ["given: `notes.md` is written out under samples too; one of both"]
     assert brief_faults(BRIEF | {"given": ["c.csv"]}) == ["given: there is no `c.csv` in the material; nothing was given"]
 
 

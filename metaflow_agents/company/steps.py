@@ -94,8 +94,10 @@ def brief_faults(brief: Mapping[str, Any], material: Mapping[str, str | bytes] |
         found = [one[key].casefold() for one in brief[field]]
         twice = sorted({one for one in found if found.count(one) > 1})
         faults += [f"{field}: `{one}` stands twice; each {key} once" for one in twice]
+    written = {one["path"].casefold() for one in brief["samples"]}
     for path in brief.get("given", []):
         held = (material or {}).get(path)
+        faults += [f"given: `{path}` is written out under samples too; one of both"] if path.casefold() in written else []
         if held is None:
             there = f"there is {', '.join([*material][:20])}" if material else "nothing was given"
             faults.append(f"given: there is no `{path}` in the material; {there}")
