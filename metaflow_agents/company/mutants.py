@@ -19,7 +19,7 @@ from typing import Any
 from metaflow_agents.errors import ForeignRefused
 from metaflow_agents.workers.pool import parsed
 
-MOST = 24
+MOST = 40
 _RELATIONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is}
