@@ -100,7 +100,7 @@ def read_inputs(program: Program, given: Mapping[str, Any], load: Callable[[str]
     reading = _Reading(everything)
     blobs = reading.blobs
     for name, spec in declared.items():
-        if name not in given and spec.required:
+        if name not in given and spec.required and name not in (kept or {}):
             described = f" ({spec.description})" if spec.description else ""
             faults.append(f"input `{name}` is missing{described}; give it with `--{name.replace('_', '-')} …`")
             continue

@@ -27,7 +27,7 @@ from metaflow_agents.errors import RunBusy, RunSucceeded, UsageError, did_you_me
 from metaflow_agents.inputs import Remote, initial_versions, labels, read_inputs
 from metaflow_agents.journal.consent import Consents
 from metaflow_agents.journal.journal import Journal
-from metaflow_agents.journal.keeping import kept_values, overlooked
+from metaflow_agents.journal.keeping import given_before, kept_values, overlooked
 from metaflow_agents.journal.places import never_began
 from metaflow_agents.journal.values import Values
 from metaflow_agents.models.limits import Limiters
@@ -125,7 +125,7 @@ def start(
     `model` answers for every role (a name such as `dry`, or a function that gets the request), `models` for the names that
     the SOP gives. Inputs are keywords, or stand in `inputs`. `workspace` is where runs lie; None keeps journal and files in
     memory. `until` is a step after which the run rests, `from_run` a run whose unchanged activations are taken over,
-    `keep_from` the run from which inputs with `keep` are read, or `"none"`; `sandbox` is where commands run: `"bubblewrap"`,
+    and what it was given for inputs that are not given now; `keep_from` the run from which inputs with `keep` are read, or `"none"`; `sandbox` is where commands run: `"bubblewrap"`,
     `"landlock"`, `"container"` (the default is the first that holds), or `"none"`, which does not confine them; `budget` caps
     `usd`, `tokens`, `calls` and `time` (seconds), `given` maps artifacts to values that stand in for the work of their steps
     (`write/text`: in the SOP that `write` is). `staged`: acting tools only tell what they would do. `late`: a secret that is not
@@ -157,6 +157,8 @@ def start(
     handed = {**(inputs or {}), **more_inputs}
     wanted = {name: spec.keep for name, spec in program.sop.inputs.items() if spec.keep is not None and name not in handed}
     kept = kept_values(home, program.sop.sop, wanted, keep_from=keep_from, from_run=from_run)
+    kept |= {name: one for name, one in given_before(home, from_run).items()
+             if name in program.sop.inputs and name not in handed and name not in wanted}
     payloads, blobs, left_out, untaken = read_inputs(program, handed, load, remote, everything=everything, kept=kept)
     label = free_name(home, program.sop.sop) if name is None else fine_name(name)
     if home is not None and not journal_path(home, label).exists():

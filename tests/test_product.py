@@ -69,6 +69,40 @@ async def test_from_an_idea_to_a_tested_repository(tmp_path: Path) -> None:
 
 @pytest.mark.one_in(12)
 @needs_bubblewrap
+async def test_what_a_person_says_afterwards_is_changed_one_thing_after_the_other(tmp_path: Path) -> None:
+    """The product is not made again; each change is tested with its packages, and one that is not done leaves nothing."""
+    tests = "from adder import main\n\ndef test_it():\n    import click\n    assert main and not hasattr(click, 'Group')\n"
+    first = Scripted({"plan": BRIEF, "draft": draft(good()), "plan_use": {"uses": USES["uses"][:1]},
+                      "read": {"mistaken": [], "remarks": []}, "write_tests": block("tests/test_adder.py", tests),
+                      "strengthen": RuntimeError("nobody can notice these")})
+    more = block("src/adder/more.py", "TIMES = 2\n") + "\n" + block(
+        "tests/test_more.py", "from adder.more import TIMES\n\ndef test_times():\n    assert TIMES == 2\n")
+    plan = {"title": "Times", "refused": [], "changes": [{"kind": "new", "path": path, "what": "it"}
+                                                         for path in ("src/adder/more.py", "tests/test_more.py")]}
+    worse = block("tests/test_more.py", "from adder.more import TIMES\n\ndef test_times():\n    assert TIMES == 3\n")
+    edit = {"title": "Three", "refused": [], "changes": [{"kind": "edit", "path": "tests/test_more.py", "what": "three"}]}
+    said = Scripted({"plan_it": plan, "make_change": more, "review_it": {"accepted": True, "faults": []}})
+    again = Scripted({"plan_it": edit, "make_change": worse, "mend": RuntimeError("no answer")})
+    options: dict[str, Any] = {"workspace": tmp_path / "w", "settings": at_hand(tmp_path, "pytest"),
+                               "sandbox": "bubblewrap"}
+    results = []
+    for name, model, inputs in (("one", first, {"idea": "add"}), ("two", said, {"feedback": ["a", "b"][:1]}),
+                                ("three", again, {"feedback": ["a", "b"]})):
+        async with start(SOP, model=model, inputs=inputs, name=name, from_run={"two": "one", "three": "two"}.get(name),
+                         **options) as going:
+            results.append(await going.result())
+    assert said.steps == ["plan_it", "make_change", "review_it"] and set(again.steps) == {"plan_it", "make_change", "mend"}
+    assert "adder" in said.said(said.keys[0]) and "src/adder/more.py" in again.said(again.keys[0])
+    assert not set(results[0].outputs["tests"]) - {"tests/test_adder.py"} and "Changed afterwards" not in results[0].outputs["report"]
+    for result in results[1:]:
+        assert result.outputs["program"]["src/adder/more.py"] == "TIMES = 2\n"
+        assert "TIMES == 2" in result.outputs["tests"]["tests/test_more.py"]
+    assert "- a: done\n- b: not done, as these tests fail: tests/test_more.py::test_times" in results[2].outputs["report"]
+    assert [result.outcome for result in results[1:]] == [results[0].outcome, "failure"]
+
+
+@pytest.mark.one_in(12)
+@needs_bubblewrap
 async def test_what_is_given_with_an_idea_is_read_and_used(tmp_path: Path) -> None:
     """Notes are shown to who plans and who writes; texts that are named as samples are there for each use, to the byte."""
     given = {"notes.md": b"Sums have a comma.\n", "till/day.txt": b"1\r\n2", "logo.png": b"\x89PNG\r\n\x1a\n\x00\xff"}
@@ -105,7 +139,7 @@ def test_what_a_repository_has_besides_is_added_once() -> None:
 @pytest.mark.parametrize("tested", [True, False])
 def test_the_report_says_what_was_tried_and_no_more(tested: bool) -> None:
     tree = {"README.md": "# adder\n", "tests/test_a.py": TESTS, "tests/broken.py": "def", "tests/data.txt": "R2"}
-    told = report(built(), {"tree": tree, "outcome": OUTCOME} if tested else None)
+    told = report(built(), {"tree": tree, "outcome": OUTCOME} if tested else None, company.tests_of({"tree": tree}))
     assert "2 texts of commands" in told and "1 ended as they have to" in told and "`b` did not: It ended with 1" in told
     found = built(transcript={"broken": [{"id": "tried-1", "why": "README.md:4: it listens on 1"}], "mistaken": ["a"],
                               "text": ""})
@@ -123,7 +157,7 @@ def test_the_report_says_what_was_tried_and_no_more(tested: bool) -> None:
 
 def test_tests_of_a_page_are_named_by_what_they_are_called() -> None:
     tests = "test('R1: adds', () => {});\nit(\"R1, R2: it's there\", () => {});\ntest(name, () => {});\nconst test = 'R2';\n"
-    told = report(built(), {"tree": {"tests/a.test.js": tests}, "outcome": OUTCOME})
+    told = report(built(), {"tree": {}, "outcome": OUTCOME}, {"tests/a.test.js": tests})
     assert "| must | `a.test.js::R1: adds`, `a.test.js::R1, R2: it's there` |" in told
     assert "| could | `a.test.js::R1, R2: it's there` |" in told
 

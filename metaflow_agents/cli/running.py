@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -33,7 +34,7 @@ def run(context: typer.Context,
         workspace: Workspace = WORKSPACE,
         until: Until = None,
         from_run: Annotated[str | None, typer.Option(
-            "--from", metavar="RUN", help="Take over every activation of that run whose inputs are unchanged.")] = None,
+            "--from", metavar="RUN", help="Take over what that run was given, and each of its activations whose inputs are unchanged.")] = None,
         keep_from: Annotated[str | None, typer.Option(
             "--keep-from", metavar="RUN", help="Read inputs with `keep` from that run; `none`: from no run.")] = None,
         sandbox: Sandbox = None,
@@ -69,9 +70,10 @@ def run(context: typer.Context,
         if demo:
             everybody, recorded = _demonstrated(program, everybody, named)
             inputs = {**recorded, **inputs}
+        there = {**inputs, **_given_before(from_run, workspace)}
         if sys.stdin.isatty() and sys.stderr.isatty():
-            inputs |= given.ask(program, inputs)
-        given.refuse_missing(program, inputs, own)
+            inputs |= given.ask(program, there)
+        given.refuse_missing(program, {**there, **inputs}, own)
 
     from metaflow_agents.cli.drive import drive
     from metaflow_agents.runs import start
@@ -163,6 +165,14 @@ def prompt(context: typer.Context,
         if hidden:
             say([f"not shown: {', '.join(hidden)}; what these are is known in a run: here nothing is imported, started or asked"])
     return 0
+
+
+def _given_before(run: str | None, workspace: Path) -> Mapping[str, Any]:
+    if run is None:
+        return {}
+    from metaflow_agents.journal.keeping import given_before
+
+    return given_before(workspace, run)
 
 
 def _demonstrated(program: Program, everybody: str | None, named: Mapping[str, str]) -> tuple[str, dict[str, Any]]:

@@ -55,11 +55,16 @@ def tests_of(verified: Mapping[str, Any]) -> dict[str, str]:
     return {path: text for path, text in verified["tree"].items() if path.startswith("tests/")}
 
 
-def report(built: Mapping[str, Any], verified: Mapping[str, Any] | None) -> str:
-    """What was tried and what came of it, in Markdown, by the typed values alone."""
+def report(built: Mapping[str, Any], verified: Mapping[str, Any] | None, tests: Mapping[str, str] | None = None,
+           feedback: Sequence[str] = (), outcomes: Sequence[Mapping[str, Any]] = ()) -> str:
+    """What was tried and what came of it, in Markdown, by the typed values alone.
+
+    `feedback`: what a person said of it afterwards; `outcomes`: of each, in its order, whether it is `done`, and `why`.
+    """
     told = [*_of_use(built["transcript"], [one["id"] for one in built["uses"]["uses"]]),
-            *(_of_tests(tests_of(verified), built["brief"]["requirements"], verified["outcome"]) if verified else
+            *(_of_tests(tests or {}, built["brief"]["requirements"], verified["outcome"]) if verified else
               ["## Tests", "", _UNTESTED, ""]),
+            *_of_feedback(feedback, outcomes),
             *_of_assumptions(built["brief"]["open"])]
     return "\n".join(["# What was tried, and what came of it", "", *told]).rstrip("\n") + "\n"
 
@@ -110,6 +115,14 @@ def _shown(tests: Mapping[str, str]) -> dict[str, list[str]]:
                 for name in dict.fromkeys(_ID.findall(ast.get_docstring(node) or "")):
                     found[name].append(f"{path.removeprefix('tests/')}::{node.name}")
     return found
+
+
+def _of_feedback(feedback: Sequence[str], outcomes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    if outcomes:
+        yield from ("## Changed afterwards", "", "All tests pass after each change that is done; no other change stays.", "")
+        yield from (f"- {' '.join(said.split())}: " + ("done" if one["done"] else f"not done, as {one['why']}")
+                    for said, one in zip(feedback, outcomes, strict=False))
+        yield ""
 
 
 def _of_assumptions(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:

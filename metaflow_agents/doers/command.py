@@ -16,7 +16,7 @@ from metaflow_agents.errors import AttemptFailed
 from metaflow_agents.foreign_json import NotJSON, read
 from metaflow_agents.journal.tree import Tree
 from metaflow_agents.journal.values import Values
-from metaflow_agents.prompts import CollectionView, render
+from metaflow_agents.prompts import MISSING, CollectionView, render
 from metaflow_agents.sandbox.command import is_pytest, parse_argv, parse_parse, with_junit_file
 from metaflow_agents.sandbox.port import Completed, Sandbox
 from metaflow_agents.sandbox.report import read_junit
@@ -136,7 +136,8 @@ class Commands:
 
     @asynccontextmanager
     async def packages(self, activation: Activation) -> AsyncIterator[Path | None]:
-        """The environment of the commands of an activation, made from the lock that its step reads; None where it names none.
+        """The environment of the commands of an activation, made from the lock that its step reads; None where it names none, or one
+        that it `wants` or `sees` and nothing made.
 
         Raises AttemptFailed where it can't be made.
         """
@@ -151,7 +152,7 @@ class Commands:
 
     def _lock(self, activation: Activation) -> Lock | None:
         name = self._sop.steps[activation.key.step].packages
-        if name is None:
+        if name is None or activation.scope[name] is MISSING:
             return None
         from metaflow_agents.packages.lock import parse_lock
 

@@ -6,7 +6,7 @@ Which run counts is a matter of when runs began, not of when they ended: a run t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,7 +77,7 @@ def kept_values(workspace: Path | None, sop: str, wanted: Mapping[str, str], *, 
     found: dict[str, Kept] = {}
     before = float("inf")
     if from_run is not None:
-        found, before = _as_read(workspace, wanted, from_run)
+        found, before = _as_read(workspace, from_run, wanted)
     for one in sorted(_runs(workspace, sop, wanted), key=lambda one: (one.began, one.ended), reverse=True):
         open_ = {name: artifact for name, artifact in wanted.items() if name not in found}
         if not open_:
@@ -117,8 +117,13 @@ def _named(workspace: Path, sop: str, wanted: Mapping[str, str], name: str) -> d
     return found
 
 
-def _as_read(workspace: Path, wanted: Mapping[str, str], run: str) -> tuple[dict[str, Kept], float]:
-    """What a run read in inputs of these names, and when it began."""
+def given_before(workspace: Path | None, run: str | None) -> dict[str, Kept]:
+    """Input → the value that a run was given for it. What it had by default is left out. Raises UsageError where it is no run."""
+    return {} if workspace is None or run is None else _as_read(workspace, run)[0]
+
+
+def _as_read(workspace: Path, run: str, wanted: Collection[str] | None = None) -> tuple[dict[str, Kept], float]:
+    """What a run read in inputs of these names (None: in those that it was given a value for), and when it began."""
     found = {}
     with Journal.read(journal_path(workspace, run)) as journal:
         state = journal.state
@@ -126,10 +131,13 @@ def _as_read(workspace: Path, wanted: Mapping[str, str], run: str) -> tuple[dict
             return {}, float("inf")                         # whoever reads its activations says so
         inputs = read(journal.blob(state.opened.compiled))["sop"].get("inputs", {})
         values = Values(journal.blob, state)
-        for name in wanted:
+        for name in inputs if wanted is None else wanted:
             payload = state.payload(name, 1) if name in inputs else None
-            if payload is not None:
-                found[name] = Kept(run, f"{name}@1", loaded(values.plain(payload)), state.untrusted(name, 1), state.opened.at)
+            if payload is None:
+                continue
+            value = loaded(values.plain(payload))
+            if wanted is not None or value != inputs[name].get("default"):
+                found[name] = Kept(run, f"{name}@1", value, state.untrusted(name, 1), state.opened.at)
         return found, state.opened.at
 
 

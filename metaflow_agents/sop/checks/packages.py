@@ -42,8 +42,9 @@ def _used(c: Context, name: str, step: Step, locks: set[str]) -> None:
             one.makes.artifact == lock and one.tool != "packages")]:
         c.say("packages", where, f"`{lock}` is made by `{makers[0]}` too, and what is installed has to be allowed by the policy",
               "let that step make another artifact")
-    elif lock not in step.needs:
-        c.say("packages", where, f"`{name}` does not need `{lock}`", f"add `{lock}` to its `needs`")
+    elif lock not in (*step.needs, *step.wants, *step.sees):
+        c.say("packages", where, f"`{name}` does not read `{lock}`",
+              f"add `{lock}` to its `needs`, or to its `wants` where its commands do without while there is none")
     elif not _commands(c, step):
         c.say("packages", where, f"`{name}` runs no command: it has no `check: {{run: …}}`, and its role no tool "
               f"{' or '.join(f'`{one}`' for one in _COMMANDS)}", "remove it", key=True)
