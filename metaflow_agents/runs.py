@@ -21,8 +21,10 @@ from typing import Any
 
 from metaflow_agents.assembly import Options
 from metaflow_agents.caps import caps, refuse_unpriced
+from metaflow_agents.demonstration import RecordedResults
 from metaflow_agents.doers.repeats import asked_in
 from metaflow_agents.engine.earlier import EarlierRun
+from metaflow_agents.engine.work import Earlier
 from metaflow_agents.errors import RunBusy, RunSucceeded, UsageError, did_you_mean
 from metaflow_agents.inputs import Remote, initial_versions, labels, read_inputs
 from metaflow_agents.journal.consent import Consents
@@ -31,6 +33,7 @@ from metaflow_agents.journal.keeping import given_before, kept_values, overlooke
 from metaflow_agents.journal.places import never_began
 from metaflow_agents.journal.values import Values
 from metaflow_agents.models.limits import Limiters
+from metaflow_agents.models.recording import read_recording
 from metaflow_agents.models.registry import Given
 from metaflow_agents.modules import load_function
 from metaflow_agents.opening import (
@@ -118,6 +121,7 @@ def start(
     asker: Asker | None = None,
     settings: Settings | None = None,
     remote: Remote | None = None,
+    recorded: Path | None = None,
     **more_inputs: Any,
 ) -> Run:
     """A new run, to be entered with `async with`.
@@ -135,7 +139,8 @@ def start(
     `asker` asks a person a question that the run has (an async function: the question and its number → an
     answer, or None for "not now"); without one the run waits for `sop answer`. `yes` approves and allows what would be asked
     about, never what is denied. `remote` is the client of a server who hands in the inputs: another party than the user,
-    whose files and trust it does not have.
+    whose files and trust it does not have. `recorded` is a recording: what commands, tools and functions gave in it stands for
+    them where all that they depend on is equal.
     Raises SOPInvalid, SOPNotFound, UsageError, ModelMissing; nothing has been made then.
     """
     settings = settings or Settings.read()
@@ -167,6 +172,7 @@ def start(
     opened = RunOpened(
         run=label, **identity(loaded), **answering(program, all_models, chosen), sandbox=confining.name, image=confining.image,
         until=until, budget=over, given=given_payloads(program, given, blobs), reused_from=from_run,
+        recorded="" if recorded is None else str(recorded.resolve()),
         package=installed("metaflow-agents"), allowed=allowed_packages(program, allow), staged=staged, functions=located(loaded),
         left_out={name: some(listed) for name, listed in left_out.items()},
         untaken={name: {why: some(listed) for why, listed in reasons.items()} for name, reasons in untaken.items()},
@@ -175,7 +181,7 @@ def start(
     untrusted = labels(program, handed, remote, kept)
     first = Committed(versions=tuple(
         Version(artifact=a, number=1, payload=p, untrusted=untrusted.get(a, "")) for a, p in versions.items()))
-    earlier = _earlier(home, from_run, program)
+    earlier = _earlier(home, from_run, program, opened.recorded)
     options = Options(models=resolved.models, sandbox=confining, folders=folders, inner_folders=inner_folders,
                       given=dict(given or {}), earlier=earlier, effects=None if earlier is None else earlier.effects,
                       limiters=Limiters(limits(program.sop, settings, resolved.models)),
@@ -263,8 +269,8 @@ def go_on(
                           image=confining.image, until=until, budget=over)
         blobs = sources_of(loaded) if loaded is not None and told else {}
         left = opened.reused_from if opened.reused_from in run_names(home) else None        # or it was removed since
-        earlier = _earlier(home, left, program)
-        if earlier is not None:
+        earlier = _earlier(home, left, program, opened.recorded)
+        if earlier is not None and earlier.effects is not None:
             earlier.effects.recall(journal, asked_in(journal))
         options = Options(models=resolved.models, sandbox=confining, folders=folders, inner_folders=inner_folders, given=given,
                           earlier=earlier, effects=None if earlier is None else earlier.effects, reask=reask,
@@ -336,5 +342,7 @@ def _created(home: Path, label: str, first: Callable[[str], list[Event]], blobs:
             label = free_name(home, label)
 
 
-def _earlier(home: Path | None, from_run: str | None, program: Program) -> EarlierRun | None:
-    return None if from_run is None else EarlierRun(Journal.read(journal_path(home, from_run)), from_run, program.sop.steps)
+def _earlier(home: Path | None, from_run: str | None, program: Program, recorded: str) -> Earlier | None:
+    if from_run is not None:
+        return EarlierRun(Journal.read(journal_path(home, from_run)), from_run, program.sop.steps)
+    return RecordedResults(read_recording(Path(recorded))) if recorded else None

@@ -114,6 +114,47 @@ async def test_what_was_done_is_asked_about(tmp_path: Path, kind: str, answer: s
 
 
 @pytest.mark.one_in(4)
+@pytest.mark.parametrize("killed", [False, True])
+async def test_what_was_done_inside_a_sop_is_taken_over_with_its_result_and_counts_on(tmp_path: Path, killed: bool) -> None:
+    """Another step of the sub-SOP changed: nothing is asked, nothing done again, also by a later run that does it anew."""
+    step = "book_it: {sop: booking, inputs: {room: room, nights: nights}, output: words, needs: [room, nights], makes: note}"
+
+    def changed(words: str, receipt: str) -> Path:
+        desk(tmp_path, step)
+        path = write(tmp_path, f"""
+            sop: desk
+            inputs: {{room: string, nights: integer}}
+            policy: {{preset: danger-full-access}}
+            artifacts: {{note: {{}}}}
+            steps: {{{step}}}
+        """)
+        write(tmp_path / "x", "", booking_yaml=f"""
+            sop: booking
+            inputs: {{room: string, nights: integer}}
+            artifacts: {{receipt: {{schema: {{receipt: string}}, description: {receipt}}}, words: {{}}}}
+            steps:
+              do_it: {{call: 'shop:book', effect: once, needs: [room, nights], makes: receipt}}
+              say: {{value: "receipt.receipt ~ '{words}'", needs: [receipt], makes: words}}
+        """).with_name("booking.yaml").replace(tmp_path / "booking.yaml")
+        return path
+
+    path = changed("?", "a receipt")
+    assert (await go(path, "first")).outputs == {"note": "7/2?"}
+    changed(".", "a receipt")
+    with recorded(tmp_path) as recording:
+        assert (await go(path, NAME, from_run="first", asker=Person())).outputs == {"note": "7/2."}
+    for moment in some(recording.open, 6) if killed else ():
+        recording.lay(moment)
+        assert (await resume(NAME, workspace=tmp_path, sandbox="none", asker=Person())).outputs == {"note": "7/2."}
+    assert booked(tmp_path) == ["7 2"]
+    changed(".", "the receipt")
+    person = Person(Answer(text="take"))
+    third = await go(path, "third", from_run=NAME, asker=person)
+    assert third.outputs == {"note": "7/2."} and booked(tmp_path) == ["7 2"]
+    assert [question.earlier for question in person.asked] == ["first:book_it@1~0/do_it@1~0/call"]
+
+
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("kind", KINDS)
 async def test_with_other_arguments_nothing_is_offered(tmp_path: Path, kind: str) -> None:
     await first(tmp_path, kind)

@@ -53,7 +53,7 @@ async def again(folder: Path, model: str, topic: str = "moss", **options: Any) -
 
 def exported(folder: Path, name: str = "first") -> bytes:
     with RawJournal(journal_path(folder, name)) as journal:
-        return record(journal, "ada, by hand")
+        return b"".join(record(journal, "ada, by hand").lines())
 
 
 # -- what is recorded is answered again

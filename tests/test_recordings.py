@@ -34,7 +34,8 @@ pytestmark = needs_bubblewrap
 
 def replay(name: str, home: Path) -> RunResult:
     shown = demonstration(load_sop(f"{name}.yaml").program)
-    return run_sync(f"{name}.yaml", model=shown.model, inputs=shown.inputs, workspace=home, name="demo")
+    return run_sync(f"{name}.yaml", model=f"replay:{shown.recording}", inputs=shown.inputs, workspace=home, name="demo",
+                    recorded=shown.recording)
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +78,7 @@ def test_an_edited_prompt_is_stale_and_a_broken_check_is_broken(tmp_path: Path, 
         (tmp_path / "edited.yaml").write_text(whole.replace(*edit).replace("sop: research_report", "sop: edited"))
         for beside in ("report.md.j2", "report.html.j2"):
             (tmp_path / beside).write_text((Path(__file__).parent.parent / "sops" / beside).read_text())
-        result = run_sync(tmp_path / "edited.yaml", model=shown.model, inputs=shown.inputs, workspace=tmp_path / said[:5])
+        result = run_sync(tmp_path / "edited.yaml", model=f"replay:{shown.recording}", inputs=shown.inputs, workspace=tmp_path / said[:5])
         assert verdict(result).startswith(said)
 
 

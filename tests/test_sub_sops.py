@@ -245,8 +245,33 @@ async def test_from_takes_over_a_sop_whose_file_did_not_change(tmp_path: Path) -
     assert same.asked == []
     book(tmp_path, chapter=CHAPTER.replace("Mend it", "Mend all of it"))
     other = _Named(answer)
-    await run(path, topic="rain", model=other, workspace=tmp_path, name="three", from_run="one")
-    assert other.asked == KEYS[1:]
+    result = await run(path, topic="rain", model=other, workspace=tmp_path, name="three", from_run="one")
+    assert other.asked == ["write@1[b]~0/mend@1~0/turn.0"] and result.ok         # inside, what did not change is taken over too
+    taken = [event.event.reused_from for event in events(tmp_path, "three", Inner) if event.event.kind == "finished"]
+    assert taken == ["one:write@1[a]~0/draft@1~0", "one:write@1[a]~0/judge@1~0", "one:write@1[b]~0/draft@1~0",
+                     "one:write@1[b]~0/judge@1~0", None, "one:write@1[b]~0/judge@2~0"]
+
+
+async def test_a_second_attempt_takes_nothing_over_and_the_last_attempt_of_a_run_counts(tmp_path: Path) -> None:
+    """What a SOP did that ended without success is no result to begin with again."""
+    judged: list[bool] = []
+
+    def late(request: ModelRequest) -> Any:
+        if request.step != "judge":
+            return answer(request)
+        judged.append("~1/" in request.key or "[a]" in request.key)
+        return {"good": judged[-1]}
+
+    path = book(tmp_path, keys="retries: 1")
+    first = await run(path, topic="rain", model=_Named(late), workspace=tmp_path, name="one")
+    assert first.ok and judged == [True, False, False, False, True]
+    book(tmp_path, keys="retries: 1", chapter=CHAPTER.replace("role: critic", "role: critic, task: Judge it"))
+    judged.clear()
+    again = _Named(late)
+    second = await run(path, topic="rain", model=again, workspace=tmp_path, name="two", from_run="one")
+    drafts = [key for key in again.asked if "draft" in key]
+    assert second.ok and drafts == ["write@1[b]~1/draft@1~0/turn.0"]
+    assert second["chapters"]["b"].startswith("draft of write@1[b]~1/")
 
 
 async def test_a_recording_answers_inside_too(tmp_path: Path) -> None:

@@ -67,9 +67,10 @@ def run(context: typer.Context,
     everybody, named = options.models(model)
     with _after_the_sop(found.file):
         inputs = {**given.read_options(program, found.options, own), **given.read_pairs(program, pairs or ())}
+        recorded = None
         if demo:
-            everybody, recorded = _demonstrated(program, everybody, named)
-            inputs = {**recorded, **inputs}
+            recorded, shown = _demonstrated(program, everybody, named)
+            everybody, inputs = f"replay:{recorded}", {**shown, **inputs}
         there = {**inputs, **_given_before(from_run, workspace)}
         if sys.stdin.isatty() and sys.stderr.isatty():
             inputs |= given.ask(program, there)
@@ -80,7 +81,7 @@ def run(context: typer.Context,
 
     return drive(start(found.file, model=everybody, models=named, inputs=inputs, name=name, workspace=workspace, until=until,
                        from_run=from_run, keep_from=keep_from, staged=staged, everything=everything, allow=allow or (),
-                       sandbox=sandbox, budget=options.budget(budget), yes=yes), workspace, json=json)
+                       sandbox=sandbox, budget=options.budget(budget), yes=yes, recorded=recorded), workspace, json=json)
 
 
 def resume(name: RunName,
@@ -175,8 +176,8 @@ def _given_before(run: str | None, workspace: Path) -> Mapping[str, Any]:
     return given_before(workspace, run)
 
 
-def _demonstrated(program: Program, everybody: str | None, named: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
-    """The model and the inputs of `--demo`; who answered is said first, on stderr."""
+def _demonstrated(program: Program, everybody: str | None, named: Mapping[str, str]) -> tuple[Path, dict[str, Any]]:
+    """The recording and the inputs of `--demo`; who answered is said first, on stderr."""
     from metaflow_agents.demonstration import demonstration
     from metaflow_agents.inputs import parse_option
 
@@ -184,9 +185,9 @@ def _demonstrated(program: Program, everybody: str | None, named: Mapping[str, s
         raise UsageError("`--demo` answers from a recording and `--model` names a model: leave one of them out")
     found = demonstration(program)
     say([found.told], sys.stderr)
-    folders = {name for name, spec in program.sop.inputs.items() if spec.type == "folder"}
-    return found.model, {name: parse_option(program, name, value) if name in folders else value
-                         for name, value in found.inputs.items()}
+    folders = {name for name, spec in program.sop.inputs.items() if spec.type == "folder" and found.inputs.get(name)}
+    return found.recording, {name: parse_option(program, name, value) if name in folders else value
+                             for name, value in found.inputs.items()}
 
 
 @contextmanager

@@ -181,8 +181,7 @@ class Attempts:
                      own: str) -> Outcome:
         held = cast("Data | Binary | Patch", unpack(taken.blobs[taken.payload]))        # as every activation gives
         work = await self._means.runner.taken_over(activation, Work(held, taken.blobs))
-        for effect in taken.effects:
-            cast("Earlier", self._means.earlier).effects.use(effect, str(activation.key))
+        cast("Earlier", self._means.earlier).use(taken, activation.key)
         packed = taken.blobs[taken.payload] if work.payload == held else pack(work.payload)
         name = digest(packed)
         blobs = {**work.blobs, name: packed}

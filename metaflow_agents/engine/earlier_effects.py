@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from itertools import accumulate
 from typing import Any
 
 from metaflow_agents.journal.journal import Journal
@@ -29,7 +30,8 @@ class EarlierEffects:
         for key, effect in _effects(journal, run):
             self._equal.setdefault((effect.tool, effect.arguments), []).append((key, effect))
             self._at.setdefault((_place(key), effect.tool), []).append((key, effect))
-            self._by_activation.setdefault(str(parse_activation(key)), []).append(effect)
+            for activation in accumulate(map(str, activations_in(key)), "{}/{}".format):
+                self._by_activation.setdefault(activation, []).append(effect)
 
     def behind(self, activation: str) -> tuple[EarlierEffect, ...]:
         """What an activation of the earlier run did."""
@@ -58,9 +60,10 @@ class EarlierEffects:
 
     def recall(self, own: Journal, asked: Iterable[tuple[str, str]]) -> None:
         """What stands for which call of this run, for a resume: as its journal says, and its questions (key, `source`)."""
-        for _, event in own.events(Finished):
-            for effect in event.effects:
-                self.use(effect, event.activation)
+        for _, event in own.events(Finished, Inner):
+            where, end = unwrapped(event)
+            for effect in end.effects if isinstance(end, Finished) else ():
+                self.use(effect, where)
         for key, source in asked:
             self._used.setdefault(source, _place(key))
 
@@ -89,8 +92,8 @@ def _effects(journal: Journal, run: str) -> Iterator[tuple[str, EarlierEffect]]:
     """The key of each call and what it did. One that nobody knows the end of has no `payload`."""
     intended = {event.key: event for _, event in journal.events(Intended) if event.effect != "none"}
     ended: dict[str, Finished | Failed] = {}
-    for _, event in journal.events(Finished, Failed, Inner) if intended else journal.events(Finished):
-        where, end = _unwrapped(event)
+    for _, event in journal.events(Finished, Failed, Inner):
+        where, end = unwrapped(event)
         if not isinstance(end, Finished | Failed):
             continue
         ended[where] = end
@@ -117,7 +120,7 @@ def _effects(journal: Journal, run: str) -> Iterator[tuple[str, EarlierEffect]]:
             yield key, effect
 
 
-def _unwrapped(event: Any) -> tuple[str, Any]:
+def unwrapped(event: Any) -> tuple[str, Any]:
     """An event with its activation, as the run's journal spells it, out of the sub-SOPs that it happened in."""
     prefix = ""
     while isinstance(event, Inner):
@@ -132,7 +135,8 @@ def _all_labels(journal: Journal) -> str:
 
 def _moved(key: str, activation: str) -> str:
     """The key of a call under another activation than the one it was made in."""
-    return activation + key[len(str(parse_activation(key))):]
+    stood = "/".join(map(str, activations_in(key)[:len(activations_in(activation))]))
+    return activation + key[len(stood):]
 
 
 def _activation(key: str) -> str:

@@ -105,10 +105,18 @@ Recalled = Callable[[Activation], str]
 class Earlier(Protocol):
     """`--from RUN`: results of an earlier run, by what they depended on; `effects`: what it did that may happen once only."""
 
-    effects: EarlierEffects
+    effects: EarlierEffects | None
 
     def find(self, key: ActivationKey, parts: Mapping[str, str]) -> Taken | tuple[str, ...]:
         """The result whose every part is equal, else why there is none: the parts that differ."""
+        ...
+
+    def use(self, taken: Taken, key: ActivationKey) -> None:
+        """A result was taken over for this activation."""
+        ...
+
+    def inside(self, key: ActivationKey) -> Earlier | None:
+        """What there is of the steps of the sub-SOP that this activation is."""
         ...
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What a run's calls were and what came back, as a file of its own: made from a journal, read by `replay:`.
+"""What a run's calls were and what came back, as a file of its own: made from a journal, read by `replay:` and `--demo`.
 
 One JSON value a line, in canonical form, so that a difference between two recordings reads well:
 
@@ -6,26 +6,35 @@ One JSON value a line, in canonical form, so that a difference between two recor
     {"key":"write_prd@1~0/turn.0","messages":[…],"model":"openai:NAME","prompt":"…","reply":{"text":"…",…}}
 
 A call that failed for good has `failed` in place of `reply`. Schema, tools and the answer's bound stand there where they are.
+Behind the calls stands what commands, tools and functions gave, each with the fingerprint of all that it depended on, and the
+contents that these name:
+
+    {"result":"test@1~0","depends":"…","payload":{"kind":"data","value":{…}}}
+    {"content":{"text":"…"}}
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
 from typing import Any
 
+from pydantic import ValidationError
+
 from metaflow_agents.errors import JournalError, UsageError
 from metaflow_agents.foreign_json import read
-from metaflow_agents.journal.glance import RawJournal
+from metaflow_agents.journal.glance import RawJournal, unwrapped
 from metaflow_agents.journal.places import never_began
 from metaflow_agents.journal.whole import write_whole
 from metaflow_agents.models.port import MAX_TOKENS, Reply
 from metaflow_agents.schema.binary import FIELDS
-from metaflow_agents.schema.keys import parse_activation
-from metaflow_agents.schema.model import as_ordered, canonical, digest
+from metaflow_agents.schema.keys import parse_activation, slots, steps_in
+from metaflow_agents.schema.model import as_ordered, canonical, digest, fingerprint
+from metaflow_agents.schema.payload import blobs_of, pack, unpack
 
 VERSION = 1
 ENDING = ".jsonl"
@@ -54,13 +63,27 @@ class Recorded:
         return as_ordered(told) + b"\n"
 
 
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a command, a tool or a function gave. `depends`: the fingerprint of its activation's parts; `payload`: its digest."""
+
+    key: str
+    depends: str
+    payload: str
+    untrusted: str = ""
+
+
 @dataclass(slots=True)
 class Recording:
-    """The calls of a run, by key and prompt; `told` is the header, empty where a journal was read."""
+    """The calls of a run, by key and prompt, and the results of its other steps with the contents (digest → bytes) that they
+    name. `told` is the header, empty where a journal was read.
+    """
 
     name: str
     told: dict[str, Any] = field(default_factory=dict)
     calls: dict[str, dict[str, Recorded]] = field(default_factory=dict)
+    results: list[Result] = field(default_factory=list)
+    contents: dict[str, bytes] = field(default_factory=dict)
 
     def add(self, call: Recorded) -> None:
         """One more call; it goes before an earlier one to the same prompt."""
@@ -71,6 +94,13 @@ class Recording:
         yield canonical(self.told) + b"\n"
         for call in (call for calls in self.calls.values() for call in calls.values()):
             yield call.line()
+        for one in self.results:
+            heard = {"untrusted": one.untrusted} if one.untrusted else {}
+            yield as_ordered({"result": one.key, "depends": one.depends, **heard,
+                              "payload": json.loads(self.contents[one.payload])}) + b"\n"
+        inside = {one.payload for one in self.results}
+        for name in sorted(self.contents.keys() - inside):
+            yield canonical({"content": _written(self.contents[name])}) + b"\n"
 
 
 def read_recording(path: Path) -> Recording:
@@ -121,12 +151,12 @@ def _settle(journal: RawJournal, event: Mapping[str, Any], found: dict[tuple[str
                              max_tokens=call.max_tokens)
 
 
-def record(journal: RawJournal, answered_by: str, *others: RawJournal) -> bytes:
-    """A run's recording as a file: `answered_by` tells in a person's words who answered.
+def record(journal: RawJournal, answered_by: str, *others: RawJournal) -> Recording:
+    """A run's recording: `answered_by` tells in a person's words who answered.
 
-    `others` are further runs of the same SOP on the same inputs, whose calls it holds too: what a command prints may differ from
-    one machine to the next, and a run go another way. Raises UsageError where they are not that, and for a run whose calls stand
-    in part in another run's journal.
+    `others` are further runs of the same SOP on the same inputs, whose calls and results it holds too: what a command prints may
+    differ from one machine to the next, and a run go another way. Raises UsageError where they are not that, and for a run whose
+    calls stand in part in another run's journal.
     """
     first = _record(journal, answered_by)
     for other in others:
@@ -137,7 +167,10 @@ def record(journal: RawJournal, answered_by: str, *others: RawJournal) -> bytes:
                                  "one SOP on the same inputs")
         for key, calls in further.calls.items():
             first.calls[key] = {**calls, **first.calls.get(key, {})}
-    return b"".join(first.lines())
+        held = {(slots(one.key), one.depends) for one in first.results}
+        first.results += [one for one in further.results if (slots(one.key), one.depends) not in held]
+        first.contents |= further.contents
+    return first
 
 
 def _record(journal: RawJournal, answered_by: str) -> Recording:
@@ -155,12 +188,47 @@ def _record(journal: RawJournal, answered_by: str) -> Recording:
     recording.calls = {key: {prompt: replace(call, model=_elsewhere(call.model)) for prompt, call in calls.items()}
                        for key, calls in recording.calls.items()}
     program = json.loads(journal.blob(opened["compiled"]))
+    _add_results(recording, journal, program)
     recording.told = {
         "recording": VERSION, "sop": program["sop"]["sop"], "inputs": _inputs(journal, program["sop"].get("inputs", {})),
         "answered_by": answered_by, "package": opened.get("package", ""),
         "models": {name: _elsewhere(model) for name, model in opened.get("models", {}).items()},
         "date": datetime.fromtimestamp(opened.get("at", 0.0), UTC).date().isoformat()}
     return recording
+
+
+def _add_results(recording: Recording, journal: RawJournal, program: Mapping[str, Any]) -> None:
+    """What steps gave that are no role's, no person's and no sub-SOP's: what was there at their last attempt."""
+    found: dict[tuple[tuple[str, ...], str], Result] = {}
+    for _, outer in journal.events("finished", "inner"):
+        path, event = unwrapped(outer)
+        if event["kind"] != "finished":
+            continue
+        key = f"{path}/{event['activation']}".lstrip("/")
+        step = _step(program, steps_in(key))
+        if any(step.get(doer) for doer in ("run", "tool", "call")):
+            depends = fingerprint(event["parts"])
+            found[slots(key), depends] = Result(key, depends, event["payload"], event.get("untrusted", ""))
+    for one in found.values():
+        recording.results.append(one)
+        for name in (one.payload, *blobs_of(unpack(journal.blob(one.payload)))):
+            recording.contents[name] = journal.blob(name)
+
+
+def _step(program: Mapping[str, Any], path: Sequence[str]) -> Mapping[str, Any]:
+    """A step of a compiled SOP, or of one in it."""
+    *around, name = path
+    for step in around:
+        program = program["sops"][program["sop"]["steps"][step]["sop"]]
+    found: Mapping[str, Any] = program["sop"]["steps"][name]
+    return found
+
+
+def _written(data: bytes) -> dict[str, str]:
+    try:
+        return {"text": data.decode()}
+    except UnicodeDecodeError:
+        return {"base64": b64encode(data).decode()}
 
 
 def _elsewhere(model: str) -> str:
@@ -179,10 +247,9 @@ def _elsewhere(model: str) -> str:
 
 def save(journal: RawJournal, file: Path, answered_by: str, *others: RawJournal) -> int:
     """Writes the recording of runs, whole or not at all, and returns how many calls it has. Raises UsageError, OSError."""
-    data = record(journal, answered_by, *others)
-    part = file.with_name(f".{file.name}.part")
-    write_whole(file, data, part)
-    return data.count(b"\n") - 1
+    recording = record(journal, answered_by, *others)
+    write_whole(file, b"".join(recording.lines()), file.with_name(f".{file.name}.part"))
+    return sum(map(len, recording.calls.values()))
 
 
 def _inputs(journal: RawJournal, declared: Mapping[str, Any]) -> dict[str, Any]:
@@ -237,11 +304,36 @@ def _parsed(path: Path) -> Recording:
                              f"{VERSION}`; `sop export RUN --recording FILE` makes one")
         recording = Recording(path.name, told)
         while (number := number + 1) < len(lines):
-            recording.add(_call(read(lines[number])))
+            line = read(lines[number])
+            if "content" in line:
+                data = b64decode(line["content"]["base64"]) if "base64" in line["content"] else line["content"]["text"].encode()
+                recording.contents[digest(data)] = data
+            elif "result" in line:
+                _add_result(recording, line)
+            else:
+                recording.add(_call(line))
+        _refuse_missing(recording)
         return recording
     except (ValueError, KeyError, TypeError) as error:
         raise JournalError(f"the recording {path} is damaged at line {number + 1}: {error}; take it anew from its repository, or "
                            "record it anew: `sop export RUN --recording FILE`") from error
+
+
+def _add_result(recording: Recording, line: Mapping[str, Any]) -> None:
+    try:
+        packed = pack(unpack(as_ordered(line["payload"])))
+    except ValidationError:
+        raise ValueError(f"the payload of {line['result']} is none") from None
+    recording.contents[digest(packed)] = packed
+    recording.results.append(Result(line["result"], line["depends"], digest(packed), line.get("untrusted", "")))
+
+
+def _refuse_missing(recording: Recording) -> None:
+    """Raises ValueError where a result names a content that does not stand in the recording."""
+    for one in recording.results:
+        for name in blobs_of(unpack(recording.contents[one.payload])):
+            if name not in recording.contents:
+                raise ValueError(f"the result of {one.key} names a content that does not stand in it: {name}")
 
 
 def _call(line: Mapping[str, Any]) -> Recorded:

@@ -85,6 +85,11 @@ def activations_in(written: str) -> tuple[ActivationKey, ...]:
     return (parse_activation(written),) if inner is None else (parse_activation(inner[0]), *activations_in(inner[1]))
 
 
+def slots(written: str) -> tuple[str, ...]:
+    """The activations that a key leads through, without their attempts."""
+    return tuple(one.slot for one in activations_in(written))
+
+
 @lru_cache(maxsize=4096)
 def steps_in(written: str) -> tuple[str, ...]:
     """The steps that a key leads through, from the run's own one inward: `write`, `draft`. Empty for what is none's."""
