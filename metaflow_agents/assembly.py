@@ -213,8 +213,9 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
             past = (memory.lessons if lessons else memory.past)(mind, activation.key.firing)
             return await project.handed_over(mind, past, lessons=lessons)
 
-        joined = assemble(inner, its, replace(options, models=options.inner[inner.fingerprint], given=given_inside(options.given, step),
-                                                       earlier=options.earlier and options.earlier.inside(activation.key)),
+        before = options.earlier and options.earlier.inside(activation.key)
+        joined = assemble(inner, its, replace(options, models=options.inner[inner.fingerprint], earlier=before,
+                                                       given=given_inside(options.given, step)),
                           folder=None, within=Within(f"{prefix}{key}/", name, step, acceptance, caps,
                                                      inside, (*above, sop.policy), toolboxes, staged, allowed, told,
                                                      its_over, f"{path}{step}/", file,

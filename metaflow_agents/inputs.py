@@ -173,7 +173,9 @@ def vouched_for(spec: Input) -> bool:
 
 
 def parse_option(program: Program, name: str, text: str) -> Any:
-    """The value that a command-line option holds: text, `@FILE`, or JSON for what is no text. Raises UsageError."""
+    """The value that a command-line option holds: text, `@FILE`, or JSON for what is no text; for a list of texts one text is a
+    list of it. Raises UsageError.
+    """
     spec = program.sop.inputs[name]
     if spec.type in PATHS:
         return text
@@ -183,12 +185,19 @@ def parse_option(program: Program, name: str, text: str) -> Any:
     schema = program.schemas.get(f"input:{name}", {"type": "string"})
     if schema.get("type") == "string" or ("enum" in schema and text in schema["enum"]):
         return text
+    if is_texts(schema) and not text.lstrip().startswith("["):
+        return [text]
     try:
         return read(text)
     except ValueError as error:
         if {"type": "string"} in schema.get("anyOf", ()):
             return text                         # `string | null`: what is no JSON is the text that it says
         raise _no_value(name, text, schema, error, file) from None
+
+
+def is_texts(schema: Mapping[str, Any]) -> bool:
+    """Whether a value is a list of texts."""
+    return schema.get("type") == "array" and schema.get("items", {}).get("type") == "string"
 
 
 def _text(name: str, file: str) -> str:

@@ -223,7 +223,7 @@ def test_inputs_of_every_type(say: Say, home: Path) -> None:
         "high", True, ["a"], "so", "me"]
     assert gathered("--sure=false", "--note=null")[1:4] == [False, [], None]
     for words, told in {("--level", "hihg"): 'expected "low" or "high"', ("--sure", "maybe"): "true or false, not `maybe`",
-                        ("--tags", "a"): "wants JSON", ("--input", "nme=x"): "did you mean `name`?",
+                        ("--tags", "[a"): "wants JSON", ("--input", "nme=x"): "did you mean `name`?",
                         ("--input", "name"): "write `--input NAME=VALUE`"}.items():
         status, _, err = say("run", "types.yaml", *words)
         assert status == 2 and told in err and err.count("\n") == 1, err

@@ -27,7 +27,7 @@ PAGES = [TOP / "README.md", TOP / "CONTRIBUTING.md", TOP / "CHANGELOG.md", *sort
 EXAMPLES = [TOP / "README.md", *sorted((TOP / "docs").glob("*.md"))]
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INPUTS = {"--letters", "--idea", "--transcript", "--letter", "--title", "--question", "--documents", "--order", "--repo",
-          "--issue", "--diff"}
+          "--issue", "--diff", "--feedback"}
 PATIENCE = 120                      # seconds for one program; it takes less than one
 _FILE = re.compile(r"\A# file: (\S+)\n")
 

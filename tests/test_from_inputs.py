@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,11 @@ roles: {clerk: {profile: writes}}
 artifacts: {text: {}, said: {schema: any}}
 steps:
   write: {role: clerk, needs: [to, tone], sees: [notes], makes: text}
-  say: {value: "[tone, more, (notes or []) | list, picture is not none]", needs: [tone, more], sees: [notes, picture], makes: said}
+  say:
+    value: "[tone, more, (notes or []) | list, picture is not none]"
+    needs: [tone, more]
+    sees: [notes, picture]
+    makes: said
 outputs: [text, said]
 """
 
@@ -79,3 +84,19 @@ async def test_the_command_line_asks_for_nothing_that_the_earlier_run_was_given(
     assert none.returncode == 2 and "letter needs `--to` (Whom it is for)" in none.stderr
     gone = sop(tmp_path, "run", "desk.yaml", "--from", "gone", "--workspace", "w", "--model", "dry")
     assert gone.returncode == 2 and "gone" in gone.stderr and "Traceback" not in gone.stderr
+
+
+@pytest.mark.parametrize(("options", "more"), [
+    (["--more", "a, b"], ["a, b"]), (["--more", "a", "--more", "[", "--more", "3"], None),
+    (["--more", "a", "--more", "3"], ["a", "3"]),
+    (["--more", '["a", "b"]', "--more", "c"], ["a", "b", "c"]), (["--more=-x"], ["-x"]), (["--more", "@list.json"], ["a", "b"]),
+])
+def test_a_list_of_texts_is_given_a_text_at_a_time(tmp_path: Path, options: list[str], more: list[str] | None) -> None:
+    write(tmp_path, LETTER)
+    (tmp_path / "list.json").write_text('["a", "b"]')
+    done = sop(tmp_path, "run", "desk.yaml", "--to", "Ann", "--workspace", "w", "--model", "dry", "--name", "it", *options)
+    if more is None:
+        assert done.returncode == 2 and "input `more` wants JSON" in done.stderr
+    else:
+        assert done.returncode == 0, done.stderr
+        assert json.loads(sop(tmp_path, "show", "it", "said", "--raw", "--workspace", "w").stdout)[1] == more

@@ -241,3 +241,20 @@ async def test_checks_and_the_tools_of_a_role_have_the_packages(tmp_path: Path, 
     without = CHECKED.replace("    packages: lock\n", "")
     result, _ = await ran(write(tmp_path, without), settings, model=model, name="without")
     assert "No module named 'alpha'" in (result.reason or "")
+
+
+async def test_a_step_that_only_wants_a_lock_does_without(tmp_path: Path, settings: Settings) -> None:
+    """With the lock its commands have these packages and no others; without, those of the machine."""
+    sop = write(tmp_path, """
+        sop: at_will
+        inputs: {install: {type: boolean, default: false}}
+        policy: {allow: ["install(alpha)"]}
+        artifacts: {lock: {}, said: {}}
+        steps:
+          resolve: {tool: packages, inputs: {requirements: "['alpha']"}, needs: [install], when: install, makes: lock}
+          say: {run: [python, -c, "import alpha"], needs: [install], wants: [lock], packages: lock, makes: said}
+        outputs: [said]
+    """)
+    for install, code in ((False, 1), (True, 0)):
+        result, _ = await ran(sop, settings, name=str(install), inputs={"install": install})
+        assert result["said"]["exit_code"] == code, result

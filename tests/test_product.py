@@ -76,7 +76,8 @@ async def test_what_a_person_says_afterwards_is_changed_one_thing_after_the_othe
                       "read": {"mistaken": [], "remarks": []}, "write_tests": block("tests/test_adder.py", tests),
                       "strengthen": RuntimeError("nobody can notice these")})
     more = block("src/adder/more.py", "TIMES = 2\n") + "\n" + block(
-        "tests/test_more.py", "from adder.more import TIMES\n\ndef test_times():\n    assert TIMES == 2\n")
+        "tests/test_more.py", "import click\nfrom adder.more import TIMES\n\ndef test_times():\n    assert TIMES == 2\n"
+        "    assert not hasattr(click, 'Group')\n")
     plan = {"title": "Times", "refused": [], "changes": [{"kind": "new", "path": path, "what": "it"}
                                                          for path in ("src/adder/more.py", "tests/test_more.py")]}
     worse = block("tests/test_more.py", "from adder.more import TIMES\n\ndef test_times():\n    assert TIMES == 3\n")
@@ -93,7 +94,8 @@ async def test_what_a_person_says_afterwards_is_changed_one_thing_after_the_othe
             results.append(await going.result())
     assert said.steps == ["plan_it", "make_change", "review_it"] and set(again.steps) == {"plan_it", "make_change", "mend"}
     assert "adder" in said.said(said.keys[0]) and "src/adder/more.py" in again.said(again.keys[0])
-    assert not set(results[0].outputs["tests"]) - {"tests/test_adder.py"} and "Changed afterwards" not in results[0].outputs["report"]
+    assert set(results[0].outputs["tests"]) == {"tests/test_adder.py"}
+    assert "Changed afterwards" not in results[0].outputs["report"]
     for result in results[1:]:
         assert result.outputs["program"]["src/adder/more.py"] == "TIMES = 2\n"
         assert "TIMES == 2" in result.outputs["tests"]["tests/test_more.py"]

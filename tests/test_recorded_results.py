@@ -1,3 +1,4 @@
+# ruff: noqa: E501  (SOPs stand here as people write them)
 """`--demo`: what commands, tools and functions gave in a recording stands for them, where all that they depend on is equal."""
 
 from __future__ import annotations

@@ -78,7 +78,8 @@ def test_an_edited_prompt_is_stale_and_a_broken_check_is_broken(tmp_path: Path, 
         (tmp_path / "edited.yaml").write_text(whole.replace(*edit).replace("sop: research_report", "sop: edited"))
         for beside in ("report.md.j2", "report.html.j2"):
             (tmp_path / beside).write_text((Path(__file__).parent.parent / "sops" / beside).read_text())
-        result = run_sync(tmp_path / "edited.yaml", model=f"replay:{shown.recording}", inputs=shown.inputs, workspace=tmp_path / said[:5])
+        result = run_sync(tmp_path / "edited.yaml", model=f"replay:{shown.recording}", inputs=shown.inputs,
+                          workspace=tmp_path / said[:5])
         assert verdict(result).startswith(said)
 
 

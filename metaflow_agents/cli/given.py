@@ -10,7 +10,7 @@ from typing import Any
 from metaflow_agents.cli.output import prompt
 from metaflow_agents.errors import AnswerInvalid, UsageError, did_you_mean
 from metaflow_agents.foreign_json import read
-from metaflow_agents.inputs import parse_option
+from metaflow_agents.inputs import is_texts, parse_option
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import PATHS, Input
 from metaflow_agents.schema.validation import validator
@@ -56,13 +56,14 @@ def read_options(program: Program, options: Iterable[tuple[str, str | None]], ow
         name = declared.get(option.replace("_", "-"))
         if name is None:
             raise UsageError(f"no option `{option}` for {program.sop.sop}: {did_you_mean(option, [*declared, *own], limit=24)}")
-        if name in found:
+        if name in found and not is_texts(program.schemas.get(f"input:{name}", {})):
             raise UsageError(f"`{option}` is given twice")
         if text is None and _is_switch(program, name):
             text = "true"
         if text is None:
             raise UsageError(f"`{option}` wants a value{_described(program.sop.inputs[name])}")
-        found[name] = parse_option(program, name, text)
+        value = parse_option(program, name, text)
+        found[name] = [*found[name], *value] if name in found else value
     return found
 
 
@@ -140,7 +141,8 @@ def help_lines(program: Program, own: Sequence[str], page: Page) -> list[str]:
     for name, spec in program.sop.inputs.items():
         default = "required" if spec.required else "optional" if spec.default is None else f"default: {spec.default!r}"
         rows.append([_spelt(name, own), _kind(program, name), f"{spec.description}{' ' if spec.description else ''}({default})"])
-    return [*about, f"Inputs of {program.sop.sop}: text, @FILE, JSON for lists and mappings, a path for a file or folder",
+    return [*about, f"Inputs of {program.sop.sop}: text (TEXT… again and again), @FILE, JSON for lists and mappings, a path for "
+            "a file or folder",
             *table(rows, page, indent="  ")]
 
 
@@ -180,4 +182,6 @@ def _kind(program: Program, name: str) -> str:
     if "enum" in schema:
         return "|".join(str(choice) for choice in schema["enum"])
     kind = schema.get("type")
+    if is_texts(schema):
+        return "TEXT…"
     return {"string": "TEXT", "integer": "NUMBER", "number": "NUMBER", "boolean": "true|false"}.get(str(kind), "JSON")

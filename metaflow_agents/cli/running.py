@@ -34,7 +34,8 @@ def run(context: typer.Context,
         workspace: Workspace = WORKSPACE,
         until: Until = None,
         from_run: Annotated[str | None, typer.Option(
-            "--from", metavar="RUN", help="Take over what that run was given, and each of its activations whose inputs are unchanged.")] = None,
+            "--from", metavar="RUN",
+            help="Take over what that run was given, and each of its activations whose inputs are unchanged.")] = None,
         keep_from: Annotated[str | None, typer.Option(
             "--keep-from", metavar="RUN", help="Read inputs with `keep` from that run; `none`: from no run.")] = None,
         sandbox: Sandbox = None,

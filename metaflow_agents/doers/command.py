@@ -136,8 +136,8 @@ class Commands:
 
     @asynccontextmanager
     async def packages(self, activation: Activation) -> AsyncIterator[Path | None]:
-        """The environment of the commands of an activation, made from the lock that its step reads; None where it names none, or one
-        that it `wants` or `sees` and nothing made.
+        """The environment of the commands of an activation, made from the lock that its step reads; None where it names none, or
+        one that it `wants` or `sees` and nothing made.
 
         Raises AttemptFailed where it can't be made.
         """

@@ -105,7 +105,10 @@ Recalled = Callable[[Activation], str]
 class Earlier(Protocol):
     """`--from RUN`: results of an earlier run, by what they depended on; `effects`: what it did that may happen once only."""
 
-    effects: EarlierEffects | None
+    @property
+    def effects(self) -> EarlierEffects | None:
+        """What it did; None where there is nothing of the kind."""
+        ...
 
     def find(self, key: ActivationKey, parts: Mapping[str, str]) -> Taken | tuple[str, ...]:
         """The result whose every part is equal, else why there is none: the parts that differ."""

@@ -48,7 +48,7 @@ class RunOpened(_Event):
     given: dict[str, str] = Field(
         default_factory=dict, description="artifact → digest of the value that stands in for its steps' work")
     reused_from: str | None = Field(None, description="`--from`: the run whose unchanged activations are taken over")
-    recorded: str = Field("", description="`--demo`: the recording whose results stand for those of commands, tools and functions")
+    recorded: str = Field("", description="`--demo`: the recording whose results of commands, tools and functions are taken")
     package: str = Field("", description="version of this package")
     functions: dict[str, str] = Field(
         default_factory=dict, description="Python that the SOP names → the file that it was found in")
