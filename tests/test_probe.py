@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import base64
 import json
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 from deliveries import PLANTS, SOUND, Files, Plant, free_port, lay_out
 
 from metaflow_agents.company import probe_pack
+from metaflow_agents.company.probe import installed
 from metaflow_agents.company.probe.findings import TRACEBACK, crashed
 from metaflow_agents.company.probe.readme import Command, Readme
 
@@ -114,8 +116,29 @@ def test_a_sound_product_has_no_fault(name: str, tmp_path: Path) -> None:
     assert found["faults"] == [] and (found["tried"] or name == "slugs")
 
 
+@pytest.mark.one_in(4)
+def test_what_tests_in_a_package_read_is_no_data_of_it(tmp_path: Path) -> None:
+    kind, files = SOUND["slugs"]
+    tests = {"src/slugs/tests/__init__.py": "", "src/slugs/tests/test_it.py": "NAME = 'words.txt'\n",
+             "src/slugs/tests/words.txt": "a\n"}
+    assert probed({**files, **tests}, kind, tmp_path)["faults"] == []
+
+
 @pytest.mark.one_in(16)
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda one: one.id)
 def test_what_is_broken_is_told_by_name(plant: Plant, tmp_path: Path) -> None:
     found = probed(plant.files(), SOUND[plant.product][0], tmp_path)
     assert plant.kind in {one["kind"] for one in found["faults"]}, found
+
+
+@pytest.mark.parametrize(("text", "found"), [
+    ("import one\nfrom two.more import x\nfrom . import three\n", ["one", "two"]),
+    ("def f():\n    import one\n", ["one"]),
+    ("if PY_3_14_PLUS:\n    import one\nelse:\n    import two\n", []), ("if PYPY:\n    import one\n", ["one"]),
+    ("if sys.version_info >= (3, 12):\n    import one\n", []), ("if sys.platform == 'win32':\n    import one\n", []),
+    ("if TYPE_CHECKING:\n    import one\nelse:\n    import two\n", ["two"]), ("if settings.COPY_3:\n    import one\n", ["one"]),
+    ("try:\n    import one\nexcept ImportError:\n    one = None\n", []),
+    ("try:\n    import one\nfinally:\n    import two\n", ["one", "two"]),
+])
+def test_imports_of_some_pythons_and_machines_alone_are_nobodys_dependency(text: str, found: list[str]) -> None:
+    assert sorted(name for _, name in installed.imported(ast.parse(text))) == found

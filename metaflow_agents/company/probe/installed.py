@@ -42,11 +42,12 @@ class Installed:
         self.names = frozenset({one.name for one in package.entry_points if one.group in _SCRIPTS} | self.roots)
 
     def missing_data(self, findings: Findings) -> None:
-        """Files beside the modules that the program names and that are not installed."""
+        """Files beside the modules that the program names and that are not installed; what its own tests need is none."""
         base = self.root / "src" if (self.root / "src").is_dir() else self.root
         for folder in (base / root for root in sorted(self.roots) if (base / root).is_dir()):
-            code = "\n".join(path.read_text("utf-8", "replace") for path in folder.rglob("*.py"))
-            for path in sorted(folder.rglob("*")):
+            held = [path for path in sorted(folder.rglob("*")) if not _TESTS & set(path.relative_to(folder).parts)]
+            code = "\n".join(path.read_text("utf-8", "replace") for path in held if path.suffix == ".py")
+            for path in held:
                 inner = path.relative_to(base)
                 if path.is_file() and path.suffix not in _CODE and not (self.site / inner).exists() and _named(inner, code):
                     findings.fault("data_files", path.relative_to(self.root).as_posix(),
@@ -61,7 +62,7 @@ class Installed:
             if file.suffix != ".py" or "tests" in file.parts or file.as_posix() in plugins:
                 continue
             with contextlib.suppress(SyntaxError, ValueError, RecursionError, OSError):
-                for line, name in _imported(ast.parse((self.site / file).read_text("utf-8", "replace"))):
+                for line, name in imported(ast.parse((self.site / file).read_text("utf-8", "replace"))):
                     bring = {_normal(one) for one in owners.get(name, ())}
                     if name in sys.stdlib_module_names or name in self.roots or (bring or {_normal(name)}) & declared:
                         continue
@@ -93,7 +94,12 @@ def _named(inner: Path, code: str) -> bool:
         folder and re.search(rf"[\"'/]{re.escape(folder)}[\"'/]", code))
 
 
-def _imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
+_TESTS = frozenset({"test", "tests"})
+_SOME_ALONE = re.compile(r"TYPE_CHECKING|platform|version|find_spec|os\.name|\bPY(PY|THON)?_?\d")
+"""What a condition asks for type checkers alone, or for some machines and Pythons alone: `PY_3_14_PLUS` too."""
+
+
+def imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """(line, top-level module) of what is imported from outside, but for what is caught, of some machines alone, or for type
     checkers.
     """
@@ -105,7 +111,7 @@ def _imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
         elif isinstance(node, ast.ImportFrom):
             if not node.level and node.module:
                 yield node.lineno, node.module.partition(".")[0]
-        elif isinstance(node, ast.If) and re.search(r"TYPE_CHECKING|platform|version|find_spec|os\.name", ast.unparse(node.test)):
+        elif isinstance(node, ast.If) and _SOME_ALONE.search(ast.unparse(node.test)):
             ends += node.orelse if "TYPE_CHECKING" in ast.unparse(node.test) else []
         elif isinstance(node, ast.Try) and node.handlers:
             ends += node.finalbody
