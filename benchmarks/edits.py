@@ -3,6 +3,7 @@
 
     python -m benchmarks.edits                 # a table; some seconds
     python -m benchmarks.edits --most 200      # fewer drifts
+    python -m benchmarks.edits --aider FOLDER  # beside it the same edits by Aider's applier, of `pip install --no-deps --target FOLDER aider-chat`
 
 Each change becomes an edit of the file before it, with three lines around it, and is drifted in one way, on its file as it stood. Where the
 place is clear the edit has to come out as the change did, white space apart, with all other lines untouched. Where it was taken
@@ -13,11 +14,13 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import importlib.util
 import random
 import re
 import subprocess
 import sys
 import time
+import types
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -230,13 +233,58 @@ def ours(case: Case) -> str | None:
     return None if done.faults else done.text
 
 
+def aiders(folder: Path) -> Callable[[Case], str | None]:
+    """What Aider (https://aider.chat) makes of a block of SEARCH and REPLACE, by its own `do_replace`.
+
+    Its module is loaded alone, since what stands around it there asks models. It reads and writes files with their own line ends, and its blocks have those of
+    Unix, so a file of Windows is handed to it and taken from it as it does that.
+    """
+    place = folder / "aider" / "coders" / "editblock_coder.py"
+    aider, coders = types.ModuleType("aider"), types.ModuleType("aider.coders")
+    around: dict[str, dict[str, object]] = {"aider.utils": {}, "aider.dump": {"dump": None}, "aider.coders.base_coder": {"Coder": object},
+              "aider.coders.editblock_prompts": {"EditBlockPrompts": object}}
+    for name, held in around.items():
+        sys.modules[name] = types.ModuleType(name)
+        vars(sys.modules[name]).update(held)
+    vars(aider).update(utils=sys.modules["aider.utils"], __path__=[])
+    vars(coders).update(__path__=[])
+    sys.modules |= {"aider": aider, "aider.coders": coders}
+    spec = importlib.util.spec_from_file_location("aider.coders.editblock_coder", place)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+    def applied(case: Case) -> str | None:
+        windows = "\r\n" in case.before
+        search, replace = ("".join(f"{line}\n" for line in lines) for lines in (case.edit.search, case.edit.replace))
+        made: str | None = module.do_replace(__file__, case.before.replace("\r\n", "\n"), search, replace, ("```", "```"))
+        return None if made is None else made.replace("\n", "\r\n") if windows else made
+
+    return applied
+
+
+def table(told: Counter[tuple[str, str]]) -> None:
+    """A row a drift, and what it comes to."""
+    print("| drift | right | missed | wrong |\n| --- | --- | --- | --- |")
+    for drift in DRIFTS:
+        name = drift.__name__
+        print(f"| {(drift.__doc__ or '').strip('.').lower()} | {told[name, 'right']} | {told[name, 'missed']} | {told[name, 'wrong']} |")
+    clear = [drift.__name__ for drift in DRIFTS if drift not in (stale, twice)]
+    right = sum(told[name, "right"] for name in clear)
+    total = sum(told[name, verdict] for name in clear for verdict in ("right", "missed", "wrong"))
+    print(f"\nclear places: {right} of {total} ({right / max(1, total):.1%}); wrong: {sum(count for (_, one), count in told.items() if one == 'wrong')}\n")
+
+
 def main() -> int:
-    """The table."""
+    """The tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--most", type=int, default=2000, help="how many drifts")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
     parser.add_argument("--wrong", action="store_true", help="print what went wrong")
+    parser.add_argument("--aider", type=Path, metavar="FOLDER", help="where aider-chat lies: its applier's table, too")
     given = parser.parse_args()
+    other = aiders(given.aider) if given.aider else None
+    theirs = Counter[tuple[str, str]]()
     rng = random.Random(given.seed)
     told, exact, took, shown = Counter[tuple[str, str]](), 0, 0.0, 0
     made = 0
@@ -252,6 +300,8 @@ def main() -> int:
             told[drift.__name__, verdict] += 1
             exact += text == drifted.after and text is not None
             made += 1
+            if other is not None:
+                theirs[drift.__name__, judged(drifted, other(drifted))] += 1
             if given.wrong and verdict != "right" and shown < 40:
                 shown += 1
                 print(f"--- {drift.__name__} {verdict}\n" + "\n".join(drifted.edit.search) + "\n=======\n" + "\n".join(drifted.edit.replace))
@@ -259,16 +309,12 @@ def main() -> int:
                     print("\n".join(difflib.unified_diff(drifted.after.split("\n"), text.split("\n"), "after", "made", lineterm="", n=1)))
         if made >= given.most:
             break
-    print(f"seed {given.seed}: {made} drifts\n\n| drift | right | missed | wrong |\n| --- | --- | --- | --- |")
-    for drift in DRIFTS:
-        name = drift.__name__
-        print(f"| {(drift.__doc__ or '').strip('.').lower()} | {told[name, 'right']} | {told[name, 'missed']} | {told[name, 'wrong']} |")
-    clear = [drift.__name__ for drift in DRIFTS if drift not in (stale, twice)]
-    right = sum(told[name, "right"] for name in clear)
-    total = sum(told[name, verdict] for name in clear for verdict in ("right", "missed", "wrong"))
-    wrong = sum(count for (_, verdict), count in told.items() if verdict == "wrong")
-    print(f"\nclear places: {right} of {total} ({right / max(1, total):.1%}), {exact} to the byte; wrong: {wrong}; {took / max(1, made) * 1000:.2f} ms each")
-    return 0 if not wrong else 1
+    print(f"seed {given.seed}: {made} drifts; {exact} to the byte; {took / max(1, made) * 1000:.2f} ms each\n")
+    table(told)
+    if other is not None:
+        print("Aider's applier, on the same edits:\n")
+        table(theirs)
+    return 0 if not any(verdict == "wrong" and count for (_, verdict), count in told.items()) else 1
 
 
 if __name__ == "__main__":
