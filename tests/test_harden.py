@@ -66,7 +66,7 @@ async def test_what_no_test_notices_goes_back_to_the_tester(tmp_path: Path, sett
     assert "line 1: `test_it` asserts nothing that could fail" in again
     assert "tests/test_marks.py::test_it" in judge and "assert grade(10) == 'pass'" in judge
     assert "`points >= 50` became `(points > 50)`" in strengthen and "if points >= 50:" in strengthen
-    assert result.ok and result.outputs["outcome"] == {"green": True, "tried": 4, "noticed": 4, "wrong": []}
+    assert result.ok and result.outputs["outcome"] == {"green": True, "red": [], "tried": 4, "noticed": 4, "wrong": []}
     assert {path for path in result.outputs["tree"] if path.startswith("tests/")} == {
         "tests/test_marks.py", "tests/test_more_1.py"}
 
@@ -103,7 +103,7 @@ async def test_what_is_wrong_with_a_program_is_fixed_where_that_is_asked_for(tmp
     assert "grade(1) != 1" not in prompt, "that test passes"
     assert result.ok and result.outputs["tree"]["src/marks/__init__.py"] == CODE
     assert result.outputs["tree"]["tests/test_marks.py"] == tests
-    assert result.outputs["outcome"] == {"green": True, "tried": 4, "noticed": 4, "wrong": []}
+    assert result.outputs["outcome"] == {"green": True, "red": [], "tried": 4, "noticed": 4, "wrong": []}
 
 
 @needs_bubblewrap
@@ -208,4 +208,4 @@ async def test_a_page_is_tested_in_node(tmp_path: Path, with_node: Settings) -> 
     assert "node:test" in prompts[0] and "docstring" not in prompts[0]
     assert '<failure test="tests/rules.test.js::R1: it (1)">' in prompts[1] and "'pass'" in prompts[1]
     assert "`points >= 50` became `(points > 50)`" in prompts[3] and "tests/more_1.test.js" in prompts[3]
-    assert result.ok and result.outputs["outcome"] == {"green": True, "tried": 4, "noticed": 4, "wrong": []}
+    assert result.ok and result.outputs["outcome"] == {"green": True, "red": [], "tried": 4, "noticed": 4, "wrong": []}

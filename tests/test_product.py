@@ -27,7 +27,7 @@ class TestIt:
 def helper():
     """R2"""
 '''
-OUTCOME = {"green": False, "tried": 24, "noticed": 20,
+OUTCOME: dict[str, Any] = {"green": False, "red": ["tests/test_b.py::t"], "tried": 24, "noticed": 20,
            "wrong": [{"path": "src/a.py", "what": "It subtracts.", "test": "tests/test_a.py::t"}]}
 
 
@@ -141,7 +141,7 @@ def test_what_a_repository_has_besides_is_added_once() -> None:
 @pytest.mark.parametrize("tested", [True, False])
 def test_the_report_says_what_was_tried_and_no_more(tested: bool) -> None:
     tree = {"README.md": "# adder\n", "tests/test_a.py": TESTS, "tests/broken.py": "def", "tests/data.txt": "R2"}
-    told = report(built(), {"tree": tree, "outcome": OUTCOME} if tested else None, company.tests_of({"tree": tree}))
+    told = report(built(), {"tree": tree, "outcome": OUTCOME} if tested else None, company.tests_of({"tree": tree, "outcome": OUTCOME}))
     assert "2 texts of commands" in told and "1 ended as they have to" in told and "`b` did not: It ended with 1" in told
     found = built(transcript={"broken": [{"id": "tried-1", "why": "README.md:4: it listens on 1"}], "mistaken": ["a"],
                               "text": ""})
@@ -165,12 +165,22 @@ def test_tests_of_a_page_are_named_by_what_they_are_called() -> None:
 
 
 def test_tests_are_apart_from_the_program_which_says_how_to_run_them_once() -> None:
-    verified = {"tree": {"README.md": "# adder\n", "src/a.py": "a", "tests/test_a.py": TESTS}}
+    verified = {"tree": {"README.md": "# adder\n", "src/a.py": "a", "tests/test_a.py": TESTS}, "outcome": OUTCOME}
     assert company.tests_of(verified) == {"tests/test_a.py": TESTS} and set(fixed_program(verified)) == {"README.md", "src/a.py"}
     once = fixed_program(verified)["README.md"]
     page = fixed_program({"tree": {"README.md": "# page\n", "index.html": ""}})["README.md"]
     assert page.endswith("node --test tests/*.test.js      # node 22 or newer; nothing to install\n")
     assert "pip install '.[test]'" in once and fixed_program({"tree": {"README.md": once}})["README.md"] == once
+
+
+def test_tests_that_stay_red_are_marked_and_told() -> None:
+    two = "tests/test_a.py::test_two"
+    outcome = {**OUTCOME, "red": [two], "wrong": [{**OUTCOME["wrong"][0], "test": two}]}
+    verified = {"tree": {"README.md": "# adder\n", "tests/test_a.py": TESTS}, "outcome": outcome}
+    assert '@pytest.mark.xfail(reason="It subtracts.")\ndef test_two' in company.tests_of(verified)["tests/test_a.py"]
+    assert f"Marked as known, since they are red (`xfail` of pytest, `todo` of node): `{two}`." in report(built(), verified)
+    changed = {"tree": verified["tree"], "outcome": {"done": True, "why": ""}}
+    assert company.tests_of(changed) == {"tests/test_a.py": TESTS}
 
 
 def test_a_tester_is_told_what_was_wanted() -> None:

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from metaflow_agents.company.known import marked_known
 from metaflow_agents.company.steps import is_page
 from metaflow_agents.contract.fault import PYPROJECT
 from metaflow_agents.contract.packaging import Packaging
@@ -51,8 +52,9 @@ def fixed_program(verified: Mapping[str, Any]) -> dict[str, str]:
 
 
 def tests_of(verified: Mapping[str, Any]) -> dict[str, str]:
-    """The tests."""
-    return {path: text for path, text in verified["tree"].items() if path.startswith("tests/")}
+    """The tests, those that stay red marked as known."""
+    tests = {path: text for path, text in verified["tree"].items() if path.startswith("tests/")}
+    return marked_known(tests, verified["outcome"].get("red", ()), verified["outcome"].get("wrong", ()))
 
 
 def report(built: Mapping[str, Any], verified: Mapping[str, Any] | None, tests: Mapping[str, str] | None = None,
@@ -86,6 +88,8 @@ def _of_tests(tests: Mapping[str, str], requirements: Sequence[Mapping[str, Any]
                 + ("All pass." if outcome["green"] else "Not all pass."), "")
     yield from (f"Small changes of the program were made one by one: {outcome['noticed']} of {outcome['tried']} turned a test "
                 "red.", "")
+    if outcome.get("red"):
+        yield from ("Marked as known, since they are red (`xfail` of pytest, `todo` of node): " + _names(outcome["red"]) + ".", "")
     for one in outcome["wrong"]:
         yield f"- `{one['path']}` is wrong: {one['what']} Shown by `{one['test']}`."
     shown = _shown(tests)
