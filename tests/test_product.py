@@ -141,7 +141,8 @@ def test_what_a_repository_has_besides_is_added_once() -> None:
 @pytest.mark.parametrize("tested", [True, False])
 def test_the_report_says_what_was_tried_and_no_more(tested: bool) -> None:
     tree = {"README.md": "# adder\n", "tests/test_a.py": TESTS, "tests/broken.py": "def", "tests/data.txt": "R2"}
-    told = report(built(), {"tree": tree, "outcome": OUTCOME} if tested else None, company.tests_of({"tree": tree, "outcome": OUTCOME}))
+    verified = {"tree": tree, "outcome": OUTCOME}
+    told = report(built(), verified if tested else None, company.tests_of(verified))
     assert "2 texts of commands" in told and "1 ended as they have to" in told and "`b` did not: It ended with 1" in told
     found = built(transcript={"broken": [{"id": "tried-1", "why": "README.md:4: it listens on 1"}], "mistaken": ["a"],
                               "text": ""})

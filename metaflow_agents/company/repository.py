@@ -89,7 +89,7 @@ def _of_tests(tests: Mapping[str, str], requirements: Sequence[Mapping[str, Any]
     yield from (f"Small changes of the program were made one by one: {outcome['noticed']} of {outcome['tried']} turned a test "
                 "red.", "")
     if outcome.get("red"):
-        yield from ("Marked as known, since they are red (`xfail` of pytest, `todo` of node): " + _names(outcome["red"]) + ".", "")
+        yield from (f"Marked as known, since they are red (`xfail` of pytest, `todo` of node): {_names(outcome['red'])}.", "")
     for one in outcome["wrong"]:
         yield f"- `{one['path']}` is wrong: {one['what']} Shown by `{one['test']}`."
     shown = _shown(tests)
