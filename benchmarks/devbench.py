@@ -1,5 +1,5 @@
 # ruff: noqa: E501
-"""`product.yaml` on packages of DevBench: requirements, UML and architecture are given as material, and the reference's code is the author's answer.
+"""`software_company.yaml` on packages of DevBench: requirements, UML and architecture are given as material, and the reference's code is the author's answer.
 
     python -m benchmarks.devbench                   # all packages of `devbench` in the folder that SOP_TEST_DATA names; some minutes, from the index that pip is set to
     python -m benchmarks.devbench hone              # this one
@@ -34,7 +34,7 @@ from metaflow_agents.agent.blocks import Block, written_blocks
 from metaflow_agents.company import mutants
 from metaflow_agents.models.port import ModelRequest
 
-SOP = Path(__file__).parent.parent / "sops" / "product.yaml"
+SOP = Path(__file__).parent.parent / "sops" / "software_company.yaml"
 TRIED = 40                          # changes of a package, until one is shown by its unit tests
 
 
@@ -176,7 +176,7 @@ def environment(package: Package, folder: Path) -> str:
 
 
 async def built(package: Package, planted_: dict[str, str], folder: Path, name: str) -> tuple[dict[str, str], Knowing, str]:
-    """The program that `product.yaml` makes of it; who answered; how the run ended."""
+    """The program that `software_company.yaml` makes of it; who answered; how the run ended."""
     material = folder / f"material-{name}"
     for path in [*(package.told[one] for one in ("PRD", "UML_class", "UML_sequence", "architecture_design")), *package.data()]:
         (material / path).parent.mkdir(parents=True, exist_ok=True)

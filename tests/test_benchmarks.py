@@ -53,7 +53,7 @@ def test_rows_have_figures_and_bounds(reports: dict[str, dict[str, Any]]) -> Non
     assert all(row["figure"] is not None and row["unit"] for row in rows)
     bounds = {without_sizes(row["name"]): row["bound"] for row in rows if row["bound"] is not None}
     known = {
-        "sop --help": 2, "sop check software_company.yaml": 3.5, "N activations: resume": 5, "N activations: sop log": 1,
+        "sop --help": 2, "sop check design_first.yaml": 3.5, "N activations: resume": 5, "N activations: sop log": 1,
         "N activations: sop show": 1, "N activations: resumed, to its first new firing or call": 5,
         "hostile files: the slowest check": 1, "hostile files: most memory": 200,
         "an honest page of N KB: added by a warm worker": 50, "an honest PDF of N pages: added by a warm worker": 50,

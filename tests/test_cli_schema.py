@@ -77,7 +77,7 @@ def _at(value: Any, place: tuple[Any, ...]) -> Any:
 
 
 def test_an_unknown_key_is_refused_everywhere() -> None:
-    good = data(ROOT / "sops" / "software_company.yaml")
+    good = data(ROOT / "sops" / "design_first.yaml")
     for place in PLACES:
         spoilt = copy.deepcopy(good)
         _at(spoilt, place)["surprise"] = 1
@@ -99,7 +99,7 @@ def test_what_is_not_built_is_no_key() -> None:
     (("steps", "write_code", "foreach", "parallel"), "two"), (("roles",), []), (("language",), 7), (("outputs",), "source"),
     (("steps", "9th"), {}), (("artifacts", "source", "files"), 1)])
 def test_a_wrong_type_is_refused(place: tuple[Any, ...], value: Any) -> None:
-    good = data(ROOT / "sops" / "software_company.yaml")
+    good = data(ROOT / "sops" / "design_first.yaml")
     assert faults(SOP_FILE, good) == []
     _at(good, place[:-1])[place[-1]] = value
     assert faults(SOP_FILE, good)

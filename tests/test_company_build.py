@@ -23,7 +23,7 @@ def built(folder: Path, files: Mapping[str, str]) -> subprocess.CompletedProcess
     for path, text in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)
-    command = load_sop("software_company.yaml").program.sop.steps["build_it"].run
+    command = load_sop("design_first.yaml").program.sop.steps["build_it"].run
     assert isinstance(command, tuple | list) and command[0] == "python"
     return subprocess.run([sys.executable, *command[1:]], cwd=folder, capture_output=True, text=True, check=False)
 

@@ -55,7 +55,7 @@ def answer(asked: dict[str, Any]) -> str:
 async def ran(server: OpenAIServer, *, streamed: bool = False, **options: Any) -> tuple[RunResult, list[Settled], int]:
     """The run, what came of its calls, and how many of them were under way when it stopped."""
     endpoint = model_at(server.url, max_tokens=4000)
-    async with start("software_company.yaml", idea=IDEA, model=way(endpoint, streamed=streamed), workspace=None,
+    async with start("design_first.yaml", idea=IDEA, model=way(endpoint, streamed=streamed), workspace=None,
                      **options) as going:
         result = await going.result()
         settled = [event for _, event in going.journal.events(Settled)]

@@ -44,7 +44,7 @@ async def all_of(chosen: list[Problem], sop: Path | str, workspace: Path, *, bui
 
 def without_feedback(folder: Path) -> Path:
     """The company, and in its prompts nothing of what the tests printed."""
-    text = (shipped_folder("sops") / "software_company.yaml").read_text(encoding="utf-8")
+    text = (shipped_folder("sops") / "design_first.yaml").read_text(encoding="utf-8")
     cut, places = _FEEDBACK.subn("", text)
     assert places == 2, "triage and fix_code tell what the tests printed"
     for file in shipped_folder("sops").glob("*"):
@@ -59,7 +59,7 @@ async def test_every_planted_bug_is_mended(tmp_path: Path) -> None:
     """All 82 in the full tier; else every tenth, and one wheel."""
     assert len(problems(Path(DATA or ""))) == 82
     known = some(problems(Path(DATA or "")))
-    done = await all_of(known, "software_company.yaml", tmp_path)
+    done = await all_of(known, "design_first.yaml", tmp_path)
     assert sorted(done) == sorted(problem.task_id for problem in known)
 
 
@@ -72,7 +72,7 @@ async def test_without_the_feedback_none_is(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 async def test_every_planted_bug_is_mended_and_every_wheel_built(tmp_path: Path) -> None:
-    assert len(await all_of(problems(Path(DATA or "")), "software_company.yaml", tmp_path, builds=1)) == 82
+    assert len(await all_of(problems(Path(DATA or "")), "design_first.yaml", tmp_path, builds=1)) == 82
 
 
 @pytest.mark.slow

@@ -42,7 +42,7 @@ def company(asked: dict[str, Any]) -> str:
 
 
 async def ran(server: SlowServer, **model: Any) -> tuple[RunResult, list[Settled]]:
-    async with server, start("software_company.yaml", idea=IDEA, model=model_at(server.url, **model), workspace=None,
+    async with server, start("design_first.yaml", idea=IDEA, model=model_at(server.url, **model), workspace=None,
                              budget={"time": 40_000}) as going:
         return await going.result(), [event for _, event in going.journal.events(Settled)]
 

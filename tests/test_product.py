@@ -1,4 +1,4 @@
-"""`product.yaml`: the two halves joined, and what code adds to a product."""
+"""`software_company.yaml`: the two halves joined, and what code adds to a product."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scripted import Scripted
 from metaflow_agents import company, start
 from metaflow_agents.company import fixed_program, report, repository_files, wanted
 
-SOP = Path(__file__).parent.parent / "sops" / "product.yaml"
+SOP = Path(__file__).parent.parent / "sops" / "software_company.yaml"
 TESTS = '''
 def test_two():
     """R1: adds"""
@@ -63,7 +63,7 @@ async def test_from_an_idea_to_a_tested_repository(tmp_path: Path) -> None:
     assert made["src/adder/__init__.py"] == good().strip() + "\n" and made["tests/test_adder.py"] == tests.strip() + "\n"
     assert {"README.md", "LICENSE", ".gitignore", "CHANGELOG.md", "pyproject.toml", "examples/two.txt",
             ".github/workflows/test.yml"} <= set(made) and "pip install" in made["README.md"]
-    told = (tmp_path / "w" / "product-1" / "docs" / "report.md").read_text()
+    told = (tmp_path / "w" / "software_company-1" / "docs" / "report.md").read_text()
     assert "| R1: adds | must | `test_adder.py::test_sum` |" in told and "All pass." in told
 
 
@@ -124,7 +124,7 @@ async def test_what_is_given_with_an_idea_is_read_and_used(tmp_path: Path) -> No
     assert "given: there is no `day.txt` in the material; there is logo.png, notes.md, till/day.txt" in again
     assert "given: `logo.png` is no text" in again and "Not shown as text: logo.png" in first
     assert "It ended with 0." in read and "already (till/day.txt)" in drafted
-    assert (tmp_path / "w" / "product-1" / "examples/till/day.txt").read_bytes() == given["till/day.txt"]
+    assert (tmp_path / "w" / "software_company-1" / "examples/till/day.txt").read_bytes() == given["till/day.txt"]
     assert [path for path in result.outputs["program"] if path.startswith("examples/")] == ["examples/till/day.txt"]
 
 

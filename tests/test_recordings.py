@@ -41,7 +41,7 @@ def replay(name: str, home: Path) -> RunResult:
 @pytest.fixture(scope="module")
 def company(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunResult, Path]:
     home = tmp_path_factory.mktemp("company")
-    return replay("software_company", home), home
+    return replay("design_first", home), home
 
 
 def verdict(result: RunResult) -> str:
@@ -52,10 +52,10 @@ def verdict(result: RunResult) -> str:
 
 
 def test_what_ships_says_what_was_asked_who_answered_and_when() -> None:
-    assert shipped_demonstrations() == ["research_report", "software_company"]
+    assert shipped_demonstrations() == ["design_first", "research_report"]
     told = [demonstration(load_sop(f"{name}.yaml").program).told for name in shipped_demonstrations()]
-    assert re.match(r'question "Should the town bring back its night ferry\?"; answers recorded on [-\d]{10}, by Claude', told[0])
-    assert told[1].startswith('idea "a command that merges two edited versions of a text ')
+    assert re.match(r'question "Should the town bring back its night ferry\?"; answers recorded on [-\d]{10}, by Claude', told[1])
+    assert told[0].startswith('idea "a command that merges two edited versions of a text ')
 
 
 @pytest.mark.one_in(4)

@@ -118,11 +118,11 @@ def main() -> None:
     FAULTS["paced"] = Fault(paced, early=False)
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
-        header, answer = recorded("software_company")
+        header, answer = recorded("design_first")
         idea = header["inputs"]["idea"]
-        typed = f'$ sop run software_company.yaml --idea "{idea}" --model openai:…'
+        typed = f'$ sop run design_first.yaml --idea "{idea}" --model openai:…'
         with OpenAIServer(answer, plan=lambda _: "paced", chunk=90).in_thread() as server:
-            words = ["run", "software_company.yaml", "--idea", idea, "--model", "openai:demo", "--name", "demo"]
+            words = ["run", "design_first.yaml", "--idea", idea, "--model", "openai:demo", "--name", "demo"]
             seen = Screen(folder, [*SOP, *words], {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "none"})
             if not seen.until(lambda text: text.count("k characters ") > 2):
                 raise SystemExit("\n".join(seen.screen.display))

@@ -1,4 +1,4 @@
-"""What `prototype.yaml`, `harden.yaml` and `product.yaml` call: samples laid out, a product held against what makes it
+"""What `prototype.yaml`, `harden.yaml` and `software_company.yaml` call: samples laid out, a product held against what makes it
 installable, what its use came to, what its tests notice, and the report of all this.
 """
 
