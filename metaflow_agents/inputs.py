@@ -433,6 +433,24 @@ def _regular(name: str, folder: int, most: int) -> bytes | None:
         return opened.read(most + 1) if stat.S_ISREG(os.fstat(file).st_mode) else None
 
 
+def added(program: Program, there: Collection[str], load: Callable[[str], Any] | None = None) -> tuple[dict[str, str], dict[str, bytes]]:
+    """What a run lacks whose SOP changed since: the defaults of inputs and the initial values of artifacts that have no version,
+    by their digests, and the blobs. Raises UsageError for an input that has to be given.
+    """
+    blobs: dict[str, bytes] = {}
+    found = initial_versions(program, blobs, load)
+    for name, spec in program.sop.inputs.items():
+        if name in there:
+            continue
+        if spec.required:
+            raise UsageError(f"the SOP has an input `{name}` now that the run was not given and that has no default: give it a "
+                             "default, or start a new run that takes over what did not change (`sop run … --from RUN`)")
+        packed = pack(_payload(program, name, spec.default, _Reading(False), load, None))
+        found[name] = digest(packed)
+        blobs[found[name]] = packed
+    return {name: payload for name, payload in found.items() if name not in there}, blobs
+
+
 def initial_versions(program: Program, blobs: dict[str, bytes], load: Callable[[str], Any] | None = None) -> dict[str, str]:
     """Version 1 of every artifact with `initial`. `load` imports the models of `python:` schemas, of which a check knows
     nothing. Raises UsageError where a value does not fit such a model.

@@ -26,7 +26,7 @@ from metaflow_agents.doers.repeats import asked_in
 from metaflow_agents.engine.earlier import EarlierRun
 from metaflow_agents.engine.work import Earlier
 from metaflow_agents.errors import RunBusy, RunSucceeded, UsageError, did_you_mean
-from metaflow_agents.inputs import Remote, initial_versions, labels, read_inputs
+from metaflow_agents.inputs import Remote, added, initial_versions, labels, read_inputs
 from metaflow_agents.journal.consent import Consents
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.keeping import given_before, kept_values, overlooked
@@ -269,6 +269,8 @@ def go_on(
         resumed = Resumed(**which, **answering(program, all_models, chosen), changes=told, sandbox=confining.name,
                           image=confining.image, until=until, budget=over)
         blobs = sources_of(loaded) if loaded is not None and told else {}
+        new, more = added(program, [*state.versions], partial(load_function, folders=folders)) if told else ({}, {})
+        blobs |= more
         left = opened.reused_from if opened.reused_from in run_names(home) else None        # or it was removed since
         earlier = _earlier(home, left, program, opened.recorded)
         if earlier is not None and earlier.effects is not None:
@@ -285,7 +287,10 @@ def go_on(
     def first_events() -> list[Event]:
         if confining.name == "none":
             consents.give(opened, resumed.compiled)
-        return [resumed]
+        labelled = labels(program, ())
+        versions = tuple(Version(artifact=name, number=1, payload=payload, untrusted=labelled.get(name, ""))
+                         for name, payload in new.items())
+        return [resumed, *([Committed(versions=versions)] if versions else [])]
 
     return Run(program, options, name, home, lambda: journal, first_events, blobs)
 

@@ -16,6 +16,7 @@ from metaflow_agents import fork, resume, run, start
 from metaflow_agents.errors import SOPError, SOPInvalid, UsageError
 from metaflow_agents.schema.event import Finished, Reserved, Resumed
 from metaflow_agents.schema.keys import parse_activation
+from metaflow_agents.trial import try_out
 
 CHAIN = """
     sop: chain
@@ -51,6 +52,41 @@ async def test_a_changed_sop_is_told_with_what_changed_and_needs_consent(tmp_pat
     assert "Edit it well." in model.said("edit@1~0/turn.0")
     (resumed,) = events(tmp_path, "chain-1", Resumed)
     assert set(resumed.changes) == {"steps.edit.task changed", "artifacts.extra added", "steps.more added"}
+
+
+async def test_inputs_and_first_values_that_came_to_the_sop_meanwhile_are_there(tmp_path: Path) -> None:
+    await until(tmp_path, "read")
+    inputs = "inputs: {letter: string, tone: {type: string, default: warm}, notes: {type: folder, optional: true}}"
+    changed = CHAIN.replace("inputs: {letter: string}", inputs).replace("draft: {}", "draft: {}, rules: {schema: [string], initial: [short]}")
+    write(tmp_path, changed.replace("needs: [draft], makes: final, task: Edit it.",
+                                    "needs: [draft, tone, rules], sees: [notes], makes: final, task: Edit it."))
+    model = Scripted()
+    assert (await resume("chain-1", workspace=tmp_path, model=model, accept_changes=True)).ok
+    assert "warm" in model.said("edit@1~0/turn.0") and "short" in model.said("edit@1~0/turn.0")
+    assert (await resume(fork("chain-1", at="edit@1", workspace=tmp_path), workspace=tmp_path, model=Scripted())).ok
+
+
+async def test_an_input_without_a_default_that_came_meanwhile_has_to_be_given_to_a_new_run(tmp_path: Path) -> None:
+    await until(tmp_path, "read")
+    write(tmp_path, CHAIN.replace("inputs: {letter: string}", "inputs: {letter: string, tone: string}").replace("[draft]", "[draft, tone]"))
+    with pytest.raises(UsageError, match=r"the SOP has an input `tone` now .* --from RUN"):
+        await resume("chain-1", workspace=tmp_path, model=Scripted(), accept_changes=True)
+    assert events(tmp_path, "chain-1", Resumed) == []
+
+
+async def test_success_may_look_at_earlier_versions(tmp_path: Path) -> None:
+    path = write(tmp_path, """
+        sop: steps
+        inputs: {most: {type: integer, default: 2}}
+        artifacts: {a: {schema: integer}, b: {schema: integer}}
+        steps:
+          one: {value: "most", needs: [most], wants: [b], makes: a, rounds: 3}
+          two: {value: "a + 1", needs: [a], makes: b, rounds: 2}
+        success: history('a') | length == most + 1 and history('b') | length == 2
+        tests: {it: {expect: "history('b') | length == 2 and success", model: dry}}
+    """)
+    assert (await run(path, workspace=None)).ok and not (await run(path, most=1, workspace=None)).ok
+    assert [verdict.ok async for verdict in try_out(path)] == [True]
 
 
 async def test_what_was_accepted_is_asked_for_once(tmp_path: Path) -> None:

@@ -219,8 +219,12 @@ class Scheduler:
 
 
 def everything(sop: SOP, values: Values) -> dict[str, Any]:
-    """All inputs and artifacts by name, as `success` and the `expect` of tests see them."""
-    return {name: values.latest(name) for name in (*sop.inputs, *sop.artifacts)}
+    """All inputs and artifacts by name, and `history`, as `success` and the `expect` of tests see them."""
+
+    def history(name: str) -> list[Any]:
+        return [values.at(name, number + 1) for number in range(values.versions(name))]
+
+    return {**{name: values.latest(name) for name in (*sop.inputs, *sop.artifacts)}, "history": history}
 
 
 def succeeded(sop: SOP, values: Values, run: Mapping[str, Any]) -> tuple[bool, str]:

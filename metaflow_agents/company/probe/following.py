@@ -114,7 +114,9 @@ class Following:
         return False
 
     def _may_fail(self, command: Command, ran: Ran, where: Path) -> bool:
-        """Whether a command may end so: the README shows what it prints, names its status, or it needs a file of the reader's."""
+        """Whether a command may end so: the README shows what it prints, names its status, or it needs a file of the reader's,
+        or a folder of theirs where it found an empty one.
+        """
         said = f"{ran.out}\n{ran.err}"
         if any(len(line) > 3 and (line in said or said.strip().startswith(line)) for line in command.shown):
             return True
@@ -122,6 +124,8 @@ class Following:
         samples = self._desk.folder / "examples"
         if ran.code in (126, 127) or _USAGE.search(said) or any(path.is_relative_to(samples) for path in absent):
             return False
+        if re.search(rf"{re.escape(str(where))}(?![\w/])", said):
+            return True
         return bool(absent) or ran.code in self._readme.statuses
 
     @staticmethod

@@ -54,17 +54,24 @@ class Installed:
                                    "the program names it, and it is not installed: declare it as package data")
 
     def undeclared_imports(self, findings: Findings) -> None:
-        """What is imported and is no dependency by the packaging's word, optional ones too, nor what one of these needs."""
+        """What is imported and is no dependency by the packaging's word, optional ones too, nor what one of these needs.
+
+        Nobody knows here what a dependency brings along that is not installed, as an optional one: files that import it are left
+        out. A plugin of pytest may import it.
+        """
         declared = _needed({_normal(one) for one in _names(self._package.requires)})
+        absent = {one for one in declared if not _is_there(one)}
+        hosts = {"pytest", "_pytest"} if any(one.group == "pytest11" for one in self._package.entry_points) else set[str]()
         owners = importlib.metadata.packages_distributions()
         plugins = {one.module.replace(".", "/") + ".py" for one in self._package.entry_points if one.group not in _SCRIPTS}
         for file in self._files:
             if file.suffix != ".py" or "tests" in file.parts or file.as_posix() in plugins:
                 continue
             with contextlib.suppress(SyntaxError, ValueError, RecursionError, OSError):
-                for line, name in imported(ast.parse((self.site / file).read_text("utf-8", "replace"))):
+                names = list(imported(ast.parse((self.site / file).read_text("utf-8", "replace"))))
+                for line, name in () if {_normal(name) for _, name in names} & absent else names:
                     bring = {_normal(one) for one in owners.get(name, ())}
-                    if name in sys.stdlib_module_names or name in self.roots or (bring or {_normal(name)}) & declared:
+                    if name in sys.stdlib_module_names or name in self.roots or name in hosts or (bring or {_normal(name)}) & declared:
                         continue
                     findings.fault("imports", f"{file}:{line}", f"`{name}` is imported, and " + (
                         f"comes from `{min(bring)}`, which no dependency names" if bring else
@@ -81,6 +88,13 @@ def _needed(names: set[str]) -> set[str]:
             with contextlib.suppress(importlib.metadata.PackageNotFoundError):
                 waiting += [_normal(one) for one in _names(importlib.metadata.requires(name))]
     return found
+
+
+def _is_there(name: str) -> bool:
+    try:
+        return bool(importlib.metadata.distribution(name))
+    except importlib.metadata.PackageNotFoundError:
+        return False
 
 
 def _names(requirements: list[str] | None) -> list[str]:

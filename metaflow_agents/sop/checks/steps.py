@@ -7,6 +7,7 @@ from typing import Any
 
 from metaflow_agents.errors import ExpressionError
 from metaflow_agents.prompts import Analysis, analyse_template, evaluate
+from metaflow_agents.prompts.names import histories
 from metaflow_agents.schema.fitting import misfit, turned
 from metaflow_agents.schema.shape import Shape
 from metaflow_agents.schema.step import Step
@@ -37,7 +38,11 @@ def check_expressions(c: Context) -> None:
         expression(c, ("tests", name, "expect"), case.expect, {**everything, "success": Shape("boolean")})
     for name, artifact in c.sop.artifacts.items():
         for index, rule in enumerate(artifact.rules):
-            expression(c, ("artifacts", name, "rules", index, "assert"), rule.assert_, _rule_scope(c, name))
+            where: Place = ("artifacts", name, "rules", index, "assert")
+            expression(c, where, rule.assert_, _rule_scope(c, name))
+            if histories(rule.assert_):
+                c.say("unknown-name", where, "there is no `history` in a rule, which judges one version by itself",
+                      f"say it in the `when` of a step that reads `{name}`, or in `success`")
     _stored_templates(c)
 
 
