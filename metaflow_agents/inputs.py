@@ -433,7 +433,8 @@ def _regular(name: str, folder: int, most: int) -> bytes | None:
         return opened.read(most + 1) if stat.S_ISREG(os.fstat(file).st_mode) else None
 
 
-def added(program: Program, there: Collection[str], load: Callable[[str], Any] | None = None) -> tuple[dict[str, str], dict[str, bytes]]:
+def added(program: Program, there: Collection[str],
+          load: Callable[[str], Any] | None = None) -> tuple[dict[str, str], dict[str, bytes]]:
     """What a run lacks whose SOP changed since: the defaults of inputs and the initial values of artifacts that have no version,
     by their digests, and the blobs. Raises UsageError for an input that has to be given.
     """

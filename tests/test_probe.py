@@ -132,15 +132,17 @@ def test_what_an_optional_dependency_brings_and_pytest_for_its_plugins_are_decla
     modules = {"src/slugs/fast.py": "import fastslugs\nimport brought\n", "src/slugs/plugin.py": "from slugs import help\n",
                "src/slugs/help.py": "def check():\n    from _pytest.outcomes import Exit\n    return Exit\n"}
     found = probed({**files, "pyproject.toml": files["pyproject.toml"] + more * optional, **modules}, kind, tmp_path)
-    assert {fault["why"].split("`")[1] for fault in found["faults"]} == (set() if optional else {"fastslugs", "brought", "_pytest"})
+    told = {fault["why"].split("`")[1] for fault in found["faults"]}
+    assert told == (set() if optional else {"fastslugs", "brought", "_pytest"})
 
 
-@pytest.mark.parametrize(("said", "excused"), [("no project in {desk}", True), ("no project in {desk}/x", False), ("no project", False)])
+@pytest.mark.parametrize(("said", "excused"), [
+    ("no project in {desk}", True), ("no project in {desk}/x", False), ("no project", False)])
 def test_a_command_that_wants_a_folder_of_the_readers_is_no_fault(said: str, excused: bool, tmp_path: Path) -> None:
     kind, files = SOUND["tally"]
     code = files["src/tally/cli.py"]
-    asked = code.replace("def main(", "def main(argv=None):\n    import os\n    raise SystemExit(f'" + said.replace("{desk}", "{os.getcwd()}")
-                         + "')\n\n\ndef other(", 1)
+    ends = f"raise SystemExit(f'{said}')".replace("{desk}", "{os.getcwd()}")
+    asked = code.replace("def main(", f"def main(argv=None):\n    import os\n    {ends}\n\n\ndef other(", 1)
     assert asked != code
     found = probed({**files, "src/tally/cli.py": asked, "README.md": "# tally\n\n```sh\ntally sum\n```\n"}, kind, tmp_path)
     assert ("readme" not in {fault["kind"] for fault in found["faults"]}) == excused, found

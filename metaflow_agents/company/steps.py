@@ -27,6 +27,8 @@ NOT_INSTALLED = 97
 """The exit status of a use whose product could not be installed."""
 TIMED_OUT = (124, 137)
 """The exit statuses of `timeout`: a use that did not end by itself."""
+LEFT = 12
+"""Changes that no test noticed of which their tester is shown at most so many: a test for one often notices others too."""
 NO_TESTS = 5
 """The exit status of pytest where there is nothing to run."""
 IGNORED = "__pycache__/\n*.egg-info/\n/build/\n/dist/\n.venv/\n.pytest_cache/\n.ruff_cache/\n.coverage\n"
@@ -173,15 +175,17 @@ def is_page(repo: Mapping[str, str | bytes]) -> bool:
 
 def strength(noticed: Mapping[str, Mapping[str, Any]], changes: Sequence[Mapping[str, Any]],
              tree: Mapping[str, str | bytes]) -> dict[str, Any]:
-    """How many changes the tests notice, and those that they don't, each with the lines around it.
+    """How many changes the tests notice, and `left`: of those that they don't at most LEFT, from all over the program, each with
+    the lines around it.
 
     A change that makes the tests fail, hang or die is noticed. One that was not tried counts as neither.
     """
     tried = [one for one in changes if one["id"] in noticed]
     left = [one for one in tried if noticed[one["id"]]["exit_code"] in (0, NO_TESTS)]
+    shown = [left[place * len(left) // LEFT] for place in range(LEFT)] if len(left) > LEFT else left
     return {"tried": len(tried), "noticed": len(tried) - len(left), "left": [
         {"id": one["id"], "path": one["path"], "line": one["line"], "was": one["was"], "now": one["now"],
-         "around": _around(tree.get(one["path"]), one["line"])} for one in left]}
+         "around": _around(tree.get(one["path"]), one["line"])} for one in shown]}
 
 
 def _around(text: str | bytes | None, line: int) -> str:

@@ -71,7 +71,8 @@ class Installed:
                 names = list(imported(ast.parse((self.site / file).read_text("utf-8", "replace"))))
                 for line, name in () if {_normal(name) for _, name in names} & absent else names:
                     bring = {_normal(one) for one in owners.get(name, ())}
-                    if name in sys.stdlib_module_names or name in self.roots or name in hosts or (bring or {_normal(name)}) & declared:
+                    if name in sys.stdlib_module_names or name in self.roots or name in hosts or (
+                            (bring or {_normal(name)}) & declared):
                         continue
                     findings.fault("imports", f"{file}:{line}", f"`{name}` is imported, and " + (
                         f"comes from `{min(bring)}`, which no dependency names" if bring else
