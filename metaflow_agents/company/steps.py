@@ -27,7 +27,7 @@ NOT_INSTALLED = 97
 """The exit status of a use whose product could not be installed."""
 TIMED_OUT = (124, 137)
 """The exit statuses of `timeout`: a use that did not end by itself."""
-LEFT = 12
+LEFT = 14
 """Changes that no test noticed of which their tester is shown at most so many: a test for one often notices others too."""
 NO_TESTS = 5
 """The exit status of pytest where there is nothing to run."""
