@@ -213,7 +213,8 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
             past = (memory.lessons if lessons else memory.past)(mind, activation.key.firing)
             return await project.handed_over(mind, past, lessons=lessons)
 
-        before = options.earlier and options.earlier.inside(activation.key)
+        # What it inherits of memory is a part of the whole step, and of no single one inside.
+        before = None if wanted or options.earlier is None else options.earlier.inside(activation.key)
         joined = assemble(inner, its, replace(options, models=options.inner[inner.fingerprint], earlier=before,
                                                        given=given_inside(options.given, step)),
                           folder=None, within=Within(f"{prefix}{key}/", name, step, acceptance, caps,
@@ -228,7 +229,7 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
     tool_steps = ToolSteps(sop, state, equipment, acceptance, commands, functions)
     documents = Documents(sop, tree, state, values, options.sandbox, dry=options.models.dry)
     doers = Doers(sop, agent, commands, functions, Expressions(sop, acceptance), Humans(program, acceptance, desk), tool_steps,
-                  documents, acceptance, Parts(program, state, values, memory, known),
+                  documents, acceptance, Parts(program, state, values, memory, known, above),
                   Code(program, reading, options.inner), sops,
                   dry=options.models.dry, given=options.given)
     parking = Parking(desk)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -12,12 +12,13 @@ from metaflow_agents.engine.work import Activation
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.values import Values
 from metaflow_agents.memory.window import RoleMemory
-from metaflow_agents.prompts.names import free_names, histories
+from metaflow_agents.prompts.names import free_names, histories, names_the_run
 from metaflow_agents.schema.model import fingerprint
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.step import Step
 from metaflow_agents.schema.strategies import STRATEGIES, Specs, references
 from metaflow_agents.schema.strategies.workers import partners
+from metaflow_agents.schema.tools import PolicySpec
 from metaflow_agents.sop.graph import reads
 from metaflow_agents.sop.naming import included, runs_commands, texts_of, with_includes
 
@@ -29,6 +30,7 @@ _NOT_MEANING = {"when", "rounds", "priority", "timeout", "retries", "on_fail", "
 
 _Same = tuple[str, str | None, str | None, str | None, tuple[str, ...]]
 """For what the parts are made once: firing, role, whose memory works, model, tools."""
+_RUN = "run.name"
 _KEPT = 64                          # firings whose parts are at hand: about as many as run side by side
 
 
@@ -38,9 +40,10 @@ class Parts:
     """
 
     def __init__(self, program: Program, state: RunState, values: Values, memory: RoleMemory,
-                 strategies: Specs = STRATEGIES) -> None:
+                 strategies: Specs = STRATEGIES, above: Sequence[PolicySpec | None] = ()) -> None:
         self._program, self._sop, self._state, self._values, self._memory = program, program.sop, state, values, memory
         self._strategies = strategies
+        self._above = [one.model_dump(mode="json") for one in above if one is not None]
         self._beside: dict[str, tuple[str, ...]] = {}
         self._steps: dict[str, tuple[str, frozenset[str], frozenset[str]]] = {}
         self._prompts: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
@@ -93,12 +96,15 @@ class Parts:
         writes = roles and self._sop.artifacts[self._sop.steps[name].makes.artifact].files
         if self._sop.policy is not None and (writes or self._sop.steps[name].sop is not None):
             parts["policy"] = fingerprint(self._sop.policy.model_dump(mode="json"))     # a role's own stands in the role
+        if self._above:
+            parts["policies"] = fingerprint(self._above)        # of the SOPs around: nothing inside may do what they do not allow
         if not roles and own_tools:
             parts["tools"] = self._tools("", own_tools)
         if "round" in names:
             parts["round"] = str(activation.key.round)
         if "run" in names:
-            parts["run"] = fingerprint([facts["name"], *(self._state.payload(name) for name in self._sop.inputs)])
+            own_name = facts["name"] if _RUN in names else ""
+            parts["run"] = fingerprint([own_name, *(self._state.payload(name) for name in self._sop.inputs)])
         for artifact in past:
             made = self._state.versions.get(artifact, [])[:activation.read.get(artifact, 0)]
             parts[f"history:{artifact}"] = fingerprint([self._values.without_documents(version.payload) for version in made])
@@ -122,7 +128,7 @@ class Parts:
         if name not in self._steps:
             step = self._sop.steps[name]
             texts = list(texts_of(self._program, step, self._strategies))
-            used = frozenset().union(*(free_names(text, template=template) for text, template in texts))
+            used = _names(texts)
             past = frozenset().union(*(histories(text, template=template) for text, template in texts))
             self._steps[name] = fingerprint(self._meaning(step)), used, past
         return self._steps[name]
@@ -132,7 +138,7 @@ class Parts:
         if role not in self._prompts:
             prompt = self._sop.roles[role].prompt
             texts = [] if prompt is None else list(with_includes(self._program, prompt).values())
-            self._prompts[role] = (frozenset().union(*(free_names(text, template=True) for text in texts)),
+            self._prompts[role] = (_names((text, True) for text in texts),
                                    frozenset().union(*(histories(text, template=True) for text in texts)))
         return self._prompts[role]
 
@@ -183,6 +189,15 @@ class Parts:
                 del told["accepts"]             # as roles were told before there was such a thing: their results are taken over
             found[name] = fingerprint([told, texts, PACKAGE_PROMPTS])
         return found
+
+
+def _names(texts: Iterable[tuple[str, bool]]) -> frozenset[str]:
+    """The names that texts, templates or expressions, use; `_RUN` where one names more of the run than its inputs."""
+    found = set[str]()
+    for text, template in texts:
+        found |= free_names(text, template=template)
+        found |= {_RUN} if names_the_run(text, template=template) else set()
+    return frozenset(found)
 
 
 @lru_cache(maxsize=256)

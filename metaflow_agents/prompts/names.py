@@ -25,9 +25,16 @@ def histories(text: str, *, template: bool = False) -> frozenset[str]:
 
 
 @lru_cache(maxsize=4096)
-def named_paths(template: str) -> frozenset[tuple[str, ...]]:
-    """What a template names, part by part: `("design", "package")` for `design.package`, `("design",)` for the whole."""
-    if "{" not in template:
+def named_paths(text: str, *, template: bool = True) -> frozenset[tuple[str, ...]]:
+    """What a template (or an expression) names, part by part: `("design", "package")` for `design.package`, `("design",)` for
+    the whole.
+    """
+    if template and "{" not in text:
         return frozenset()
-    names = analyse_template(template, {}).names
-    return analyse_template(template, {name: Shape.any() for name in names}).paths
+    analysed = analyse_template if template else analyse_expression
+    return analysed(text, {name: Shape.any() for name in analysed(text, {}).names}).paths
+
+
+def names_the_run(text: str, *, template: bool = False) -> bool:
+    """Whether a text names more of `run` than its inputs: two runs on the same inputs differ in it."""
+    return any(path[0] == "run" and path[1:2] != ("inputs",) for path in named_paths(text, template=template))
