@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import struct
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from metaflow_agents.company import browser, requirements, transcript
+from metaflow_agents.company import browser, photographs, requirements, transcript
 
 FOUND = browser("page")
 pytestmark = pytest.mark.skipif(not FOUND["path"] or importlib.util.find_spec("playwright") is None,
@@ -140,3 +141,12 @@ async def test_a_browser_is_for_pages_and_what_it_shows_stands_in_the_transcript
     told = await transcript({}, {"uses": []}, None, {"text": "- main", "faults": ["a script throws: no"]})
     assert told["broken"] == [{"id": "tried-1", "why": "index.html: a script throws: no"}]
     assert "It was opened in a browser.\n- index.html: a script throws: no" in told["text"]
+
+
+def test_a_page_is_photographed_on_a_desk_and_on_a_phone(tmp_path: Path) -> None:
+    told = looked_at(tmp_path, {"index.html": COUNTER})
+    made = photographs(told)
+    assert {name: struct.unpack(">II", data[16:24]) for name, data in made.items()} == {
+        "photos/desk.png": (1280, 800), "photos/phone.png": (390, 800)}
+    assert all(data.startswith(b"\x89PNG\r\n\x1a\n") for data in made.values())
+    assert json.loads(ran(tmp_path, FOUND["source"], "about:blank").stdout)["pictures"] == {}

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from adder import BRIEF, PYPROJECT, USES, at_hand, block, draft, good
+from bytes_files import png
+from package_index import wheel
 from sandboxes import needs_bubblewrap
 from scripted import Scripted
 
@@ -275,3 +278,26 @@ async def test_each_prompt_has_what_it_needs_once(tmp_path: Path, settings: Sett
     assert "MIT License" not in drafted + use and "class" not in plan
     assert read.count("import click") == 1 and read.count("a wrong sum") == 1 and revise.count("import click") == 1
     assert "no line break at the end" not in read + revise
+
+
+@pytest.mark.one_in(4)
+@needs_bubblewrap
+async def test_pictures_are_shown_to_models_that_take_them(tmp_path: Path) -> None:
+    """What was given with an idea, to who plans and who writes; the page on a desk and on a phone, to who reads."""
+    settings = at_hand(tmp_path)
+    wheel(tmp_path / "index", "playwright", "1.50")
+    drawn, desk = png(4, 4), png(8, 4)
+    (tmp_path / "given").mkdir()
+    (tmp_path / "given/Sketch.png").write_bytes(drawn)
+    page = block("index.html", "<!doctype html><html lang=en><title>p</title><p>3") + block("README.md", "# p\nOpen index.html.")
+    use = {"id": "open", "why": "it is there", "command": "cat index.html", "ends": "zero", "expect": "3"}
+    model = Scripted({"plan": {**BRIEF, "kind": "page", "samples": []}, "draft": page, "plan_use": {"uses": [use]},
+                      "read": {"mistaken": [], "remarks": []}})
+    sight = {"text": "3", "faults": [], "pictures": {"desk.png": b64encode(desk).decode()}}
+    async with start(SOP, workspace=tmp_path / "w", settings=settings, model=model, sandbox="bubblewrap",
+                     inputs={"idea": "add", "material": tmp_path / "given"},
+                     given={"browser": {"path": "/bin/true", "source": ""}, "sight": sight}) as going:
+        result = await going.result()
+    sent = {request.step: [image["width"] for image in request.images] for request in model.requests}
+    assert sent == {"plan": [4], "draft": [4], "plan_use": [], "read": [8]}, result.reason
+    assert "photos/desk.png" in model.said(model.keys[-1]) and "Sketch.png" in model.said(model.keys[0])

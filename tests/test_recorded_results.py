@@ -68,7 +68,10 @@ async def recorded(folder: Path) -> tuple[Any, Path]:
     first = await ran(desk(folder), "one", "abc", model=Scripted(write="a text"))
     file = folder / "it.jsonl"
     with RawJournal(folder / "w" / ".journals" / "one.db") as journal:
-        assert save(journal, file, "a test") == 1
+        assert save(journal, file, "a test", results=True) == 1
+        assert save(journal, folder / "calls.jsonl", "a test") == 1
+    calls = (folder / "calls.jsonl").read_text().splitlines()
+    assert calls == file.read_text().splitlines()[:2] and len(calls) == 2
     return first, file
 
 

@@ -136,8 +136,9 @@ class Material:
 
     def _entry(self, name: str, how: str | tuple[str, ...], activation: Activation) -> dict[str, Any] | None:
         """What the template `material` is told of one artifact; None for what is not shown."""
-        if how in ("none", "task") or (isinstance(how, tuple) and activation.scope[name] is None):
-            return None                                             # of an input that was not given there are no parts
+        there = activation.scope[name]
+        if how in ("none", "task") or (isinstance(how, tuple) and (there is None or there is MISSING)):
+            return None                                             # of what was not given, or not made, there are no parts
         value, absent = self._part(name, how, activation)
         kind, shown = self._kind(name, activation.scope[name]), how if how in ("names", "rendered") else ""
         if isinstance(how, tuple):

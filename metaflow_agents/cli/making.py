@@ -35,6 +35,8 @@ def export(names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Ru
            also: Annotated[list[str] | None, typer.Option(
                "--also", metavar="RUN", help="A run of the same SOP and inputs that went another way: its calls too. "
                "May be repeated.")] = None,
+           results: Annotated[bool, typer.Option(
+               "--results", help="In a recording: what commands, tools and functions gave as well, for `--demo`.")] = False,
            kind: Annotated[Kind | None, typer.Option(
                "--for", help="A data set to train on, in the chat format of fine-tuning.")] = None,
            output: Annotated[Path | None, typer.Option("--output", metavar="FILE", help="Where the data set goes.")] = None,
@@ -47,6 +49,8 @@ def export(names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Ru
 
     _can_hold("--output", output)
     _can_hold("--recording", recording)
+    if results and recording is None:
+        raise UsageError("`--results` belongs to a recording: say where it goes, `--recording FILE.jsonl`")
     if kind is not None:
         return _data_set(names, str(kind.value), output, recording, untrusted, workspace)
     if output is not None or untrusted:
@@ -62,7 +66,7 @@ def export(names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Ru
         raise UsageError(f"`--recording {recording}`: a recording's name ends in `{ENDING}`, by which `replay:` knows it")
     if answered_by is None:
         raise UsageError("who answered? `--answered-by \"…\"` stands in the recording, for whoever replays it")
-    return _recording(name, recording, answered_by, also or [], workspace)
+    return _recording(name, recording, answered_by, also or [], workspace, results=results)
 
 
 def _can_hold(option: str, file: Path | None) -> None:
@@ -79,7 +83,7 @@ def _can_hold(option: str, file: Path | None) -> None:
                          "name another")
 
 
-def _recording(name: str, file: Path, answered_by: str, also: list[str], workspace: Path) -> int:
+def _recording(name: str, file: Path, answered_by: str, also: list[str], workspace: Path, *, results: bool) -> int:
     from contextlib import ExitStack
 
     from metaflow_agents.journal.glance import RawJournal
@@ -89,7 +93,7 @@ def _recording(name: str, file: Path, answered_by: str, also: list[str], workspa
 
     with ExitStack() as opened:
         first, *others = [opened.enter_context(RawJournal(journal_path(workspace, run))) for run in (name, *also)]
-        calls = save(first, file, answered_by, *others)
+        calls = save(first, file, answered_by, *others, results=results)
     say([f"wrote {file}: {amount(calls, 'call')}; answered from it again: --model replay:{file}"])
     return 0
 

@@ -2,7 +2,7 @@
 
 It runs where the product runs, with `playwright` beside it, and knows nothing of this project: commands are given its text.
 `BROWSE_WITH` names the browser. As a program, with the address of a page, it looks at that page and prints
-`{"text": what is seen, "faults": [what is wrong with it]}` as JSON.
+`{"text": what is seen, "faults": [what is wrong with it], "pictures": {name: PNG in base64}}` as JSON.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import sys
 import tempfile
 import time
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ WIDE, NARROW = 1_280, 390
 """Pixels of a desk and of a phone."""
 CLICKS, BEHIND, LONGEST = 10, 700, 30
 """Controls that are clicked, each on a page that is opened anew; characters that are told of each view; seconds for all."""
+LARGEST = 1 << 20
+"""Bytes of a picture."""
 _LEADS = "button:visible, [role=button]:visible, [role=tab]:visible, summary:visible, a[href^='#']:visible"
 _SCHEMES = ("http", "https", "file", "about")
 _UNNAMED = """() => [...document.querySelectorAll("button, a[href], input:not([type=hidden]), select, textarea")].filter(one => {
@@ -159,17 +162,22 @@ def behind(page: Page, saw: Seen) -> tuple[list[str], list[str]]:
 
 
 def looked_at(address: str) -> dict[str, object]:
-    """What is seen on a page when it is opened and after a click on each of its controls, and what is wrong with it then."""
+    """What is seen on a page when it is opened and after a click on each of its controls, what is wrong with it then, and
+    pictures of it on a desk and on a phone.
+    """
     saw, faults = Seen(), list[str]()
     asked: list[str] = []
+    pictures: dict[str, str] = {}
     with opened(address, quiet=saw) as page:
         page.context.on("request", lambda one: asked.append(one.url))
         page.reload()
         page.wait_for_timeout(500)
         text = seen(page)
+        pictures["desk.png"] = _photographed(page)
         faults += [f"a control that says nothing to who can't see it: `{one}`" for one in page.evaluate(_UNNAMED)[:LINES]]
         page.set_viewport_size({"width": NARROW, "height": 800})
         page.wait_for_timeout(200)
+        pictures["phone.png"] = _photographed(page)
         if over := page.evaluate(_OVER):
             faults.append(f"at {NARROW} pixels, a phone, it has to be scrolled sideways: `{over}` is too wide")
         thrown, said = list(saw.thrown), list(saw.said)
@@ -181,7 +189,19 @@ def looked_at(address: str) -> dict[str, object]:
     faults += [f"when it is opened a script throws: {one}" for one in dict.fromkeys(thrown)]
     faults += [f"when it is opened: {one}" for one in dict.fromkeys(said)]
     faults += [one for one in dict.fromkeys(wrong) if not any(one.endswith(f": {old}") for old in thrown)]
-    return {"text": "\n\n".join([text, *more]), "faults": faults[:LINES]}
+    return {"text": "\n\n".join([text, *more]), "faults": faults[:LINES],
+            "pictures": {name: data for name, data in pictures.items() if data and text.strip()}}
+
+
+def _photographed(page: Page) -> str:
+    """What is in view, as PNG in base64; empty where the page can't be drawn in time or is too large."""
+    from playwright.sync_api import Error
+
+    try:
+        data: bytes = page.screenshot(timeout=PATIENCE, animations="disabled", caret="initial")
+    except Error:
+        return ""
+    return b64encode(data).decode() if len(data) <= LARGEST else ""
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ One JSON value a line, in canonical form, so that a difference between two recor
     {"key":"write_prd@1~0/turn.0","messages":[…],"model":"openai:NAME","prompt":"…","reply":{"text":"…",…}}
 
 A call that failed for good has `failed` in place of `reply`. Schema, tools and the answer's bound stand there where they are.
-Behind the calls stands what commands, tools and functions gave, each with the fingerprint of all that it depended on, and the
+Behind the calls may stand what commands, tools and functions gave, each with the fingerprint of all that it depended on, and the
 contents that these name:
 
     {"result":"test@1~0","depends":"…","payload":{"kind":"data","value":{…}}}
@@ -151,16 +151,17 @@ def _settle(journal: RawJournal, event: Mapping[str, Any], found: dict[tuple[str
                              max_tokens=call.max_tokens)
 
 
-def record(journal: RawJournal, answered_by: str, *others: RawJournal) -> Recording:
-    """A run's recording: `answered_by` tells in a person's words who answered.
+def record(journal: RawJournal, answered_by: str, *others: RawJournal, results: bool = False) -> Recording:
+    """A run's recording: `answered_by` tells in a person's words who answered. `results`: also what commands, tools and functions
+    gave.
 
     `others` are further runs of the same SOP on the same inputs, whose calls and results it holds too: what a command prints may
     differ from one machine to the next, and a run go another way. Raises UsageError where they are not that, and for a run whose
     calls stand in part in another run's journal.
     """
-    first = _record(journal, answered_by)
+    first = _record(journal, answered_by, results)
     for other in others:
-        further = _record(other, answered_by)
+        further = _record(other, answered_by, results)
         for same in ("sop", "inputs"):
             if first.told[same] != further.told[same]:
                 raise UsageError(f"runs `{first.name}` and `{further.name}` differ in their {same}: one recording holds runs of "
@@ -173,7 +174,7 @@ def record(journal: RawJournal, answered_by: str, *others: RawJournal) -> Record
     return first
 
 
-def _record(journal: RawJournal, answered_by: str) -> Recording:
+def _record(journal: RawJournal, answered_by: str, results: bool) -> Recording:
     opened = next((event for _, event in journal.events("run_opened")), None)
     if opened is None:
         raise never_began(journal.path.stem)
@@ -188,7 +189,8 @@ def _record(journal: RawJournal, answered_by: str) -> Recording:
     recording.calls = {key: {prompt: replace(call, model=_elsewhere(call.model)) for prompt, call in calls.items()}
                        for key, calls in recording.calls.items()}
     program = json.loads(journal.blob(opened["compiled"]))
-    _add_results(recording, journal, program)
+    if results:
+        _add_results(recording, journal, program)
     recording.told = {
         "recording": VERSION, "sop": program["sop"]["sop"], "inputs": _inputs(journal, program["sop"].get("inputs", {})),
         "answered_by": answered_by, "package": opened.get("package", ""),
@@ -245,9 +247,9 @@ def _elsewhere(model: str) -> str:
     return model
 
 
-def save(journal: RawJournal, file: Path, answered_by: str, *others: RawJournal) -> int:
+def save(journal: RawJournal, file: Path, answered_by: str, *others: RawJournal, results: bool = False) -> int:
     """Writes the recording of runs, whole or not at all, and returns how many calls it has. Raises UsageError, OSError."""
-    recording = record(journal, answered_by, *others)
+    recording = record(journal, answered_by, *others, results=results)
     write_whole(file, b"".join(recording.lines()), file.with_name(f".{file.name}.part"))
     return sum(map(len, recording.calls.values()))
 
