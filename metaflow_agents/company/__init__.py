@@ -24,5 +24,6 @@ from metaflow_agents.company.steps import (
 from metaflow_agents.company.weak import weak_tests
 
 __all__ = ["beginnings", "brief_faults", "browser", "files_near", "fixed_program", "is_page", "material_read", "mutants",
-           "next_wish", "photographs", "plan_tests", "probe_pack", "product_faults", "red_tests", "report", "repository_files", "requirements",
-           "requirements_of_tests", "samples", "script_of_tests", "strength", "tests_of", "transcript", "wanted", "weak_tests"]
+           "next_wish", "photographs", "plan_tests", "probe_pack", "product_faults", "red_tests", "report", "repository_files",
+           "requirements", "requirements_of_tests", "samples", "script_of_tests", "strength", "tests_of", "transcript",
+           "wanted", "weak_tests"]
