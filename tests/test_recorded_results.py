@@ -11,7 +11,7 @@ import pytest
 from scripted import Scripted, events, write
 
 from metaflow_agents import resume, start
-from metaflow_agents.errors import JournalError
+from metaflow_agents.errors import JournalError, UsageError
 from metaflow_agents.journal.glance import RawJournal
 from metaflow_agents.models.recording import read_recording, save
 from metaflow_agents.schema.event import Finished, Inner
@@ -134,3 +134,9 @@ async def test_contents_that_a_result_names_have_to_be_there(tmp_path: Path) -> 
     file.write_text("\n".join(lines) + "\n")
     with pytest.raises(JournalError, match="the result of make@1~0 names a content that does not stand in it"):
         read_recording(file)
+
+
+async def test_results_come_from_a_recording_or_from_a_run(tmp_path: Path) -> None:
+    _, file = await recorded(tmp_path)
+    with pytest.raises(UsageError, match="`--demo` takes results over from a recording and `--from one` from a run"):
+        await ran(tmp_path / "desk.yaml", "two", "abc", model="dry", recorded=file, from_run="one")
