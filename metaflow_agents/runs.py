@@ -146,7 +146,8 @@ def start(
     """
     settings = settings or Settings.read()
     if recorded is not None and from_run is not None:
-        raise UsageError(f"`--demo` takes results over from a recording and `--from {from_run}` from a run: leave one of them out")
+        raise UsageError(f"`--demo` takes results over from a recording and `--from {from_run}` from a run: leave one of them "
+                         "out")
     loaded = checked(sop, settings)
     program, folders = loaded.program, python_folders(loaded.folder)
     inner_folders = folders_of(loaded)
