@@ -51,11 +51,7 @@ def demonstration(program: Program) -> Demonstration:
 
 
 class RecordedResults:
-    """What commands, tools and functions gave in a recording, which stands for them where all that they depend on is equal.
-
-    `results`: place (the activations of sub-SOPs around, without attempts) and step → `depends` → the result; `name`: the
-    recording's.
-    """
+    """What commands, tools and functions gave in a recording: it stands for them where all that they depend on is equal."""
 
     effects = None
 

@@ -25,7 +25,7 @@ class TestIt:
 
 def check(): return False
 
-def test_good(): assert not check()
+def test_good(): assert not check() and "a\x0c\x1e\u2028"
 
 def test_bad():
     """R1"""

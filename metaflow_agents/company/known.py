@@ -38,11 +38,11 @@ def _in_python(text: str, name: str, why: str) -> str:
             scope = next(node for node in scope.body if getattr(node, "name", None) == part)
     except (SyntaxError, ValueError, StopIteration, AttributeError, RecursionError, MemoryError):
         return text
-    lines = text.splitlines(keepends=True)
+    lines = text.split("\n")                # as Python counts them; `splitlines` ends lines at form feeds, too
     first = min([scope.lineno, *(one.lineno for one in scope.decorator_list)]) - 1
     indent = lines[first][:len(lines[first]) - len(lines[first].lstrip())]
-    lines.insert(first, f"{indent}@pytest.mark.xfail(reason={json.dumps(why, ensure_ascii=False)})\n")
-    made = "".join(lines)
+    lines.insert(first, f"{indent}@pytest.mark.xfail(reason={json.dumps(why, ensure_ascii=False)})")
+    made = "\n".join(lines)
     return made if re.search(r"^import pytest$", text, re.MULTILINE) else _importing(made)
 
 
@@ -54,8 +54,8 @@ def _importing(text: str) -> str:
         if not (docstring or (isinstance(node, ast.ImportFrom) and node.module == "__future__")):
             break
         last = node.end_lineno or node.lineno
-    lines = text.splitlines(keepends=True)
-    return "".join([*lines[:last], "import pytest\n", *lines[last:]])
+    lines = text.split("\n")
+    return "\n".join([*lines[:last], "import pytest", *lines[last:]])
 
 
 def _in_script(text: str, name: str, why: str) -> str:
