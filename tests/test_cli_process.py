@@ -347,7 +347,7 @@ def test_what_only_some_commands_need_is_loaded_by_them(home: Path) -> None:
               "print(sorted(new - set(sys.stdlib_module_names) | new & {'asyncio', 'sqlite3', 'ssl', 'multiprocessing'}))")
     reading = {*TYPED, "yaml", "jinja2", "markupsafe"}
     for words, allowed in ((["--help"], set()), (["check", "looped.yaml"], reading), (["run", "--help"], reading),
-                           (["check", "software_company.yaml"], reading), (["log", "done"], {*TYPED, "sqlite3"})):
+                           (["check", "design_first.yaml"], reading), (["log", "done"], {*TYPED, "sqlite3"})):
         done = subprocess.run([sys.executable, "-c", script, *words], cwd=home, env=environment(), capture_output=True, text=True,
                               check=True)
         loaded = {name for name in re.findall(r"'(\w+)'", done.stdout.splitlines()[-1]) if "cython" not in name}

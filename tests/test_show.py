@@ -237,6 +237,25 @@ async def test_of_a_folder_that_was_not_given_no_files_are_shown(tmp_path: Path)
         assert ("some notes" in asked) is seen and ('name="things"' in asked) is seen
 
 
+@pytest.mark.parametrize("show", ["['notes/*']", "whole"])
+async def test_of_what_was_not_made_no_parts_are_shown(tmp_path: Path, show: str) -> None:
+    """Of parts nothing is told; of the whole, that no step has made it."""
+    sop = write(tmp_path, f"""
+        sop: open
+        inputs: {{more: {{type: boolean, default: false}}}}
+        roles: {{bob: {{profile: You write.}}}}
+        artifacts: {{notes: {{files: "notes/**"}}, text: {{}}}}
+        steps:
+          note: {{value: "{{'notes/a.md': 'some notes'}}", needs: [more], when: more, makes: notes}}
+          write: {{role: bob, needs: [more], sees: [notes], makes: text, show: {{notes: {show}}}, task: Write.}}
+    """)
+    for more in (False, True):
+        model = Scripted(write="It is written.")
+        assert (await run(sop, model=model, workspace=None, inputs={"more": more})).ok
+        asked = str(model.requests[0].messages)
+        assert ("some notes" in asked) is more and ('name="notes"' in asked) is (more or show == "whole")
+
+
 @pytest.mark.parametrize(("show", "sent"), [("{}", 2), ("{things: none}", 0), ("{things: names}", 0), ("{things: ['a/*']}", 1)])
 async def test_pictures_go_with_what_is_shown(tmp_path: Path, show: str, sent: int) -> None:
     lay(tmp_path / "given", {"a/x.png": png(30, 20, 6, 5), "b/y.png": png(20, 20, 6, 5)})

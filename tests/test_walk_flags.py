@@ -231,6 +231,8 @@ PAIRS = [
     Pair("export --answered-by", "export one --recording one.jsonl", "export one --recording one.jsonl --answered-by me", [RUN]),
     Pair("export --also", "export one --recording one.jsonl --answered-by me",
          "export one --recording one.jsonl --answered-by me --also two", [RUN, OTHER], status=2),
+    Pair("export --results", "export one --for finetune --output one.jsonl",
+         "export one --for finetune --output one.jsonl --results", [RUN], status=2),     # what it adds: test_recorded_results.py
     Pair("export --workspace", "export one --recording one.jsonl --answered-by me",
          "export one --recording one.jsonl --answered-by me --workspace elsewhere", [RUN + ELSEWHERE]),
     Pair("mcp FILE", "mcp", "mcp letters.yaml"),
