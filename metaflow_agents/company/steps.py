@@ -216,7 +216,8 @@ async def transcript(used: Mapping[str, Mapping[str, Any]], uses: Mapping[str, A
         told.append(f"## {use['id']}: {use['why']}\n\n{went}\n")
         if wrong:
             broken.append({"id": use["id"], "why": went})
-    return {"broken": broken, "mistaken": [use["id"] for use in uses["uses"] if use["id"] in mistaken], "text": "\n".join(told)}
+    return {"ok": not broken, "broken": broken, "mistaken": [use["id"] for use in uses["uses"] if use["id"] in mistaken],
+            "text": "\n".join(told)}
 
 
 async def _by_code(probed: Mapping[str, Any] | None, sight: Mapping[str, Any] | None) -> tuple[list[dict[str, str]], list[str]]:
