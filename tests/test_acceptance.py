@@ -193,3 +193,20 @@ async def test_no_file_at_all_is_a_fault(tmp_path: Path) -> None:
     path = write(tmp_path, text)
     for goal, told in (("none", "no file was given; wanted: app/**"), ("number", "a mapping of path to text"), ("x", "a mapping of path")):
         assert told in (await run(path, goal=goal, workspace=None)).reason
+
+
+async def test_what_is_named_with_nothing_is_deleted_and_what_is_not_named_stays(tmp_path: Path) -> None:
+    """By an expression, a function and a function that plays the model; a file that is not there is no file to delete."""
+    text = """
+        sop: less
+        inputs: {path: string}
+        artifacts: {source: {files: "app/**", initial: {app/a: 1, app/b: 2}}, seen: {schema: string}}
+        steps:
+          less: {value: "{path: none, 'app/c': 'new'}", needs: [path], sees: [source], rounds: 1, makes: source}
+          look: {value: "source | list | join(' ')", needs: [source], makes: seen}
+    """.replace("app/a: 1, app/b: 2", "app/a: '1', app/b: '2'")
+    path = write(tmp_path, text)
+    result = await run(path, inputs={"path": "app/b"}, workspace=tmp_path / "w")
+    assert result["seen"] == "app/a app/c" and not (tmp_path / "w" / "less-1" / "app/b").exists()
+    told = await run(path, inputs={"path": "app/z"}, workspace=None)
+    assert "'app/z' can't be deleted, as there is no such file; leave it out" in told.reason

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import json
 import os
 import struct
 import subprocess
 import sys
+from base64 import b64decode
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
+from deliveries import SHELF, free_port, lay_out
 
-from metaflow_agents.company import browser, photographs, requirements, transcript
+from metaflow_agents.company import browser, photographs, probe_pack, requirements, transcript
 
 FOUND = browser("page")
 pytestmark = pytest.mark.skipif(not FOUND["path"] or importlib.util.find_spec("playwright") is None,
@@ -138,15 +141,36 @@ async def test_a_browser_is_for_pages_and_what_it_shows_stands_in_the_transcript
     assert browser("cli") == {"path": "", "source": ""}
     assert FOUND["source"] == files("metaflow_agents.company").joinpath("browse.py").read_text("utf-8")
     assert "playwright>=1.50" in requirements({}, FOUND) and "playwright>=1.50" not in requirements({}, browser("cli"))
-    told = await transcript({}, {"uses": []}, None, {"text": "- main", "faults": ["a script throws: no"]})
+    told = await transcript({}, {"uses": []}, None, {"text": "- main", "faults": ["a script throws: no"]}, {})
     assert told["broken"] == [{"id": "tried-1", "why": "index.html: a script throws: no"}]
     assert "It was opened in a browser.\n- index.html: a script throws: no" in told["text"]
 
 
 def test_a_page_is_photographed_on_a_desk_and_on_a_phone(tmp_path: Path) -> None:
     told = looked_at(tmp_path, {"index.html": COUNTER})
-    made = photographs(told)
+    made = photographs(told, None)
     assert {name: struct.unpack(">II", data[16:24]) for name, data in made.items()} == {
         "photos/desk.png": (1280, 800), "photos/phone.png": (390, 800)}
     assert all(data.startswith(b"\x89PNG\r\n\x1a\n") for data in made.values())
     assert json.loads(ran(tmp_path, FOUND["source"], "about:blank").stdout)["pictures"] == {}
+
+
+@pytest.mark.one_in(3)
+async def test_the_pages_of_a_server_are_seen_and_photographed_too(tmp_path: Path) -> None:
+    """As the probe starts it. What goes wrong in the browser is told with the page's path."""
+    shelf = {path: text.replace("<h1 class", "<script>nothing.there()</script><h1 class") for path, text in SHELF.items()}
+    folder = lay_out(shelf, tmp_path / "product", free_port())
+    (tmp_path / "probe.zip").write_bytes(b64decode(probe_pack("web")))
+    (tmp_path / "browse.py").write_text(FOUND["source"], "utf-8")
+    words = [sys.executable, tmp_path / "probe.zip", "web", tmp_path / "browse.py"]
+    done = await asyncio.to_thread(subprocess.run, words, cwd=folder, capture_output=True, text=True,
+                                   env={**os.environ, "BROWSE_WITH": FOUND["path"]})
+    found = json.loads(done.stdout)
+    assert found["left_out"] == [] and found["faults"] == [], done.stderr
+    paths = [sight["path"] for sight in found["sights"]]
+    assert paths[0] == "/" and 1 < len(paths) <= 3
+    made = photographs(None, found)
+    assert {*made} == {"photos/desk.png", "photos/phone.png", *(f"photos/{n}.desk.png" for n in range(2, len(paths) + 1))}
+    told = await transcript({}, {"uses": []}, found, None, {})
+    assert "its pages opened in a browser" in told["text"]
+    assert "GET /, in a browser: when it is opened a script throws: nothing is not defined" in told["broken"][0]["why"]

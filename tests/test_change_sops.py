@@ -11,6 +11,7 @@ from sandboxes import LACKING
 from scripted import Scripted
 
 from metaflow_agents import RunResult, run
+from metaflow_agents.models.port import Reply, ToolCall
 
 SOPS = Path(__file__).resolve().parent.parent / "sops"
 SANDBOX = "none" if LACKING else "bubblewrap"
@@ -63,11 +64,14 @@ async def test_a_change_passes_its_tests_touches_what_was_planned_and_applies_to
                      mend=["=== edit: shop/cart.py ===\n<<<<<<< SEARCH\n    return ';'\n=======\n    return ','\n>>>>>>> REPLACE\n=== end ===\n",
                            "=== edit: shop/cart.py ===\n<<<<<<< SEARCH\ndef as_csv(prices):\n=======\ndef as_csv(prices):\n"
                            "    '''One line.'''\n>>>>>>> REPLACE\n=== end ===\n"],
-                     review_it=[{"accepted": False, "faults": ["shop/cart.py: as_csv has no docstring"]}, {"accepted": True, "faults": []}])
+                     review_it=[Reply(text="", calls=(ToolCall("c", "read", {"path": "shop/mail.py"}),)),
+                                {"accepted": False, "faults": ["shop/cart.py: as_csv has no docstring"]}, {"accepted": True, "faults": []}])
     before = git(repo, "status", "--porcelain", "--ignored")
     result = await changed(repo, tmp_path, model)
     assert result.ok and result["outcome"] == {"done": True, "why": "Export a cart as CSV"}
-    assert model.steps == ["plan_it", "plan_it", "make_change", "make_change", "mend", "review_it", "mend", "review_it"]
+    assert model.steps == ["plan_it", "plan_it", "make_change", "make_change", "mend", "review_it", "review_it", "mend", "review_it"]
+    looked = [str(request.messages) for request in model.requests if request.step == "review_it"][1]
+    assert "return to" in looked and "there is no file" not in looked
     prompts = {request.step: str(request.messages) for request in model.requests}
     assert "Errors name the value" in prompts["make_change"] and "shop/cart.py:" in prompts["plan_it"], "the guide, and the map"
     assert "`shop/mail.py` is not in the plan" in prompts["make_change"] and "no docstring" in prompts["mend"]

@@ -56,7 +56,7 @@ async def test_what_no_test_notices_goes_back_to_the_tester(tmp_path: Path, sett
         "write_tests": [block("tests/test_marks.py", "def test_it():\n    grade(10)\n"), block("tests/test_marks.py", wrong)],
         "judge": {"tests": [{"path": "tests/test_marks.py", "why": "10 points give 'failed'"}], "program": []},
         "fix_tests": block("tests/test_marks.py", corrected),
-        "strengthen": block("tests/test_more_1.py", asserting("grade(50) == 'passed'", "grade(49) == 'failed'"))},
+        "strengthen": block("tests/test_edges_1.py", asserting("grade(50) == 'passed'", "grade(49) == 'failed'"))},
         wanted="R1: half of 100 points is enough")
     assert model.steps == ["write_tests", "write_tests", "judge", "fix_tests", "strengthen"]
     prompts = ["\n".join(str(one["content"]) for one in request.messages) for request in model.requests]
@@ -68,7 +68,7 @@ async def test_what_no_test_notices_goes_back_to_the_tester(tmp_path: Path, sett
     assert "`points >= 50` became `(points > 50)`" in strengthen and "if points >= 50:" in strengthen
     assert result.ok and result.outputs["outcome"] == {"green": True, "red": [], "tried": 4, "noticed": 4, "wrong": []}
     assert {path for path in result.outputs["tree"] if path.startswith("tests/")} == {
-        "tests/test_marks.py", "tests/test_more_1.py"}
+        "tests/test_marks.py", "tests/test_edges_1.py"}
 
 
 @needs_bubblewrap
@@ -208,10 +208,10 @@ async def test_a_page_is_tested_in_node(tmp_path: Path, with_node: Settings) -> 
         "write_tests": block("tests/rules.test.js", in_node("grade(90), 'passed'", "grade(10), 'pass'")),
         "judge": {"tests": [{"path": "tests/rules.test.js", "why": "10 points give 'failed'"}], "program": []},
         "fix_tests": block("tests/rules.test.js", in_node("grade(90), 'passed'", "grade(10), 'failed'")),
-        "strengthen": block("tests/more_1.test.js", in_node("grade(50), 'passed'", "grade(49), 'failed'"))})
+        "strengthen": block("tests/edges_1.test.js", in_node("grade(50), 'passed'", "grade(49), 'failed'"))})
     assert model.steps == ["write_tests", "judge", "fix_tests", "strengthen"]
     prompts = ["\n".join(str(one["content"]) for one in request.messages) for request in model.requests]
     assert "node:test" in prompts[0] and "docstring" not in prompts[0]
     assert '<failure test="tests/rules.test.js::R1: it (1)">' in prompts[1] and "'pass'" in prompts[1]
-    assert "`points >= 50` became `(points > 50)`" in prompts[3] and "tests/more_1.test.js" in prompts[3]
+    assert "`points >= 50` became `(points > 50)`" in prompts[3] and "tests/edges_1.test.js" in prompts[3]
     assert result.ok and result.outputs["outcome"] == {"green": True, "red": [], "tried": 4, "noticed": 4, "wrong": []}

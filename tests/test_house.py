@@ -106,6 +106,7 @@ JSON_READ_IN = {                             # module → why what it reads ther
     "workers/serve.py": "in a worker, the arguments that this program sends it",
     "agent/recorded.py": "arguments that it wrote a line before, with secrets taken out",
     "agent/embedding.py": "requests and replies in this program's own journal",
+    "company/probe/serving.py": "in the probe, what `browse.py` prints, beside it",
     "cli/drive.py": "blobs of the run's own journal",
     "datasets/lived.py": "blobs of journals, whose reader answers for what strangers wrote (`cli/strangers.py`)",
     "journal/glance.py": "events of journals, likewise; what can't be read is a JournalError",

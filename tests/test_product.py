@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from adder import BRIEF, USES, at_hand, block, draft, good
+from adder import BRIEF, REVIEWED, USES, at_hand, block, draft, good
 from sandboxes import needs_bubblewrap
 from scripted import Scripted
 
@@ -51,15 +51,14 @@ async def test_from_an_idea_to_a_tested_repository(tmp_path: Path) -> None:
              "    main()\n    assert capsys.readouterr().out == '3\\n'\n")
     model = Scripted({
         "plan": BRIEF, "draft": draft(good(more=" + 1")), "plan_use": {"uses": USES["uses"][:1]},
-        "read": {"mistaken": [], "remarks": []},
-        "write_tests": block("tests/test_adder.py", tests), "judge": {"tests": [], "program": [wrong]},
+        "revise": REVIEWED, "write_tests": block("tests/test_adder.py", tests), "judge": {"tests": [], "program": [wrong]},
         "fix_program": block("src/adder/__init__.py", good()), "strengthen": RuntimeError("nobody can notice these")})
     async with start(SOP, workspace=tmp_path / "w", settings=at_hand(tmp_path, "pytest"), model=model, inputs={"idea": "add"},
                      sandbox="bubblewrap") as going:
         result = await going.result()
     assert "tests" in result.outputs, result.reason
     made = {**result.outputs["program"], **result.outputs["tests"]}
-    assert model.steps[:7] == ["plan", "draft", "plan_use", "read", "write_tests", "judge", "fix_program"]
+    assert model.steps[:7] == ["plan", "draft", "plan_use", "revise", "write_tests", "judge", "fix_program"]
     assert made["src/adder/__init__.py"] == good().strip() + "\n" and made["tests/test_adder.py"] == tests.strip() + "\n"
     assert {"README.md", "LICENSE", ".gitignore", "CHANGELOG.md", "pyproject.toml", "examples/two.txt",
             ".github/workflows/test.yml"} <= set(made) and "pip install" in made["README.md"]
@@ -73,7 +72,7 @@ async def test_what_a_person_says_afterwards_is_changed_one_thing_after_the_othe
     """The product is not made again; each change is tested with its packages, and one that is not done leaves nothing."""
     tests = "from adder import main\n\ndef test_it():\n    import click\n    assert main and not hasattr(click, 'Group')\n"
     first = Scripted({"plan": BRIEF, "draft": draft(good()), "plan_use": {"uses": USES["uses"][:1]},
-                      "read": {"mistaken": [], "remarks": []}, "write_tests": block("tests/test_adder.py", tests),
+                      "revise": REVIEWED, "write_tests": block("tests/test_adder.py", tests),
                       "strengthen": RuntimeError("nobody can notice these")})
     more = block("src/adder/more.py", "TIMES = 2\n") + "\n" + block(
         "tests/test_more.py", "import click\nfrom adder.more import TIMES\n\ndef test_times():\n    assert TIMES == 2\n"
@@ -115,15 +114,15 @@ async def test_what_is_given_with_an_idea_is_read_and_used(tmp_path: Path) -> No
     use = {"id": "sum", "why": "adds", "command": "adder examples/till/day.txt", "ends": "zero", "expect": "3"}
     model = Scripted({
         "plan": [told | {"given": ["day.txt", "logo.png"]}, told], "draft": draft(good()), "plan_use": {"uses": [use]},
-        "read": {"mistaken": [], "remarks": []}, "write_tests": RuntimeError("no answer")})
+        "revise": REVIEWED, "write_tests": RuntimeError("no answer")})
     async with start(SOP, workspace=tmp_path / "w", settings=at_hand(tmp_path, "pytest"), model=model,
                      inputs={"idea": "add", "material": tmp_path / "given"}, sandbox="bubblewrap") as going:
         result = await going.result()
-    first, again, drafted, used, read = (str(request.messages) for request in model.requests[:5])
+    first, again, drafted, used, revised = (str(request.messages) for request in model.requests[:5])
     assert "Sums have a comma." in first and "Sums have a comma." in drafted and "Sums have a comma." not in used
     assert "given: there is no `day.txt` in the material; there is logo.png, notes.md, till/day.txt" in again
     assert "given: `logo.png` is no text" in again and "Not shown as text: logo.png" in first
-    assert "It ended with 0." in read and "already (till/day.txt)" in drafted
+    assert "It ended with 0." in revised and "already (till/day.txt)" in drafted
     assert (tmp_path / "w" / "software_company-1" / "examples/till/day.txt").read_bytes() == given["till/day.txt"]
     assert [path for path in result.outputs["program"] if path.startswith("examples/")] == ["examples/till/day.txt"]
 
@@ -172,6 +171,14 @@ def test_tests_are_apart_from_the_program_which_says_how_to_run_them_once() -> N
     page = fixed_program({"tree": {"README.md": "# page\n", "index.html": ""}})["README.md"]
     assert page.endswith("node --test tests/*.test.js      # node 22 or newer; nothing to install\n")
     assert "pip install '.[test]'" in once and fixed_program({"tree": {"README.md": once}})["README.md"] == once
+
+
+def test_what_a_fix_or_a_change_takes_away_is_gone() -> None:
+    verified = {"tree": {"README.md": "# adder\n\npytest", "src/a.py": "a", "tests/test_a.py": TESTS}, "outcome": OUTCOME}
+    assert fixed_program(verified, {"src/a.py": "b", "src/old.py": "b"}) == {
+        "README.md": "# adder\n\npytest", "src/a.py": "a", "src/old.py": None}
+    assert company.tests_of(verified, {"tests/test_b.py": ""}) == {"tests/test_a.py": TESTS, "tests/test_b.py": None}
+    assert company.put_back({"a": "1", "b": "2"}, {"a": "0"}) == {"a": "0", "b": None}
 
 
 def test_tests_that_stay_red_are_marked_and_told() -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from adder import BRIEF, PYPROJECT, USES, at_hand, block, draft, good
+from adder import BRIEF, PYPROJECT, REVIEWED, USES, at_hand, block, draft, good
 from bytes_files import png
 from package_index import wheel
 from sandboxes import needs_bubblewrap
@@ -17,15 +17,16 @@ from scripted import Scripted
 
 from metaflow_agents import start
 from metaflow_agents.company import beginnings, brief_faults, material_read, product_faults, requirements, samples, transcript
+from metaflow_agents.company.review import REVIEW
 from metaflow_agents.models.port import ModelRequest
 from metaflow_agents.settings import Settings
 
 SOP = Path(__file__).parent.parent / "sops" / "prototype.yaml"
 
 
-def remark(what: str) -> dict[str, Any]:
-    return {"mistaken": [], "remarks": [
-        {"as": "user", "cost": "major", "path": "src/adder/__init__.py", "what": what, "seen": "3", "instead": "4"}]}
+def reviewed(path: str, text: str, mistaken: Sequence[Mapping[str, str]] = ()) -> str:
+    """A file mended, and what was minded."""
+    return block(REVIEW, json.dumps({"remarks": ["it prints too little"], "mistaken": [*mistaken]})) + block(path, text)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +35,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 
 
 async def built(tmp_path: Path, settings: Settings, answers: Mapping[str, Any]) -> tuple[Any, Scripted, dict[str, Any]]:
-    model = Scripted({"plan": BRIEF, "plan_use": {"uses": USES["uses"][:1]}, "read": remark("it prints too little"), **answers})
+    model = Scripted({"plan": BRIEF, "plan_use": {"uses": USES["uses"][:1]}, "revise": REVIEWED, **answers})
     async with start(SOP, workspace=tmp_path / "w", settings=settings, model=model, inputs={"idea": "add"},
                      sandbox="bubblewrap") as going:
         result = await going.result()
@@ -47,18 +48,18 @@ async def test_what_its_use_shows_is_fixed_by_its_author(tmp_path: Path, setting
     """A traceback is no way to tell a user of a missing file, whatever the exit status."""
     result, model, made = await built(tmp_path, settings, {
         "plan_use": USES, "draft": draft(good("ValueError")),
-        "revise": block("src/adder/__init__.py", good("ValueError", ", 'in all'")),
+        "revise": reviewed("src/adder/__init__.py", good("ValueError", ", 'in all'")),
         "fix": block("src/adder/__init__.py", good(more=", 'in all'"))})
     assert result.ok, made["transcript"]
-    assert model.steps == ["plan", "draft", "plan_use", "read", "revise", "fix"]
+    assert model.steps == ["plan", "draft", "plan_use", "revise", "fix"]
     assert "3 in all" in made["transcript"]["text"] and "adder: [Errno 2]" in made["transcript"]["text"]
     assert {"LICENSE", ".gitignore", ".github/workflows/test.yml"} < set(made["product"])
     assert made["samples"] == {"examples/two.txt": "1\n2\n"}
-    read, revise, fix = (str(request.messages) for request in model.requests[3:])
-    assert "but a user is shown no traceback" in read and "adder examples/two.txt" in read and "import click" in read
+    revise, fix = (str(request.messages) for request in model.requests[3:])
+    assert "but a user is shown no traceback" in revise and "adder examples/two.txt" in revise
     assert "What its files define" not in str(model.requests[2].messages), "its users go by the README and --help"
-    assert "it prints too little" in revise and "missing" in revise and revise.count("import click") == 1, "its draft, once"
-    assert "## missing" in fix and "## sum" not in fix
+    assert "missing" in revise and revise.count("import click") == 1, "the draft, once"
+    assert "## missing" in fix and "## sum" not in fix and "it prints too little" in fix
 
 
 @pytest.mark.one_in(3)
@@ -67,26 +68,29 @@ async def test_a_fix_that_helps_nobody_is_not_tried_again(tmp_path: Path, settin
     """As where a use is wrong itself."""
     result, model, made = await built(tmp_path, settings, {
         "plan_use": USES, "draft": draft(good("ValueError")),
-        "revise": block("src/adder/__init__.py", good("ValueError", ", 'in all'")),
+        "revise": reviewed("src/adder/__init__.py", good("ValueError", ", 'in all'")),
         "fix": block("README.md", "# adder, which adds")})
     assert not result.ok and [one["id"] for one in made["transcript"]["broken"]] == ["missing"]
-    assert model.steps == ["plan", "draft", "plan_use", "read", "revise", "fix"]
+    assert model.steps == ["plan", "draft", "plan_use", "revise", "fix"]
 
 
 @needs_bubblewrap
-async def test_a_use_that_its_reader_calls_mistaken_is_not_held_against_the_program(tmp_path: Path, settings: Settings) -> None:
-    """It asks for what nobody promised: nobody fixes that, and the run succeeds. What makes it worse is undone."""
+async def test_a_use_that_is_mistaken_itself_is_not_held_against_the_program(tmp_path: Path, settings: Settings) -> None:
+    """It asks for what nobody promised: nobody fixes that, and the run succeeds. What makes it worse is undone, and it stays
+    excused.
+    """
     wrong = {"id": "wish", "why": "sings", "command": "adder --sing", "ends": "zero", "expect": "a song"}
-    read = remark("it prints too little") | {"mistaken": [{"use": "wish", "why": "no README speaks of it"}]}
-    answers = {"plan_use": {"uses": [USES["uses"][0], wrong]}, "draft": draft(good()), "read": read}
+    excused = [{"use": "wish", "why": "no README speaks of it"}]
+    answers = {"plan_use": {"uses": [USES["uses"][0], wrong]}, "draft": draft(good())}
     result, model, made = await built(tmp_path, settings, answers | {
-        "revise": block("src/adder/__init__.py", good(more=", 'in all'"))})
+        "revise": reviewed("src/adder/__init__.py", good(more=", 'in all'"), excused)})
     assert result.ok and made["transcript"]["broken"] == [] and made["transcript"]["mistaken"] == ["wish"]
-    assert model.steps == ["plan", "draft", "plan_use", "read", "revise"]
-    assert "adder --sing" in str(model.requests[3].messages) and "adder --sing" not in str(model.requests[4].messages)
-    worse = block("src/adder/__init__.py", "def main(): raise SystemExit(5)")
+    assert model.steps == ["plan", "draft", "plan_use", "revise"]
+    assert "adder --sing" in str(model.requests[3].messages)
+    worse = reviewed("src/adder/__init__.py", "def main(): raise SystemExit(5)", excused)
     _, _, made = await built(tmp_path / "2", settings, answers | {"revise": worse, "fix": RuntimeError("no answer")})
     assert made["product"]["src/adder/__init__.py"].strip() == good().strip() and made["transcript"]["broken"] == []
+    assert REVIEW not in made["product"] and made["transcript"]["mistaken"] == ["wish"]
 
 
 @pytest.mark.parametrize(("fix", "stays"), [(good(more=", 'all'"), True), (good(more=", 'all'") + "raise SystemExit(6)", False)])
@@ -95,10 +99,10 @@ async def test_what_a_revision_breaks_is_fixed_before_it_is_undone(
         tmp_path: Path, settings: Settings, fix: str, stays: bool) -> None:
     """One use that fails is no reason to lose what else has become better; where two fixes do not help, it is."""
     result, model, made = await built(tmp_path, settings, {
-        "draft": draft(good()), "revise": block("src/adder/__init__.py", "def main(): raise SystemExit(5)"),
+        "draft": draft(good()), "revise": reviewed("src/adder/__init__.py", "def main(): raise SystemExit(5)"),
         "fix": block("src/adder/__init__.py", fix)})
-    assert model.steps == ["plan", "draft", "plan_use", "read", "revise", "fix", *([] if stays else ["fix"])]
-    assert "## sum" in str(model.requests[5].messages) and "it has to end with 0" in str(model.requests[5].messages)
+    assert model.steps == ["plan", "draft", "plan_use", "revise", "fix", *([] if stays else ["fix"])]
+    assert "## sum" in str(model.requests[4].messages) and "it has to end with 0" in str(model.requests[4].messages)
     assert made["product"]["src/adder/__init__.py"].strip() == (fix if stays else good()).strip()
     assert result.ok and made["transcript"]["broken"] == []
 
@@ -109,7 +113,7 @@ async def test_a_change_that_made_it_worse_does_not_stay(tmp_path: Path, setting
     use = {**USES["uses"][0], "command": "echo 3 >three.txt && adder three.txt"}
     _, model, made = await built(tmp_path, settings, {
         "plan": {**BRIEF, "kind": "library", "samples": []}, "plan_use": {"uses": [use]}, "draft": draft(good()),
-        "revise": block("src/adder/__init__.py", "def main(): raise SystemExit(5)"),
+        "revise": reviewed("src/adder/__init__.py", "def main(): raise SystemExit(5)"),
         "fix": RuntimeError("no answer")})
     assert model.steps[-1] == "fix" and made["product"]["src/adder/__init__.py"].strip() == good().strip()
     assert made["transcript"]["broken"] == [] and made["samples"] == {}
@@ -118,14 +122,14 @@ async def test_a_change_that_made_it_worse_does_not_stay(tmp_path: Path, setting
 
 
 @needs_bubblewrap
-async def test_what_a_program_can_see_is_told_to_who_reads_and_to_the_author(tmp_path: Path, settings: Settings) -> None:
+async def test_what_a_program_can_see_is_told_to_who_revises(tmp_path: Path, settings: Settings) -> None:
     promised = block("README.md", "# adder\n\n```console\n$ adder examples/three.txt\n```\n")
     result, model, made = await built(tmp_path, settings, {
         "draft": draft(good()).replace(block("README.md", "# adder"), promised),
-        "revise": block("README.md", "# adder, by file")})
-    read, revise = (str(request.messages) for request in model.requests[3:])
+        "revise": reviewed("README.md", "# adder, by file")})
+    revise = str(model.requests[3].messages)
     said = "README.md:4: `adder examples/three.txt` fails with 1: adder: [Errno 2]"
-    assert "It was installed, and 1 command of its README followed." in read and said in read and "tried-1" in revise
+    assert "It was installed, and 1 command of its README followed." in revise and said in revise
     assert result.ok and made["transcript"]["broken"] == [] and "Nothing that a program can see" in made["transcript"]["text"]
 
 
@@ -135,8 +139,8 @@ async def test_what_can_not_be_installed_is_told_and_depends_on_what_is_at_hand(
     broken = draft(good()).replace('backend = "backend"', 'backend = "another"', 1)
     wild = broken.replace('["click"]', '["click", "no-such-thing>=2"]')
     result, model, _ = await built(tmp_path, settings, {
-        "draft": [wild, broken], "revise": block("pyproject.toml", PYPROJECT), "read": remark("it can not be installed")})
-    assert result.ok and model.steps == ["plan", "draft", "draft", "plan_use", "read", "revise"]
+        "draft": [wild, broken], "revise": reviewed("pyproject.toml", PYPROJECT)})
+    assert result.ok and model.steps == ["plan", "draft", "draft", "plan_use", "revise"]
     assert "`no-such-thing>=2` is not at hand; take flask" in str(model.requests[2].messages)
     assert "It could not be installed, but it has to end with 0" in str(model.requests[4].messages)
 
@@ -229,8 +233,8 @@ async def test_a_transcript_is_bounded_and_has_no_control_sequences() -> None:
     ran = {"ok": True, "exit_code": 0, "stdout": "\x1b[31mred\x1b[0m" + "a" * 500_000 + "the end", "stderr": "b" * 500_000}
     page = "".join(f"<p class=lost-{n}>" for n in range(9))
     found = {"faults": [{"kind": "port", "place": "README.md:9", "why": "it listens on 1"}], "tried": ["x"],
-             "left_out": ["a server: no"], "pages": {"index.html": page, "style.css": ".other{}"}}
-    told = await transcript({str(number): ran for number in range(15)}, uses, found, None)
+             "left_out": ["a server: no"], "pages": {"index.html": page, "style.css": ".other{}"}, "sights": []}
+    told = await transcript({str(number): ran for number in range(15)}, uses, found, None, {})
     assert [one["id"] for one in told["broken"]] == ["tried-1", "tried-2", "15"]
     assert told["broken"][0]["why"] == "README.md:9: it listens on 1" and "`lost-0`" in told["broken"][1]["why"]
     assert told["broken"][2]["why"] == "it was not carried out"
@@ -245,11 +249,25 @@ async def test_a_transcript_is_bounded_and_has_no_control_sequences() -> None:
 async def test_a_use_ends_as_it_has_to(ends: str, code: int, stderr: str, broken: bool) -> None:
     uses = {"uses": [{"id": "a", "why": "", "command": "x", "ends": ends, "expect": ""}]}
     ran = {"a": {"ok": code == 0, "exit_code": code, "stdout": "", "stderr": stderr}}
-    told = await transcript(ran, uses, None, None)
+    told = await transcript(ran, uses, None, None, {})
     assert bool(told["broken"]) is broken and told["mistaken"] == []
+    product = {REVIEW: json.dumps({"remarks": [], "mistaken": [{"use": "a", "why": ""}]})}
     for came in (ran, {}):
-        excused = await transcript(came, uses, None, None, {"mistaken": [{"use": "a", "why": ""}, {"use": "unknown", "why": ""}]})
+        excused = await transcript(came, uses, None, None, product)
         assert excused["broken"] == [] and excused["mistaken"] == ["a"]
+        assert (await transcript(came, uses, None, None, {}, excused))["mistaken"] == ["a"], "also where it is undone"
+
+
+@pytest.mark.parametrize(("written", "said"), [
+    (None, " is missing; write it: "), ("{", "line 1, column 2"), ("[]", "Input should be"),
+    ('{"remarks": [], "mistaken": ["a"]}', ": mistaken.0: Input should be"), ('{"remarks": []}', ": mistaken: Field required"),
+    ('{"remarks": [1], "mistaken": []}', ": remarks.0: Input should be a valid string"),
+    (json.dumps({"remarks": ["x"] * 11, "mistaken": []}), ": remarks: List should have at most 10 items"),
+    ('{"remarks": [], "mistaken": [{"use": "b", "why": ""}]}', ": mistaken: no use is called `b`; there are a, c")])
+async def test_a_review_of_another_form_is_told(written: str | None, said: str) -> None:
+    whole = {"README.md": "#", "index.html": ""} | ({REVIEW: written} if written is not None else {})
+    found = await product_faults(whole, BRIEF | {"kind": "page"}, [], [], {"uses": [{"id": "a"}, {"id": "c"}]})
+    assert len(found) == 1 and found[0].startswith(f"`{REVIEW}`") and said in found[0], found
 
 
 @pytest.mark.slow
@@ -258,7 +276,7 @@ async def test_a_use_that_does_not_end_is_told_like_any_other(tmp_path: Path, se
     """By `timeout`, and so the run goes on."""
     hangs = {"uses": [{"id": "hang", "why": "waits", "command": "sleep 1000", "ends": "zero", "expect": "3"}]}
     result, _, outputs = await built(tmp_path, settings, {
-        "plan_use": hangs, "draft": draft(good()), "read": {"mistaken": [], "remarks": []}, "fix": RuntimeError("no answer")})
+        "plan_use": hangs, "draft": draft(good()), "fix": RuntimeError("no answer")})
     assert result.outcome == "failed" or not result.ok
     assert "It did not end within a minute, but it has to end by itself" in outputs["transcript"]["broken"][0]["why"]
 
@@ -271,19 +289,19 @@ def seen(request: ModelRequest) -> str:
 @needs_bubblewrap
 async def test_each_prompt_has_what_it_needs_once(tmp_path: Path, settings: Settings) -> None:
     _, model, _ = await built(tmp_path, settings, {
-        "draft": draft(good("(OSError, IndexError)")), "revise": block("README.md", "# adder, by file")})
-    plan, drafted, use, read, revise = (seen(request) for request in model.requests)
+        "draft": draft(good("(OSError, IndexError)")), "revise": reviewed("README.md", "# adder, by file")})
+    plan, drafted, use, revise = (seen(request) for request in model.requests)
     for prompt in (drafted, use):
         assert prompt.count("a wrong sum") == 1 and prompt.count("no line break at the end") == 1
     assert "MIT License" not in drafted + use and "class" not in plan
-    assert read.count("import click") == 1 and read.count("a wrong sum") == 1 and revise.count("import click") == 1
-    assert "no line break at the end" not in read + revise
+    assert revise.count("import click") == 1 and revise.count("a wrong sum") == 1 and revise.count("MIT License") == 0
+    assert "no line break at the end" not in revise
 
 
 @pytest.mark.one_in(4)
 @needs_bubblewrap
 async def test_pictures_are_shown_to_models_that_take_them(tmp_path: Path) -> None:
-    """What was given with an idea, to who plans and who writes; the page on a desk and on a phone, to who reads."""
+    """What was given with an idea, to who plans and who writes; the page on a desk and on a phone, to who revises."""
     settings = at_hand(tmp_path)
     wheel(tmp_path / "index", "playwright", "1.50")
     drawn, desk = png(4, 4), png(8, 4)
@@ -292,12 +310,12 @@ async def test_pictures_are_shown_to_models_that_take_them(tmp_path: Path) -> No
     page = block("index.html", "<!doctype html><html lang=en><title>p</title><p>3") + block("README.md", "# p\nOpen index.html.")
     use = {"id": "open", "why": "it is there", "command": "cat index.html", "ends": "zero", "expect": "3"}
     model = Scripted({"plan": {**BRIEF, "kind": "page", "samples": []}, "draft": page, "plan_use": {"uses": [use]},
-                      "read": {"mistaken": [], "remarks": []}})
+                      "revise": REVIEWED})
     sight = {"text": "3", "faults": [], "pictures": {"desk.png": b64encode(desk).decode()}}
     async with start(SOP, workspace=tmp_path / "w", settings=settings, model=model, sandbox="bubblewrap",
                      inputs={"idea": "add", "material": tmp_path / "given"},
                      given={"browser": {"path": "/bin/true", "source": ""}, "sight": sight}) as going:
         result = await going.result()
     sent = {request.step: [image["width"] for image in request.images] for request in model.requests}
-    assert sent == {"plan": [4], "draft": [4], "plan_use": [], "read": [8]}, result.reason
+    assert sent == {"plan": [4], "draft": [4], "plan_use": [], "revise": [8]}, result.reason
     assert "photos/desk.png" in model.said(model.keys[-1]) and "Sketch.png" in model.said(model.keys[0])

@@ -156,7 +156,7 @@ class Answers:
                     kept: Answered) -> tuple[dict[str, Content], tuple[str, ...], Answered]:
         """What the tools wrote and, over it, what the blocks of the answers say; or the files that a function answered with."""
         if reply.text is None:
-            return self._acceptance.mapping(activation, reply.value), (), ()
+            return *self._acceptance.mapping(activation, reply.value), ()
         answer = reply.text
         by_tools, gone = _by_tools(acting), acting.tree.deleted
         if (by_tools or gone) and not kept and not holds_block(answer):

@@ -9,7 +9,7 @@ from metaflow_agents.company.near import files_near, plan_tests
 from metaflow_agents.company.pictures import photographs
 from metaflow_agents.company.probing import browser, probe_pack, script_of_tests
 from metaflow_agents.company.red import red_tests
-from metaflow_agents.company.repository import fixed_program, report, repository_files, tests_of, wanted
+from metaflow_agents.company.repository import fixed_program, put_back, report, repository_files, tests_of, wanted
 from metaflow_agents.company.steps import (
     beginnings,
     brief_faults,
@@ -24,6 +24,6 @@ from metaflow_agents.company.steps import (
 from metaflow_agents.company.weak import weak_tests
 
 __all__ = ["beginnings", "brief_faults", "browser", "files_near", "fixed_program", "is_page", "material_read", "mutants",
-           "next_wish", "photographs", "plan_tests", "probe_pack", "product_faults", "red_tests", "report", "repository_files",
-           "requirements", "requirements_of_tests", "samples", "script_of_tests", "strength", "tests_of", "transcript",
-           "wanted", "weak_tests"]
+           "next_wish", "photographs", "plan_tests", "probe_pack", "product_faults", "put_back", "red_tests", "report",
+           "repository_files", "requirements", "requirements_of_tests", "samples", "script_of_tests", "strength", "tests_of",
+           "transcript", "wanted", "weak_tests"]

@@ -144,15 +144,16 @@ def behind(page: Page, saw: Seen) -> tuple[list[str], list[str]]:
     for number in range(min(page.locator(_LEADS).count(), CLICKS)):
         if time.monotonic() > until:
             break
-        page.evaluate("() => { try { localStorage.clear(); sessionStorage.clear() } catch { } }")
-        page.reload()
-        control, before = page.locator(_LEADS).nth(number), len(saw.thrown)
+        before = len(saw.thrown)
         try:
+            page.evaluate("() => { try { localStorage.clear(); sessionStorage.clear() } catch { } }")
+            page.reload()
+            control = page.locator(_LEADS).nth(number)
             name = " ".join((control.get_attribute("aria-label") or control.inner_text())[:60].split())
             control.click(timeout=1_000)
             page.wait_for_timeout(200)
             new = [line for line in page.locator("body").aria_snapshot().splitlines() if line not in first]
-        except Error:                               # it is covered, off or gone: nobody can click on it, which may be right
+        except Error:                               # it is covered, off or gone, or its server is: which may be right
             continue
         faults += [f"after a click on `{name}` a script throws: {one}" for one in saw.thrown[before:]]
         del saw.thrown[before:]

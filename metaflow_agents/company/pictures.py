@@ -7,6 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def photographs(sight: Mapping[str, Any]) -> dict[str, bytes]:
-    """`photos/desk.png` and `photos/phone.png`, for those that were taken."""
-    return {f"photos/{name}": b64decode(data) for name, data in sight["pictures"].items()}
+def photographs(sight: Mapping[str, Any] | None, probed: Mapping[str, Any] | None) -> dict[str, bytes]:
+    """`photos/desk.png` and `photos/phone.png`, for those that were taken; of a server's further pages `photos/2.desk.png` and so
+    on.
+    """
+    first = {name: data for name, data in sight["pictures"].items()} if sight else {}
+    for number, one in enumerate(probed["sights"] if probed else (), 1):
+        first |= {name if number == 1 else f"{number}.{name}": data for name, data in one["pictures"].items()
+                  if number == 1 or name == "desk.png"}
+    return {f"photos/{name}": b64decode(data) for name, data in first.items()}

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from metaflow_agents.company.known import marked_known
+from metaflow_agents.company.review import REVIEW
 from metaflow_agents.company.steps import is_page
 from metaflow_agents.contract.fault import PYPROJECT
 from metaflow_agents.contract.packaging import Packaging
@@ -33,8 +34,10 @@ def wanted(built: Mapping[str, Any]) -> str:
 
 
 def repository_files(built: Mapping[str, Any]) -> dict[str, str]:
-    """The product with its samples, and what a repository has besides: a changelog, an extra for its tests."""
-    files: dict[str, str] = {**built["samples"], **built["product"]}
+    """The product with its samples and without its review, and what a repository has besides: a changelog, an extra for its
+    tests.
+    """
+    files: dict[str, str] = {path: text for path, text in {**built["samples"], **built["product"]}.items() if path != REVIEW}
     brief = built["brief"]
     files.setdefault("CHANGELOG.md", f"# Changelog\n\n## 0.1.0\n\n- The first version. {brief['summary']}\n")
     if PYPROJECT in files and "optional-dependencies" not in Packaging(files).project:
@@ -42,19 +45,29 @@ def repository_files(built: Mapping[str, Any]) -> dict[str, str]:
     return files
 
 
-def fixed_program(verified: Mapping[str, Any]) -> dict[str, str]:
-    """The program after its tests, and in its README how to run them."""
+def put_back(product: Mapping[str, Any], draft: Mapping[str, str]) -> dict[str, str | None]:
+    """A product as its draft was: files that came later go."""
+    return {**_gone(product, draft), **draft}
+
+
+def _gone(before: Mapping[str, Any] | None, after: Mapping[str, str]) -> dict[str, str | None]:
+    """What there was and is no more, as a step that makes files deletes it."""
+    return dict.fromkeys(path for path in before or () if path not in after)
+
+
+def fixed_program(verified: Mapping[str, Any], program: Mapping[str, Any] | None = None) -> dict[str, str | None]:
+    """The program after its tests, and in its README how to run them. What `program` had and is no more goes."""
     files = {path: text for path, text in verified["tree"].items() if not path.startswith("tests/")}
     command, told = ("node --test", _TESTS_OF_A_PAGE) if is_page(files) else ("pytest", _TESTS)
     if "README.md" in files and command not in files["README.md"]:
         files["README.md"] = files["README.md"].rstrip("\n") + "\n" + told
-    return files
+    return _gone(program, files) | files
 
 
-def tests_of(verified: Mapping[str, Any]) -> dict[str, str]:
-    """The tests, those that stay red marked as known."""
-    tests = {path: text for path, text in verified["tree"].items() if path.startswith("tests/")}
-    return marked_known(tests, verified["outcome"].get("red", ()), verified["outcome"].get("wrong", ()))
+def tests_of(verified: Mapping[str, Any], tests: Mapping[str, Any] | None = None) -> dict[str, str | None]:
+    """The tests, those that stay red marked as known. What `tests` had and is no more goes."""
+    after = {path: text for path, text in verified["tree"].items() if path.startswith("tests/")}
+    return _gone(tests, after) | marked_known(after, verified["outcome"].get("red", ()), verified["outcome"].get("wrong", ()))
 
 
 def report(built: Mapping[str, Any], verified: Mapping[str, Any] | None, tests: Mapping[str, str] | None = None,

@@ -10,6 +10,7 @@ from typing import Any
 
 from metaflow_agents import foreign_json
 from metaflow_agents.company.pages import page_faults
+from metaflow_agents.company.review import REVIEW, mistaken_uses, review_faults
 from metaflow_agents.company.secrets import secret_faults
 from metaflow_agents.contract.dependencies import normal, requirement
 from metaflow_agents.contract.fault import PYPROJECT
@@ -125,9 +126,9 @@ def samples(brief: Mapping[str, Any], material: Mapping[str, str | bytes] | None
 
 
 async def product_faults(product: Mapping[str, str | bytes], brief: Mapping[str, Any], libraries: Sequence[str],
-                         also: Sequence[str] = ()) -> list[str]:
+                         also: Sequence[str] = (), uses: Mapping[str, Any] | None = None) -> list[str]:
     """What keeps a product from being installed, read and given away: no packaging, dependencies not at hand, files that do not
-    parse, what a page names and has not, secrets.
+    parse, what a page names and has not, secrets; once there are `uses`, no review of what came of them.
     """
     texts = {path: text for path, text in product.items() if isinstance(text, str)}
     faults = ["`README.md` is missing; write it"] if "README.md" not in product else []
@@ -141,7 +142,8 @@ async def product_faults(product: Mapping[str, str | bytes], brief: Mapping[str,
     if PYPROJECT in product and not any(path.startswith("src/") and path.endswith(".py") for path in product):
         faults.append("there is no Python below `src/`; write the package there")
     faults += secret_faults(texts)
-    return faults + [f"`{path}`: {why}" for path, text in texts.items() for why in _unreadable(path, text)]
+    faults += [f"`{path}`: {why}" for path, text in texts.items() if path != REVIEW for why in _unreadable(path, text)]
+    return faults + review_faults(product, uses) if uses else faults
 
 
 def requirements(product: Mapping[str, str | bytes], browser: Mapping[str, str] | None) -> list[str]:
@@ -196,12 +198,12 @@ def _around(text: str | bytes | None, line: int) -> str:
 
 async def transcript(used: Mapping[str, Mapping[str, Any]], uses: Mapping[str, Any],
                      probed: Mapping[str, Any] | None, sight: Mapping[str, Any] | None,
-                     remarks: Mapping[str, Any] | None = None) -> dict[str, Any]:
+                     product: Mapping[str, str | bytes], transcript: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """What came of each use, and of what was tried by code, as a text to read, and which did not end as they have to.
 
-    A use that a reader has called `mistaken` is none of these, however it ends.
+    A use that the product's review, or the `transcript` before, calls `mistaken` is none of these, however it ends.
     """
-    mistaken = {one["use"] for one in remarks["mistaken"]} if remarks else set[str]()
+    mistaken = mistaken_uses(product) | {*(transcript["mistaken"] if transcript else ())}
     broken, told = await _by_code(probed, sight) if probed or sight else ([], [])
     each = min(SHOWN, max(SHOWN_IN_ALL // max(len(uses["uses"]), 1) // 2, 400))
     for use in uses["uses"]:
@@ -228,10 +230,11 @@ async def _by_code(probed: Mapping[str, Any] | None, sight: Mapping[str, Any] | 
     if probed:
         faults += [f"{one['place']}: {one['why']}" for one in probed["faults"]]
         faults += await page_faults(probed["pages"], None)
+        faults += [f"GET {sight['path']}, in a browser: {one}" for sight in probed["sights"] for one in sight["faults"]]
         left_out += probed["left_out"]
         tried = len(probed["tried"])
         followed = f", and {tried} command{'s' if tried > 1 else ''} of its README followed" if tried else ""
-        done.append(f"It was installed{followed}.")
+        done.append(f"It was installed{followed}{', its pages opened in a browser' if probed['sights'] else ''}.")
     if sight and sight["text"]:
         faults += [f"index.html: {one}" for one in sight["faults"]]
         done.append("It was opened in a browser.")

@@ -53,20 +53,28 @@ class Acceptance:
         return {"type": "object"} if self._sop.artifacts[artifact].files else self.validator(artifact).json_schema
 
     def accept(self, activation: Activation, given: Any) -> Work:
-        """The payload of a value that a function, an expression or a model gave: path → what a file holds, for files, which no
-        role wrote.
+        """The payload of a value that a function, an expression or a model gave: path → what a file holds, or None where it goes,
+        for files, which no role wrote.
         """
         artifact = self._step(activation).makes.artifact
         if not self._sop.artifacts[artifact].files:
             return self._binary(activation, given) if isinstance(given, BinaryFile) else Work(self.data(activation, given))
-        return self.files(activation, self.mapping(activation, given), ())
+        return self.files(activation, *self.mapping(activation, given))
 
-    def mapping(self, activation: Activation, given: Any) -> dict[str, Content]:
-        """A value that has to be path → what a file holds. Raises AnswerInvalid."""
-        if not isinstance(given, Mapping) or not all(isinstance(k, str) and isinstance(v, Content) for k, v in given.items()):
+    def mapping(self, activation: Activation, given: Any) -> tuple[dict[str, Content], tuple[str, ...]]:
+        """A value that has to be path → what a file holds, or None for one that is deleted: those, and these. Raises
+        AnswerInvalid.
+        """
+        if not isinstance(given, Mapping) or not all(
+                isinstance(path, str) and isinstance(held, Content | None) for path, held in given.items()):
             artifact = self._step(activation).makes.artifact
-            raise AnswerInvalid([f"`{artifact}` is a set of files: a mapping of path to text or bytes was expected"])
-        return dict(given)
+            raise AnswerInvalid([f"`{artifact}` is a set of files: a mapping of path to text or bytes was expected, or to null "
+                                 "for a file that is deleted"])
+        gone = tuple(path for path, held in given.items() if held is None)
+        before = None if activation.base is None else self._values.payload(activation.base)
+        if absent := sorted(set(gone) - set(before.files if isinstance(before, Files) else ())):
+            raise AnswerInvalid([f"{path!r} can't be deleted, as there is no such file; leave it out" for path in absent])
+        return {path: held for path, held in given.items() if held is not None}, gone
 
     def _binary(self, activation: Activation, given: BinaryFile) -> Work:
         """A file that is no text, as the whole of an artifact (or of an item) without a schema."""

@@ -120,6 +120,8 @@ GROUPS: dict[str, dict[str, Code]] = {
         "show-part": Code("`show` lists a part that can't be there.", "Use the nearest field, or a pattern of paths."),
         "files-pasted": Code("Any number of files stands in the prompt of a role that has tools to read them.",
                              "Show their names, or say `whole`.", "warning"),
+        "files-unseen": Code("A role has tools that look into files, in a step that reads none.",
+                             "Let the step read the files, or take the tools away.", "warning"),
         "list-pasted": Code("The list that a `foreach` goes over stands whole in the prompt of each of its items.",
                             "Say with `show` what of it each item is shown.", "warning"),
         "fields-unshown": Code("A task names an artifact, so that it stands nowhere else, and does not print all of its fields.",

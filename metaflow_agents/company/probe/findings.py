@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 FAULTS, SHOWN, PAGES = 30, 700, 1_000_000
 """Faults that are told, characters of the reason of one, and of all pages together."""
@@ -17,13 +18,14 @@ SECONDS = 420
 @dataclass
 class Findings:
     """Of one product. A fault is `{kind, place, why}`; `pages`: path → what was served there; `left_out`: what could not be
-    tried, and why.
+    tried, and why; `sights`: of pages, with their `path`, what a browser shows (`browse.py`).
     """
 
     faults: list[dict[str, str]] = field(default_factory=list)
     pages: dict[str, str] = field(default_factory=dict)
     tried: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
+    sights: list[dict[str, Any]] = field(default_factory=list)
     _over: float = field(default_factory=lambda: time.monotonic() + SECONDS)
 
     @property

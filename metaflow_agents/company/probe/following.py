@@ -29,9 +29,9 @@ _PYTHON_FAILS = re.compile(r"(ImportError|ModuleNotFoundError|AttributeError|Typ
 class Following:
     """Follows one README at a desk."""
 
-    def __init__(self, readme: Readme, desk: Desk, findings: Findings, kind: str) -> None:
+    def __init__(self, readme: Readme, desk: Desk, findings: Findings, kind: str, browse: Path | None = None) -> None:
         self._readme, self._desk, self._findings, self._kind = readme, desk, findings, kind
-        self._service = Service(readme, desk, findings, kind)
+        self._service = Service(readme, desk, findings, kind, browse)
         self._excused = False
 
     def commands(self) -> None:

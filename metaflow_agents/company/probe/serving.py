@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import html.parser
 import http.client
+import json
 import re
 import signal
+import subprocess
+import sys
 import time
 from http import HTTPStatus
 from pathlib import Path
@@ -17,15 +20,19 @@ from metaflow_agents.company.probe.readme import Command, Readme
 
 ADDRESSES, BYTES, SECONDS = 40, 1 << 20, 5.0
 """Paths that are asked for; the most of one answer, and its time: a stream has no end."""
+LOOKS, LOOKING = 3, 75
+"""Pages that are opened in a browser, and the seconds that one has."""
 _GONE = (404, 405, 410)
 _ENDING = re.compile(r"shutdown|stop|quit|exit|logout|restart")
 
 
 class Service:
-    """Asks the first server that is started. `seen`: whether there was one."""
+    """Asks the first server that is started. `seen`: whether there was one. `browse`: the module that looks at pages in a browser
+    (`browse.py`), or None where there is none.
+    """
 
-    def __init__(self, readme: Readme, desk: Desk, findings: Findings, kind: str) -> None:
-        self._readme, self._desk, self._findings, self._kind = readme, desk, findings, kind
+    def __init__(self, readme: Readme, desk: Desk, findings: Findings, kind: str, browse: Path | None = None) -> None:
+        self._readme, self._desk, self._findings, self._kind, self._browse = readme, desk, findings, kind, browse
         self.seen = False
 
     def started(self, command: Command, ran: Ran, where: Path) -> None:
@@ -61,16 +68,18 @@ class Service:
         if status == 0 or status >= 500 or (status >= 400 and self._kind == "web"):
             self._findings.fault("routes", place, f"GET {start} gives {asked.told(status)}")
         if status:
-            self._pages(asked, start, place)
+            pages = self._pages(asked, start, place)
             self._changes(asked)
             self._strangers(asked, start, place)
             self._growth(asked, start, place)
+            if self._browse:                                    # last, as it clicks
+                self._findings.trying("its pages in a browser", lambda: self._in_a_browser(asked, pages))
 
-    def _pages(self, asked: Asking, start: str, place: str) -> None:
-        """The first page, what the README says can be got, and what pages link to."""
+    def _pages(self, asked: Asking, start: str, place: str) -> list[str]:
+        """The first page, what the README says can be got, and what pages link to. Gives the paths of those that are HTML."""
         routes = {one.path: one for one in self._readme.routes() if one.method == "GET"}
         waiting = [(start, place), *((one.path, f"README.md:{one.line}") for one in routes.values())]
-        seen = set[str]()
+        seen, pages = set[str](), list[str]()
         while waiting and len(seen) < ADDRESSES and not self._findings.time_is_up:
             path, source = waiting.pop(0)
             if path in seen or _ENDING.search(path):
@@ -87,8 +96,22 @@ class Service:
                     f", and is said to give {demanded}" if demanded else ""))
             if status == 200 and (saved := _saved(path, kind)):
                 self._findings.page(saved, text)
+            pages += [path] if "html" in kind and status == 200 else []
             if "html" in kind and len(waiting) < ADDRESSES:
                 waiting += [(link, path) for link in _links(path, text)]
+        return pages
+
+    def _in_a_browser(self, asked: Asking, pages: list[str]) -> None:
+        """What is seen on the first pages, and what is wrong with them then."""
+        for path in pages[:LOOKS]:
+            if self._findings.time_is_up:
+                break
+            ran = subprocess.run([sys.executable, str(self._browse), f"http://{asked.host}{path}"], capture_output=True,
+                                 timeout=LOOKING)
+            if ran.returncode:
+                said = ran.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+                raise RuntimeError(f"{path}: {said}")
+            self._findings.sights.append({"path": path} | json.loads(ran.stdout))
 
     def _changes(self, asked: Asking) -> None:
         """What the README says can be posted: it is there, and survives a request without a body."""
@@ -139,11 +162,11 @@ class Service:
 
 class Asking:
     """A server on the loopback, asked as one browser: its cookies are kept, redirections followed. `moved`: whether the last
-    answer came by one.
+    answer came by one; `host`: its name and port.
     """
 
     def __init__(self, port: int, address: str, host: str) -> None:
-        self._port, self._address, self._host = port, address, f"{host}:{port}"
+        self._port, self._address, self.host = port, address, f"{host}:{port}"
         self._cookies: dict[str, str] = {}
         self._last = ""
         self.moved = False
@@ -153,9 +176,9 @@ class Asking:
         self.moved = False
         for _ in range(6):
             try:
-                answer, text = self._once(path, host or self._host, method)
+                answer, text = self._once(path, host or self.host, method)
                 moved = answer.getheader("Location")
-                full = urlsplit(urljoin(f"http://{self._host}{path}", moved or ""))
+                full = urlsplit(urljoin(f"http://{self.host}{path}", moved or ""))
                 here = full.port == self._port
             except (OSError, http.client.HTTPException, ValueError) as error:
                 self._last = str(error) or type(error).__name__
@@ -168,8 +191,8 @@ class Asking:
 
     def _once(self, path: str, host: str, method: str) -> tuple[http.client.HTTPResponse, str]:
         line = http.client.HTTPConnection(self._address, self._port, timeout=SECONDS)
-        told = {"Host": host, "Origin": f"http://{self._host}", "Accept": "text/html, */*"}
-        if self._cookies and host == self._host:
+        told = {"Host": host, "Origin": f"http://{self.host}", "Accept": "text/html, */*"}
+        if self._cookies and host == self.host:
             told["Cookie"] = "; ".join(f"{name}={value}" for name, value in self._cookies.items())
         data, over = b"", time.monotonic() + SECONDS
         try:

@@ -19,6 +19,8 @@ from metaflow_agents.sop.naming import included, task_texts
 
 READERS = ("read", "search")
 """Tools by which a role can look into the files that its step reads."""
+LOOKERS = (*READERS, "list", "map")
+"""Tools that are of no use where a step has no files."""
 _DEEPEST = 8                        # fields in fields, after which a schema that refers to itself is not followed
 
 
@@ -26,6 +28,7 @@ def check_show(c: Context, name: str, step: Step, scope: Scope) -> None:
     """A step's `show`. `scope`: what its templates may name for each item."""
     if c.doers.get(name) == "role":
         _pasted(c, name, step, _lists(c, name, step))
+        _blind(c, name, step)
         _unprinted(c, name, step)
     for artifact, how in step.show.items():
         where = ("steps", name, "show", artifact)
@@ -137,6 +140,16 @@ def _pasted(c: Context, name: str, step: Step, told: Collection[str]) -> None:
             c.say("files-pasted", ("steps", name), f"all files of `{artifact}` stand in the prompt of `{name}`, whose role could "
                   f"{' and '.join(f'`{tool}`' for tool in tools)} them",
                   f"add `show: {{{artifact}: names}}`; `whole` where all of them shall stand there", key=True)
+
+
+def _blind(c: Context, name: str, step: Step) -> None:
+    """Tools that look into files, in a step that has none: each call of them is paid for and finds nothing."""
+    tools = [tool for tool in c.sop.tools_of(step) if tool in LOOKERS]
+    made = c.sop.artifacts.get(step.makes.artifact)
+    if tools and not (made and made.files) and all(c.shape(one).kind not in ("files", "any") for one in reads(step)):
+        c.say("files-unseen", ("steps", name), f"`{name}` gives its role {', '.join(f'`{tool}`' for tool in tools)}, and "
+              "reads no files that these could look into", "add a folder, or an artifact with `files`, to `sees`; or "
+              "`tools: []`, where the task has all that it needs", key=True)
 
 
 def _unprinted(c: Context, name: str, step: Step) -> None:
