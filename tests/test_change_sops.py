@@ -61,7 +61,8 @@ async def test_a_change_passes_its_tests_touches_what_was_planned_and_applies_to
     beside = edit(CSV) + "=== edit: shop/mail.py ===\n<<<<<<< SEARCH\n    return to\n=======\n    return str(to)\n>>>>>>> REPLACE\n=== end ===\n"
     model = Scripted(plan_it=[{**PLAN, "changes": [{"kind": "edit", "path": "shop/csv.py", "what": "x"}]}, PLAN],
                      make_change=[beside, "=== undo: shop/mail.py ===\n=== undo: shop/cart.py ===\n" + edit(CSV.replace("','", "';'"))],
-                     mend=["=== edit: shop/cart.py ===\n<<<<<<< SEARCH\n    return ';'\n=======\n    return ','\n>>>>>>> REPLACE\n=== end ===\n",
+                     mend=[Reply(text="", calls=(ToolCall("c", "read", {"path": "shop/cart.py"}),)),
+                           "=== edit: shop/cart.py ===\n<<<<<<< SEARCH\n    return ';'\n=======\n    return ','\n>>>>>>> REPLACE\n=== end ===\n",
                            "=== edit: shop/cart.py ===\n<<<<<<< SEARCH\ndef as_csv(prices):\n=======\ndef as_csv(prices):\n"
                            "    '''One line.'''\n>>>>>>> REPLACE\n=== end ===\n"],
                      review_it=[Reply(text="", calls=(ToolCall("c", "read", {"path": "shop/mail.py"}),)),
@@ -69,9 +70,12 @@ async def test_a_change_passes_its_tests_touches_what_was_planned_and_applies_to
     before = git(repo, "status", "--porcelain", "--ignored")
     result = await changed(repo, tmp_path, model)
     assert result.ok and result["outcome"] == {"done": True, "why": "Export a cart as CSV"}
-    assert model.steps == ["plan_it", "plan_it", "make_change", "make_change", "mend", "review_it", "review_it", "mend", "review_it"]
+    assert model.steps == ["plan_it", "plan_it", "make_change", "make_change", "mend", "mend", "review_it", "review_it", "mend", "review_it"]
     looked = [str(request.messages) for request in model.requests if request.step == "review_it"][1]
     assert "return to" in looked and "there is no file" not in looked
+    mending = [request.messages for request in model.requests if request.step == "mend"]
+    assert "return ';'" in str(mending[1][-1]), "what it mends is what it changed, and not the repository as it was given"
+    assert all("Carry out the plan" not in str(messages) for messages in mending)
     prompts = {request.step: str(request.messages) for request in model.requests}
     assert "Errors name the value" in prompts["make_change"] and "shop/cart.py:" in prompts["plan_it"], "the guide, and the map"
     assert "`shop/mail.py` is not in the plan" in prompts["make_change"] and "no docstring" in prompts["mend"]

@@ -44,12 +44,12 @@ class Tree:
         return {path: leaf.load() for path, leaf in self.leaves(versions).items()}
 
     def leaves(self, versions: Mapping[str, int] | None = None) -> dict[str, Leaf]:
-        """Path → file for these versions; by default the latest of everything."""
+        """Path → file for these versions; by default the latest of everything. What was made stands over what was given."""
         if versions is None:
             versions = {name: self._state.version(name) for name in self._program.sop.artifacts}
         found: dict[str, Leaf] = {}
-        for name, number in versions.items():
-            payload = self._state.payload(name, number) if number else None
+        for name in sorted(versions, key=self._program.sop.artifacts.__contains__):
+            payload = self._state.payload(name, versions[name]) if versions[name] else None
             if payload is not None:
                 found.update(self.of(name, payload))
         return found
