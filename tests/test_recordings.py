@@ -8,6 +8,7 @@ to the same end, which is a fault of the framework.
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from sandboxes import needs_bubblewrap
 from metaflow_agents import run_sync
 from metaflow_agents.contract import verify
 from metaflow_agents.demonstration import demonstration
+from metaflow_agents.journal.glance import RawJournal, unwrapped
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.opening import journal_path
 from metaflow_agents.schema.event import Committed
@@ -52,10 +54,10 @@ def verdict(result: RunResult) -> str:
 
 
 def test_what_ships_says_what_was_asked_who_answered_and_when() -> None:
-    assert shipped_demonstrations() == ["design_first", "research_report"]
+    assert shipped_demonstrations() == ["design_first", "research_report", "software_company"]
     told = [demonstration(load_sop(f"{name}.yaml").program).told for name in shipped_demonstrations()]
     assert re.match(r'question "Should the town bring back its night ferry\?"; answers recorded on [-\d]{10}, by Claude', told[1])
-    assert told[0].startswith('idea "a command that merges two edited versions of a text ')
+    assert all(told[place].startswith('idea "a command that merges two edited versions of a text ') for place in (0, 2))
 
 
 @pytest.mark.one_in(4)
@@ -66,6 +68,21 @@ def test_the_report_comes_to_its_recorded_end(tmp_path: Path) -> None:
 @pytest.mark.one_in(8)
 def test_the_company_comes_to_its_recorded_end(company: tuple[RunResult, Path]) -> None:
     assert verdict(company[0]) == "fine"
+
+
+def test_the_software_company_comes_to_its_recorded_end_and_runs_nothing_again(tmp_path: Path) -> None:
+    """What its commands and tools gave stands for them: it ends in seconds, without an index of packages. What it made is tested
+    here, by itself.
+    """
+    assert verdict(replay("software_company", tmp_path)) == "fine"
+    with RawJournal(journal_path(tmp_path, "demo")) as journal:
+        ended = [unwrapped(event)[1] for _, event in journal.events("inner")]
+    costly = [one for one in ended if re.match(r"(resolve|use|try_it|map_it|run_tests|try_changes)@", one.get("activation", ""))
+              and one["kind"] == "finished"]
+    assert len(costly) > 20 and [one["activation"] for one in costly if not one.get("reused_from")] == []
+    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"], cwd=tmp_path / "demo",
+                          capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": str(tmp_path / "demo/src")})
+    assert done.returncode == 0 and re.search(r"\b\d{2,} passed", done.stdout), done.stdout
 
 
 @pytest.mark.one_in(4)

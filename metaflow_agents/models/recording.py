@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
@@ -157,11 +157,12 @@ def record(journal: RawJournal, answered_by: str, *others: RawJournal, results: 
 
     `others` are further runs of the same SOP on the same inputs, whose calls and results it holds too: what a command prints may
     differ from one machine to the next, and a run go another way. Raises UsageError where they are not that, and for a run whose
-    calls stand in part in another run's journal.
+    calls stand in part in the journal of a run that is none of these.
     """
-    first = _record(journal, answered_by, results)
+    beside = {one.path.stem for one in (journal, *others)}
+    first = _record(journal, answered_by, results, beside)
     for other in others:
-        further = _record(other, answered_by, results)
+        further = _record(other, answered_by, results, beside)
         for same in ("sop", "inputs"):
             if first.told[same] != further.told[same]:
                 raise UsageError(f"runs `{first.name}` and `{further.name}` differ in their {same}: one recording holds runs of "
@@ -171,21 +172,21 @@ def record(journal: RawJournal, answered_by: str, *others: RawJournal, results: 
         held = {(slots(one.key), one.depends) for one in first.results}
         first.results += [one for one in further.results if (slots(one.key), one.depends) not in held]
         first.contents |= further.contents
+    if not first.calls:
+        raise UsageError(f"run `{first.name}` asked no model: there is nothing to record")
     return first
 
 
-def _record(journal: RawJournal, answered_by: str, results: bool) -> Recording:
+def _record(journal: RawJournal, answered_by: str, results: bool, beside: Set[str]) -> Recording:
     opened = next((event for _, event in journal.events("run_opened")), None)
     if opened is None:
         raise never_began(journal.path.stem)
-    for _, event in journal.events("finished"):
-        if event.get("reused_from"):
-            other = event["reused_from"].partition(":")[0]
-            raise UsageError(f"{event['activation']} was taken over from run `{other}`, whose calls this journal does not hold: "
-                             "record a run that was made without `--from`")
+    for path, event in (unwrapped(outer) for _, outer in journal.events("finished", "inner")):
+        other = (event.get("reused_from") or "").partition(":")[0]
+        if other and other not in beside and not other.endswith(ENDING):        # of a recording results alone are taken over
+            raise UsageError(f"{f'{path}/' if path else ''}{event['activation']} was taken over from run `{other}`, whose calls this journal does not hold: "
+                             f"add `--also {other}`, or record a run that was made without `--from`")
     recording = recorded(journal)
-    if not recording.calls:
-        raise UsageError(f"run `{journal.path.stem}` asked no model: there is nothing to record")
     recording.calls = {key: {prompt: replace(call, model=_elsewhere(call.model)) for prompt, call in calls.items()}
                        for key, calls in recording.calls.items()}
     program = json.loads(journal.blob(opened["compiled"]))
