@@ -230,7 +230,7 @@ async def test_what_can_not_be_recorded_is_told(tmp_path: Path) -> None:
     write(tmp_path, DESK)
     await run(tmp_path / "desk.yaml", topic="moss", model=teller(), workspace=tmp_path, name="over", from_run="first",
               settings=QUIET)
-    with pytest.raises(UsageError, match="was taken over from run `first`.*: add `--also first`, or record a run"):
+    with pytest.raises(UsageError, match=r"was taken over from run `first`.*: add `--also first`, or record a run"):
         exported(tmp_path, "over")
     with RawJournal(journal_path(tmp_path, "over")) as over, RawJournal(journal_path(tmp_path, "first")) as first:
         assert sorted(record(over, "ada", first).calls) == sorted(record(first, "ada").calls), "those of both, each once"

@@ -60,6 +60,7 @@ async def test_what_its_use_shows_is_fixed_by_its_author(tmp_path: Path, setting
     assert "What its files define" not in str(model.requests[2].messages), "its users go by the README and --help"
     assert "missing" in revise and revise.count("import click") == 1, "the draft, once"
     assert "## missing" in fix and "## sum" not in fix and "it prints too little" in fix
+    assert fix.count("import click") == 1, "and not its own draft again"
 
 
 @pytest.mark.one_in(3)

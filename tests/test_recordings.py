@@ -81,7 +81,8 @@ def test_the_software_company_comes_to_its_recorded_end_and_runs_nothing_again(t
               and one["kind"] == "finished"]
     assert len(costly) > 20 and [one["activation"] for one in costly if not one.get("reused_from")] == []
     done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"], cwd=tmp_path / "demo",
-                          capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": str(tmp_path / "demo/src")})
+                          capture_output=True, text=True, check=False,
+                          env={**os.environ, "PYTHONPATH": str(tmp_path / "demo" / "src")})
     assert done.returncode == 0 and re.search(r"\b\d{2,} passed", done.stdout), done.stdout
 
 

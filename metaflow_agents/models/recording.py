@@ -184,8 +184,9 @@ def _record(journal: RawJournal, answered_by: str, results: bool, beside: Set[st
     for path, event in (unwrapped(outer) for _, outer in journal.events("finished", "inner")):
         other = (event.get("reused_from") or "").partition(":")[0]
         if other and other not in beside and not other.endswith(ENDING):        # of a recording results alone are taken over
-            raise UsageError(f"{f'{path}/' if path else ''}{event['activation']} was taken over from run `{other}`, whose calls this journal does not hold: "
-                             f"add `--also {other}`, or record a run that was made without `--from`")
+            key = f"{path}/{event['activation']}".lstrip("/")
+            raise UsageError(f"{key} was taken over from run `{other}`, whose calls this journal does not hold: add "
+                             f"`--also {other}`, or record a run that was made without `--from`")
     recording = recorded(journal)
     recording.calls = {key: {prompt: replace(call, model=_elsewhere(call.model)) for prompt, call in calls.items()}
                        for key, calls in recording.calls.items()}
