@@ -253,3 +253,22 @@ async def test_a_recording_of_a_run_that_was_mended_halfway_has_what_counted(tmp
     await resume("first", workspace=tmp_path, model=teller(), accept_changes=True, settings=QUIET)
     result = await again(tmp_path, "replay:first", name="second")
     assert result.ok and result.calls == 5
+
+
+async def test_a_call_that_stands_in_another_run_is_missed_inside_of_a_sub_sop_too(tmp_path: Path) -> None:
+    inner = ("sop: inner\ninputs: {topic: string}\nroles: {w: {profile: You write.}}\nartifacts: {a: {}, b: {}}\noutputs: [b]\n"
+             "steps:\n  one: {role: w, needs: [topic], makes: a, task: One.}\n"
+             "  two: {role: w, needs: [a], makes: b, task: Two.}\n")
+    outer = ("sop: outer\ninputs: {topic: string}\nartifacts: {got: {}}\n"
+             "steps: {go: {sop: inner, inputs: {topic: topic}, needs: [topic], makes: got}}\n")
+    for name, text in (("outer", outer), ("inner", inner)):
+        (tmp_path / f"{name}.yaml").write_text(text)
+    ran: dict[str, Any] = {"topic": "moss", "workspace": tmp_path, "settings": QUIET}
+    assert (await run(tmp_path / "outer.yaml", model=Scripted(), name="first", **ran)).ok
+    (tmp_path / "inner.yaml").write_text(inner.replace("Two.", "Three."))
+    again = Scripted()
+    assert (await run(tmp_path / "outer.yaml", model=again, name="next", from_run="first", **ran)).ok and again.steps == ["two"]
+    with pytest.raises(UsageError, match="go@1~0/one@1~0 was taken over from run `first`"):
+        exported(tmp_path, "next")
+    with RawJournal(journal_path(tmp_path, "next")) as over, RawJournal(journal_path(tmp_path, "first")) as first:
+        assert len([call for calls in record(over, "ada", first).calls.values() for call in calls]) == 3
