@@ -1,4 +1,4 @@
-"""A page in a browser, for what a first user tries: `from browse import opened, seen`.
+"""A page in a browser, for what a first user tries: `from browse import opened, paste, seen`.
 
 It runs where the product runs, with `playwright` beside it, and knows nothing of this project: commands are given its text.
 `BROWSE_WITH` names the browser. As a program, with the address of a page, it looks at that page and prints
@@ -126,6 +126,18 @@ def _told(saw: Seen) -> str:
 def seen(page: Page, most: int = MOST) -> str:
     """What is on a page, as assistive programs see it: roles, names, values."""
     return _short(page.locator("body").aria_snapshot(), most)
+
+
+def paste(field: Any, text: str) -> None:
+    """Puts a text in the place of a field's, as the clipboard does: at once. Playwright's `fill` has the browser insert it line by
+    line, and takes a minute for what a page takes in within a second.
+    """
+    field.evaluate("""(field, text) => {
+        field.focus()
+        if (field.isContentEditable) field.textContent = text
+        else field.value = text
+        field.dispatchEvent(new InputEvent("input", {bubbles: true, inputType: "insertFromPaste", data: text}))
+    }""", text)
 
 
 def _short(text: str, most: int) -> str:
