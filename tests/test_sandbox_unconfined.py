@@ -7,9 +7,9 @@ import os
 import select
 import subprocess
 import sys
-import time
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType

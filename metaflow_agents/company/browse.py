@@ -129,8 +129,8 @@ def seen(page: Page, most: int = MOST) -> str:
 
 
 def paste(field: Any, text: str) -> None:
-    """Puts a text in the place of a field's, as the clipboard does: at once. Playwright's `fill` has the browser insert it line by
-    line, and takes a minute for what a page takes in within a second.
+    """Puts a text in the place of a field's, as the clipboard does: at once. Playwright's `fill` has the browser insert it line
+    by line, and takes a minute for what a page takes in within a second.
     """
     field.evaluate("""(field, text) => {
         field.focus()
