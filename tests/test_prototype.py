@@ -320,3 +320,35 @@ async def test_pictures_are_shown_to_models_that_take_them(tmp_path: Path) -> No
     sent = {request.step: [image["width"] for image in request.images] for request in model.requests}
     assert sent == {"plan": [4], "draft": [4], "plan_use": [], "revise": [8]}, result.reason
     assert "photos/desk.png" in model.said(model.keys[-1]) and "Sketch.png" in model.said(model.keys[0])
+
+
+@pytest.mark.one_in(4)
+@needs_bubblewrap
+async def test_what_a_servers_pages_show_is_told_to_its_first_user_and_pictured_for_who_revises(
+        tmp_path: Path, settings: Settings) -> None:
+    """So that its commands name controls that are there."""
+    views = [{"path": path, "text": f"- heading {path}", "faults": [], "pictures": {
+        "desk.png": b64encode(png(wide, 4)).decode(), "phone.png": b64encode(png(2, 4)).decode()}}
+             for path, wide in (("/", 8), ("/names", 16))]
+    model = Scripted({"plan": {**BRIEF, "kind": "web"}, "draft": draft(good()), "plan_use": {"uses": USES["uses"][:1]},
+                      "revise": REVIEWED})
+    probed = {"faults": [], "pages": {}, "tried": [], "left_out": [], "sights": views}
+    sight = {"text": "", "faults": [], "pictures": {}}
+    async with start(SOP, workspace=tmp_path / "w", settings=settings, model=model, sandbox="bubblewrap", inputs={"idea": "add"},
+                     given={"browser": {"path": "", "source": ""}, "sight": sight, "probed": probed}) as going:
+        result = await going.result()
+    asked = model.said(next(key for key in model.keys if "plan_use" in key))
+    assert "- heading /" in asked and "And on `/names`:\n\n- heading /names" in asked, result.reason
+    sent = {request.step: [image["width"] for image in request.images] for request in model.requests}
+    assert sent["revise"] == [16, 8, 2] and "photos/2.desk.png" in model.said(model.keys[-1])
+
+
+@needs_bubblewrap
+async def test_what_it_sees_in_a_browser_comes_before_its_first_user_plans(tmp_path: Path, settings: Settings) -> None:
+    fired: list[str] = []
+    model = Scripted({"plan": BRIEF, "draft": draft(good()), "plan_use": {"uses": USES["uses"][:1]}, "revise": REVIEWED})
+    async with start(SOP, workspace=tmp_path / "w", settings=settings, model=model, sandbox="bubblewrap", inputs={"idea": "add"},
+                     until="plan_use") as going:
+        async for event in going.events():
+            fired += [event.step] if event.kind == "fired" else []
+    assert fired.index("try_it") < fired.index("plan_use")

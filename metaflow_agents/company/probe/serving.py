@@ -20,7 +20,7 @@ from metaflow_agents.company.probe.readme import Command, Readme
 
 ADDRESSES, BYTES, SECONDS = 40, 1 << 20, 5.0
 """Paths that are asked for; the most of one answer, and its time: a stream has no end."""
-LOOKS, LOOKING = 3, 75
+LOOKS, LOOKING = 5, 60
 """Pages that are opened in a browser, and the seconds that one has."""
 _GONE = (404, 405, 410)
 _ENDING = re.compile(r"shutdown|stop|quit|exit|logout|restart")
