@@ -10,7 +10,7 @@ from metaflow_agents.prompts.names import named_paths
 from metaflow_agents.prompts.printed import Path, listed_paths, printed_paths
 from metaflow_agents.schema import paths
 from metaflow_agents.schema.shape import Shape
-from metaflow_agents.schema.step import Step
+from metaflow_agents.schema.step import Step, ToolChoice
 from metaflow_agents.sop.checks.context import Context
 from metaflow_agents.sop.checks.expressions import Scope, template
 from metaflow_agents.sop.checks.files import ONLY_VALUES
@@ -143,7 +143,11 @@ def _pasted(c: Context, name: str, step: Step, told: Collection[str]) -> None:
 
 
 def _blind(c: Context, name: str, step: Step) -> None:
-    """Tools that look into files, in a step that has none: each call of them is paid for and finds nothing."""
+    """Tools that look into files, in a step that has none: each call of them is paid for and finds nothing. Of a role or tools
+    that are chosen during the run nobody knows that.
+    """
+    if step.role not in c.sop.roles or isinstance(step.tools, ToolChoice):
+        return
     tools = [tool for tool in c.sop.tools_of(step) if tool in LOOKERS]
     made = c.sop.artifacts.get(step.makes.artifact)
     if tools and not (made and made.files) and all(c.shape(one).kind not in ("files", "any") for one in reads(step)):
