@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import base64
 import json
+import os
 import subprocess
 import sys
 import tarfile
@@ -34,7 +35,8 @@ def probed(root: Path, kind: str, python: str, place: Path) -> dict[str, Any]:
     """What the probe says of a product."""
     pack = place / "probe.zip"
     pack.write_bytes(base64.b64decode(probe_pack(kind)))
-    ran = subprocess.run([python, pack, kind], cwd=root, capture_output=True, text=True, check=True)
+    path = f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}"         # `python` of a README is this one
+    ran = subprocess.run([python, pack, kind], cwd=root, capture_output=True, text=True, check=True, env={**os.environ, "PATH": path})
     found: dict[str, Any] = json.loads(ran.stdout)
     return found
 
