@@ -75,6 +75,7 @@ async def test_a_fix_that_helps_nobody_is_not_tried_again(tmp_path: Path, settin
     assert model.steps == ["plan", "draft", "plan_use", "revise", "fix"]
 
 
+@pytest.mark.one_in(3)
 @needs_bubblewrap
 async def test_a_use_that_is_mistaken_itself_is_not_held_against_the_program(tmp_path: Path, settings: Settings) -> None:
     """It asks for what nobody promised: nobody fixes that, and the run succeeds. What makes it worse is undone, and it stays
@@ -94,6 +95,7 @@ async def test_a_use_that_is_mistaken_itself_is_not_held_against_the_program(tmp
     assert REVIEW not in made["product"] and made["transcript"]["mistaken"] == ["wish"]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("fix", "stays"), [(good(more=", 'all'"), True), (good(more=", 'all'") + "raise SystemExit(6)", False)])
 @needs_bubblewrap
 async def test_what_a_revision_breaks_is_fixed_before_it_is_undone(
@@ -343,6 +345,7 @@ async def test_what_a_servers_pages_show_is_told_to_its_first_user_and_pictured_
     assert sent["revise"] == [16, 8, 2] and "photos/2.desk.png" in model.said(model.keys[-1])
 
 
+@pytest.mark.one_in(2)
 @needs_bubblewrap
 async def test_what_it_sees_in_a_browser_comes_before_its_first_user_plans(tmp_path: Path, settings: Settings) -> None:
     fired: list[str] = []
