@@ -256,6 +256,7 @@ async def test_a_recording_of_a_run_that_was_mended_halfway_has_what_counted(tmp
 
 
 async def test_a_call_that_stands_in_another_run_is_missed_inside_of_a_sub_sop_too(tmp_path: Path) -> None:
+    """Also of a run that is named as a recording is."""
     inner = ("sop: inner\ninputs: {topic: string}\nroles: {w: {profile: You write.}}\nartifacts: {a: {}, b: {}}\noutputs: [b]\n"
              "steps:\n  one: {role: w, needs: [topic], makes: a, task: One.}\n"
              "  two: {role: w, needs: [a], makes: b, task: Two.}\n")
@@ -264,11 +265,26 @@ async def test_a_call_that_stands_in_another_run_is_missed_inside_of_a_sub_sop_t
     for name, text in (("outer", outer), ("inner", inner)):
         (tmp_path / f"{name}.yaml").write_text(text)
     ran: dict[str, Any] = {"topic": "moss", "workspace": tmp_path, "settings": QUIET}
-    assert (await run(tmp_path / "outer.yaml", model=Scripted(), name="first", **ran)).ok
+    assert (await run(tmp_path / "outer.yaml", model=Scripted(), name="first.jsonl", **ran)).ok
     (tmp_path / "inner.yaml").write_text(inner.replace("Two.", "Three."))
     again = Scripted()
-    assert (await run(tmp_path / "outer.yaml", model=again, name="next", from_run="first", **ran)).ok and again.steps == ["two"]
-    with pytest.raises(UsageError, match="go@1~0/one@1~0 was taken over from run `first`"):
+    assert (await run(tmp_path / "outer.yaml", model=again, name="next", from_run="first.jsonl", **ran)).ok
+    assert again.steps == ["two"]
+    with pytest.raises(UsageError, match=r"go@1~0/one@1~0 was taken over from run `first\.jsonl`"):
         exported(tmp_path, "next")
-    with RawJournal(journal_path(tmp_path, "next")) as over, RawJournal(journal_path(tmp_path, "first")) as first:
+    with RawJournal(journal_path(tmp_path, "next")) as over, RawJournal(journal_path(tmp_path, "first.jsonl")) as first:
         assert len([call for calls in record(over, "ada", first).calls.values() for call in calls]) == 3
+
+
+async def test_a_result_that_was_taken_over_is_missed_by_nobody(tmp_path: Path) -> None:
+    """What a function or an expression gave stands in the run's own journal, whoever worked it out."""
+    text = ("sop: two\ninputs: {topic: string}\nroles: {w: {profile: You write.}}\nartifacts: {a: {}, b: {}}\n"
+            "steps:\n  one: {value: topic, needs: [topic], makes: a}\n"
+            "  two: {role: w, needs: [a], makes: b, task: Two.}\n")
+    path = write(tmp_path, text)
+    ran: dict[str, Any] = {"topic": "moss", "workspace": tmp_path, "settings": QUIET}
+    assert (await run(path, model=Scripted(), name="first", **ran)).ok
+    path.write_text(text.replace("Two.", "Three."))
+    assert (await run(path, model=Scripted(), name="next", from_run="first", **ran)).ok
+    with RawJournal(journal_path(tmp_path, "next")) as journal:
+        assert list(record(journal, "ada").calls) == ["two@1~0/turn.0"]

@@ -80,11 +80,9 @@ def plan_faults(plan: Mapping[str, Any], repo: _Files) -> list[str]:
     return faults
 
 
-def scope_faults(tree: _Files, repo: _Files, plan: Mapping[str, Any], state: Mapping[str, Any] | None = None) -> list[str]:
-    """A fault for each file that is changed and not planned. `state`: tests that the change turned red; what is wanted may
-    contradict them, and a reviewer sees what became of their files.
-    """
-    planned = {one["path"] for one in plan["changes"]} | {name.partition("::")[0] for name in (state["new"] if state else ())}
+def scope_faults(tree: _Files, repo: _Files, plan: Mapping[str, Any]) -> list[str]:
+    """A fault for each file that is changed and not planned."""
+    planned = {one["path"] for one in plan["changes"]}
     return [f"`{path}` is not in the plan: take back what you did to it" for path in sorted(tree)
             if path not in planned and tree[path] != repo.get(path)]
 

@@ -11,8 +11,8 @@ def photographs(sight: Mapping[str, Any] | None, probed: Mapping[str, Any] | Non
     """`photos/desk.png` and `photos/phone.png`, for those that were taken; of a server's further pages `photos/2.desk.png` and so
     on.
     """
-    first = {name: data for name, data in sight["pictures"].items()} if sight else {}
+    found = dict(sight["pictures"]) if sight else {}
     for number, one in enumerate(probed["sights"] if probed else (), 1):
-        first |= {name if number == 1 else f"{number}.{name}": data for name, data in one["pictures"].items()
+        found |= {name if number == 1 else f"{number}.{name}": data for name, data in one["pictures"].items()
                   if number == 1 or name == "desk.png"}
-    return {f"photos/{name}": b64decode(data) for name, data in first.items()}
+    return {f"photos/{name}": b64decode(data) for name, data in found.items()}

@@ -7,7 +7,7 @@ one. It stays out of the company's repository, whose report tells what came of i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -31,7 +31,7 @@ class _Review(_Strict):
     mistaken: list[_Mistaken]
 
 
-def review_faults(product: Mapping[str, str | bytes], uses: Mapping[str, object]) -> list[str]:
+def review_faults(product: Mapping[str, str | bytes], uses: Mapping[str, Any]) -> list[str]:
     """What is wrong with the review of a product whose `uses` these are: it is missing, has another form, excuses no use."""
     try:
         review = _read(product)
@@ -39,7 +39,7 @@ def review_faults(product: Mapping[str, str | bytes], uses: Mapping[str, object]
         return [f"`{REVIEW}`: {error}; write {_FORM}"]
     if review is None:
         return [f"`{REVIEW}` is missing; write it: {_FORM}"]
-    ids = [use["id"] for use in uses["uses"]]                       # type: ignore[attr-defined]
+    ids = [use["id"] for use in uses["uses"]]
     return [f"`{REVIEW}`: mistaken: no use is called `{one.use}`; there are {', '.join(ids)}" for one in review.mistaken
             if one.use not in ids]
 

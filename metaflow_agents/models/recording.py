@@ -181,16 +181,19 @@ def _record(journal: RawJournal, answered_by: str, results: bool, beside: Set[st
     opened = next((event for _, event in journal.events("run_opened")), None)
     if opened is None:
         raise never_began(journal.path.stem)
+    program = json.loads(journal.blob(opened["compiled"]))
     for path, event in (unwrapped(outer) for _, outer in journal.events("finished", "inner")):
         other = (event.get("reused_from") or "").partition(":")[0]
-        if other and other not in beside and not other.endswith(ENDING):        # of a recording results alone are taken over
-            key = f"{path}/{event['activation']}".lstrip("/")
+        if not other or other in beside:
+            continue
+        key = f"{path}/{event['activation']}".lstrip("/")
+        step = _step(program, steps_in(key))
+        if step.get("role") or step.get("sop") or step.get("review"):           # any other asked no model
             raise UsageError(f"{key} was taken over from run `{other}`, whose calls this journal does not hold: add "
                              f"`--also {other}`, or record a run that was made without `--from`")
     recording = recorded(journal)
     recording.calls = {key: {prompt: replace(call, model=_elsewhere(call.model)) for prompt, call in calls.items()}
                        for key, calls in recording.calls.items()}
-    program = json.loads(journal.blob(opened["compiled"]))
     if results:
         _add_results(recording, journal, program)
     recording.told = {
