@@ -46,6 +46,7 @@ async def hardened(tmp_path: Path, settings: Settings, program: str | dict[str, 
     return result, model
 
 
+@pytest.mark.one_in(4)
 @needs_bubblewrap
 async def test_what_no_test_notices_goes_back_to_the_tester(tmp_path: Path, settings: Settings) -> None:
     """Three mistakes of a tester: no assertion, an expectation that nobody promised, a limit that is not tried."""
@@ -106,6 +107,7 @@ async def test_what_is_wrong_with_a_program_is_fixed_where_that_is_asked_for(tmp
     assert result.outputs["outcome"] == {"green": True, "red": [], "tried": 4, "noticed": 4, "wrong": []}
 
 
+@pytest.mark.one_in(4)
 @needs_bubblewrap
 async def test_where_a_test_and_the_program_are_wrong_both_are_fixed_after_one_judgement(
         tmp_path: Path, settings: Settings) -> None:

@@ -63,7 +63,7 @@ async def test_what_its_use_shows_is_fixed_by_its_author(tmp_path: Path, setting
     assert fix.count("import click") == 1, "and not its own draft again"
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @needs_bubblewrap
 async def test_a_fix_that_helps_nobody_is_not_tried_again(tmp_path: Path, settings: Settings) -> None:
     """As where a use is wrong itself."""
@@ -75,7 +75,7 @@ async def test_a_fix_that_helps_nobody_is_not_tried_again(tmp_path: Path, settin
     assert model.steps == ["plan", "draft", "plan_use", "revise", "fix"]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @needs_bubblewrap
 async def test_a_use_that_is_mistaken_itself_is_not_held_against_the_program(tmp_path: Path, settings: Settings) -> None:
     """It asks for what nobody promised: nobody fixes that, and the run succeeds. What makes it worse is undone, and it stays
@@ -95,7 +95,7 @@ async def test_a_use_that_is_mistaken_itself_is_not_held_against_the_program(tmp
     assert REVIEW not in made["product"] and made["transcript"]["mistaken"] == ["wish"]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("fix", "stays"), [(good(more=", 'all'"), True), (good(more=", 'all'") + "raise SystemExit(6)", False)])
 @needs_bubblewrap
 async def test_what_a_revision_breaks_is_fixed_before_it_is_undone(
@@ -110,6 +110,7 @@ async def test_what_a_revision_breaks_is_fixed_before_it_is_undone(
     assert result.ok and made["transcript"]["broken"] == []
 
 
+@pytest.mark.one_in(6)
 @needs_bubblewrap
 async def test_a_change_that_made_it_worse_does_not_stay(tmp_path: Path, settings: Settings) -> None:
     """Of a program that has nothing to read: there are no samples."""
@@ -124,6 +125,7 @@ async def test_a_change_that_made_it_worse_does_not_stay(tmp_path: Path, setting
     assert "src/adder/__init__.py" in defined and "main" in defined
 
 
+@pytest.mark.one_in(6)
 @needs_bubblewrap
 async def test_what_a_program_can_see_is_told_to_who_revises(tmp_path: Path, settings: Settings) -> None:
     promised = block("README.md", "# adder\n\n```console\n$ adder examples/three.txt\n```\n")
