@@ -17,10 +17,12 @@ BRIEF: dict[str, Any] = {
     "loved_for": [], "never": ["a wrong sum"],
     "requirements": [{"id": "R1", "text": "adds", "priority": "must"}], "open": []}
 BACKEND = '''
+import pathlib
 import zipfile
 def build_wheel(folder, config_settings=None, metadata_directory=None):
     name, info = "adder-0.1.0-py3-none-any.whl", "adder-0.1.0.dist-info/"
-    held = {"adder/__init__.py": open("src/adder/__init__.py").read(),
+    held = {str(one.relative_to("src")): one.read_text() for one in sorted(pathlib.Path("src/adder").glob("*.py"))}
+    held |= {
             info + "METADATA": "Metadata-Version: 2.1\\nName: adder\\nVersion: 0.1.0\\nRequires-Dist: click\\n",
             info + "WHEEL": "Wheel-Version: 1.0\\nGenerator: adder\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n",
             info + "entry_points.txt": "[console_scripts]\\nadder = adder:main\\n"}

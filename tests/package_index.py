@@ -62,5 +62,8 @@ def installed(folder: Path, *names: str) -> None:
                  if one.marker is None or one.marker.evaluate({"extra": ""})]
         files = {str(path): path.locate().read_bytes() for path in found.files or ()
                  if path.parts[0] != ".." and not path.parts[0].endswith(".dist-info") and path.suffix != ".pyc"}
-        wheel(folder, found.metadata["Name"].replace("-", "_"), found.version, files, requires=[one.name for one in asked])
+        name = found.metadata["Name"].replace("-", "_")
+        programs = {f"{name}-{found.version}.data/scripts/{path.name}": data for path in found.files or ()
+                    if path.parts[-2:-1] == ("bin",) and path.parts[0] == ".." and not (data := path.locate().read_bytes()).startswith(b"#!")}
+        wheel(folder, name, found.version, files | programs, requires=[one.name for one in asked], executable=[*programs])
         left += [one.name for one in asked]

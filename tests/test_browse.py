@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 from deliveries import SHELF, free_port, lay_out
 
-from metaflow_agents.company import browser, photographs, probe_pack, requirements, transcript
+from metaflow_agents.company import means, photographs, probe_pack, requirements, transcript
 
-FOUND = browser("page")
-pytestmark = pytest.mark.skipif(not FOUND["path"] or importlib.util.find_spec("playwright") is None,
+FOUND = means("page")
+pytestmark = pytest.mark.skipif(not FOUND["browser"] or importlib.util.find_spec("playwright") is None,
                                 reason="no browser on this machine, or no playwright beside it")
 HEAD = "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'><title>t</title>"
 COUNTER = HEAD + """<main><label>Name <input id=name></label><button id=add>Add</button><ul id=all></ul>
@@ -37,17 +37,17 @@ draw()</script>"""
 
 def ran(folder: Path, source: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """A Python that has the module, in a folder with a home of its own."""
-    (folder / "browse.py").write_text(FOUND["source"], "utf-8")
+    (folder / "browse.py").write_text(FOUND["browse"], "utf-8")
     (folder / "home").mkdir(exist_ok=True)
     return subprocess.run(
         [sys.executable, "-c", source, *arguments], cwd=folder, capture_output=True, text=True, check=False, timeout=120,
-        env={"PATH": os.environ["PATH"], "BROWSE_WITH": FOUND["path"], "HOME": str(folder / "home"), "PYTHONPATH": str(folder)})
+        env={"PATH": os.environ["PATH"], "BROWSE_WITH": FOUND["browser"], "HOME": str(folder / "home"), "PYTHONPATH": str(folder)})
 
 
 def looked_at(folder: Path, pages: Mapping[str, str]) -> dict[str, Any]:
     for path, text in pages.items():
         (folder / path).write_text(text, "utf-8")
-    done = ran(folder, FOUND["source"], "index.html")
+    done = ran(folder, FOUND["browse"], "index.html")
     assert done.returncode == 0, done.stderr
     told: dict[str, Any] = json.loads(done.stdout)
     return told
@@ -150,10 +150,10 @@ def test_a_long_text_is_pasted_at_once(tmp_path: Path) -> None:
 
 
 async def test_a_browser_is_for_pages_and_what_it_shows_stands_in_the_transcript() -> None:
-    assert browser("cli") == {"path": "", "source": ""}
-    assert FOUND["source"] == files("metaflow_agents.company").joinpath("browse.py").read_text("utf-8")
-    assert "playwright>=1.50" in requirements({}, FOUND) and "playwright>=1.50" not in requirements({}, browser("cli"))
-    told = await transcript({}, {"uses": []}, None, {"text": "- main", "faults": ["a script throws: no"]}, {})
+    assert means("cli")["browser"] == means("cli")["browse"] == ""
+    assert FOUND["browse"] == files("metaflow_agents.company").joinpath("browse.py").read_text("utf-8")
+    assert "playwright>=1.50" in requirements({}, FOUND) and "playwright>=1.50" not in requirements({}, means("cli"))
+    told = await transcript({}, {"uses": []}, None, {"text": "- main", "faults": ["a script throws: no"]}, None, {})
     assert told["broken"] == [{"id": "tried-1", "why": "index.html: a script throws: no"}]
     assert "It was opened in a browser.\n- index.html: a script throws: no" in told["text"]
 
@@ -164,7 +164,7 @@ def test_a_page_is_photographed_on_a_desk_and_on_a_phone(tmp_path: Path) -> None
     assert {name: struct.unpack(">II", data[16:24]) for name, data in made.items()} == {
         "photos/desk.png": (1280, 800), "photos/phone.png": (390, 800)}
     assert all(data.startswith(b"\x89PNG\r\n\x1a\n") for data in made.values())
-    assert json.loads(ran(tmp_path, FOUND["source"], "about:blank").stdout)["pictures"] == {}
+    assert json.loads(ran(tmp_path, FOUND["browse"], "about:blank").stdout)["pictures"] == {}
 
 
 @pytest.mark.one_in(3)
@@ -173,16 +173,16 @@ async def test_the_pages_of_a_server_are_seen_and_photographed_too(tmp_path: Pat
     shelf = {path: text.replace("<h1 class", "<script>nothing.there()</script><h1 class") for path, text in SHELF.items()}
     folder = lay_out(shelf, tmp_path / "product", free_port())
     (tmp_path / "probe.zip").write_bytes(b64decode(probe_pack("web")))
-    (tmp_path / "browse.py").write_text(FOUND["source"], "utf-8")
+    (tmp_path / "browse.py").write_text(FOUND["browse"], "utf-8")
     words = [sys.executable, tmp_path / "probe.zip", "web", tmp_path / "browse.py"]
     done = await asyncio.to_thread(subprocess.run, words, cwd=folder, capture_output=True, text=True,
-                                   env={**os.environ, "BROWSE_WITH": FOUND["path"]})
+                                   env={**os.environ, "BROWSE_WITH": FOUND["browser"]})
     found = json.loads(done.stdout)
     assert found["left_out"] == [] and found["faults"] == [], done.stderr
     paths = [sight["path"] for sight in found["sights"]]
     assert paths[0] == "/" and 1 < len(paths) <= 5
     made = photographs(None, found)
     assert {*made} == {"photos/desk.png", "photos/phone.png", *(f"photos/{n}.desk.png" for n in range(2, len(paths) + 1))}
-    told = await transcript({}, {"uses": []}, found, None, {})
+    told = await transcript({}, {"uses": []}, found, None, None, {})
     assert "its pages opened in a browser" in told["text"]
     assert "GET /, in a browser: when it is opened a script throws: nothing is not defined" in told["broken"][0]["why"]

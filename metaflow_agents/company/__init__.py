@@ -7,9 +7,9 @@ from metaflow_agents.company.material import material_read
 from metaflow_agents.company.mutants import mutants
 from metaflow_agents.company.near import files_near, plan_tests
 from metaflow_agents.company.pictures import photographs
-from metaflow_agents.company.probing import browser, probe_pack, script_of_tests
+from metaflow_agents.company.probing import means, probe_pack, script_of_tests
 from metaflow_agents.company.red import red_tests
-from metaflow_agents.company.repository import fixed_program, put_back, report, repository_files, tests_of, wanted
+from metaflow_agents.company.repository import changed_program, patch, put_back, report, repository_files, program_with_tests, program_without_tests, wanted
 from metaflow_agents.company.steps import (
     beginnings,
     brief_faults,
@@ -23,7 +23,7 @@ from metaflow_agents.company.steps import (
 )
 from metaflow_agents.company.weak import weak_tests
 
-__all__ = ["beginnings", "brief_faults", "browser", "files_near", "fixed_program", "is_page", "material_read", "mutants",
-           "next_wish", "photographs", "plan_tests", "probe_pack", "product_faults", "put_back", "red_tests", "report",
-           "repository_files", "requirements", "requirements_of_tests", "samples", "script_of_tests", "strength", "tests_of",
-           "transcript", "wanted", "weak_tests"]
+__all__ = ["beginnings", "brief_faults", "changed_program", "files_near", "is_page", "material_read", "means", "mutants",
+           "next_wish", "patch", "photographs", "plan_tests", "probe_pack", "product_faults", "program_with_tests",
+           "program_without_tests", "put_back", "red_tests", "report", "repository_files", "requirements",
+           "requirements_of_tests", "samples", "script_of_tests", "strength", "transcript", "wanted", "weak_tests"]

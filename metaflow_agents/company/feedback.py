@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from metaflow_agents.company.probing import script_of_tests
 
 _SECONDS = 240
 
 
-def next_wish(feedback: Sequence[str], heard: int, program: Mapping[str, str | bytes],
-              tests: Mapping[str, str | bytes] | None, changed: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What is worked on next: its `text`, the `tree` of program and tests as the change before left it, and the
-    `test_command` that runs its tests. `heard`: how many were worked on before. Files that are no text are left out.
+def next_wish(idea: str, feedback: Sequence[str], heard: int, given: bool, test_command: str) -> dict[str, str]:
+    """What is worked on next: its `text`, and the `test_command` that runs the tests of the program. `heard`: how many were
+    worked on before. `given`: whether the program is a repository that was given, with a `test_command` of its own: there the
+    idea itself is the first.
     """
-    tree = changed["tree"] if changed else {**program, **(tests or {})}
-    return {"text": feedback[heard], "tree": {path: text for path, text in tree.items() if isinstance(text, str)},
-            "test_command": f"set -- {_SECONDS} .junit.xml\n{script_of_tests()}"}
+    text = [*([idea] if given else []), *feedback][heard]
+    return {"text": text, "test_command": test_command if given else f"set -- {_SECONDS} .junit.xml\n{script_of_tests()}"}

