@@ -187,7 +187,7 @@ async def built(package: Package, planted_: dict[str, str], folder: Path, name: 
             "also": package.needs, "mutants": 2}) as going:
         result = await going.result()
     program = result.outputs.get("program") or {}
-    return {path: text for path, text in program.items() if isinstance(text, str)}, model, result.reason or result.outcome
+    return {path: text for path, text in program.items() if isinstance(text, str) and not path.startswith("tests/")}, model, result.reason or result.outcome
 
 
 async def main() -> int:

@@ -46,8 +46,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Of the tests that are marked `one_in(N)`, the fast tier takes those whose turn it is. In the full tier each worker begins
     with its part of what takes long: at the end the others would wait for it.
     """
-    waits = {item for item in items
-             if not ALL and (mark := item.get_closest_marker("one_in")) is not None and not takes_part(item.nodeid, *mark.args)}
+    marked = [(item, mark) for item in items if (mark := item.get_closest_marker("one_in")) is not None and not ALL]
+    waits = {item for item, mark in marked if not takes_part(item.nodeid, *mark.args, **mark.kwargs)}
     if waits:
         config.hook.pytest_deselected(items=[item for item in items if item in waits])
         items[:] = [item for item in items if item not in waits]

@@ -63,7 +63,12 @@ def installed(folder: Path, *names: str) -> None:
         files = {str(path): path.locate().read_bytes() for path in found.files or ()
                  if path.parts[0] != ".." and not path.parts[0].endswith(".dist-info") and path.suffix != ".pyc"}
         name = found.metadata["Name"].replace("-", "_")
-        programs = {f"{name}-{found.version}.data/scripts/{path.name}": data for path in found.files or ()
-                    if path.parts[-2:-1] == ("bin",) and path.parts[0] == ".." and not (data := path.locate().read_bytes()).startswith(b"#!")}
+        beside = [path for path in found.files or () if path.parts[0] == ".." and path.parts[-2:-1] == ("bin",)]
+        programs = {f"{name}-{found.version}.data/scripts/{path.name}": data for path in beside
+                    if not (data := path.locate().read_bytes()).startswith(b"#!")}
+        points = [one for one in found.entry_points if one.group != "console_scripts"]
+        plugins = "".join(f"[{group}]\n" + "".join(f"{one.name} = {one.value}\n" for one in points if one.group == group)
+                          for group in sorted({one.group for one in points}))
+        files |= {f"{name}-{found.version}.dist-info/entry_points.txt": plugins} if plugins else {}
         wheel(folder, name, found.version, files | programs, requires=[one.name for one in asked], executable=[*programs])
         left += [one.name for one in asked]

@@ -41,7 +41,8 @@ def ran(folder: Path, source: str, *arguments: str) -> subprocess.CompletedProce
     (folder / "home").mkdir(exist_ok=True)
     return subprocess.run(
         [sys.executable, "-c", source, *arguments], cwd=folder, capture_output=True, text=True, check=False, timeout=120,
-        env={"PATH": os.environ["PATH"], "BROWSE_WITH": FOUND["browser"], "HOME": str(folder / "home"), "PYTHONPATH": str(folder)})
+        env={"PATH": os.environ["PATH"], "BROWSE_WITH": FOUND["browser"], "HOME": str(folder / "home"),
+             "PYTHONPATH": str(folder)})
 
 
 def looked_at(folder: Path, pages: Mapping[str, str]) -> dict[str, Any]:

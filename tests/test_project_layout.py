@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from metaflow_agents.company import script_of_tests
+from metaflow_agents.company import means, script_of_tests
 from metaflow_agents.schema.role import Role
 from metaflow_agents.schema.sop import NOT_BUILT, SOP
 from metaflow_agents.sop.check import check
@@ -121,6 +121,8 @@ def test_what_a_model_wrote_and_hangs_is_data_and_ends_no_run(name: str, step: s
     """The command ends what it started before the step's own time is up, which would fail the attempt and stop the run."""
     told = read(TOP / "sops" / f"{name}.yaml")["steps"][step]
     within = re.search(r"\btimeout -k 5 (\d+)\b", " ".join(told["run"]))
+    if "{{ means.use }}" in told["run"]:
+        within = re.search(r'"timeout", "-k", "5", "(\d+)"', means("cli")["use"])
     if "{{ script }}" in told["run"]:                                   # the first word behind its name is the time
         assert 'timeout -k 5 "$1"' in script_of_tests() and script_of_tests().count("timeout -k 5") == 2
         within = re.fullmatch(r"(\d+)", told["run"][told["run"].index("tests") + 1])

@@ -68,9 +68,13 @@ def test_tests_take_turns_and_all_of_them_are_there_if_all_are_asked_for() -> No
 
 
 @pytest.mark.one_in(4)
-def test_what_a_mutation_names_always_takes_part() -> None:
+def test_what_a_mutation_names_always_takes_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SOP_TESTS_MUTATED", raising=False)
     named = next(mutation for mutation in read() if "[" in mutation.caught_by[0]).caught_by[0]
     assert takes_part(named, 10**9) and not takes_part(f"{named.rpartition('[')[0]}[no such row]", 10**9)
+    assert not takes_part(named, 10**9, always=False)
+    monkeypatch.setenv("SOP_TESTS_MUTATED", "1")
+    assert takes_part(named, 10**9, always=False), "where mutations are carried out"
 
 
 class Item:

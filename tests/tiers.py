@@ -51,9 +51,12 @@ def once(name: str, make: Callable[[], T]) -> T:
         return found
 
 
-def takes_part(test: str, part: int) -> bool:
-    """Whether it is the turn of this test, which is marked `one_in(part)`. What a mutation relies on always takes part."""
-    return (zlib.crc32(test.encode()) + SEED) % part == 0 or named_by_a_mutation(test)
+def takes_part(test: str, part: int, always: bool = True) -> bool:
+    """Whether it is the turn of this test, which is marked `one_in(part)`. What a mutation relies on always takes part, unless it
+    takes many seconds and is marked `one_in(part, always=False)`: then it does where mutations are carried out.
+    """
+    named = named_by_a_mutation(test) if always else "SOP_TESTS_MUTATED" in os.environ
+    return (zlib.crc32(test.encode()) + SEED) % part == 0 or named
 
 
 def named_by_a_mutation(test: str) -> bool:

@@ -9,7 +9,16 @@ from metaflow_agents.company.near import files_near, plan_tests
 from metaflow_agents.company.pictures import photographs
 from metaflow_agents.company.probing import means, probe_pack, script_of_tests
 from metaflow_agents.company.red import red_tests
-from metaflow_agents.company.repository import changed_program, patch, put_back, report, repository_files, program_with_tests, program_without_tests, wanted
+from metaflow_agents.company.repository import (
+    changed_program,
+    patch,
+    program_with_tests,
+    program_without_tests,
+    put_back,
+    report,
+    repository_files,
+    wanted,
+)
 from metaflow_agents.company.steps import (
     beginnings,
     brief_faults,

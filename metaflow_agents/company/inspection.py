@@ -21,7 +21,8 @@ TYPED = ("index-out-of-bounds", "missing-argument", "missing-attribute", "missin
 INSPECTORS = ("ruff>=0.15,<1", "ty>=0.0.100,<0.1")
 TOLD = 12
 """Remarks that are told at most: a reader works on the first, and the rest is seen in the next round."""
-_REMARK = re.compile(r"(?P<place>[^\s:][^:\n]{0,200}:\d{1,7}:\d{1,7}): (?:error\[)?(?P<rule>[A-Za-z0-9-]{2,60})(?:\]|:)? (?P<why>[^\n]{1,2000})")
+_REMARK = re.compile(r"(?P<place>[^\s:][^:\n]{0,200}:\d{1,7}:\d{1,7}): (?:error\[)?(?P<rule>[A-Za-z0-9-]{2,60})(?:\]|:)? "
+                     r"(?P<why>[^\n]{1,2000})")
 _COSTLIEST = ("S", "E9", "invalid-syntax", "F82", *TYPED, "PLE", "B")
 
 
@@ -30,7 +31,7 @@ def remarks(inspected: Mapping[str, Any] | None) -> list[str]:
     found = []
     for line in inspected["stdout"].splitlines() if inspected else ():
         told = _REMARK.fullmatch(line.strip())
-        if told and (": error[" not in line and ": warning[" not in line or told["rule"] in TYPED):
+        if told and ((": error[" not in line and ": warning[" not in line) or told["rule"] in TYPED):
             why = " ".join(told["why"].replace("[*] ", "").split())
             found.append((_rank(told["rule"]), f"{told['place']}: {told['rule']}: {why[:200]}"))
     return [line for _, line in sorted(found, key=lambda one: one[0])]

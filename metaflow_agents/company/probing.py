@@ -44,14 +44,15 @@ def browser_path() -> str:
 
 
 def means(kind: str) -> dict[str, Any]:
-    """By what a product of this kind is tried. `probe`: `probe_pack`. `browser`: a browser for its pages, empty where there is none
-    or the kind has none, and `browse`, the module that opens pages in it (`browse.py`). `use`: what goes through a use (`use.sh`);
-    `inspect`: what reads the program (`inspect.sh`), for the rules `linted` but for those `not_linted`, by the packages `inspectors`,
-    none where there is no Python.
+    """By what a product of this kind is tried. `probe`: `probe_pack`. `browser`: a browser for its pages, empty where there is
+    none or the kind has none, and `browse`, the module that opens pages in it (`browse.py`). `use`: what goes through a use
+    (`use.sh`). `inspect`: what reads the program (`inspect.sh`), for the rules `linted` but for those `not_linted`, by the
+    packages `inspectors`, none where there is no Python.
     """
     path = browser_path() if kind in ("page", "web") else ""
     return {"probe": probe_pack(kind), "browser": path, "browse": _text("browse.py") if path else "",
-            "use": _text("use.sh"), "inspect": _text("inspect.sh"), "linted": ",".join(LINTED), "not_linted": ",".join(NOT_LINTED),
+            "use": _text("use.sh"), "inspect": _text("inspect.sh"),
+            "linted": ",".join(LINTED), "not_linted": ",".join(NOT_LINTED),
             "inspectors": [] if kind == "page" else [*INSPECTORS]}
 
 

@@ -109,8 +109,8 @@ def program_without_tests(untested: Mapping[str, Any], built: Mapping[str, Any])
 def changed_program(changed: Mapping[str, Any], program: Mapping[str, Any], built: Mapping[str, Any] | None,
                     verified: Mapping[str, Any] | None, feedback: Sequence[str], outcomes: Sequence[Mapping[str, Any]]
                     ) -> dict[str, str | None]:
-    """The program after a change that is done, as the files that are new in it (None: it goes); what was `built` here gets a report
-    of all changes (`outcomes`).
+    """The program after a change that is done, as the files that are new in it (None: it goes); what was `built` here gets a
+    report of all changes (`outcomes`).
     """
     done = changed["difference"] if changed["outcome"]["done"] else {"written": {}, "removed": []}
     files = {**dict.fromkeys(done["removed"]), **done["written"]}
@@ -131,7 +131,8 @@ def report(built: Mapping[str, Any], verified: Mapping[str, Any] | None, program
     tests = {path: text for path, text in (program or {}).items() if path.startswith("tests/") and isinstance(text, str)}
     told = [*_of_use(built["transcript"], [one["id"] for one in built["uses"]["uses"]]),
             *(_of_tests(tests, built["brief"]["requirements"], verified["outcome"]) if verified else
-              ["## Tests", "", f"None ({' '.join(untested.split())[:300]}): nothing but its use shows that the program works.", ""]),
+              ["## Tests", "", f"None ({' '.join(untested.split())[:300]}): nothing but its use shows that the program works.",
+               ""]),
             *_of_feedback(feedback, outcomes),
             *_of_assumptions(built["brief"]["open"])]
     return "\n".join(["# What was tried, and what came of it", "", *told]).rstrip("\n") + "\n"

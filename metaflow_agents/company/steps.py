@@ -94,12 +94,13 @@ def brief_faults(brief: Mapping[str, Any], material: Mapping[str, str | bytes] |
 
 
 def beginnings(brief: Mapping[str, Any], licence: str = "MIT") -> dict[str, str]:
-    """What a repository has besides the program and needs no author: what git leaves out, a workflow, a licence unless it is `none`
-    (one of LICENCES, `licences.py`).
+    """What a repository has besides the program and needs no author: what git leaves out, a workflow, one of LICENCES unless
+    it is `none`.
     """
     python = brief["kind"] != "page"
     begun = {".gitignore": IGNORED if python else ".DS_Store\n"}
-    begun |= {"LICENSE": LICENCES[licence].format(holder=f"the authors of {brief['name']}")} if licence != "none" else {}
+    if licence != "none":
+        begun["LICENSE"] = LICENCES[licence].format(holder=f"the authors of {brief['name']}")
     return begun | {".github/workflows/test.yml": WORKFLOW if python else WORKFLOW_OF_A_PAGE}
 
 

@@ -34,7 +34,7 @@ else
     export PYTHONPATH="$PWD/src:$PWD"
 fi
 if [ -n "$report" ]; then how=("--junitxml=$report"); else how=(-x); fi
-if python -c "import pytest_randomly" 2>/dev/null; then how+=(-p pytest_randomly --randomly-seed=1); fi    # an order by chance, the same each time
+if python -c "import pytest_randomly" 2>/dev/null; then how+=(--randomly-seed=1); fi    # an order by chance, the same each time
 while IFS= read -r test; do [ -z "$test" ] || how+=("--deselect=$test"); done <<<"${3:-}"
 timeout -k 5 "$1" python -m pytest -q -p no:cacheprovider "${how[@]}" tests && status=0 || status=$?
 [ -z "$report" ] || sed -i "s|\.\./src/|src/|g; s|$place/desk/||g; s|$place/||g" "$report"
