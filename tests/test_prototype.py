@@ -330,7 +330,7 @@ def test_a_licence_is_the_one_that_is_asked_for(licence: str) -> None:
 @pytest.mark.parametrize(("questions", "answer"), [
     (True, "Whole numbers only."), (True, ""), (True, None), (False, "Whole numbers only.")])
 async def test_what_is_open_is_asked_once_and_assumed_where_nobody_answers(
-        tmp_path: Path, settings: Settings, questions: bool, answer: str | None) -> None:
+        tmp_path: Path, questions: bool, answer: str | None) -> None:
     """What a person says stands in the prompts of who writes; without a word of theirs, nothing does."""
     asked: list[str] = []
 
@@ -339,9 +339,10 @@ async def test_what_is_open_is_asked_once_and_assumed_where_nobody_answers(
         return Answer(text=answer or "")
 
     brief = BRIEF | {"open": [{"question": "Which numbers?", "assumption": "All."}]}
-    model = Scripted({"plan": brief, "draft": RuntimeError("no answer")})
-    async with start(SOP, workspace=tmp_path / "w", settings=settings, model=model, asker=person if answer is not None else None,
-                     inputs={"idea": "add", "questions": questions}, sandbox="none") as going:
+    model = Scripted({"draft": draft(good())})
+    async with start(SOP, workspace=tmp_path / "w", model=model, until="draft", asker=person if answer is not None else None,
+                     given={"brief": brief, "means": means("page")}, inputs={"idea": "add", "questions": questions},
+                     sandbox="none") as going:
         await going.result()
     drafted = model.said(next(key for key in model.keys if "draft" in key))
     assert ("that person said this" in drafted) is ("Whole numbers only." in drafted) is bool(questions and answer)
