@@ -15,7 +15,7 @@ from sandboxes import needs_bubblewrap
 from scripted import Scripted
 
 from metaflow_agents import start
-from metaflow_agents.company import plan_tests, requirements_of_tests, script_of_tests, strength
+from metaflow_agents.company import faulty_files, plan_tests, requirements_of_tests, script_of_tests, strength
 from metaflow_agents.settings import Settings
 
 SOP = Path(__file__).parent.parent / "sops" / "harden.yaml"
@@ -46,6 +46,15 @@ async def hardened(tmp_path: Path, settings: Settings, program: str | dict[str, 
         result = await going.result()
     assert "outcome" in result.outputs, result.reason
     return result, model
+
+
+def test_who_fixes_a_program_is_shown_what_there_is_room_for() -> None:
+    """What is left waits for its turn, and what is no file of the program is none of it."""
+    tree = {"a.py": "a" * 20_000, "b.py": "b" * 20_000, "c.py": "c" * 9_000, "big.py": "d" * 99_000, "logo.png": b"x"}
+    faults = {"program": [{"path": path} for path in ("a.py", "b.py", "gone.py", "c.py", "logo.png")]}
+    assert faulty_files(faults, tree) == {"shown": ["a.py", "c.py"], "others": ["b.py"]}
+    assert faulty_files({"program": [{"path": "big.py"}]}, tree) == {"shown": ["big.py"], "others": []}
+    assert faulty_files({"program": []}, tree) == {"shown": [], "others": []}
 
 
 def run_script(repo: Path, report: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

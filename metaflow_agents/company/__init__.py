@@ -5,7 +5,7 @@ installable, what its use came to, what its tests notice, and the report of all 
 from metaflow_agents.company.feedback import next_wish
 from metaflow_agents.company.material import material_read
 from metaflow_agents.company.mutants import mutants
-from metaflow_agents.company.near import files_near, plan_tests
+from metaflow_agents.company.near import faulty_files, files_near, plan_tests
 from metaflow_agents.company.pictures import photographs
 from metaflow_agents.company.probing import means, probe_pack, script_of_tests
 from metaflow_agents.company.red import red_tests
@@ -32,7 +32,7 @@ from metaflow_agents.company.steps import (
 )
 from metaflow_agents.company.weak import weak_tests
 
-__all__ = ["beginnings", "brief_faults", "changed_program", "files_near", "is_page", "material_read", "means", "mutants",
+__all__ = ["beginnings", "brief_faults", "changed_program", "faulty_files", "files_near", "is_page", "material_read", "means", "mutants",
            "next_wish", "patch", "photographs", "plan_tests", "probe_pack", "product_faults", "program_with_tests",
            "program_without_tests", "put_back", "red_tests", "report", "repository_files", "requirements",
            "requirements_of_tests", "samples", "script_of_tests", "strength", "transcript", "wanted", "weak_tests"]

@@ -18,6 +18,8 @@ MOST = 16_000
 """Characters of files that are shown to who fixes a use, of all together; the first is shown whatever its size."""
 SEEN = 24_000
 """Characters of modules that who writes one file of tests is shown; the first is shown whatever its size."""
+FIXED = 30_000
+"""Characters of files that who fixes what tests show is shown, of all together; the first is shown whatever its size."""
 FOR_ONE_FILE = 70_000
 """Characters of a program that one file of tests is enough for; what it leaves unnoticed, small changes of the program show."""
 MOST_FILES = 3
@@ -32,6 +34,15 @@ async def files_near(transcript: Mapping[str, Any], product: Mapping[str, str | 
     texts = {path: text for path, text in product.items() if isinstance(text, str)}
     shown, others = _fitting(await _order(texts, "\n".join(one["why"] for one in transcript["broken"])), texts, MOST)
     return {"shown": [path for path in texts if path in shown], "others": others}
+
+
+def faulty_files(faults: Mapping[str, Any], tree: Mapping[str, str | bytes]) -> dict[str, list[str]]:
+    """Of the files of a program in which faults were found: those that are `shown` to who fixes them, and `others`, for which there
+    is no room and whose turn comes when their tests are still red.
+    """
+    texts = {path: text for path, text in tree.items() if isinstance(text, str)}
+    shown, others = _fitting([one["path"] for one in faults["program"] if one["path"] in texts], texts, FIXED)
+    return {"shown": shown, "others": others}
 
 
 async def plan_tests(repo: Mapping[str, str | bytes], wanted: str) -> dict[str, list[dict[str, Any]]]:
