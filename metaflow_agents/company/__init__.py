@@ -32,7 +32,8 @@ from metaflow_agents.company.steps import (
 )
 from metaflow_agents.company.weak import weak_tests
 
-__all__ = ["beginnings", "brief_faults", "changed_program", "faulty_files", "files_near", "is_page", "material_read", "means", "mutants",
-           "next_wish", "patch", "photographs", "plan_tests", "probe_pack", "product_faults", "program_with_tests",
-           "program_without_tests", "put_back", "red_tests", "report", "repository_files", "requirements",
-           "requirements_of_tests", "samples", "script_of_tests", "strength", "transcript", "wanted", "weak_tests"]
+__all__ = ["beginnings", "brief_faults", "changed_program", "faulty_files", "files_near", "is_page", "material_read",
+           "means", "mutants", "next_wish", "patch", "photographs", "plan_tests", "probe_pack", "product_faults",
+           "program_with_tests", "program_without_tests", "put_back", "red_tests", "report", "repository_files",
+           "requirements", "requirements_of_tests", "samples", "script_of_tests", "strength", "transcript", "wanted",
+           "weak_tests"]

@@ -37,7 +37,7 @@ async def files_near(transcript: Mapping[str, Any], product: Mapping[str, str | 
 
 
 def faulty_files(faults: Mapping[str, Any], tree: Mapping[str, str | bytes]) -> dict[str, list[str]]:
-    """Of the files of a program in which faults were found: those that are `shown` to who fixes them, and `others`, for which there
+    """Of the files in which faults were found: those that are `shown` to who fixes them, and `others`, for which there
     is no room and whose turn comes when their tests are still red.
     """
     texts = {path: text for path, text in tree.items() if isinstance(text, str)}
