@@ -96,7 +96,7 @@ async def test_what_a_person_says_afterwards_is_changed_one_thing_after_the_othe
             results.append(await going.result())
     assert said.steps == ["plan_it", "make_change", "review_it"] and set(again.steps) == {"plan_it", "make_change", "mend"}
     assert "adder" in said.said(said.keys[0]) and "src/adder/more.py" in again.said(again.keys[0])
-    assert [path for path in results[0].outputs["program"] if path.startswith("tests/")] == ["tests/test_adder.py"]
+    assert [path for path in results[0].outputs["program"] if path.endswith(".py") and "tests" in path] == ["tests/test_adder.py"]
     assert "Changed afterwards" not in results[0].outputs["report"]
     for result in results[1:]:
         assert result.outputs["program"]["src/adder/more.py"] == "TIMES = 2\n"
@@ -218,6 +218,7 @@ def test_a_program_with_its_tests_says_once_how_to_run_them() -> None:
     verified = {"tree": {"README.md": "# adder\n", "src/a.py": "a", "tests/test_a.py": TESTS}, "outcome": OUTCOME}
     made = program_with_tests(verified, built(), {"src/a.py": "b", "src/old.py": "b"})
     assert made["src/a.py"] == "a" and made["src/old.py"] is None and made["tests/test_a.py"] == TESTS
+    assert "- R2 (could): says why\n" in str(made["tests/README.md"])
     readme = str(made["README.md"])
     assert "pip install '.[test]'" in readme and "20 of 24" in str(made["docs/report.md"])
     once = program_with_tests(verified | {"tree": {"README.md": readme}}, built())["README.md"]

@@ -89,16 +89,17 @@ def _gone(before: Mapping[str, Any] | None, after: Mapping[str, str]) -> dict[st
 
 def program_with_tests(verified: Mapping[str, Any], built: Mapping[str, Any], program: Mapping[str, Any] | None = None
                    ) -> dict[str, str | None]:
-    """The program with its tests, those that stay red marked as known, with a report of what was tried, and in its README how to
-    run its tests. What `program` had and is no more goes.
+    """The program with its tests, those that stay red marked as known, with a report of what was tried, what the ids in its tests
+    mean, and in its README how to run them. What `program` had and is no more goes.
     """
     tree = verified["tree"]
-    command, told = ("node --test", _TESTS_OF_A_PAGE) if is_page(tree) else ("pytest", _TESTS)
+    command, how = ("node --test", _TESTS_OF_A_PAGE) if is_page(tree) else ("pytest", _TESTS)
     readme = tree.get("README.md")
-    added = {"README.md": readme.rstrip("\n") + "\n" + told} if readme and command not in readme else {}
+    added = {"README.md": readme.rstrip("\n") + "\n" + how} if readme and command not in readme else {}
     tests = {path: text for path, text in tree.items() if path.startswith("tests/")}
     known = marked_known(tests, verified["outcome"]["red"], verified["outcome"]["wrong"])
-    return {**_gone(program, tree), **tree, **known, **added, REPORT: report(built, verified, known)}
+    told = {"tests/README.md": _key(built["brief"]["requirements"]), REPORT: report(built, verified, known)}
+    return {**_gone(program, tree), **tree, **known, **added, **told}
 
 
 def program_without_tests(untested: Mapping[str, Any], built: Mapping[str, Any]) -> dict[str, str]:
@@ -136,6 +137,12 @@ def report(built: Mapping[str, Any], verified: Mapping[str, Any] | None, program
             *_of_feedback(feedback, outcomes),
             *_of_assumptions(built["brief"]["open"])]
     return "\n".join(["# What was tried, and what came of it", "", *told]).rstrip("\n") + "\n"
+
+
+def _key(requirements: Sequence[Mapping[str, Any]]) -> str:
+    """What the ids mean by which tests say what they show."""
+    return "\n".join(["# What the tests show", "", "Each test names what it shows by one of these ids.", "",
+                      *(f"- {one['id']} ({one['priority']}): {one['text']}" for one in requirements)]) + "\n"
 
 
 def _of_use(transcript: Mapping[str, Any], uses: Sequence[str]) -> Iterator[str]:
