@@ -120,7 +120,7 @@ def test_a_program_that_can_not_be_installed_is_told_by_pip(tmp_path: Path) -> N
     assert done.returncode == 97 and "pip install . fails" in done.stderr and "TOMLDecodeError" in done.stderr
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(4, always=False)
 @needs_bubblewrap
 async def test_what_no_test_notices_goes_back_to_the_tester(tmp_path: Path, settings: Settings) -> None:
     """Three mistakes of a tester: no assertion, an expectation that nobody promised, a limit that is not tried."""
@@ -146,6 +146,7 @@ async def test_what_no_test_notices_goes_back_to_the_tester(tmp_path: Path, sett
         "tests/test_marks.py", "tests/test_edges_1.py"}
 
 
+@pytest.mark.one_in(4, always=False)
 @needs_bubblewrap
 async def test_a_program_that_is_wrong_is_told_and_its_other_tests_are_measured(tmp_path: Path, settings: Settings) -> None:
     two = (asserting("grade(50) == 'passed'")
@@ -181,7 +182,7 @@ async def test_what_is_wrong_with_a_program_is_fixed_where_that_is_asked_for(tmp
     assert result.outputs["outcome"] == {"green": True, "red": [], "tried": 4, "noticed": 4, "wrong": []}
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(4, always=False)
 @needs_bubblewrap
 async def test_where_a_test_and_the_program_are_wrong_both_are_fixed_after_one_judgement(
         tmp_path: Path, settings: Settings) -> None:
@@ -277,7 +278,7 @@ def with_node(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     return settings
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(12, always=False)
 @needs_bubblewrap
 async def test_a_page_is_tested_in_node(tmp_path: Path, with_node: Settings) -> None:
     result, model = await hardened(tmp_path, with_node, PAGE, {

@@ -405,7 +405,7 @@ async def test_each_prompt_has_what_it_needs_once(tmp_path: Path, settings: Sett
     assert "no line break at the end" not in revise
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(4, always=False)
 @needs_bubblewrap
 async def test_pictures_are_shown_to_models_that_take_them(tmp_path: Path) -> None:
     """What was given with an idea, to who plans and who writes; the page on a desk and on a phone, to who revises."""
@@ -428,7 +428,7 @@ async def test_pictures_are_shown_to_models_that_take_them(tmp_path: Path) -> No
     assert "photos/desk.png" in model.said(model.keys[-1]) and "Sketch.png" in model.said(model.keys[0])
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(4, always=False)
 @needs_bubblewrap
 async def test_what_a_servers_pages_show_is_told_to_its_first_user_and_pictured_for_who_revises(
         tmp_path: Path, settings: Settings) -> None:
