@@ -116,7 +116,8 @@ async def test_a_repository_that_is_there_is_changed(tmp_path: Path) -> None:
     repo.mkdir()
     for path, held in given.items():
         (repo / path).write_bytes(held)
-    plans = [{"title": "sub", "refused": [], "changes": [{"kind": "edit", "path": "calc.py", "what": "sub"},
+    plans = [{"title": "none", "refused": [{"what": "x", "why": "it is there"}], "changes": []},
+             {"title": "sub", "refused": [], "changes": [{"kind": "edit", "path": "calc.py", "what": "sub"},
                                                          {"kind": "delete", "path": "old.txt", "what": "gone"}]},
              {"title": "mul", "refused": [], "changes": [{"kind": "edit", "path": "calc.py", "what": "mul"}]}]
     text = given["calc.py"].decode() + "\n\ndef sub(a, b):\n    return a - b\n"
@@ -124,11 +125,12 @@ async def test_a_repository_that_is_there_is_changed(tmp_path: Path) -> None:
     gone = "\n=== delete: old.txt ===\n"
     model = Scripted({"plan_it": plans, "make_change": [block("calc.py", text) + gone, block("calc.py", more)],
                       "review_it": {"accepted": True, "faults": []}})
-    async with start(SOP, workspace=tmp_path / "w", model=model, inputs={"idea": "sub", "repo": repo, "feedback": ["mul"]},
+    async with start(SOP, workspace=tmp_path / "w", model=model, 
+                     inputs={"idea": "no", "repo": repo, "feedback": ["sub", "mul"]},
                      sandbox="bubblewrap") as going:
         result = await going.result()
-    assert result.ok, result.reason
-    assert model.steps == ["plan_it", "make_change", "review_it"] * 2
+    assert result.outcome == "failure", "its idea was refused, which keeps nobody from the rest"
+    assert model.steps == ["plan_it", *["plan_it", "make_change", "review_it"] * 2], result.reason
     program = result.outputs["program"]
     assert set(program) == {"calc.py", "logo.png", "test_calc.py"} and program["calc.py"].strip() == more.strip()
     assert {path: (repo / path).read_bytes() for path in given} == given, "the checkout is as it was"
@@ -235,7 +237,7 @@ def test_what_a_fix_or_a_change_takes_away_is_gone() -> None:
     told = changed_program(changed, program, built(), None, ["more"], [changed["outcome"]])
     assert "- more: done" in str(told["docs/report.md"]) and told["a.py"] == "2"
     refused = {"difference": difference, "outcome": {"done": False, "why": "it fails"}}
-    assert changed_program(refused, program, None, None, [], []) == {}
+    assert changed_program(refused, program, None, None, [], []) == {"a.py": "1"}, "a file that stays as it is"
     assert set(changed_program(refused, program, built(), None, ["more"], [refused["outcome"]])) == {"docs/report.md"}
 
 

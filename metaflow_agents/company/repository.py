@@ -115,7 +115,10 @@ def changed_program(changed: Mapping[str, Any], program: Mapping[str, Any], buil
     """
     done = changed["difference"] if changed["outcome"]["done"] else {"written": {}, "removed": []}
     files = {**dict.fromkeys(done["removed"]), **done["written"]}
-    return files | ({REPORT: report(built, verified, {**program, **files}, feedback, outcomes)} if built else {})
+    if built:
+        return files | {REPORT: report(built, verified, {**program, **files}, feedback, outcomes)}
+    stays = min((path for path, text in program.items() if isinstance(text, str) and not path.startswith(".")), default="")
+    return files or {stays: program[stays]}         # a step that makes files gives one at least, and what comes next waits for it
 
 
 def patch(repo: Mapping[str, bytes], program: Mapping[str, bytes]) -> str:
