@@ -1,7 +1,7 @@
 """What a linter, a type checker and a security linter say of a program that they read and do not run.
 
 ruff (its rules `S` are those of bandit) and ty, as wheels in an environment of their own: what they need is none of the program's
-dependencies. Who revises the program is told, and decides: on 17 packages that are well kept most of their remarks are none
+dependencies. Who revises the program is told, and decides: on 14 packages that are well kept most of their remarks are none
 that a user would ever meet, so none of them counts as a fault.
 """
 
