@@ -250,6 +250,16 @@ def test_at_a_terminal_people_are_asked_there(home: Path) -> None:
     assert sop(home, "show", "one", "stamped").stdout == "Dear \x1b[31myou/cold/a stamp\n"
 
 
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize("typed", ["\n", "  \n", "\x04"])
+def test_what_may_be_assumed_is_passed_over_by_enter(tmp_path: Path, typed: str) -> None:
+    (tmp_path / "ask.yaml").write_text(
+        "sop: ask\nartifacts: {said: {}}\nsteps: {ask: {human: text, task: What else?, on_no_answer: assume, makes: said}}\n")
+    seen, status = played([*SOP, "run", "ask.yaml", "--name", "one"], tmp_path, [("answer (Enter: it is assumed)> ", typed)])
+    assert status == 0 and "it is assumed" in seen.rpartition("> ")[2] and "put off" not in seen and "was nothing" not in seen
+    assert json.loads(sop(tmp_path, "show", "one", "said", "--json").stdout) == {"text": "", "assumed": True}
+
+
 @pytest.mark.one_in(12)
 def test_what_is_put_off_at_the_terminal_is_answered_later(home: Path) -> None:
     seen, status = played([*SOP, "run", "ship.yaml", "--name", "one"], home, [

@@ -94,6 +94,24 @@ def test_what_is_tested_is_what_is_installed(tmp_path: Path) -> None:
     assert "../src" not in report and str(tmp_path / "tmp") not in report, "folders by chance are no part of a prompt"
 
 
+def test_a_package_beside_no_src_is_tested_as_installed_and_its_data_stay(tmp_path: Path) -> None:
+    """Its version comes from git, of which the copy has nothing; scripts and data of the repository are there for its tests."""
+    repo = tmp_path / "repo"
+    backend = BACKEND.replace('"src/adder"', '"adder"').replace('relative_to("src")', 'relative_to(".")') + (
+        "    import os\n    os.environ['SETUPTOOLS_SCM_PRETEND_VERSION']\n")
+    backend = backend.replace("    return name\n", "").rstrip() + "\n    return name\n"
+    files = {"pyproject.toml": PYPROJECT.replace('["src"]', '["build_it"]'), "build_it/backend.py": backend,
+             "adder/__init__.py": CODE_OF_ADDER, "bin/run.sh": "echo 3\n", "tests/test_adder.py": (
+                 "from pathlib import Path\nimport adder\nHERE = Path(__file__).resolve().parents[1]\n\ndef test_it():\n"
+                 "    assert adder.add(1, 2) == 3 and (HERE / 'bin/run.sh').exists()\n"
+                 "    assert not (HERE / 'adder').exists() and '/src/adder' in adder.__file__\n")}
+    for path, text in files.items():
+        (repo / path).parent.mkdir(parents=True, exist_ok=True)
+        (repo / path).write_text(text)
+    done = run_script(repo, ".junit.xml")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_a_change_is_made_before_it_is_installed(tmp_path: Path) -> None:
     tests = "from adder import add\n\ndef test_add():\n    assert add(1, 2) == 3\n"
     place = CODE_OF_ADDER.index("a + b")

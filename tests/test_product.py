@@ -235,9 +235,11 @@ def test_what_a_fix_or_a_change_takes_away_is_gone() -> None:
     changed = {"difference": difference, "outcome": {"done": True, "why": ""}}
     assert changed_program(changed, program, None, None, [], []) == {"a.py": "2", "b.py": None, "c.py": "3"}
     told = changed_program(changed, program, built(), None, ["more"], [changed["outcome"]])
+    counted = report(built(), {"outcome": OUTCOME}, {"tests/README.md": "- R1", "tests/test_a.py": TESTS})
+    assert "in 1 files." in counted, "what the ids mean is no test"
     assert "- more: done" in str(told["docs/report.md"]) and told["a.py"] == "2"
     refused = {"difference": difference, "outcome": {"done": False, "why": "it fails"}}
-    assert changed_program(refused, program, None, None, [], []) == {"a.py": "1"}, "a file that stays as it is"
+    assert changed_program(refused, program, None, None, [], []) == {}
     assert set(changed_program(refused, program, built(), None, ["more"], [refused["outcome"]])) == {"docs/report.md"}
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -277,18 +280,18 @@ async def test_a_use_ends_as_it_has_to(ends: str, code: int, stderr: str, broken
 
 
 @pytest.mark.parametrize(("measured", "told", "broken"), [
-    ("measured: 2.9 s 299 MB", "It ended with 0.\nstdout:\n3\n", False),
-    ("slow\n\nmeasured: 12.4 s 20 MB\n", "It ended with 0 after 12 s.", False),
-    ("measured: 0.1 s 812 MB", "It ended with 0 having held 812 MB of memory.", False),
-    ("measured: 3.0 s 1001 MB", "after 3 s having held 1,001 MB of memory, but it has to do with 1,000 MB of memory.", True),
-    ("measured: 99.0 s 2000 MB\nno", "It ended with 0.", False)])
+    ("measured: 2.9 s 299 MB\n", "It ended with 0.\nstdout:\n3\n", False),
+    ("measured: 12.4 s 20 MB\nslow\n", "It ended with 0 after 12 s.", False),
+    ("measured: 0.1 s 812 MB\n", "It ended with 0 having held 812 MB of memory.", False),
+    ("measured: 3.0 s 1001 MB\n", "after 3 s having held 1,001 MB of memory, but it has to do with 1,000 MB of memory.", True),
+    ("no\nmeasured: 99.0 s 2000 MB\n", "It ended with 0.", False)])
 async def test_what_a_use_takes_is_told_where_it_is_much(measured: str, told: str, broken: bool) -> None:
-    """`use.sh` says it last; what a program prints itself is no measure unless it stands there."""
+    """`use.sh` says it first; what a program prints itself stands behind that, and is none."""
     uses = {"uses": [{"id": "a", "why": "", "command": "x", "ends": "zero", "expect": ""}]}
     ran = {"a": {"ok": True, "exit_code": 0, "stdout": "3\n", "stderr": measured}}
     found = await transcript(ran, uses, None, None, None, {})
     assert told in found["text"] and bool(found["broken"]) is broken, found["text"]
-    assert ("measured" in found["text"]) is measured.endswith("no") and ("slow" in found["text"]) is measured.startswith("slow")
+    assert ("measured" in found["text"]) is measured.startswith("no") and ("slow" in found["text"]) is ("slow" in measured)
 
 
 def inspected(*lines: str) -> dict[str, Any]:
@@ -310,6 +313,20 @@ async def test_what_inspectors_say_is_told_the_costly_first_and_breaks_nothing()
     assert many["text"].count("F401") == TOLD and f"- and {39 - TOLD} more" in many["text"] and len(many["remarks"]) == 39
     assert (await transcript({}, {"uses": []}, None, None, inspected(), {}))["text"] == ""
     assert remarks(None) == []
+    failed = {"ok": False, "exit_code": 2, "stdout": "a.py:1:1: F401 x", "stderr": "inspect: line 4: ty: command not found\n"}
+    told = await transcript({}, {"uses": []}, None, None, failed, {})
+    assert "Not, as one of them failed: inspect: line 4: ty" in told["text"]
+
+
+def test_what_a_use_took_stands_first_whatever_it_says(tmp_path: Path) -> None:
+    """A program that floods its error output hides nothing: what is long is cut at its end."""
+    command = "python -c 'import sys; sys.stderr.write(\"x\" * 3_000_000); a = \"y\" * 150_000_000; sys.exit(3)'"
+    done = subprocess.run(["bash", "-c", means("cli")["use"], "use", command, "", ""], cwd=tmp_path, text=True,
+                          capture_output=True, env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+                                                    "TMPDIR": str(tmp_path)})
+    first, _, rest = done.stderr.partition("\n")
+    told = re.fullmatch(r"measured: \d+\.\d s (\d+) MB", first)
+    assert told and 150 <= int(told[1]) < 400 and rest == "x" * 3_000_000 and done.returncode == 3
 
 
 def test_what_inspectors_need_is_in_no_environment_of_the_program() -> None:

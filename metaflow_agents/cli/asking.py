@@ -53,7 +53,7 @@ class TerminalAsker:
         self.stage: Stage | None = None
 
     async def __call__(self, question: Question, number: int) -> Answer | None:
-        """The answer; None where the person puts it off (`l`, or Ctrl-D)."""
+        """The answer; None where the person puts it off (`l`, or Ctrl-D), or says nothing where it is assumed then."""
         async with self._terminal.turn:
             if self.stage is not None:
                 self.stage.pause()
@@ -80,15 +80,19 @@ class TerminalAsker:
             except UsageError as error:
                 self._say(str(error))
             except EOFError:
-                self._say("", "put off: `sop answer` takes the answer later")
+                assumed = question.on_no_answer == "assume"
+                self._say("", "it is assumed" if assumed else "put off: `sop answer` takes the answer later")
                 return None
 
     async def _told(self, question: Question) -> Answer:
         """A text or a choice: by its words, or by its place in the list."""
         if question.choices:
             self._say(*(f"  [{place}] {safe(choice)}" for place, choice in enumerate(question.choices, 1)))
-        enter = f"Enter: {question.default}; " if question.default else ""
-        said = await self._line(f"answer ({enter}Ctrl-D: later)> ") or question.default
+        assumes = question.on_no_answer == "assume" and not question.default
+        enter = f"Enter: {question.default}; Ctrl-D: later" if question.default else "Ctrl-D: later"
+        said = await self._line(f"answer ({'Enter: it is assumed' if assumes else enter})> ") or question.default
+        if assumes and not said.strip():
+            raise EOFError
         if question.choices and said not in question.choices and said.isdecimal() and 1 <= int(said) <= len(question.choices):
             said = question.choices[int(said) - 1]
         if not said.strip():

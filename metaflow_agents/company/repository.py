@@ -38,6 +38,7 @@ _TESTS = "\n## Tests\n\n    pip install '.[test]'\n    pytest\n"
 _TESTS_OF_A_PAGE = "\n## Tests\n\n    node --test tests/*.test.js      # node 22 or newer; nothing to install\n"
 _NAMED_TEST = re.compile(r"""\b(?:test|it)\(\s*(["'`])((?:(?!\1)[^\\\n]|\\.){1,200})\1""")
 REPORT = "docs/report.md"
+KEY = "tests/README.md"
 _ID = re.compile(r"\bR[1-9][0-9]?\b")
 
 
@@ -98,7 +99,7 @@ def program_with_tests(verified: Mapping[str, Any], built: Mapping[str, Any], pr
     added = {"README.md": readme.rstrip("\n") + "\n" + how} if readme and command not in readme else {}
     tests = {path: text for path, text in tree.items() if path.startswith("tests/")}
     known = marked_known(tests, verified["outcome"]["red"], verified["outcome"]["wrong"])
-    told = {"tests/README.md": _key(built["brief"]["requirements"]), REPORT: report(built, verified, known)}
+    told = {KEY: _key(built["brief"]["requirements"]), REPORT: report(built, verified, known)}
     return {**_gone(program, tree), **tree, **known, **added, **told}
 
 
@@ -115,10 +116,7 @@ def changed_program(changed: Mapping[str, Any], program: Mapping[str, Any], buil
     """
     done = changed["difference"] if changed["outcome"]["done"] else {"written": {}, "removed": []}
     files = {**dict.fromkeys(done["removed"]), **done["written"]}
-    if built:
-        return files | {REPORT: report(built, verified, {**program, **files}, feedback, outcomes)}
-    stays = min((path for path, text in program.items() if isinstance(text, str) and not path.startswith(".")), default="")
-    return files or {stays: program[stays]}         # a step that makes files gives one at least, and what comes next waits for it
+    return files | ({REPORT: report(built, verified, {**program, **files}, feedback, outcomes)} if built else {})
 
 
 def patch(repo: Mapping[str, bytes], program: Mapping[str, bytes]) -> str:
@@ -132,7 +130,8 @@ def report(built: Mapping[str, Any], verified: Mapping[str, Any] | None, program
 
     `feedback`: what a person said of it afterwards; `outcomes`: of each, in its order, whether it is `done`, and `why`.
     """
-    tests = {path: text for path, text in (program or {}).items() if path.startswith("tests/") and isinstance(text, str)}
+    tests = {path: text for path, text in (program or {}).items()
+             if path.startswith("tests/") and path != KEY and isinstance(text, str)}
     told = [*_of_use(built["transcript"], [one["id"] for one in built["uses"]["uses"]]),
             *(_of_tests(tests, built["brief"]["requirements"], verified["outcome"]) if verified else
               ["## Tests", "", f"None ({' '.join(untested.split())[:300]}): nothing but its use shows that the program works.",

@@ -40,7 +40,7 @@ LEFT = 14
 """Changes that no test noticed of which their tester is shown at most so many: a test for one often notices others too."""
 NO_TESTS = 5
 """The exit status of pytest where there is nothing to run."""
-_MEASURED = re.compile(r"\n?measured: (\d{1,6}\.\d) s (\d{1,9}) MB\s*\Z")
+_MEASURED = re.compile(r"\Ameasured: (\d{1,6}\.\d) s (\d{1,9}) MB\n?")
 IGNORED = "__pycache__/\n*.egg-info/\n/build/\n/dist/\n.venv/\n.pytest_cache/\n.ruff_cache/\n.coverage\n"
 WORKFLOW = """\
 name: test
@@ -197,7 +197,7 @@ async def transcript(used: Mapping[str, Mapping[str, Any]], uses: Mapping[str, A
     mistaken = mistaken_uses(product) | {*(transcript["mistaken"] if transcript else ())}
     broken, told = await _by_code(probed, sight) if probed or sight else ([], [])
     inspection = remarks(inspected)
-    told += _read(inspection)
+    told += _read(inspection, inspected)
     each = min(SHOWN, max(SHOWN_IN_ALL // max(len(uses["uses"]), 1) // 2, 400))
     for use in uses["uses"]:
         ran = used.get(use["id"])
@@ -216,8 +216,10 @@ async def transcript(used: Mapping[str, Mapping[str, Any]], uses: Mapping[str, A
             "remarks": inspection, "text": "\n".join(told)}
 
 
-def _read(inspection: Sequence[str]) -> list[str]:
-    """What a linter and a type checker say, as a part of a transcript."""
+def _read(inspection: Sequence[str], inspected: Mapping[str, Any] | None) -> list[str]:
+    """What a linter and a type checker say, as a part of a transcript; that they could not read it, where they could not."""
+    if inspected and not inspected["ok"]:
+        return [f"## read by ruff and ty\n\nNot, as one of them failed: {cut(inspected['stderr'], SHOWN)}\n"]
     more = len(inspection) - TOLD
     shown = "".join(f"\n- {one}" for one in inspection[:TOLD]) + (f"\n- and {more} more" if more > 0 else "")
     return [f"## read by ruff and ty\n{shown}\n"] if shown else []
@@ -309,7 +311,7 @@ def _ended(ran: Mapping[str, Any]) -> str:
 
 
 def _measured(ran: Mapping[str, Any]) -> tuple[float, int]:
-    """The seconds that a use took, and the MB of memory that the largest of its processes held: what `use.sh` says last."""
+    """The seconds that a use took, and the MB of memory that the largest of its processes held: what `use.sh` says first."""
     told = _MEASURED.search(ran["stderr"])
     return (float(told[1]), int(told[2])) if told else (0.0, 0)
 

@@ -22,13 +22,16 @@ if compgen -G "tests/*.test.js" >/dev/null; then
 fi
 report=${2:+$PWD/$2}
 place=$(mktemp -d)
+export SETUPTOOLS_SCM_PRETEND_VERSION=${SETUPTOOLS_SCM_PRETEND_VERSION:-0.0}     # a copy without git has no version of its own
 if [ -f pyproject.toml ]; then      # what is installed is tested, in a folder where nothing of its sources lies; failures say src/… of it
     python -m pip install --quiet --no-index --no-build-isolation --no-deps --target "$place/src" . >"$place/log" 2>&1 || {
         tail -n 30 "$place/log" >&2; echo "pip install . fails" >&2; exit 97; }
     cp -r . "$place/desk"
     cd "$place/desk"
     rm -rf src build
-    for one in "$place"/src/*; do [ "${one##*/}" = tests ] || rm -rf "./${one##*/}"; done
+    for one in "$place"/src/*; do           # packages beside no src/, too; data and scripts of the repository stay
+        case ${one##*/} in tests | bin | etc | share) ;; *) rm -rf "./${one##*/}" ;; esac
+    done
     export PATH="$place/src/bin:$PATH" PYTHONPATH="$place/src:$PWD"
 else
     export PYTHONPATH="$PWD/src:$PWD"
