@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,12 @@ async def test_a_defect_is_shown_by_a_test_and_mended(slips: tuple[str, ...]) ->
     found = await mended(TILL, [PROGRAM], slips=slips, sandbox=SANDBOX)
     assert found.good, found
     assert found.calls == 3 + len(slips), "a test that passes goes back to its author, a fix that mends nothing goes round again"
+
+
+@pytest.mark.one_in(16)
+async def test_a_file_of_tests_that_can_not_be_collected_hides_no_other() -> None:
+    found = await mended(replace(TILL, visible="import not_there_at_all\n"), [PROGRAM], sandbox=SANDBOX)
+    assert found.good, found
 
 
 @pytest.mark.one_in(16)

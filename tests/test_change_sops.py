@@ -101,6 +101,26 @@ async def test_a_change_that_breaks_a_test_is_no_success(repo: Path, tmp_path: P
     assert "fewer tests pass" in result["outcome"]["why"] or "these tests fail" in result["outcome"]["why"]
 
 
+@pytest.mark.one_in(4)
+async def test_where_no_test_can_be_collected_no_model_is_asked(repo: Path, tmp_path: Path) -> None:
+    (repo / "tests/test_cart.py").write_text("import not_there_at_all\n")
+    model = Scripted()
+    result = await changed(repo, tmp_path, model)
+    assert not result.ok and not model.requests
+    assert "No module named 'not_there_at_all'" in result["outcome"]["why"] and "--install true" in result["outcome"]["why"]
+
+
+@pytest.mark.one_in(8)
+async def test_a_file_of_tests_that_is_broken_hides_no_other_and_sources_lie_below_src(repo: Path, tmp_path: Path) -> None:
+    (repo / "src").mkdir()
+    (repo / "shop").rename(repo / "src/shop")
+    (repo / "tests/test_mail.py").write_text("import not_there_at_all\n")
+    plan = {**PLAN, "changes": [{"kind": "edit", "path": "src/shop/cart.py", "what": "x"}]}
+    worse = "=== edit: src/shop/cart.py ===\n<<<<<<< SEARCH\n    return sum(prices)\n=======\n    return 0\n>>>>>>> REPLACE\n=== end ===\n"
+    result = await changed(repo, tmp_path, Scripted(plan_it=plan, make_change=worse, mend=worse.replace("sum(prices)", "0").replace("=\n    return 0", "=\n    return 1")))
+    assert not result.ok and result["outcome"]["why"] == "these tests fail: tests/test_cart.py::test_total"
+
+
 DIFF = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1,2 +1,2 @@\n def f(x):\n-    return x\n+    return x / 0\n"
 
 
