@@ -255,7 +255,7 @@ def test_ugly():
 
 @pytest.mark.one_in(3)
 async def test_pytest_tells_the_same_as_unconfined_and_nothing_of_this_machine(box: Bubblewrap, temporary: Path) -> None:
-    argv = ["python", "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:randomly", "--junitxml=r.xml", "-o", "junit_family=xunit1"]
+    argv = "python -m pytest -p no:cacheprovider -p no:randomly --junitxml=r.xml -o junit_family=xunit1".split()
     files = {"tests/test_a.py": TESTS, "a b/ü.py": b""}
     seen = [await sandbox.run(argv, files=files, collect=["r.xml"]) for sandbox in (box, Unconfined({"PATH": "/usr/bin:/bin"}))]
     confined, unconfined = [parse_junit(ran.files["r.xml"], ran.exit_code) for ran in seen]
