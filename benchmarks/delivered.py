@@ -24,7 +24,7 @@ import venv
 from pathlib import Path
 from typing import Any
 
-from metaflow_agents.company import probe_pack
+from metaflow_agents.kits.company import probe_pack
 
 TESTS = Path(__file__).parent.parent / "tests"
 BUILD = ["pip", "setuptools", "wheel", "hatchling", "flit-core", "poetry-core", "hatch-vcs", "setuptools-scm", "hatch-fancy-pypi-readme",

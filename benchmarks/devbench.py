@@ -31,7 +31,7 @@ from typing import Any
 
 from metaflow_agents import start
 from metaflow_agents.agent.blocks import Block, written_blocks
-from metaflow_agents.company import mutants
+from metaflow_agents.kits.company import mutants
 from metaflow_agents.models.port import ModelRequest
 
 SOP = Path(__file__).parent.parent / "sops" / "software_company.yaml"

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.models.port import ModelRequest
-from metaflow_agents.opening import checked, identity, sources_of
+from metaflow_agents.runtime.prepare import checked, identity, sources_of
 from metaflow_agents.schema.event import Committed, Entry, Event, Finished, Fired, Reserved, RunOpened, Settled, Version
 from metaflow_agents.schema.keys import ActivationKey
 from metaflow_agents.schema.model import canonical, digest

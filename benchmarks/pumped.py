@@ -66,30 +66,31 @@ PUMPS: dict[str, Pump] = {
 def _parsers() -> dict[str, Parser]:
     """Name → what is done with a text; what it raises is no matter."""
     from metaflow_agents import errors
-    from metaflow_agents.agent import answers, applying, blocks, continuing
+    from metaflow_agents.agent import answers, applying, blocks
+    from metaflow_agents.agent import truncation as continuing
     from metaflow_agents.agent.strategies.lasting import lasting
-    from metaflow_agents.contract.declared import parsed as signature
     from metaflow_agents.documents import decoding, folder
-    from metaflow_agents.history.wording import one_line
+    from metaflow_agents.kits.planning.domains import read_domain
+    from metaflow_agents.kits.python_package.declared import parsed as signature
+    from metaflow_agents.kits.research import page, passages
+    from metaflow_agents.kits.research.quotations.marks import find_marks
+    from metaflow_agents.kits.research.quotations.normal import normal_text
+    from metaflow_agents.kits.research.quotations.verify import verify
+    from metaflow_agents.kits.research.values import Report, Section
     from metaflow_agents.memory.store import query
     from metaflow_agents.models import replay, text_form
     from metaflow_agents.models.calls import arguments_of
     from metaflow_agents.models.endpoint import waits, wording
     from metaflow_agents.models.port import ModelRequest
     from metaflow_agents.network import hosts
-    from metaflow_agents.planning.domains import read_domain
+    from metaflow_agents.output.history.wording import one_line
     from metaflow_agents.policy import rules, shell
     from metaflow_agents.prompts import evaluate
-    from metaflow_agents.quotations.marks import find_marks
-    from metaflow_agents.quotations.normal import normal_text
-    from metaflow_agents.quotations.verify import verify
-    from metaflow_agents.research import page, passages
-    from metaflow_agents.research.values import Report, Section
     from metaflow_agents.sandbox import command
-    from metaflow_agents.sandbox.shown import Shown
+    from metaflow_agents.sandbox.sanitised import Shown
     from metaflow_agents.schema import paths, shorthand, trust
     from metaflow_agents.schema.difference import unified
-    from metaflow_agents.schema.foreign import widened
+    from metaflow_agents.schema.external_schema import widened
     from metaflow_agents.schema.source import Page, Source
     from metaflow_agents.tools import arguments, mcp_schema, mcp_text, openapi_document, retrieval
     from metaflow_agents.tools.secrets import Secrets

@@ -24,7 +24,7 @@ from pydantic.fields import FieldInfo
 
 import metaflow_agents
 from metaflow_agents import errors
-from metaflow_agents.agent.consulting import AskRole
+from metaflow_agents.agent.ask_role import AskRole
 from metaflow_agents.agent.offered import FindTools
 from metaflow_agents.agent.talking import AskPerson, StartRole
 from metaflow_agents.policy.action import VERBS
@@ -35,8 +35,9 @@ from metaflow_agents.prompts import limits
 from metaflow_agents.prompts.environment import FUNCTIONS
 from metaflow_agents.prompts.filters import FILTERS
 from metaflow_agents.prompts.predicates import TESTS
+from metaflow_agents.runtime.handle import EXIT_STATUS
 from metaflow_agents.sandbox.limits import Limits
-from metaflow_agents.sandbox.shown import SHOWN_CHARACTERS
+from metaflow_agents.sandbox.sanitised import SHOWN_CHARACTERS
 from metaflow_agents.schema import acting_files, keywords, results
 from metaflow_agents.schema.event import Entry, Event, Version
 from metaflow_agents.schema.shorthand import NAMES
@@ -52,7 +53,6 @@ from metaflow_agents.tools.files import file_tools
 from metaflow_agents.tools.map import MapTool
 from metaflow_agents.tools.showing import More
 from metaflow_agents.tools.web import Fetch
-from metaflow_agents.underway import EXIT_STATUS
 
 TOP = Path(__file__).resolve().parent.parent
 DOCUMENTS = [TOP / "README.md", TOP / "CONTRIBUTING.md", *sorted((TOP / "docs").glob("*.md"))]

@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from metaflow_agents.api.run import fork, go_on, resume, run, run_sync, start
     from metaflow_agents.errors import (
         AnswerInvalid,
         AttemptFailed,
@@ -34,20 +35,20 @@ if TYPE_CHECKING:
         Waiting,
     )
     from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
-    from metaflow_agents.opening import check
-    from metaflow_agents.runs import fork, go_on, resume, run, run_sync, start
+    from metaflow_agents.runtime.handle import Run, RunResult
+    from metaflow_agents.runtime.prepare import check
     from metaflow_agents.sop.check import CheckReport
     from metaflow_agents.sop.load import LoadedSOP, load_sop
-    from metaflow_agents.underway import Run, RunResult
 
 _HOMES = {
     **dict.fromkeys(("AnswerInvalid", "AttemptFailed", "BudgetExceeded", "EndpointRefused", "ExpressionError", "JournalError",
                      "MetaflowError", "ModelMissing", "Problem", "PromptChanged", "RunBusy", "RunError", "RunSucceeded",
                      "SOPError", "SOPInvalid", "SOPNotFound", "StepFailed", "UsageError", "Waiting"), "errors"),
     "ModelRequest": "models.port", "Reply": "models.port", "ToolCall": "models.port",
-    "Run": "underway", "RunResult": "underway", "fork": "runs", "go_on": "runs", "resume": "runs", "run": "runs",
-    "run_sync": "runs", "start": "runs",
-    "CheckReport": "sop.check", "check": "opening",
+    "Run": "runtime.handle", "RunResult": "runtime.handle",
+    "fork": "api.run", "go_on": "api.run", "resume": "api.run", "run": "api.run",
+    "run_sync": "api.run", "start": "api.run",
+    "CheckReport": "sop.check", "check": "runtime.prepare",
     "LoadedSOP": "sop.load", "load_sop": "sop.load",
 }
 

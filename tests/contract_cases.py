@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from metaflow_agents.contract.dependencies import Environment
-from metaflow_agents.contract.verification import verified
+from metaflow_agents.kits.python_package.dependencies import Environment
+from metaflow_agents.kits.python_package.verification import verified
 
 HERE = Environment({"rich": ["rich"], "yaml": ["PyYAML"], "pytest": ["pytest"]})
 """An environment that is the same on every machine."""

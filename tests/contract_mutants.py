@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from metaflow_agents.contract.declared import Declared, interfaces
+from metaflow_agents.kits.python_package.declared import Declared, interfaces
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 FOREIGN = ("requests_of_nobody", "yaml_of_nobody", "numpy_of_nobody")  # modules that no index and no machine has

@@ -29,14 +29,15 @@ from typing import Any
 import crash_minds as minds
 from real_git import timeless
 
+from metaflow_agents.api.run import fork, go_on, start
 from metaflow_agents.errors import UsageError
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.store import Batch, Store
 from metaflow_agents.memory.store import MemoryStore
 from metaflow_agents.modules import load_function
-from metaflow_agents.opening import journal_path
-from metaflow_agents.runs import fork, go_on, start
+from metaflow_agents.runtime.handle import Run, RunResult
+from metaflow_agents.runtime.prepare import journal_path
 from metaflow_agents.schema.event import (
     Answered,
     Asked,
@@ -58,7 +59,6 @@ from metaflow_agents.schema.event import (
 from metaflow_agents.schema.keys import ActivationKey, firing_key, parse_activation, parse_firing
 from metaflow_agents.schema.payload import Collection, blobs_of, unpack
 from metaflow_agents.sop.library import python_folders
-from metaflow_agents.underway import Run, RunResult
 
 SOP = Path(__file__).parent / "crash" / "crash.yaml"
 NAME = "run"

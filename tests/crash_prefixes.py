@@ -30,7 +30,7 @@ from tiers import ALL, SEED
 
 from metaflow_agents.journal.store import Batch, Store
 from metaflow_agents.memory.store import MemoryStore
-from metaflow_agents.opening import journal_path
+from metaflow_agents.runtime.prepare import journal_path
 
 World = Mapping[str, tuple[int, bytes]]
 """Path below the home → mode and bytes, of everything but the journal; directories have no bytes."""

@@ -44,11 +44,11 @@ from scripted import Scripted
 
 from benchmarks.papers import reflections
 from benchmarks.papers.solver import SOP as SOLVED
+from metaflow_agents.kits.planning import solving
 from metaflow_agents.memory import indexes
 from metaflow_agents.memory.store import Kind
 from metaflow_agents.models.faults import CallFailed
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
-from metaflow_agents.planning import solving
 
 Model = Callable[[ModelRequest], Any]
 TILL = """

@@ -27,20 +27,20 @@ from typing import Any
 import crash_harness as harness
 from crash_harness import NAME, Facts
 
+from metaflow_agents.api.run import go_on, start
 from metaflow_agents.errors import UsageError
 from metaflow_agents.journal.audit import RECORDS, Heads, verified
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.modules import load_function
-from metaflow_agents.opening import journal_path
-from metaflow_agents.people.answering import give
-from metaflow_agents.people.desk import Desk
-from metaflow_agents.people.mailbox import Letter, Mailbox
-from metaflow_agents.people.question import Answer, Question
-from metaflow_agents.runs import go_on, start
+from metaflow_agents.questions.answer_queue import Letter, Mailbox
+from metaflow_agents.questions.answering import give
+from metaflow_agents.questions.broker import Desk
+from metaflow_agents.questions.question import Answer, Question
+from metaflow_agents.runtime.handle import Run, RunResult
+from metaflow_agents.runtime.prepare import journal_path
 from metaflow_agents.schema.event import Asked, Decided, Event, Intended
 from metaflow_agents.settings import Settings
 from metaflow_agents.sop.library import python_folders
-from metaflow_agents.underway import Run, RunResult
 
 CRASH = Path(__file__).parent / "crash"
 WAITS = 4

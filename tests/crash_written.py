@@ -19,14 +19,14 @@ from unittest import mock
 
 from crash_harness import NAME
 
-from metaflow_agents.agent.acting import Acting
-from metaflow_agents.doers.effects import Effects
-from metaflow_agents.doers.observed import Observations
+from metaflow_agents.agent.tool_executor import Acting
 from metaflow_agents.journal.inner import InnerJournal
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.models.python import PythonModel
-from metaflow_agents.opening import journal_path
+from metaflow_agents.runtime.prepare import journal_path
 from metaflow_agents.schema.keys import firing_key, parse_activation
+from metaflow_agents.steps.effects import Effects
+from metaflow_agents.steps.side_effects import Observations
 
 
 @dataclass

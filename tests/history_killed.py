@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from metaflow_agents.history import objects
-from metaflow_agents.history.writing import write
+from metaflow_agents.output.history import objects
+from metaflow_agents.output.history.writing import write
 
 
 def main() -> None:

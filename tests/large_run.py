@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.large_journal import SOPS, answering
-from metaflow_agents.runs import start
+from metaflow_agents.api.run import start
 from metaflow_agents.schema.event import Event, Finished
 
 FROM, TO = 1000, 5000

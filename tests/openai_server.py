@@ -46,7 +46,7 @@ from openai_embeddings import embed
 from openai_faults import FAULTS, Bill, Out, bounded, bytes_in, error
 from openai_tool_faults import SHAPES, Calling, unfit
 
-from metaflow_agents.schema.smallest import smallest
+from metaflow_agents.schema.minimal_example import smallest
 
 Answer = Callable[[dict[str, Any]], Any]
 

@@ -28,12 +28,12 @@ from crash_scenes import SCENES, TILL, Scene, react
 from scripted import events
 
 import metaflow_agents
+from metaflow_agents.api.run import go_on, start
 from metaflow_agents.errors import JournalError, MetaflowError
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
-from metaflow_agents.people.question import Answer, Question
-from metaflow_agents.runs import go_on, start
+from metaflow_agents.questions.question import Answer, Question
+from metaflow_agents.runtime.handle import Run, RunResult
 from metaflow_agents.schema.event import Done, Failed, Reserved, RunEnded
-from metaflow_agents.underway import Run, RunResult
 
 PACKAGE = str(Path(metaflow_agents.__file__).parent) + "/"
 ROOMS = ("agent/", "doers/", "models/", "tools/", "memory/", "prompts/", "schema/", "policy/", "sandbox/", "inside.py",

@@ -9,12 +9,12 @@ from typing import Any
 from reference import Activation as Ran
 from reference import Fails, Procedure, to_sop
 
-from metaflow_agents.bus import Bus
-from metaflow_agents.engine.fanout import Fanout
 from metaflow_agents.engine.scheduler import Scheduler
 from metaflow_agents.engine.scope import Scopes, part
+from metaflow_agents.engine.step_execution import Fanout
 from metaflow_agents.engine.work import Activation, Work
 from metaflow_agents.errors import AttemptFailed, StepFailed
+from metaflow_agents.journal.bus import Bus
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.values import Values
 from metaflow_agents.prompts import MISSING, CollectionView, FilesView

@@ -14,7 +14,7 @@ from openai_faults import Bill, Out, bounded, bytes_in
 from openai_server import Answer, OpenAIServer
 from virtual_time import VirtualLoop
 
-from metaflow_agents.threads import Threads
+from metaflow_agents.threads.blocking import Threads
 
 T = TypeVar("T")
 _AT_ONCE = 8                        # tokens in an event

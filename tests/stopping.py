@@ -13,10 +13,10 @@ import tiers
 from scripted import events, tree
 from tiers import ALL
 
+from metaflow_agents.api.run import go_on, start
 from metaflow_agents.models.port import ModelRequest
-from metaflow_agents.runs import go_on, start
+from metaflow_agents.runtime.handle import Run, RunResult
 from metaflow_agents.schema.event import Settled
-from metaflow_agents.underway import Run, RunResult
 
 NAME = "run"
 Model = Callable[[ModelRequest], Any]

@@ -18,11 +18,11 @@ from test_agent_tools import FILES, TEXT, Script, calls, sop
 from test_agent_web import GET, site
 
 from metaflow_agents import resume, run, start
-from metaflow_agents.agent.acting import Acting, Tree
-from metaflow_agents.agent.acting import _Turn as Turn
+from metaflow_agents.agent.tool_executor import Acting, Tree
+from metaflow_agents.agent.tool_executor import _Turn as Turn
 from metaflow_agents.models.port import ModelRequest
-from metaflow_agents.people.desk import _covers
-from metaflow_agents.people.question import Answer, Question
+from metaflow_agents.questions.broker import _covers
+from metaflow_agents.questions.question import Answer, Question
 from metaflow_agents.schema.event import Done
 from metaflow_agents.schema.trust import joined
 from metaflow_agents.tools.arguments import faults_of

@@ -17,8 +17,8 @@ from metaflow_agents.agent import repair
 from metaflow_agents.agent.repair_job import repair_job
 from metaflow_agents.cli import command
 from metaflow_agents.errors import ForeignRefused
-from metaflow_agents.foreign_json import NotJSON, read
 from metaflow_agents.models.port import ModelRequest
+from metaflow_agents.texts.strict_json import NotJSON, read
 from metaflow_agents.workers.jobs import JOBS
 
 DATA = """

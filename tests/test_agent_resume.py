@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from metaflow_agents import run
+from metaflow_agents.api.run import resume
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
-from metaflow_agents.people.answering import give
-from metaflow_agents.people.question import Answer, Question
-from metaflow_agents.runs import resume
+from metaflow_agents.questions.answering import give
+from metaflow_agents.questions.question import Answer, Question
 from metaflow_agents.schema.event import Asked, Decided
 from metaflow_agents.settings import Settings
 

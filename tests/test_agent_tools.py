@@ -13,8 +13,8 @@ import pytest
 
 from metaflow_agents import run, start
 from metaflow_agents.cli import command
-from metaflow_agents.journal.glance import RawJournal
-from metaflow_agents.journal.outline import outline
+from metaflow_agents.journal.projection import outline
+from metaflow_agents.journal.run_summary import RawJournal
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
 from metaflow_agents.schema.caps import TOOL_TURNS
 from metaflow_agents.schema.event import Decided, Done, Intended

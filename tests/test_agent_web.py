@@ -13,10 +13,10 @@ from test_agent_tools import TEXT, Script, calls, sop
 
 from metaflow_agents import run, start
 from metaflow_agents.cli.told import telling
-from metaflow_agents.history.standing import Standing
+from metaflow_agents.output.history.standing import Standing
 from metaflow_agents.schema.event import Asked, Decided, Done
 from metaflow_agents.views.page import Page
-from metaflow_agents.views.story import ending_lines, show_lines
+from metaflow_agents.views.summary import ending_lines, show_lines
 
 
 @asynccontextmanager

@@ -27,10 +27,10 @@ from metaflow_agents.errors import (
     SOPNotFound,
     UsageError,
 )
-from metaflow_agents.garbage import THRESHOLDS
 from metaflow_agents.models.port import ModelRequest, Reply
 from metaflow_agents.schema.event import Committed, RunEnded, RunOpened, Sent
 from metaflow_agents.settings import Settings
+from metaflow_agents.threads.collector import THRESHOLDS
 
 LETTERS = """
     sop: letters
@@ -313,7 +313,7 @@ async def test_the_garbage_collector_is_asked_less_often_while_a_run_is_under_wa
         assert gc.get_threshold() == THRESHOLDS, "others are under way"
         await second.result()
     assert gc.get_threshold() == usual
-    monkeypatch.setattr("metaflow_agents.underway.assemble", lambda *_, **__: pytest.fail("it comes to no beginning"))
+    monkeypatch.setattr("metaflow_agents.runtime.handle.assemble", lambda *_, **__: pytest.fail("it comes to no beginning"))
     with pytest.raises(pytest.fail.Exception, match="no beginning"):
         async with begun():
             pass

@@ -20,7 +20,7 @@ from tiers import examples
 from metaflow_agents import resume, run
 from metaflow_agents.errors import BudgetExceeded
 from metaflow_agents.models.port import ModelRequest, Reply, Traits
-from metaflow_agents.models.tariff import Flat
+from metaflow_agents.models.pricing import Flat
 from metaflow_agents.schema.event import Failed, Reserved, Settled
 
 ROWS = """

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from deliveries import SHELF, free_port, lay_out
 
-from metaflow_agents.company import means, photographs, probe_pack, requirements, transcript
+from metaflow_agents.kits.company import means, photographs, probe_pack, requirements, transcript
 
 FOUND = means("page")
 pytestmark = pytest.mark.skipif(not FOUND["browser"] or importlib.util.find_spec("playwright") is None,
@@ -152,7 +152,7 @@ def test_a_long_text_is_pasted_at_once(tmp_path: Path) -> None:
 
 async def test_a_browser_is_for_pages_and_what_it_shows_stands_in_the_transcript() -> None:
     assert means("cli")["browser"] == means("cli")["browse"] == ""
-    assert FOUND["browse"] == files("metaflow_agents.company").joinpath("browse.py").read_text("utf-8")
+    assert FOUND["browse"] == files("metaflow_agents.kits.company").joinpath("browse.py").read_text("utf-8")
     assert "playwright>=1.50" in requirements({}, FOUND) and "playwright>=1.50" not in requirements({}, means("cli"))
     told = await transcript({}, {"uses": []}, None, {"text": "- main", "faults": ["a script throws: no"]}, None, {})
     assert told["broken"] == [{"id": "tried-1", "why": "index.html: a script throws: no"}]

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from patience import PATIENCE
 from tiers import examples
 
-from metaflow_agents.bus import Bus, Subscription
 from metaflow_agents.errors import JournalError, UsageError
+from metaflow_agents.journal.bus import Bus, Subscription
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.schema.event import Committed, Event, Fired, RunEnded, Sent, Version
 from metaflow_agents.schema.message import Message

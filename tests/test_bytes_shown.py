@@ -15,9 +15,9 @@ from scripted import Scripted, block, write
 from typer.testing import CliRunner
 
 from metaflow_agents import check, run
+from metaflow_agents.api.sop_test import try_out
 from metaflow_agents.cli.app import app
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
-from metaflow_agents.trial import try_out
 
 PICTURE, PAPER = png(4, 4), pdf("paper")
 FILES = {"a.txt": b"needle here\n", "img/logo.png": PICTURE, "paper.pdf": PAPER, "odd.txt": b"needle \xff"}

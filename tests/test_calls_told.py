@@ -14,7 +14,7 @@ from scripted import events, write
 
 from metaflow_agents import run
 from metaflow_agents.cli import command
-from metaflow_agents.models.patience import Patience
+from metaflow_agents.models.retry_policy import Patience
 from metaflow_agents.schema.event import Failed, Reserved, Resumed, Settled
 from metaflow_agents.views.calling import Calling, tries_told
 from metaflow_agents.views.writing import Writing

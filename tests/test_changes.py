@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tiers import some
 
-from metaflow_agents.changes import (
+from metaflow_agents.kits.changes import (
     change_of,
     compared,
     diagnosis_faults,
@@ -23,8 +23,8 @@ from metaflow_agents.changes import (
     remark_faults,
     scope_faults,
 )
-from metaflow_agents.changes.diffs import lines_of
-from metaflow_agents.changes.scope import is_test
+from metaflow_agents.kits.changes.diffs import lines_of
+from metaflow_agents.kits.changes.scope import is_test
 
 PIECES = [b"", b"\n", b"x = 1\n", b"y\r\n", b"-- z\n", b"++ q\n", b"@@ -1 +1 @@\n", b"\x0c\n", "é\u2028ü\n".encode(), b"last", b"\0\1", b"\xff\n",
           b"a\rb\n", b"\\ No newline at end of file\n"]

@@ -22,9 +22,9 @@ from patience import PATIENCE, until
 
 from metaflow_agents.cli.asking import TerminalAsker
 from metaflow_agents.journal.journal import Journal
-from metaflow_agents.people.question import Answer, Question
+from metaflow_agents.questions.question import Answer, Question
 from metaflow_agents.schema.event import Answered, Asked
-from metaflow_agents.terminal import Terminal
+from metaflow_agents.terminal.reader import Terminal
 from metaflow_agents.views.page import Page
 from metaflow_agents.views.questions import LONGEST, cut_lines, question_lines
 
@@ -162,8 +162,8 @@ def test_a_run_that_is_under_way_takes_answers_in(home: Path) -> None:
 @pytest.mark.one_in(6)
 def test_an_answer_that_came_too_late_for_a_process_is_taken_in_by_the_next(home: Path) -> None:
     waiting(home)
-    from metaflow_agents.people.inbox import open_questions
-    from metaflow_agents.people.mailbox import Letter, Mailbox
+    from metaflow_agents.questions.answer_queue import Letter, Mailbox
+    from metaflow_agents.questions.inbox import open_questions
 
     path = home / "workspace/.journals/one.db"
     (pick,) = [one.question for one in open_questions(path) if one.question.step == "pick"]

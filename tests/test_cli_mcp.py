@@ -20,11 +20,11 @@ from jsonschema import Draft202012Validator
 from mcp import Client, MCPError, StdioServerParameters
 from mcp_desk import alive, gone, until
 
+from metaflow_agents.api.mcp_server import Serving, parameters
 from metaflow_agents.journal.journal import Journal
-from metaflow_agents.opening import journal_path
-from metaflow_agents.serving import Serving, parameters
+from metaflow_agents.runtime.handle import RunResult
+from metaflow_agents.runtime.prepare import journal_path
 from metaflow_agents.sop.load import load_sop
-from metaflow_agents.underway import RunResult
 
 WAITED = 120.0                      # seconds
 FILES = """

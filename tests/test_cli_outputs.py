@@ -14,7 +14,7 @@ import pytest
 from cli_desk import LOOPED, lay_out
 
 from metaflow_agents.cli import command
-from metaflow_agents.company.probing import browser_path
+from metaflow_agents.kits.company.probing import browser_path
 
 Say = Callable[..., tuple[int, str, str]]
 
@@ -371,7 +371,7 @@ def test_doctor_tells_what_holds(say: Say, home: Path) -> None:
 
 def test_doctor_tells_where_no_browser_is(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not browser_path() or re.search(f"^ok +browser +{re.escape(browser_path())}$", say("doctor")[1], re.MULTILINE)
-    monkeypatch.setattr("metaflow_agents.company.probing.BROWSERS", ("chromium-that-is-not-there",))
+    monkeypatch.setattr("metaflow_agents.kits.company.probing.BROWSERS", ("chromium-that-is-not-there",))
     told = next(one for one in json.loads(say("doctor", "--json")[1]) if one["what"] == "browser")
     assert told["state"] == "note" and told["said"].startswith("no chromium-that-is-not-there is installed: pages ")
 

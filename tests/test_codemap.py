@@ -20,8 +20,8 @@ from metaflow_agents.codemap.parsing import parse_job
 from metaflow_agents.codemap.ranking import pagerank, ranked
 from metaflow_agents.codemap.reading import Definition, Kept, Parts
 from metaflow_agents.codemap.rendering import rendered
-from metaflow_agents.threads import Threads
-from metaflow_agents.words import words
+from metaflow_agents.texts.search_words import words
+from metaflow_agents.threads.blocking import Threads
 
 SHOP = {
     "shop/cart.py": b"from shop.money import Amount\n\nclass Cart:\n    '''What a customer wants.'''\n    def add(self, item, price):\n"

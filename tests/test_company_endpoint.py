@@ -17,10 +17,10 @@ from endpoint_calls import Unpaced, model_at, way
 from openai_server import Chances, OpenAIServer
 
 from metaflow_agents import start
-from metaflow_agents.models.patience import Patience
+from metaflow_agents.models.retry_policy import Patience
+from metaflow_agents.runtime.handle import RunResult
 from metaflow_agents.sandbox.port import Completed
 from metaflow_agents.schema.event import Reserved, Settled
-from metaflow_agents.underway import RunResult
 
 TROUBLE = {"rate": 0.1, "error_500": 0.05, "cut": 0.05, "malformed": 0.1}
 GREEN = (b'<testsuites><testsuite tests="1" failures="0" errors="0"><testcase classname="t" name="n" file="t.py"/>'
@@ -43,8 +43,8 @@ class Content:
 
 @pytest.fixture(autouse=True)
 def _content_and_hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("metaflow_agents.opening.choose", lambda *_, **__: Content())
-    monkeypatch.setattr("metaflow_agents.runs.Limiters", Unpaced)
+    monkeypatch.setattr("metaflow_agents.runtime.prepare.choose", lambda *_, **__: Content())
+    monkeypatch.setattr("metaflow_agents.api.run.Limiters", Unpaced)
     monkeypatch.setattr("metaflow_agents.models.caller.Patience", lambda: Patience(tries=8, first=0.0))
 
 

@@ -14,7 +14,7 @@ import yaml
 from contract_mutants import Mutant, mutants
 from contract_truth import MEANT, judged
 
-from metaflow_agents.contract import design_faults, extract, verify
+from metaflow_agents.kits.python_package import design_faults, extract, verify
 
 FOLDER = Path(__file__).parent / "company"
 DESIGN: dict[str, Any] = yaml.safe_load((FOLDER / "design.yaml").read_text(encoding="utf-8"))

@@ -17,9 +17,9 @@ from contract_cases import HERE, PYPROJECT, designed, entry
 from scripted import Scripted, write
 
 from metaflow_agents import run
-from metaflow_agents.contract import design_faults
-from metaflow_agents.contract.declared import BadSignature, declared
-from metaflow_agents.contract.designing import designed as looked
+from metaflow_agents.kits.python_package import design_faults
+from metaflow_agents.kits.python_package.declared import BadSignature, declared
+from metaflow_agents.kits.python_package.designing import designed as looked
 from metaflow_agents.prompts import render
 from metaflow_agents.schema.validation import validator
 

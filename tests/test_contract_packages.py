@@ -14,9 +14,9 @@ from contract_mutants import plans, told
 from contract_packages import CANDIDATES, Installed, asked, installed
 from contract_truth import failing_imports
 
-from metaflow_agents.contract import extract
-from metaflow_agents.contract.dependencies import Environment
-from metaflow_agents.contract.verification import verified
+from metaflow_agents.kits.python_package import extract
+from metaflow_agents.kits.python_package.dependencies import Environment
+from metaflow_agents.kits.python_package.verification import verified
 
 HERE = installed()
 SMALL = {"iniconfig": 40, "mdurl": 40, "pluggy": 20, "h11": 20}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metaflow_agents.contract.signature import Parameter, Signature, differences, unbindable
+from metaflow_agents.kits.python_package.signature import Parameter, Signature, differences, unbindable
 
 NAMES = ("a", "b", "c", "d")
 

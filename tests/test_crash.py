@@ -22,9 +22,9 @@ import tiers
 from crash_harness import BESIDE, KILLS, SOP, desk
 from crash_pool import Climb, Job, Result, carry_out, climb_all
 
+from metaflow_agents.api.run import fork, go_on, resume, start
 from metaflow_agents.errors import RunBusy, UsageError
 from metaflow_agents.journal.journal import Journal
-from metaflow_agents.runs import fork, go_on, resume, start
 
 EVERY = ("before", "unsynced", "after")
 """The phases in which every single write kills; the others take every third."""

@@ -16,12 +16,12 @@ import pytest
 from killing import WORKS
 from security.path_scenes import cli
 
+from metaflow_agents.api.run import fork, resume, run_sync
 from metaflow_agents.errors import JournalError, UsageError
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.making import make
 from metaflow_agents.journal.private import make_private
 from metaflow_agents.journal.store import TABLES, Batch
-from metaflow_agents.runs import fork, resume, run_sync
 
 HARNESS = Path(__file__).with_name("crash_start.py")
 SOP = """
@@ -92,7 +92,7 @@ def test_a_hot_rollback_journal_is_rolled_back_by_who_reads(home: Path) -> None:
 @pytest.mark.one_in(6)
 @pytest.mark.parametrize("left", ["-shm", "-wal"])
 def test_a_log_without_its_index_and_an_index_without_its_log(home: Path, left: str) -> None:
-    killed = ("import asyncio, os\nfrom metaflow_agents.folder import Folder\nfrom metaflow_agents import run\n"
+    killed = ("import asyncio, os\nfrom metaflow_agents.runtime.output_sync import Folder\nfrom metaflow_agents import run\n"
               "async def rest(self): os.kill(os.getpid(), 9)\nFolder.rest = rest\n"
               "asyncio.run(run('letters.yaml', topic='x', name='one'))")
     subprocess.run([sys.executable, "-c", killed], check=False)

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from metaflow_agents.company import weak_tests
-from metaflow_agents.company.secrets import secret_faults
+from metaflow_agents.kits.company import weak_tests
+from metaflow_agents.kits.company.secrets import secret_faults
 
 SECRETS = {
     "a key of a cloud": "key = 'AKIA" + "QX7PLM2ZV9TR4KWN'",

@@ -18,9 +18,9 @@ import pytest
 
 from metaflow_agents import check
 from metaflow_agents.agent import strategies
+from metaflow_agents.api.sop_test import try_out
 from metaflow_agents.schema.sop import NOT_BUILT
 from metaflow_agents.sop.shape_errors import MODELS, keys_of
-from metaflow_agents.trial import try_out
 
 TOP = Path(__file__).resolve().parent.parent
 PAGES = [TOP / "README.md", TOP / "CONTRIBUTING.md", TOP / "CHANGELOG.md", *sorted((TOP / "docs").glob("**/*.md"))]

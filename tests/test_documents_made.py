@@ -22,11 +22,12 @@ from pypdf import PdfReader
 from scripted import Scripted, write
 from selectolax.lexbor import LexborHTMLParser
 
-from metaflow_agents import publishing, resume, run
+from metaflow_agents import resume, run
+from metaflow_agents.documents import publishing
 from metaflow_agents.errors import UsageError
+from metaflow_agents.journal.integrity import fault
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.places import journal_path
-from metaflow_agents.journal.soundness import fault
 from metaflow_agents.schema.event import Documented, Finished
 from metaflow_agents.schema.payload import Data, pack, unpack
 
@@ -290,10 +291,10 @@ def test_a_payload_without_documents_is_what_it_was() -> None:
 
 
 def test_the_converter_imports_nothing_of_this_package_and_nothing_imports_it() -> None:
-    listing = "import sys, json, metaflow_agents.publishing; print(json.dumps(sorted(sys.modules)))"
+    listing = "import sys, json, metaflow_agents.documents.publishing; print(json.dumps(sorted(sys.modules)))"
     told = subprocess.run([sys.executable, "-c", listing], capture_output=True, text=True, check=True)
     loaded = json.loads(told.stdout)
-    assert "metaflow_agents.publishing.convert" not in loaded and not {"pypandoc", "typst"} & set(loaded)
+    assert "metaflow_agents.documents.publishing.convert" not in loaded and not {"pypandoc", "typst"} & set(loaded)
     script = Path(publishing.__file__).with_name("convert.py").read_text(encoding="utf-8")
     assert "metaflow_agents" not in script
 

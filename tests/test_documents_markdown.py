@@ -18,7 +18,8 @@ from scripted import Scripted, write
 from selectolax.lexbor import LexborHTMLParser
 from tiers import some
 
-from metaflow_agents import publishing, run
+from metaflow_agents import run
+from metaflow_agents.documents import publishing
 from metaflow_agents.prompts import render
 
 ALL = ("a.html", "a.pdf", "a.docx", "a.epub")

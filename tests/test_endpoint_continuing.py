@@ -12,9 +12,9 @@ from openai_server import OpenAIServer
 from scripted import Scripted, events, write
 
 from metaflow_agents import run
-from metaflow_agents.agent.continuing import joined
+from metaflow_agents.agent.truncation import joined
+from metaflow_agents.api.run import resume
 from metaflow_agents.models.port import Reply
-from metaflow_agents.runs import resume
 from metaflow_agents.schema.event import Failed, Reserved
 
 SOP = """

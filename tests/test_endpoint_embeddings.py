@@ -16,10 +16,10 @@ from metaflow_agents import check, run
 from metaflow_agents.errors import UsageError
 from metaflow_agents.models.endpoint import endpoint_model
 from metaflow_agents.models.faults import CallFailed
-from metaflow_agents.models.patience import Patience
 from metaflow_agents.models.port import ModelRequest, traits
 from metaflow_agents.models.prices import tariff_for
-from metaflow_agents.models.tariff import PICO
+from metaflow_agents.models.pricing import PICO
+from metaflow_agents.models.retry_policy import Patience
 from metaflow_agents.models.vectors import embedded, fault_of
 from metaflow_agents.schema.endpoint import EndpointModel, Price
 from metaflow_agents.schema.event import Reserved, Settled

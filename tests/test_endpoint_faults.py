@@ -15,8 +15,8 @@ from patience import PATIENCE
 from scripted import events, write
 
 from metaflow_agents import run
-from metaflow_agents.models.patience import Patience
-from metaflow_agents.runs import resume
+from metaflow_agents.api.run import resume
+from metaflow_agents.models.retry_policy import Patience
 from metaflow_agents.schema.event import Reserved, Settled
 
 SOP = """

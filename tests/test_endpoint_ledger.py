@@ -16,9 +16,9 @@ from openai_server import Chances, OpenAIServer
 from scripted import write
 
 from metaflow_agents import start
-from metaflow_agents.models.patience import Patience
+from metaflow_agents.models.retry_policy import Patience
+from metaflow_agents.runtime.handle import RunResult
 from metaflow_agents.schema.event import Reserved, Settled
-from metaflow_agents.underway import RunResult
 
 SOP = """
     sop: small
@@ -41,7 +41,7 @@ FORMATS = (("strict", "schema", "json"), ("json",), ())
 
 @pytest.fixture(autouse=True)
 def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("metaflow_agents.runs.Limiters", Unpaced)
+    monkeypatch.setattr("metaflow_agents.api.run.Limiters", Unpaced)
     monkeypatch.setattr("metaflow_agents.models.caller.Patience", lambda: Patience(tries=8, first=0.0))
 
 

@@ -21,16 +21,16 @@ from metaflow_agents.models.endpoint.learned import Learned
 from metaflow_agents.models.endpoint.refusals import Asker, Refusal, refused
 from metaflow_agents.models.faults import CallFailed
 from metaflow_agents.models.port import Reply
+from metaflow_agents.runtime.handle import RunResult
 from metaflow_agents.schema.event import Settled
-from metaflow_agents.underway import RunResult
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
 
 
 @pytest.fixture(autouse=True)
 def _content(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("metaflow_agents.opening.choose", lambda *_, **__: Content())
-    monkeypatch.setattr("metaflow_agents.runs.Limiters", Unpaced)
+    monkeypatch.setattr("metaflow_agents.runtime.prepare.choose", lambda *_, **__: Content())
+    monkeypatch.setattr("metaflow_agents.api.run.Limiters", Unpaced)
 
 
 def company(asked: dict[str, Any]) -> str:

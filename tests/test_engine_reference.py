@@ -18,8 +18,9 @@ from reference import Procedure, Reference, play, to_sop
 from reference_runner import Machine
 from tiers import examples, some
 
-from metaflow_agents.engine import attempts, fanout
-from metaflow_agents.engine.fanout import Fanout
+from metaflow_agents.engine import attempts
+from metaflow_agents.engine import step_execution as fanout
+from metaflow_agents.engine.step_execution import Fanout
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.sop.graph import SOPGraph, needed
 

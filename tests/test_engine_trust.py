@@ -19,7 +19,7 @@ from reference import Procedure, to_sop
 from reference_runner import Held, Machine
 from tiers import ALL, some
 
-from metaflow_agents.engine import fanout
+from metaflow_agents.engine import step_execution as fanout
 from metaflow_agents.engine.labels import Label, Labels
 from metaflow_agents.engine.work import Activation, Work
 from metaflow_agents.journal.journal import Journal

@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from metaflow_agents import check, run
-from metaflow_agents.planning import solving
-from metaflow_agents.trial import try_out
+from metaflow_agents.api.sop_test import try_out
+from metaflow_agents.kits.planning import solving
 
 FOLDER = Path(__file__).parent.parent / "examples" / "classics"
 SOPS = sorted(FOLDER.glob("*.yaml"))

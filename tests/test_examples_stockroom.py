@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from metaflow_agents.journal.glance import RawJournal
+from metaflow_agents.journal.run_summary import RawJournal
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "stockroom"
 SOP = Path(sys.executable).with_name("sop")

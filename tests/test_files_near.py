@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from metaflow_agents.company import files_near
-from metaflow_agents.company.near import MOST
+from metaflow_agents.kits.company import files_near
+from metaflow_agents.kits.company.near import MOST
 
 FILLED = "# nothing of this\n" + "".join(f"part_{number} = {number}\n" for number in range(440))
 PROGRAM = {

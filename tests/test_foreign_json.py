@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metaflow_agents.encodable import all_encodable, encodable, words_of
 from metaflow_agents.errors import BudgetExceeded, JournalError, Unexpected, Waiting, failure_of, raised
-from metaflow_agents.foreign_json import BYTES, DEEPEST, VALUES, NotJSON, check, read, read_next
+from metaflow_agents.errors.encodable import all_encodable, encodable, words_of
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.models.calls import arguments_of
 from metaflow_agents.models.endpoint.usage import usage_of
 from metaflow_agents.models.vectors import fault_of
 from metaflow_agents.schema.event import Failed, Fired, RunEnded
+from metaflow_agents.texts.strict_json import BYTES, DEEPEST, VALUES, NotJSON, check, read, read_next
 
 REFUSED = {
     "NaN": "NaN is no JSON number, at line 1, column 1",

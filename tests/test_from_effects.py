@@ -15,7 +15,7 @@ from tiers import some
 
 from metaflow_agents import RunResult, resume, run
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
-from metaflow_agents.people.question import Answer, Question
+from metaflow_agents.questions.question import Answer, Question
 from metaflow_agents.schema.event import Asked, Failed, Finished, Intended
 
 SHOP = """

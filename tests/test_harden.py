@@ -15,7 +15,7 @@ from sandboxes import needs_bubblewrap
 from scripted import Scripted
 
 from metaflow_agents import start
-from metaflow_agents.company import faulty_files, plan_tests, requirements_of_tests, script_of_tests, strength
+from metaflow_agents.kits.company import faulty_files, plan_tests, requirements_of_tests, script_of_tests, strength
 from metaflow_agents.settings import Settings
 
 SOP = Path(__file__).parent.parent / "sops" / "harden.yaml"

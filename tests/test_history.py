@@ -20,10 +20,10 @@ from scripted import Scripted, block, write
 
 from metaflow_agents import fork, resume, run, start
 from metaflow_agents.errors import RunError, UsageError
-from metaflow_agents.history.writing import rebuild
-from metaflow_agents.history.writing import write as write_history
 from metaflow_agents.journal.journal import Journal
-from metaflow_agents.opening import journal_path
+from metaflow_agents.output.history.writing import rebuild
+from metaflow_agents.output.history.writing import write as write_history
+from metaflow_agents.runtime.prepare import journal_path
 from metaflow_agents.schema.event import Committed
 from metaflow_agents.schema.model import digest
 
@@ -520,7 +520,7 @@ async def test_a_path_that_is_a_file_and_a_folder_is_told(tmp_path: Path) -> Non
 
 
 async def test_writing_it_does_not_hold_up_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from metaflow_agents.history import writing
+    from metaflow_agents.output.history import writing
 
     seen: list[bool] = []
     real = writing.write

@@ -17,13 +17,13 @@ from tiers import examples
 
 from benchmarks.large_journal import make_large_journal
 from metaflow_agents.errors import RunError
-from metaflow_agents.history.objects import Chain, Packer
-from metaflow_agents.history.plan import Commit
-from metaflow_agents.history.repository import Repository
-from metaflow_agents.history.writing import write
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.tree import Leaf
-from metaflow_agents.opening import checked, identity, sources_of
+from metaflow_agents.output.history.objects import Chain, Packer
+from metaflow_agents.output.history.plan import Commit
+from metaflow_agents.output.history.repository import Repository
+from metaflow_agents.output.history.writing import write
+from metaflow_agents.runtime.prepare import checked, identity, sources_of
 from metaflow_agents.schema.event import Committed, Entry, Finished, Fired, RunOpened, Version
 from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.payload import Data, Files, pack

@@ -19,11 +19,11 @@ from cli_desk import SOP, environment
 from test_agent_tools import TEXT, Script, calls, sop
 
 from metaflow_agents import run
-from metaflow_agents.agent.acting import MOST_CALLS
 from metaflow_agents.agent.applying import apply_blocks
 from metaflow_agents.agent.blocks import Block, Edit, parse_blocks
+from metaflow_agents.agent.tool_executor import MOST_CALLS
 from metaflow_agents.errors import AnswerInvalid
-from metaflow_agents.quotations.marks import find_marks
+from metaflow_agents.kits.research.quotations.marks import find_marks
 from metaflow_agents.sandbox.junit import MAX_BYTES, MAX_CASES
 from metaflow_agents.sandbox.report import read_junit
 from metaflow_agents.workers import pool

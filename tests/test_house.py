@@ -23,9 +23,9 @@ ONLY_IN = {                                  # external package → the rooms th
     "h11": ("network/caller.py",),
     "idna": ("network/hosts.py",),
     "httpx2": ("models", "tools/mcp_http.py"),
-    "yaml": ("sop", "publishing/convert.py"),
+    "yaml": ("sop", "documents/publishing/convert.py"),
     "networkx": ("sop/graph.py", "codemap/ranking.py"),
-    "tree_sitter": ("codemap/parsing.py", "company/scripts.py"),
+    "tree_sitter": ("codemap/parsing.py", "kits/company/scripts.py"),
     "genai_prices": ("models/prices.py",),
     "jinja2": ("prompts", "views"),
     "sqlite3": ("journal", "memory/store.py"),
@@ -34,21 +34,21 @@ ONLY_IN = {                                  # external package → the rooms th
     "faiss": ("memory/indexes/faiss.py",),
     "typer": ("cli",),
     "rich": ("cli", "views"),
-    "subprocess": ("sandbox", "workers/process.py", "publishing/convert.py", "company/probe"),
-    "pypandoc": ("publishing",),
-    "typst": ("publishing/convert.py",),
+    "subprocess": ("sandbox", "workers/process.py", "documents/publishing/convert.py", "kits/company/probe"),
+    "pypandoc": ("documents/publishing",),
+    "typst": ("documents/publishing/convert.py",),
     "sandlock": ("sandbox/keeper.py",),
     "pypdf": ("documents",),
-    "selectolax": ("documents", "company/pages.py"),
+    "selectolax": ("documents", "kits/company/pages.py"),
     "json_repair": ("agent/repair_job.py",),
-    "markdown_it": ("research",),
-    "dulwich": ("history",),
-    "mcp": ("tools", "serving.py"),
-    "mcp_types": ("tools", "serving.py"),
-    "anyio": ("tools", "serving.py"),
+    "markdown_it": ("kits/research",),
+    "dulwich": ("output/history",),
+    "mcp": ("tools", "api/mcp_server.py"),
+    "mcp_types": ("tools", "api/mcp_server.py"),
+    "anyio": ("tools", "api/mcp_server.py"),
     "regex": ("tools/searching.py", "tools/arguments.py", "schema/checks.py"),
     "jsonschema": ("tools",),
-    "unified_planning": ("planning/worker.py",),
+    "unified_planning": ("kits/planning/worker.py",),
     "docstring_parser": ("tools/functions.py",),
 }
 
@@ -98,24 +98,24 @@ def test_external_packages_stay_in_their_rooms() -> None:
 
 
 JSON_READ_IN = {                             # module → why what it reads there is not foreign, or is read otherwise
-    "foreign_json.py": "the strict reader itself",
+    "texts/strict_json.py": "the strict reader itself",
     "schema/validation.py": "a schema that it wrote a line before",
-    "sandbox/loop.py": "inside of the sandbox, what this program sends it",
+    "sandbox/repl_worker.py": "inside of the sandbox, what this program sends it",
     "sandbox/contained.py": "inside of the sandbox, the arguments that this program gave it",
     "sandbox/keeper.py": "inside of the sandbox, the job that this program wrote into a file",
     "workers/serve.py": "in a worker, the arguments that this program sends it",
     "agent/recorded.py": "arguments that it wrote a line before, with secrets taken out",
     "agent/embedding.py": "requests and replies in this program's own journal",
-    "company/probe/serving.py": "in the probe, what `browse.py` prints, beside it",
+    "kits/company/probe/serving.py": "in the probe, what `browse.py` prints, beside it",
     "cli/drive.py": "blobs of the run's own journal",
-    "datasets/lived.py": "blobs of journals, whose reader answers for what strangers wrote (`cli/strangers.py`)",
-    "journal/glance.py": "events of journals, likewise; what can't be read is a JournalError",
+    "kits/training_data/lived.py": "blobs of journals, whose reader answers for what strangers wrote (`cli/strangers.py`)",
+    "journal/run_summary.py": "events of journals, likewise; what can't be read is a JournalError",
     "memory/store.py": "a column that this program wrote, in its own file",
     "models/caller.py": "replies in this program's own journal",
     "models/recording.py": "blobs of journals; the file of a recording goes through the strict reader",
-    "publishing/convert.py": "inside of the sandbox, the job that this program wrote into a file",
-    "rehearsal.py": "a request in a journal in memory",
-    "trial/lived.py": "requests in a journal in memory",
+    "documents/publishing/convert.py": "inside of the sandbox, the job that this program wrote into a file",
+    "api/preview.py": "a request in a journal in memory",
+    "api/sop_test/lived.py": "requests in a journal in memory",
     "workers/process.py": "what a worker gives, bounded in length; what is no JSON is a refusal of what it parsed",
 }
 
@@ -138,16 +138,16 @@ def test_foreign_json_is_read_by_one_reader() -> None:
 def test_environment_is_read_in_settings_alone() -> None:
     found = {room(path) for path in MODULES for node in parsed(path)
              if isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv", "putenv", "environb")}
-    assert found == {"settings.py", "publishing/convert.py", "sandbox/contained.py", "company/probe/desk.py",
-                     "company/browse.py"}, (
+    assert found == {"settings.py", "documents/publishing/convert.py", "sandbox/contained.py", "kits/company/probe/desk.py",
+                     "kits/company/browse.py"}, (
         "scripts in the sandbox: one tells pandoc the time, two add to the PATH of their place, one has a home and a browser")
 
 
 def test_nothing_foreign_is_evaluated() -> None:
     """What executes Python for roles is a script that runs in the sandbox alone, and that nothing imports."""
     forbidden = {"eval", "exec", "__import__"}
-    inside = "sandbox/loop.py"
-    assert not [path for path in MODULES if "metaflow_agents.sandbox.loop" in path.read_text()]
+    inside = "sandbox/repl_worker.py"
+    assert not [path for path in MODULES if "metaflow_agents.sandbox.repl_worker" in path.read_text()]
     found = [f"{room(path)}:{node.lineno}" for path in MODULES if room(path) != inside
              for node in parsed(path)
              if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in forbidden]
@@ -182,10 +182,11 @@ def test_public_names() -> None:
     assert callable(metaflow_agents.run), "a module called `run` would hide the function"
 
 
-PRINTS = {"metaflow_agents/printing.py", "metaflow_agents/cli/output.py"}
+PRINTS = {"metaflow_agents/terminal/printing.py", "metaflow_agents/cli/output.py"}
 """The one way out for text, and who hands it what a command says."""
-INSIDE = {"metaflow_agents/sandbox/loop.py", "metaflow_agents/sandbox/canary.py", "metaflow_agents/publishing/convert.py",
-          "metaflow_agents/company/probe/__main__.py", "metaflow_agents/company/browse.py"}
+INSIDE = {"metaflow_agents/sandbox/repl_worker.py", "metaflow_agents/sandbox/canary.py",
+          "metaflow_agents/documents/publishing/convert.py", "metaflow_agents/kits/company/probe/__main__.py",
+          "metaflow_agents/kits/company/browse.py"}
 """What these hold runs inside of the sandbox, where its output is read by its parent."""
 
 

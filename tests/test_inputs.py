@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from scripted import write
 
-from metaflow_agents import inputs, load_sop, run
+from metaflow_agents import load_sop, run
 from metaflow_agents.errors import UsageError
-from metaflow_agents.inputs import Remote, labels, parse_option, read_inputs
+from metaflow_agents.runtime import inputs
+from metaflow_agents.runtime.inputs import Remote, labels, parse_option, read_inputs
 from metaflow_agents.schema.payload import Data, Files, unpack
 
 SOP = """

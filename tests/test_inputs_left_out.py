@@ -15,10 +15,10 @@ import pytest
 from real_git import ALONE
 
 from metaflow_agents import run_sync
-from metaflow_agents.cli.edge import command
+from metaflow_agents.cli.entry_point import command
 from metaflow_agents.errors import UsageError
-from metaflow_agents.inputs import read_inputs
 from metaflow_agents.journal.journal import Journal
+from metaflow_agents.runtime.inputs import read_inputs
 from metaflow_agents.schema.event import RunOpened
 from metaflow_agents.schema.ignored import Ignored
 from metaflow_agents.schema.payload import Files, unpack

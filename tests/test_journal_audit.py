@@ -15,7 +15,7 @@ from metaflow_agents import run, start
 from metaflow_agents.journal.audit import RECORDS, Head, Heads, chained, verified
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.state import RunState
-from metaflow_agents.people.question import Answer, Question
+from metaflow_agents.questions.question import Answer, Question
 from metaflow_agents.schema.event import Decided, RunOpened
 from metaflow_agents.settings import Settings
 

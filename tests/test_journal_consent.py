@@ -16,9 +16,9 @@ from cli_desk import sop
 from scripted import events, write
 
 from metaflow_agents import fork, resume, run
+from metaflow_agents.api.run import go_on
 from metaflow_agents.errors import UsageError
-from metaflow_agents.journal.consent import Consents
-from metaflow_agents.runs import go_on
+from metaflow_agents.journal.approvals import Consents
 from metaflow_agents.schema.event import RunOpened
 from metaflow_agents.settings import Settings
 

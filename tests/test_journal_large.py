@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from benchmarks.large_journal import Shape, answering, make_large_journal
-from metaflow_agents.cli.edge import command
+from metaflow_agents.api.run import go_on
+from metaflow_agents.cli.entry_point import command
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.state import RunState
-from metaflow_agents.opening import journal_path
-from metaflow_agents.runs import go_on
+from metaflow_agents.runtime.handle import RunResult
+from metaflow_agents.runtime.prepare import journal_path
 from metaflow_agents.schema.event import Finished, Fired, Reserved, RunEnded, Settled
-from metaflow_agents.underway import RunResult
 
 ACTIVATIONS = 5000
 CHARACTERS = 10_000

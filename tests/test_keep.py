@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from metaflow_agents import resume, run_sync, start
-from metaflow_agents.cli.edge import command
+from metaflow_agents.api.run import fork
+from metaflow_agents.api.sop_test import try_out
+from metaflow_agents.cli.entry_point import command
 from metaflow_agents.errors import UsageError
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.lock import RunLock
 from metaflow_agents.journal.places import journal_path
-from metaflow_agents.runs import fork
 from metaflow_agents.schema.event import RunOpened
-from metaflow_agents.trial import try_out
 
 COUNT = """
 sop: count

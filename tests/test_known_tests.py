@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metaflow_agents.company.known import marked_known
+from metaflow_agents.kits.company.known import marked_known
 
 PYTHON = '''"""About a."""
 from __future__ import annotations

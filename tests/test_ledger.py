@@ -18,14 +18,14 @@ from hypothesis import strategies as st
 from scripted import write
 
 from metaflow_agents import run, run_sync
+from metaflow_agents.api.run import start
 from metaflow_agents.cli import command
-from metaflow_agents.journal.facts import Spending
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.ledger import DIMENSIONS, Ledger
 from metaflow_agents.journal.places import journal_path
+from metaflow_agents.journal.records import Spending
 from metaflow_agents.journal.repeats import BLOCK, repeated
 from metaflow_agents.journal.state import RunState
-from metaflow_agents.runs import start
 from metaflow_agents.schema.event import Event, Reserved, Settled
 from metaflow_agents.views.costs import costs_lines
 from metaflow_agents.views.page import Page, columns

@@ -14,10 +14,10 @@ from endpoint_calls import model_at
 from openai_server import OpenAIServer
 from openai_tool_faults import Calling
 
-from metaflow_agents.bus import Bus
 from metaflow_agents.errors import AttemptFailed, EndpointRefused, PromptChanged
-from metaflow_agents.journal.glance import RawJournal
+from metaflow_agents.journal.bus import Bus
 from metaflow_agents.journal.journal import Journal
+from metaflow_agents.journal.run_summary import RawJournal
 from metaflow_agents.models.budget import Budgets
 from metaflow_agents.models.caller import Caller
 from metaflow_agents.models.dry import DryModel
@@ -28,7 +28,7 @@ from metaflow_agents.models.recording import Recorded, Recording, read_recording
 from metaflow_agents.models.replay import ReplayModel, ReplayOr
 from metaflow_agents.models.text_form import in_text
 from metaflow_agents.schema.event import Fired, Reserved, RunOpened, Settled
-from metaflow_agents.views.minutes import full
+from metaflow_agents.views.event_log import full
 from metaflow_agents.views.page import Page
 
 TOOLS: tuple[dict[str, Any], ...] = (

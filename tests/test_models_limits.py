@@ -20,7 +20,7 @@ from virtual_time import simulated
 from metaflow_agents.errors import UsageError
 from metaflow_agents.models.adapting import FLOOR, Adapted
 from metaflow_agents.models.limits import Limiters
-from metaflow_agents.models.traffic import Traffic
+from metaflow_agents.models.rate_limiter import Traffic
 from metaflow_agents.models.window import WINDOW
 from metaflow_agents.schema.endpoint import Limits
 

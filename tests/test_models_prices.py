@@ -29,7 +29,7 @@ from tiers import examples
 
 from metaflow_agents.models import prices
 from metaflow_agents.models.prices import Published, tariff_for
-from metaflow_agents.models.tariff import PICO, Flat, Tariff, dollars
+from metaflow_agents.models.pricing import PICO, Flat, Tariff, dollars
 from metaflow_agents.schema.endpoint import Price
 
 ENDPOINTS = {

@@ -13,8 +13,8 @@ from scripted import Scripted, events, tree, write
 
 from metaflow_agents import resume, run
 from metaflow_agents.errors import JournalError, UsageError
-from metaflow_agents.journal.glance import RawJournal
 from metaflow_agents.journal.places import journal_path
+from metaflow_agents.journal.run_summary import RawJournal
 from metaflow_agents.models.port import Reply
 from metaflow_agents.models.recording import read_recording, record, save
 from metaflow_agents.schema.event import Reserved, Settled

@@ -31,7 +31,7 @@ steps:
   write: {call: "letters:write", makes: out}
 """
 HOSTILE = ("smtplib.py", "letters.py", "helper.py", "email/__init__.py", "ssl.py", "typing.py", "yaml.py", "openai/__init__.py",
-           "sitecustomize.py", "usercustomize.py", "metaflow_agents/__init__.py", "metaflow_agents/research/steps.py",
+           "sitecustomize.py", "usercustomize.py", "metaflow_agents/__init__.py", "metaflow_agents/kits/research/steps.py",
            "encodings.py", "asyncio/__init__.py", "pydantic.py", "networkx.py")
 
 
@@ -94,7 +94,7 @@ def test_however_the_command_is_started(mine: Path, hostile: Path, start: str) -
 @pytest.mark.parametrize("entry", ["", "."])
 def test_an_entry_of_pythonpath_that_means_the_current_directory(mine: Path, hostile: Path, entry: str) -> None:
     for early in ("sitecustomize.py", "usercustomize.py", "typing.py", "metaflow_agents/__init__.py", "encodings.py",
-                  "metaflow_agents/research/steps.py"):
+                  "metaflow_agents/kits/research/steps.py"):
         (hostile / early).unlink()
     done = sop(["run", "../mine/a.yaml", "--workspace", "w"], hostile, PYTHONPATH=f"{entry}:{mine / 'nowhere'}")
     assert was_run(hostile) == [], done.stdout

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tiers import some
 
-from metaflow_agents import company
+from metaflow_agents.kits import company
 
 PACKAGE = Path(__file__).parent.parent / "metaflow_agents"
 REAL = {f"src/{path.relative_to(PACKAGE)}": path.read_text(encoding="utf-8") for path in sorted(PACKAGE.rglob("*.py"))}

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from metaflow_agents import printing
 from metaflow_agents.cli import command
 from metaflow_agents.cli.told import telling
+from metaflow_agents.terminal import printing
 from metaflow_agents.views.markdown import markdown_lines
 from metaflow_agents.views.outputs import outputs_lines
 from metaflow_agents.views.page import Page, columns

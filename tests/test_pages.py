@@ -6,7 +6,7 @@ from time import process_time
 
 import pytest
 
-from metaflow_agents.company.pages import page_faults
+from metaflow_agents.kits.company.pages import page_faults
 
 PAGE = """<!doctype html>
 <html lang="en">

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from metaflow_agents.bus import Bus
 from metaflow_agents.errors import AttemptFailed, Waiting
+from metaflow_agents.journal.bus import Bus
 from metaflow_agents.journal.journal import Journal
-from metaflow_agents.people.desk import Desk
-from metaflow_agents.people.mailbox import Letter, Mailbox
-from metaflow_agents.people.question import Answer, Question
+from metaflow_agents.questions.answer_queue import Letter, Mailbox
+from metaflow_agents.questions.broker import Desk
+from metaflow_agents.questions.question import Answer, Question
 from metaflow_agents.schema.event import Answered, Asked, Fired
 
 YES, NO = Answer(verdict="yes"), Answer(verdict="no")

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from scripted import Scripted, events, finished, write
 
-from metaflow_agents.people.question import Answer, Question
-from metaflow_agents.runs import run, start
+from metaflow_agents.api.run import run, start
+from metaflow_agents.questions.question import Answer, Question
+from metaflow_agents.runtime.handle import RunResult
 from metaflow_agents.schema.event import Answered, Asked, Committed
 from metaflow_agents.sop.check import check
-from metaflow_agents.underway import RunResult
 
 
 def asking(human: str, artifact: str = "{}", more: str = "") -> str:
@@ -163,7 +163,7 @@ def test_what_a_person_said_is_trusted_and_the_person_hears_what_is_not(tmp_path
 
 
 def test_a_question_that_an_edit_changed_is_asked_anew(tmp_path: Path) -> None:
-    from metaflow_agents.runs import resume
+    from metaflow_agents.api.run import resume
 
     asyncio.run(run(write(tmp_path, asking("text")), workspace=tmp_path / "w", name="one"))
     write(tmp_path, asking("text").replace("What of", "What comes of"))

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metaflow_agents.errors import AnswerInvalid, JournalError, UsageError
-from metaflow_agents.people.answering import answer_of, value_of, wanted
-from metaflow_agents.people.mailbox import Letter, Mailbox
-from metaflow_agents.people.question import Answer, Question
+from metaflow_agents.questions.answer_queue import Letter, Mailbox
+from metaflow_agents.questions.answering import answer_of, value_of, wanted
+from metaflow_agents.questions.question import Answer, Question
 
 
 def letter(said: str) -> Letter:
@@ -47,8 +47,8 @@ def test_a_letter_cut_off_by_a_kill_hurts_none_that_comes_after(tmp_path: Path) 
 
 @pytest.mark.one_in(4)
 def test_many_processes_write_at_once(tmp_path: Path) -> None:
-    code = ("import sys; from pathlib import Path; from metaflow_agents.people.mailbox import *; "
-            "from metaflow_agents.people.question import Answer\n"
+    code = ("import sys; from pathlib import Path; from metaflow_agents.questions.answer_queue import *; "
+            "from metaflow_agents.questions.question import Answer\n"
             "box = Mailbox(Path(sys.argv[1]))\n"
             "for n in range(20): box.put(Letter(key='k', question='d', answer=Answer(text=f'{sys.argv[2]}.{n}')))")
     writers = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "one.db"), str(number)]) for number in range(4)]

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metaflow_agents.planning.domains import read_domain
-from metaflow_agents.planning.executing import Outcome, execute
-from metaflow_agents.planning.model import Domain, Problem
-from metaflow_agents.planning.problems import read_problem
-from metaflow_agents.planning.reaching import unreachable
+from metaflow_agents.kits.planning.domains import read_domain
+from metaflow_agents.kits.planning.executing import Outcome, execute
+from metaflow_agents.kits.planning.model import Domain, Problem
+from metaflow_agents.kits.planning.problems import read_problem
+from metaflow_agents.kits.planning.reaching import unreachable
 
 DATA = os.environ.get("SOP_TEST_DATA")
 ROOMS = """(define (domain rooms)

@@ -19,7 +19,7 @@ from test_agent_tools import calls
 from metaflow_agents import resume, run
 from metaflow_agents.cli import command
 from metaflow_agents.models.port import ModelRequest
-from metaflow_agents.people.question import Answer, Question
+from metaflow_agents.questions.question import Answer, Question
 from metaflow_agents.schema.event import Decided
 
 SOP = """

@@ -10,7 +10,7 @@ import unicodedata
 
 import pytest
 
-from metaflow_agents import printing
+from metaflow_agents.terminal import printing
 
 KEPT = "\n\t"
 

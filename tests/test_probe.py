@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from deliveries import PLANTS, SOUND, Files, Plant, free_port, lay_out
 
-from metaflow_agents.company import probe_pack
-from metaflow_agents.company.probe import installed
-from metaflow_agents.company.probe.findings import TRACEBACK, crashed
-from metaflow_agents.company.probe.readme import Command, Readme
+from metaflow_agents.kits.company import probe_pack
+from metaflow_agents.kits.company.probe import installed
+from metaflow_agents.kits.company.probe.findings import TRACEBACK, crashed
+from metaflow_agents.kits.company.probe.readme import Command, Readme
 
 
 def probed(files: Files, kind: str, folder: Path) -> dict[str, Any]:

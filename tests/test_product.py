@@ -14,9 +14,10 @@ from adder import BRIEF, REVIEWED, USES, at_hand, block, draft, good
 from sandboxes import needs_bubblewrap
 from scripted import Scripted
 
-from metaflow_agents import company, start
-from metaflow_agents.company import changed_program, program_with_tests, report, repository_files, wanted
-from metaflow_agents.company.inspection import LINTED, NOT_LINTED, TYPED
+from metaflow_agents import start
+from metaflow_agents.kits import company
+from metaflow_agents.kits.company import changed_program, program_with_tests, report, repository_files, wanted
+from metaflow_agents.kits.company.inspection import LINTED, NOT_LINTED, TYPED
 
 SOP = Path(__file__).parent.parent / "sops" / "software_company.yaml"
 TESTS = '''

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from metaflow_agents.company import means, script_of_tests
+from metaflow_agents.kits.company import means, script_of_tests
 from metaflow_agents.schema.role import Role
 from metaflow_agents.schema.sop import NOT_BUILT, SOP
 from metaflow_agents.sop.check import check

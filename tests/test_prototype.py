@@ -19,7 +19,7 @@ from sandboxes import needs_bubblewrap
 from scripted import Scripted
 
 from metaflow_agents import start
-from metaflow_agents.company import (
+from metaflow_agents.kits.company import (
     beginnings,
     brief_faults,
     material_read,
@@ -29,12 +29,12 @@ from metaflow_agents.company import (
     samples,
     transcript,
 )
-from metaflow_agents.company.inspection import INSPECTORS, TOLD, remarks
-from metaflow_agents.company.licences import LICENCES
-from metaflow_agents.company.review import REVIEW
-from metaflow_agents.contract.dependencies import normal
+from metaflow_agents.kits.company.inspection import INSPECTORS, TOLD, remarks
+from metaflow_agents.kits.company.licences import LICENCES
+from metaflow_agents.kits.company.review import REVIEW
+from metaflow_agents.kits.python_package.dependencies import normal
 from metaflow_agents.models.port import ModelRequest
-from metaflow_agents.people.question import Answer, Question
+from metaflow_agents.questions.question import Answer, Question
 from metaflow_agents.settings import Settings
 
 SOP = Path(__file__).parent.parent / "sops" / "prototype.yaml"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from metaflow_agents.cli import command
-from metaflow_agents.cli.faces import PlainFace
+from metaflow_agents.cli.renderers import PlainFace
 from metaflow_agents.journal.state import Firing
 from metaflow_agents.schema.event import Fired
 from metaflow_agents.views import pulse

@@ -15,7 +15,7 @@ from printed import SOFT, column, printed
 from tiers import examples
 
 from metaflow_agents.documents.folder import read_folder
-from metaflow_agents.quotations.verify import Verdict, verify
+from metaflow_agents.kits.research.quotations.verify import Verdict, verify
 from metaflow_agents.schema.source import Page, Source
 
 TEXT = """\
@@ -269,7 +269,7 @@ def test_a_source_that_repeats_itself_for_ever_takes_no_longer_than_another(unit
 
 def test_what_no_source_holds_is_not_made_a_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pattern of 20,000 words takes a second to be compiled."""
-    monkeypatch.setattr("metaflow_agents.quotations.search._pattern", lambda *_, **__: pytest.fail("a pattern was made"))
+    monkeypatch.setattr("metaflow_agents.kits.research.quotations.search._pattern", lambda *_, **__: pytest.fail("a pattern was made"))
     assert quoted("The wheel is of elm.", ["elm and oak " * 7_000]).faults
 
 

@@ -16,17 +16,19 @@ from random_trouble import ALL as SCENES
 from random_trouble import EXCEPTIONS, Harness, Trouble, begun, troubled
 from scripted import events
 
-from metaflow_agents import runner as doers_runner
-from metaflow_agents import underway
-from metaflow_agents.agent import agent, answers, equipment
+from metaflow_agents.agent import agent, answers
+from metaflow_agents.agent import toolset as equipment
 from metaflow_agents.cli import command
-from metaflow_agents.doers import acceptance, documents, function
-from metaflow_agents.doers import command as commands
 from metaflow_agents.engine import scheduler
 from metaflow_agents.errors import JournalError
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.models import caller
+from metaflow_agents.runtime import handle as underway
+from metaflow_agents.runtime import step_runner as doers_runner
 from metaflow_agents.schema.event import Failed, RunEnded
+from metaflow_agents.steps import command as commands
+from metaflow_agents.steps import documents, function
+from metaflow_agents.steps import validation as acceptance
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 """A coroutine into whose caller an exception is thrown between its making and its beginning is never awaited."""
@@ -137,7 +139,7 @@ def test_a_timeout_by_nobody_before_the_first_firing_stops_the_run(harness: Harn
     """It is told as what it is, and not as the end of the time budget, which has not begun to run."""
     from random_trouble import drive
 
-    from metaflow_agents.folder import Folder
+    from metaflow_agents.runtime.output_sync import Folder
 
     monkeypatch.setattr(Folder, "settle", raising(EXCEPTIONS["TimeoutError"]))
     ended = drive(lambda: begun(SCENES["stopped"], "stopped", harness.sops, harness.folder / "home"), None)
@@ -148,7 +150,7 @@ def test_a_cancellation_by_nobody_beside_the_attempts_stops_the_run(harness: Har
     """A task group takes a child that ends so for one that it has cancelled, and would wait for ever."""
     from random_trouble import drive
 
-    from metaflow_agents.engine import fanout
+    from metaflow_agents.engine import step_execution as fanout
 
     monkeypatch.setattr(fanout, "pack", raising(EXCEPTIONS["CancelledError"]))
     ended = drive(lambda: begun(SCENES["stopped"], "stopped", harness.sops, harness.folder / "home"), None)

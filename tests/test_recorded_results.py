@@ -12,7 +12,7 @@ from scripted import Scripted, events, write
 
 from metaflow_agents import resume, start
 from metaflow_agents.errors import JournalError, UsageError
-from metaflow_agents.journal.glance import RawJournal
+from metaflow_agents.journal.run_summary import RawJournal
 from metaflow_agents.models.recording import read_recording, save
 from metaflow_agents.schema.event import Finished, Inner
 

@@ -10,8 +10,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tiers import examples
 
-from metaflow_agents.company import red_tests
-from metaflow_agents.company.red import MODULES, SAID, SOURCE
+from metaflow_agents.kits.company import red_tests
+from metaflow_agents.kits.company.red import MODULES, SAID, SOURCE
 
 TEXT = '''\
 import pytest

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from selectolax.lexbor import LexborHTMLParser
 
+from metaflow_agents.kits.research.page import set_page
+from metaflow_agents.kits.research.values import Listed, Quoted, Report, Written
 from metaflow_agents.prompts import render
-from metaflow_agents.research.page import set_page
-from metaflow_agents.research.values import Listed, Quoted, Report, Written
 
 TEMPLATE = (Path(__file__).resolve().parent.parent / "sops/report.html.j2").read_text(encoding="utf-8")
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>\" onload=\"alert(1)"

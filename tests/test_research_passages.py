@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from patience import PATIENCE
 from tiers import examples
 
-from metaflow_agents.research.passages import MAX_CHARACTERS, choose
-from metaflow_agents.research.values import Section
+from metaflow_agents.kits.research.passages import MAX_CHARACTERS, choose
+from metaflow_agents.kits.research.values import Section
 from metaflow_agents.schema.source import Page, Source
 
 FILLER = "The committee met again and discussed the usual matters of the season, none of which was settled before the evening. "

@@ -20,20 +20,20 @@ from openai_server import Chances, OpenAIServer
 from scripted import events, write
 
 from metaflow_agents import check, resume, run
+from metaflow_agents.api.run import start
 from metaflow_agents.cli import command
 from metaflow_agents.errors import UsageError
-from metaflow_agents.journal.facts import Spending
-from metaflow_agents.journal.glance import RawJournal
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.ledger import KINDS, ledger
 from metaflow_agents.journal.places import journal_path
-from metaflow_agents.models.patience import Patience
+from metaflow_agents.journal.records import Spending
+from metaflow_agents.journal.run_summary import RawJournal
 from metaflow_agents.models.port import ModelRequest, Reply, Traits
-from metaflow_agents.models.tariff import PICO, Flat, at_least, dollars, picodollars
-from metaflow_agents.runs import start
+from metaflow_agents.models.pricing import PICO, Flat, at_least, dollars, picodollars
+from metaflow_agents.models.retry_policy import Patience
+from metaflow_agents.runtime.handle import Unanswered
 from metaflow_agents.schema.event import Reserved, Settled
 from metaflow_agents.settings import Settings
-from metaflow_agents.underway import Unanswered
 from metaflow_agents.views.board import Board
 
 TEXT = """

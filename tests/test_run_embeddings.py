@@ -259,7 +259,7 @@ async def test_dry_everybody_and_recordings_embed_too(tmp_path: Path) -> None:
     _, model, embedder = await went(path, "Whales", tmp_path / "one", name="it")
     again = await run(path, topic="Whales", model=f"replay:{tmp_path}/one/.journals/it.db", workspace=tmp_path / "two", name="it")
     assert again.ok and again.calls == len(model.requests) + len(embedder.requests)
-    from metaflow_agents.journal.glance import RawJournal
+    from metaflow_agents.journal.run_summary import RawJournal
     from metaflow_agents.models.recording import save
 
     with RawJournal(tmp_path / "one" / ".journals" / "it.db") as journal:

@@ -13,9 +13,9 @@ from scripted import Scripted, events, write
 from stopping import stopped_everywhere
 
 from metaflow_agents import check, resume, run
+from metaflow_agents.api.run import start
 from metaflow_agents.memory.store import PLACE, MemoryStore
 from metaflow_agents.models.port import ModelRequest
-from metaflow_agents.runs import start
 from metaflow_agents.schema.event import Finished
 
 GUESS = """

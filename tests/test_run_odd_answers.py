@@ -11,8 +11,8 @@ import pytest
 from scripted import Scripted, events, write
 
 from metaflow_agents import RunResult, run
+from metaflow_agents.api.run import go_on
 from metaflow_agents.models.port import Reply
-from metaflow_agents.runs import go_on
 from metaflow_agents.schema.event import Failed
 
 ROLE = """

@@ -13,10 +13,10 @@ import pytest
 from scripted import Scripted, block, events, finished, firings, tree, write
 
 from metaflow_agents import fork, resume, run, start
+from metaflow_agents.api.sop_test import try_out
 from metaflow_agents.errors import SOPError, SOPInvalid, UsageError
 from metaflow_agents.schema.event import Finished, Reserved, Resumed
 from metaflow_agents.schema.keys import parse_activation
-from metaflow_agents.trial import try_out
 
 CHAIN = """
     sop: chain

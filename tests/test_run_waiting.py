@@ -15,17 +15,17 @@ from reference_runner import Held, Machine
 from scripted import Scripted, events, firings, write
 from virtual_time import simulated
 
-from metaflow_agents.engine import fanout
-from metaflow_agents.engine.fanout import Fanout
-from metaflow_agents.engine.parking import Parking
+from metaflow_agents.api.run import go_on, resume, run, start
+from metaflow_agents.engine import step_execution as fanout
 from metaflow_agents.engine.scheduler import Scheduler
 from metaflow_agents.engine.scope import Scopes
+from metaflow_agents.engine.step_execution import Fanout
+from metaflow_agents.engine.suspension import Parking
 from metaflow_agents.engine.work import Activation, Work
 from metaflow_agents.errors import Waiting
-from metaflow_agents.people.answering import give
-from metaflow_agents.people.inbox import open_questions
-from metaflow_agents.people.question import Answer, Question
-from metaflow_agents.runs import go_on, resume, run, start
+from metaflow_agents.questions.answering import give
+from metaflow_agents.questions.inbox import open_questions
+from metaflow_agents.questions.question import Answer, Question
 from metaflow_agents.schema.event import Answered, Asked, Failed, RunEnded
 from metaflow_agents.schema.program import Program
 from metaflow_agents.settings import Settings
@@ -330,11 +330,11 @@ def test_days_between_question_and_answer_are_no_time_of_the_run(tmp_path: Path,
     asyncio.run(run(write(tmp_path, TIMED), model=Scripted(), workspace=home, name="one"))
     path = home / ".journals" / "one.db"
     days = 3 * 86_400.0
-    monkeypatch.setattr("metaflow_agents.people.answering.time", lambda: __import__("time").time() + days)
+    monkeypatch.setattr("metaflow_agents.questions.answering.time", lambda: __import__("time").time() + days)
     asyncio.run(give(path, open_questions(path)[0].question, Answer(text="noon"), Settings.read()))
     monkeypatch.undo()
-    monkeypatch.setattr("metaflow_agents.runs.Resumed", _in(days))
-    from metaflow_agents.journal.glance import RawJournal
+    monkeypatch.setattr("metaflow_agents.api.run.Resumed", _in(days))
+    from metaflow_agents.journal.run_summary import RawJournal
     with RawJournal(path) as journal:
         assert journal.glance().seconds < 3600
 
@@ -356,8 +356,8 @@ def _in(days: float) -> Any:
 @pytest.mark.one_in(4)
 def test_the_inbox_and_the_outline_agree_with_the_state(tmp_path: Path) -> None:
     """Folds of the same events, of every prefix of a run that rests twice and is answered in between."""
-    from metaflow_agents.journal.glance import RawJournal
     from metaflow_agents.journal.journal import Journal
+    from metaflow_agents.journal.run_summary import RawJournal
 
     home, asked = tmp_path / "w", model()
     asyncio.run(run(write(tmp_path, REVIEWED), model=asked, workspace=home, name="one"))

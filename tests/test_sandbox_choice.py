@@ -16,17 +16,17 @@ import pytest
 from sandboxes import BWRAP, by_an_ordinary_user, left_in, needs_bubblewrap, no_landlock
 
 from metaflow_agents import resume, run
+from metaflow_agents.api.run import go_on
 from metaflow_agents.cli import command
 from metaflow_agents.errors import RunError, UsageError
 from metaflow_agents.journal.journal import Journal
-from metaflow_agents.runs import go_on
 from metaflow_agents.sandbox import bubblewrap, limits, probe, seccomp
 from metaflow_agents.sandbox.bubblewrap import Bubblewrap
 from metaflow_agents.sandbox.choice import Unchosen, choose
 from metaflow_agents.sandbox.container import Container
+from metaflow_agents.sandbox.install_hints import install_line, unlock_line
 from metaflow_agents.sandbox.landlock import Landlock
 from metaflow_agents.sandbox.limits import Watchdog
-from metaflow_agents.sandbox.mends import install_line, unlock_line
 from metaflow_agents.sandbox.probe import Holding, bubblewrap_holds
 from metaflow_agents.sandbox.unconfined import Unconfined
 from metaflow_agents.schema.event import Resumed

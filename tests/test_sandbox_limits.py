@@ -15,7 +15,7 @@ from metaflow_agents.sandbox import limits
 from metaflow_agents.sandbox.bubblewrap import Bubblewrap
 from metaflow_agents.sandbox.limits import Limits, Watchdog
 from metaflow_agents.sandbox.port import Completed
-from metaflow_agents.sandbox.shown import SHOWN_CHARACTERS
+from metaflow_agents.sandbox.sanitised import SHOWN_CHARACTERS
 
 pytestmark = needs_bubblewrap
 MB = 1 << 20

@@ -23,7 +23,7 @@ from metaflow_agents.errors import AnswerInvalid, RunError
 from metaflow_agents.sandbox import process
 from metaflow_agents.sandbox.carrier import Order, _Command
 from metaflow_agents.sandbox.process import ProcessGroup
-from metaflow_agents.sandbox.shown import SHOWN_CHARACTERS
+from metaflow_agents.sandbox.sanitised import SHOWN_CHARACTERS
 from metaflow_agents.sandbox.unconfined import Unconfined
 
 

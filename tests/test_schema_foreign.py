@@ -12,8 +12,8 @@ from schema_strategies import SCHEMAS, VALUES
 from tiers import examples
 
 from metaflow_agents.errors import AnswerInvalid
+from metaflow_agents.schema.external_schema import MOST_NODES, ForeignSchemas, pointed, widened
 from metaflow_agents.schema.faults import Faults
-from metaflow_agents.schema.foreign import MOST_NODES, ForeignSchemas, pointed, widened
 from metaflow_agents.schema.json_schema import read_document
 from metaflow_agents.schema.validation import validator
 

@@ -12,9 +12,9 @@ from schema_strategies import RECURSIVE, SCHEMAS
 from tiers import examples
 
 from metaflow_agents.schema.faults import SchemaWritten
+from metaflow_agents.schema.minimal_example import Lists, SmallestUnknown, smallest
 from metaflow_agents.schema.results import FAILURE, JUNIT_RESULT, RUN_RESULT
 from metaflow_agents.schema.shorthand import to_json_schema
-from metaflow_agents.schema.smallest import Lists, SmallestUnknown, smallest
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 

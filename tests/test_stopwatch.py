@@ -13,7 +13,7 @@ from virtual_time import simulated
 from metaflow_agents import run
 from metaflow_agents.models.faults import CallFailed
 from metaflow_agents.models.port import ModelRequest, Reply, Traits
-from metaflow_agents.stopwatch import timed, under_way, waits
+from metaflow_agents.threads.stopwatch import timed, under_way, waits
 
 ROWS = """
     sop: rows

@@ -18,7 +18,7 @@ from metaflow_agents.schema.step import Step
 from metaflow_agents.schema.strategies import STRATEGIES, Evaluator, Reference, Refers, RoleName, StrategySpec, references
 from metaflow_agents.schema.strategies.workers import partners, tools_in, workers
 from metaflow_agents.sop.naming import Named, named, runs_commands
-from metaflow_agents.views.cast import cast
+from metaflow_agents.views.roles_table import cast
 
 DESK = """
     sop: desk

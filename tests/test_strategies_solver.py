@@ -23,10 +23,10 @@ from benchmarks.papers.corrupted import DOMAIN, KINDS, PROBLEM, Kind, base_of
 from benchmarks.papers.solver import DOMAINS, SOP, Careless, planbench, repaired, story, translated
 from metaflow_agents import check, resume, run, start
 from metaflow_agents.errors import UsageError
-from metaflow_agents.planning import solving
-from metaflow_agents.planning.domains import read_domain
-from metaflow_agents.planning.executing import execute
-from metaflow_agents.planning.problems import read_problem
+from metaflow_agents.kits.planning import solving
+from metaflow_agents.kits.planning.domains import read_domain
+from metaflow_agents.kits.planning.executing import execute
+from metaflow_agents.kits.planning.problems import read_problem
 from metaflow_agents.sandbox.port import Completed
 from metaflow_agents.sandbox.unconfined import Unconfined
 from metaflow_agents.schema.event import Observed

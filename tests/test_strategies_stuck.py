@@ -15,9 +15,9 @@ from walk_strategies import LAMPS, SWITCHES, planned_apart
 
 from metaflow_agents import check, run
 from metaflow_agents.journal.journal import Journal
+from metaflow_agents.kits.planning import solving
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
-from metaflow_agents.people.question import Answer, Question
-from metaflow_agents.planning import solving
+from metaflow_agents.questions.question import Answer, Question
 from metaflow_agents.sandbox.port import Completed
 from metaflow_agents.sandbox.unconfined import Unconfined
 from metaflow_agents.schema.event import Failed, Observed

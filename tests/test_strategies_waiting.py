@@ -12,9 +12,9 @@ from scripted import write
 
 from metaflow_agents import resume, run
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
-from metaflow_agents.people.answering import give
-from metaflow_agents.people.inbox import open_questions
-from metaflow_agents.people.question import Answer
+from metaflow_agents.questions.answering import give
+from metaflow_agents.questions.inbox import open_questions
+from metaflow_agents.questions.question import Answer
 from metaflow_agents.settings import Settings
 
 SOP = """

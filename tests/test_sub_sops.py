@@ -17,7 +17,7 @@ from metaflow_agents.errors import UsageError
 from metaflow_agents.journal.audit import RECORDS, verified
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
-from metaflow_agents.people.question import Answer
+from metaflow_agents.questions.question import Answer
 from metaflow_agents.schema.event import Committed, Decided, Failed, Inner, Reserved
 
 CHAPTER = """

@@ -7,7 +7,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from metaflow_agents.threads import Threads
+from metaflow_agents.threads.blocking import Threads
 
 
 async def test_results_errors_and_context_come_through() -> None:

@@ -12,7 +12,7 @@ from stopping import stopped_everywhere
 
 from metaflow_agents import check, run
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
-from metaflow_agents.people.question import Answer, Question
+from metaflow_agents.questions.question import Answer, Question
 from metaflow_agents.schema.event import Failed
 
 LOOP = """

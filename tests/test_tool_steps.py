@@ -16,7 +16,7 @@ from scripted import write
 from metaflow_agents import resume, start
 from metaflow_agents.cli import command
 from metaflow_agents.journal.journal import Journal
-from metaflow_agents.people.question import Answer, Question
+from metaflow_agents.questions.question import Answer, Question
 from metaflow_agents.schema.event import Asked, Decided, Done, Failed, Finished, Intended, Reserved
 
 SERVER = json.dumps(sys.executable), json.dumps(str(Path(__file__).with_name("mcp_server.py")))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from metaflow_agents.runtime.toolsets import granted_literally
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.schema.tools import PolicySpec
-from metaflow_agents.tooling import granted_literally
 
 
 @pytest.mark.parametrize(("rule", "places"), [

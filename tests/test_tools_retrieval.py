@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from benchmarks.papers import tool_search
 from benchmarks.papers.tool_search import told
+from metaflow_agents.texts.search_words import words
 from metaflow_agents.tools.retrieval import ToolIndex
-from metaflow_agents.words import words
 
 DATA = Path(os.environ.get("SOP_TEST_DATA", "/dev/null"))
 

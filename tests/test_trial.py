@@ -11,8 +11,8 @@ import pytest
 from scripted import write
 
 from metaflow_agents import check
+from metaflow_agents.api.sop_test import Unmet, Verdict, try_out
 from metaflow_agents.sandbox.probe import Holding
-from metaflow_agents.trial import Unmet, Verdict, try_out
 
 LOOP = """
 sop: loop

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metaflow_agents import resume, run
-from metaflow_agents.cli.faces import LiveFace
-from metaflow_agents.journal.glance import RawJournal
+from metaflow_agents.cli.renderers import LiveFace
 from metaflow_agents.journal.journal import Journal
-from metaflow_agents.journal.outline import outline
 from metaflow_agents.journal.places import journal_path
+from metaflow_agents.journal.projection import outline
+from metaflow_agents.journal.run_summary import RawJournal
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.models.port import ModelRequest
 from metaflow_agents.schema.caps import Budget
@@ -41,10 +41,11 @@ from metaflow_agents.schema.event import (
 from metaflow_agents.schema.program import Program
 from metaflow_agents.sop.graph import SOPGraph
 from metaflow_agents.sop.load import load_sop
-from metaflow_agents.views import minutes, wording
+from metaflow_agents.views import event_log as minutes
+from metaflow_agents.views import wording
 from metaflow_agents.views.board import Board, Row
+from metaflow_agents.views.event_log import KINDS, full, minute
 from metaflow_agents.views.graph import mermaid
-from metaflow_agents.views.minutes import KINDS, full, minute
 from metaflow_agents.views.page import Page, columns, cut, safe, table
 from metaflow_agents.views.writing import Writing
 

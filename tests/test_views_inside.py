@@ -12,19 +12,19 @@ from test_sub_sops import ASKING, BOOK, CHAPTER, answer, book
 
 from metaflow_agents import run
 from metaflow_agents.cli import command
-from metaflow_agents.datasets.kinds import dataset
-from metaflow_agents.datasets.lived import lives
-from metaflow_agents.journal.glance import RawJournal
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.places import journal_path
+from metaflow_agents.journal.run_summary import RawJournal
 from metaflow_agents.journal.state import RunState
+from metaflow_agents.kits.training_data.kinds import dataset
+from metaflow_agents.kits.training_data.lived import lives
 from metaflow_agents.models.port import ModelRequest
 from metaflow_agents.schema.caps import Budget
 from metaflow_agents.schema.event import Reserved
 from metaflow_agents.sop.graph import SOPGraph
 from metaflow_agents.sop.load import load_sop
 from metaflow_agents.views.board import Board
-from metaflow_agents.views.minutes import step_of
+from metaflow_agents.views.event_log import step_of
 
 MIDDLE = """
     sop: middle

@@ -26,10 +26,11 @@ from walk_sops import LETTER, NOTES
 from walk_strategies import planned_apart
 
 from metaflow_agents.agent import strategies
+from metaflow_agents.api.run import start
+from metaflow_agents.api.sop_test import Verdict, try_out
 from metaflow_agents.cli import given
 from metaflow_agents.errors import MetaflowError, UsageError
-from metaflow_agents.planning import solving
-from metaflow_agents.runs import start
+from metaflow_agents.kits.planning import solving
 from metaflow_agents.sandbox.port import Completed
 from metaflow_agents.sandbox.unconfined import Unconfined
 from metaflow_agents.schema.sop import NOT_BUILT, SOP
@@ -38,7 +39,6 @@ from metaflow_agents.schema.strategies import STRATEGIES, StrategySpec
 from metaflow_agents.settings import Settings
 from metaflow_agents.sop.check import check
 from metaflow_agents.sop.load import load_sop
-from metaflow_agents.trial import Verdict, try_out
 from metaflow_agents.views.page import Page
 
 SETTINGS = Settings.read({"PATH": os.environ["PATH"], "XDG_CACHE_HOME": os.environ["XDG_CACHE_HOME"], **KEYS_SET})

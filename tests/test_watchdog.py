@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from cli_desk import SOP, environment
 
-from metaflow_agents.watchdog import Watch, place_of, watched
+from metaflow_agents.threads.watchdog import Watch, place_of, watched
 from tests.patience import PATIENCE, until
 
 

@@ -179,7 +179,7 @@ async def test_only_what_the_table_names_can_be_asked_for() -> None:
 
 @pytest.mark.one_in(4)
 def test_nothing_is_started_by_an_import() -> None:
-    code = ("import threading, metaflow_agents.runs, metaflow_agents.workers.pool as p; "
+    code = ("import threading, metaflow_agents.api.run, metaflow_agents.workers.pool as p; "
             "print(p.POOL.idle, threading.active_count())")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["0", "1"]

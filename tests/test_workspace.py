@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tiers import examples
 
 from metaflow_agents.errors import RunError
-from metaflow_agents.workspace import PARTIAL, Changes, Workspace
+from metaflow_agents.output.workspace import PARTIAL, Changes, Workspace
 
 
 def sha(data: bytes) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from metaflow_agents.models.dry import DryModel
 from metaflow_agents.models.port import MAX_TOKENS, ModelRequest, Reply, Traits
-from metaflow_agents.models.tariff import Flat
+from metaflow_agents.models.pricing import Flat
 from metaflow_agents.schema.endpoint import EndpointModel
 
 

@@ -18,11 +18,11 @@ from benchmarks.papers import needs
 from benchmarks.papers.corrupted import KINDS, Kind, base_of, mended
 from benchmarks.papers.row import PaperRow
 from metaflow_agents import run
-from metaflow_agents.planning import solving
-from metaflow_agents.planning.domains import read_domain
-from metaflow_agents.planning.executing import execute
-from metaflow_agents.planning.model import AllOf, Atom, Condition, Holds
-from metaflow_agents.planning.problems import read_problem
+from metaflow_agents.kits.planning import solving
+from metaflow_agents.kits.planning.domains import read_domain
+from metaflow_agents.kits.planning.executing import execute
+from metaflow_agents.kits.planning.model import AllOf, Atom, Condition, Holds
+from metaflow_agents.kits.planning.problems import read_problem
 
 DOMAINS = ("blocksworld", "logistics", "depots")
 SOP = """

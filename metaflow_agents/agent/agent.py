@@ -7,31 +7,25 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from metaflow_agents.agent import rounds, strategies
-from metaflow_agents.agent.acting import Acting, Scene
 from metaflow_agents.agent.answering import Consulting
 from metaflow_agents.agent.answers import Answers, Taken
 from metaflow_agents.agent.applying import Answered, PartTaken, shown_again, told_blocks
-from metaflow_agents.agent.briefing import Briefing
+from metaflow_agents.agent.ask_role import Consult
 from metaflow_agents.agent.checking import checked
-from metaflow_agents.agent.consulting import Consult
 from metaflow_agents.agent.conversation import Conversations
 from metaflow_agents.agent.embedding import Embedding
-from metaflow_agents.agent.equipment import Equipment
+from metaflow_agents.agent.loop_detection import Ladder
 from metaflow_agents.agent.material import Material
+from metaflow_agents.agent.prompt_builder import Briefing
 from metaflow_agents.agent.reflecting import Typed
 from metaflow_agents.agent.remembering import Kept, Remembering, Says
 from metaflow_agents.agent.reviewing import Reviewing
 from metaflow_agents.agent.strategies.port import Messages, Said
-from metaflow_agents.agent.stuck import Ladder
+from metaflow_agents.agent.strategy_context import ActivationThinking, Equip, Means, Prompting, turns
+from metaflow_agents.agent.structured_output import sent_back
 from metaflow_agents.agent.talking import Delegate
-from metaflow_agents.agent.thinking import ActivationThinking, Equip, Means, Prompting, turns
-from metaflow_agents.agent.typed import sent_back
-from metaflow_agents.doers.acceptance import Acceptance
-from metaflow_agents.doers.assignment import model_for, role_for
-from metaflow_agents.doers.command import Commands
-from metaflow_agents.doers.function import Functions
-from metaflow_agents.doers.labelled import labelled
-from metaflow_agents.doers.observed import Observations
+from metaflow_agents.agent.tool_executor import Acting, Scene
+from metaflow_agents.agent.toolset import Equipment
 from metaflow_agents.engine.work import Activation, Work
 from metaflow_agents.errors import AnswerInvalid, failure_of
 from metaflow_agents.journal.state import RunState
@@ -48,6 +42,12 @@ from metaflow_agents.schema.model import as_ordered
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.step import Step
 from metaflow_agents.schema.trust import joined
+from metaflow_agents.steps.assignment import model_for, role_for
+from metaflow_agents.steps.command import Commands
+from metaflow_agents.steps.function import Functions
+from metaflow_agents.steps.labelled import labelled
+from metaflow_agents.steps.side_effects import Observations
+from metaflow_agents.steps.validation import Acceptance
 from metaflow_agents.tools.port import Result
 
 
@@ -111,7 +111,7 @@ class RoleAgent:
                             self._remembering.mind(activation, name), asked, recalled, letters)
         (strategy, parameters), = (step.strategy or {"single": {}}).items()
         thinks = strategies.make(strategy, parameters or {})
-        prompting = Prompting(strategy, asked, briefing.form, thinks.given.prompts, briefing.of)
+        prompting = Prompting(strategy, asked, briefing.form, thinks.given.prompts, thinks.given.TEXTS, briefing.of)
         delegate, consult = self._delegate(activation), self._consulting.of(activation, self.model_of)
         acting = await self._equipment.acting(activation, name, delegate, consult, joined(activation.untrusted, heard))
         equip = self._equip(activation, name, delegate, consult)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from metaflow_agents.agent.consulting import Consult, Question
-from metaflow_agents.agent.continuing import whole
+from metaflow_agents.agent.ask_role import Consult, Question
 from metaflow_agents.agent.conversation import Conversations
 from metaflow_agents.agent.strategies.port import Messages
+from metaflow_agents.agent.truncation import whole
 from metaflow_agents.engine.work import Activation
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.memory.window import RoleMemory, Turn

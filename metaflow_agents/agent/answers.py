@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from metaflow_agents.agent.acting import Acting
 from metaflow_agents.agent.applying import Answered, PartTaken, apply_answers, following, without, written_answers
 from metaflow_agents.agent.blocks import holds_block, read_blocks
 from metaflow_agents.agent.conversation import WRITING
+from metaflow_agents.agent.tool_executor import Acting
 from metaflow_agents.agent.writing import Writing
-from metaflow_agents.doers.acceptance import Acceptance
 from metaflow_agents.engine.work import Activation, Work
 from metaflow_agents.errors import AnswerInvalid, FilesInvalid
 from metaflow_agents.journal.values import Values
@@ -22,6 +21,7 @@ from metaflow_agents.schema import paths
 from metaflow_agents.schema.binary import Content, content, data_of
 from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.sop import SOP
+from metaflow_agents.steps.validation import Acceptance
 
 _FENCED = re.compile(r"\s*```[a-zA-Z]*\n(.*)\n```\s*", re.DOTALL)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from metaflow_agents.doers.acceptance import Acceptance
-from metaflow_agents.doers.command import Commands
-from metaflow_agents.doers.function import Functions
 from metaflow_agents.engine.work import Activation, Work
 from metaflow_agents.schema.step import Step
+from metaflow_agents.steps.command import Commands
+from metaflow_agents.steps.function import Functions
+from metaflow_agents.steps.validation import Acceptance
 
 
 async def checked(step: Step, activation: Activation, work: Work, key: str, commands: Commands, functions: Functions,

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from metaflow_agents.agent.strategies.port import Messages
-from metaflow_agents.doers.acceptance import Acceptance
 from metaflow_agents.engine.work import Activation
 from metaflow_agents.memory.window import Turn
 from metaflow_agents.prompts import analyse_template, from_package, render
@@ -14,6 +13,7 @@ from metaflow_agents.schema import paths
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.role import Role
 from metaflow_agents.schema.step import Step
+from metaflow_agents.steps.validation import Acceptance
 
 WRITING = ("write", "edit", "run")  # tools that write files
 

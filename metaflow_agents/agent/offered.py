@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from metaflow_agents.agent.consulting import AskRole
+from metaflow_agents.agent.ask_role import AskRole
 from metaflow_agents.errors import did_you_mean
 from metaflow_agents.policy.action import Action, Verb
 from metaflow_agents.policy.judged import BUILT_IN

@@ -8,8 +8,7 @@ from typing import Any
 from metaflow_agents.agent import repair
 from metaflow_agents.agent.conversation import Conversations
 from metaflow_agents.agent.strategies.port import Messages, Said
-from metaflow_agents.agent.typed import typed
-from metaflow_agents.doers.observed import Observations
+from metaflow_agents.agent.structured_output import typed
 from metaflow_agents.engine.progress import Judgement
 from metaflow_agents.engine.work import Activation
 from metaflow_agents.errors import AnswerInvalid
@@ -18,13 +17,14 @@ from metaflow_agents.journal.values import Values
 from metaflow_agents.memory.window import RoleMemory
 from metaflow_agents.models.caller import Caller
 from metaflow_agents.models.port import ModelRequest, traits
+from metaflow_agents.models.pricing import PICO
 from metaflow_agents.models.registry import Models
-from metaflow_agents.models.tariff import PICO
 from metaflow_agents.prompts import from_package, render
 from metaflow_agents.schema.caps import Budget
 from metaflow_agents.schema.keys import LOOK
 from metaflow_agents.schema.sop import SOP, Progress
 from metaflow_agents.schema.trust import joined
+from metaflow_agents.steps.side_effects import Observations
 
 _SHOWN = 2000                       # characters of each artifact
 

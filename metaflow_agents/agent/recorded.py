@@ -10,8 +10,8 @@ from typing import Any
 
 from metaflow_agents.agent.offered import Offered
 from metaflow_agents.agent.surroundings import Surroundings
-from metaflow_agents.encodable import encodable
-from metaflow_agents.journal.facts import Act
+from metaflow_agents.errors.encodable import encodable
+from metaflow_agents.journal.records import Act
 from metaflow_agents.journal.state import Slot
 from metaflow_agents.models.port import ToolCall
 from metaflow_agents.schema.checks import json_value

@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from metaflow_agents.agent.embedding import Embedding
-from metaflow_agents.doers.observed import Observations
 from metaflow_agents.engine.work import Activation
 from metaflow_agents.errors import AnswerInvalid
 from metaflow_agents.memory.project import ProjectMemory
@@ -25,6 +24,7 @@ from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.role import Recall
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.schema.trust import joined
+from metaflow_agents.steps.side_effects import Observations
 
 RECENT = 100                        # memories that the questions are asked over
 STATEMENTS = 30                     # memories that are found for a question

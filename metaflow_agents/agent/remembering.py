@@ -8,8 +8,6 @@ from typing import Any
 
 from metaflow_agents.agent.embedding import Embedding
 from metaflow_agents.agent.reflecting import Reflecting, Typed
-from metaflow_agents.doers.assignment import mind_for
-from metaflow_agents.doers.observed import Observations
 from metaflow_agents.engine.work import Activation
 from metaflow_agents.errors import AnswerInvalid
 from metaflow_agents.memory.project import ProjectMemory, worded
@@ -19,6 +17,8 @@ from metaflow_agents.schema.event import Entry
 from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.schema.trust import joined
+from metaflow_agents.steps.assignment import mind_for
+from metaflow_agents.steps.side_effects import Observations
 
 IMPORTANCE = {"type": "object", "required": ["importance"], "additionalProperties": False,
               "properties": {"importance": {"type": "integer", "minimum": 1, "maximum": 10}}}

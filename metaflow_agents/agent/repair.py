@@ -12,12 +12,12 @@ from typing import Any
 
 from metaflow_agents.agent.answers import unfenced
 from metaflow_agents.agent.only_file import as_block
-from metaflow_agents.doers.observed import Observations
 from metaflow_agents.errors import ForeignRefused
-from metaflow_agents.foreign_json import NotJSON, read
 from metaflow_agents.models.port import Reply
 from metaflow_agents.models.structured import as_asked
 from metaflow_agents.schema.keys import REPAIRED
+from metaflow_agents.steps.side_effects import Observations
+from metaflow_agents.texts.strict_json import NotJSON, read
 from metaflow_agents.workers.pool import parsed
 
 LONGEST = 256_000                   # bytes of an answer that is repaired; who answers with more is asked again

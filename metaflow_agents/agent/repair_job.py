@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from metaflow_agents.foreign_json import NotJSON, read
+from metaflow_agents.texts.strict_json import NotJSON, read
 
 _SHOWN = 200                        # characters that are told of what was left out
 _FENCE = re.compile(r"[ \t]*```[\w-]*[ \t]*\r?(?:\n|\Z)")

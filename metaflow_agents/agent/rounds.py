@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from metaflow_agents.agent.stuck import Sign
+from metaflow_agents.agent.loop_detection import Sign
 from metaflow_agents.engine.work import Activation
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.values import Values

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from metaflow_agents.bus import Bus
-from metaflow_agents.doers.repeats import Repeats
+from metaflow_agents.journal.bus import Bus
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.values import Values
-from metaflow_agents.people.desk import Desk
+from metaflow_agents.questions.broker import Desk
+from metaflow_agents.steps.repeats import Repeats
 from metaflow_agents.tools.port import Result
 from metaflow_agents.tools.secrets import Secrets
 

@@ -7,11 +7,11 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from metaflow_agents.agent.acting import Acting, Scene
+from metaflow_agents.agent.tool_executor import Acting, Scene
 from metaflow_agents.errors import did_you_mean
-from metaflow_agents.people.desk import Desk
-from metaflow_agents.people.question import Question
 from metaflow_agents.policy.action import Action
+from metaflow_agents.questions.broker import Desk
+from metaflow_agents.questions.question import Question
 from metaflow_agents.schema.keys import parse_activation
 from metaflow_agents.schema.tools import Effect
 from metaflow_agents.tools.builtin import Arguments, BuiltIn

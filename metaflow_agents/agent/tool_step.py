@@ -6,16 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from metaflow_agents.agent.acting import Acting
 from metaflow_agents.agent.checking import checked
-from metaflow_agents.agent.equipment import Equipment
-from metaflow_agents.doers.acceptance import Acceptance
-from metaflow_agents.doers.command import Commands
-from metaflow_agents.doers.function import Functions, plain
-from metaflow_agents.doers.labelled import labelled
+from metaflow_agents.agent.tool_executor import Acting
+from metaflow_agents.agent.toolset import Equipment
 from metaflow_agents.engine.work import Activation, Work
 from metaflow_agents.errors import AttemptFailed
-from metaflow_agents.foreign_json import NotJSON, read
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.models.port import ToolCall
 from metaflow_agents.prompts import MISSING, evaluate
@@ -25,6 +20,11 @@ from metaflow_agents.schema.payload import Data
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.schema.step import Step
 from metaflow_agents.schema.trust import joined
+from metaflow_agents.steps.command import Commands
+from metaflow_agents.steps.function import Functions, plain
+from metaflow_agents.steps.labelled import labelled
+from metaflow_agents.steps.validation import Acceptance
+from metaflow_agents.texts.strict_json import NotJSON, read
 from metaflow_agents.tools.port import Result
 
 StandIn = Callable[[Step, Activation], Work]

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from metaflow_agents.agent.acting import ANSWER, Acting
+from metaflow_agents.agent.tool_executor import ANSWER, Acting
 from metaflow_agents.engine.work import Activation
 from metaflow_agents.errors import FilesInvalid, raise_first
-from metaflow_agents.people.question import Question
 from metaflow_agents.policy.action import Action, Decision
+from metaflow_agents.questions.question import Question
 from metaflow_agents.schema.binary import Content, data_of, described
 from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.step import Step

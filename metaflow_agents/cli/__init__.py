@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from metaflow_agents.cli.edge import command, main
+from metaflow_agents.cli.entry_point import command, main
 
 __all__ = ["command", "main"]

@@ -10,9 +10,9 @@ from typing import Literal, Protocol
 
 from metaflow_agents.cli.output import page, prompt
 from metaflow_agents.errors import UsageError, nearest
-from metaflow_agents.people.answering import Scope, answer_of, wanted
-from metaflow_agents.people.question import Answer, Question
-from metaflow_agents.terminal import Terminal
+from metaflow_agents.questions.answering import Scope, answer_of, wanted
+from metaflow_agents.questions.question import Answer, Question
+from metaflow_agents.terminal.reader import Terminal
 from metaflow_agents.views.page import Page, safe
 from metaflow_agents.views.questions import cut_lines, question_lines
 

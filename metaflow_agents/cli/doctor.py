@@ -6,6 +6,7 @@ import os
 import platform
 import shlex
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -35,7 +36,7 @@ def doctor(workspace: Workspace = WORKSPACE, json: Json = False) -> int:
     from metaflow_agents.views.page import table
 
     found = [_python(), _package(), _sqlite(), _libyaml(), _workspace(workspace), *_open_to_others(workspace), *_models(),
-             *_sandboxes(), _solver(), _documents(), _browser()]
+             *_sandboxes(), _documents(), *_checkups(), *_plugins()]
     if json:
         say_json([asdict(finding) for finding in found])
     else:
@@ -59,7 +60,7 @@ def _package() -> Finding:
 
 
 def _sqlite() -> Finding:
-    from metaflow_agents.journal.glance import SQLITE
+    from metaflow_agents.journal.run_summary import SQLITE
 
     fine = tuple(int(part) for part in SQLITE.split(".")) >= (3, 38)        # json_extract is built in since
     return Finding("sqlite", "ok" if fine else "bad", SQLITE + ("" if fine else "; 3.38 or newer is needed"))
@@ -144,7 +145,7 @@ def _keys(settings: Settings) -> Finding:
 
 def _sandboxes() -> list[Finding]:
     """Each sandbox that confines, and which of them a run has where none is named."""
-    from metaflow_agents.opening import engine_of
+    from metaflow_agents.runtime.prepare import engine_of
     from metaflow_agents.sandbox.choice import CONFINING, looked_at
     from metaflow_agents.settings import Settings
 
@@ -174,17 +175,9 @@ def _confining(name: str, found: Holding) -> list[Finding]:
     return [Finding(name, "ok", f"holds ({found.program}); memory and processes of a command's tree: {limits}"), *attempts]
 
 
-def _solver() -> Finding:
-    """The extra that the strategy `solver` needs, and nothing else does."""
-    from metaflow_agents.planning.solving import WANTED, missing
-
-    lacking = missing()
-    return Finding("solver", "note" if lacking else "ok", lacking or f"{' and '.join(WANTED)} are installed")
-
-
 def _documents() -> Finding:
     """What makes documents of a text (`file: [report.md, report.pdf]`), and nothing else needs."""
-    from metaflow_agents import publishing
+    from metaflow_agents.documents import publishing
 
     if lacking := publishing.missing():
         return Finding("documents", "note", lacking)
@@ -195,12 +188,27 @@ def _documents() -> Finding:
     return Finding("documents", "ok", " and ".join(f"{name} {number}" for name, number in there.items()))
 
 
-def _browser() -> Finding:
-    """In what `prototype.yaml` tries the pages that it makes."""
-    from metaflow_agents.company.probing import BROWSERS, browser_path
+def _checkups() -> Iterator[Finding]:
+    """What installed packages say of themselves."""
+    from metaflow_agents.errors import UsageError
+    from metaflow_agents.plugins import installed
 
-    if path := browser_path():
-        return Finding("browser", "ok", path)
-    names = " or ".join(dict.fromkeys(one.rpartition("/")[2] for one in BROWSERS))
-    return Finding("browser", "note", f"no {names} is installed: pages that `prototype.yaml` makes are tried without "
-                                      "one; `apt-get install chromium` has one")
+    for plugin in installed("checkups").values():
+        try:
+            yield Finding(plugin.name, *plugin.load()())
+        except UsageError as error:
+            yield Finding(plugin.name, "note", str(error))
+
+
+def _plugins() -> Iterator[Finding]:
+    """What packages of others add, or what keeps it from being loaded."""
+    from metaflow_agents.errors import UsageError
+    from metaflow_agents.plugins import GROUPS, OURS, installed
+
+    for plugin in (one for group in GROUPS for one in installed(group).values() if one.distribution != OURS):
+        try:
+            plugin.load()
+        except UsageError as error:
+            yield Finding("plugin", "note", str(error))
+        else:
+            yield Finding("plugin", "ok", f"`{plugin.name}` ({plugin.group}) of {plugin.maker}")

@@ -14,30 +14,30 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from metaflow_agents.caps import run_budget
 from metaflow_agents.cli.asking import TerminalAsker, at_terminal
-from metaflow_agents.cli.faces import Face, PlainFace, SilentFace, live_face, shows_board
 from metaflow_agents.cli.output import page, say, say_json
+from metaflow_agents.cli.renderers import Face, PlainFace, SilentFace, live_face, shows_board
 from metaflow_agents.cli.told import telling
 from metaflow_agents.errors import UsageError
 from metaflow_agents.journal.keeping import kept_values
+from metaflow_agents.runtime.caps import run_budget
+from metaflow_agents.runtime.handle import Run, RunResult
 from metaflow_agents.sandbox.process import end_all
 from metaflow_agents.schema.binary import announced
 from metaflow_agents.sop.graph import SOPGraph, outputs_of
-from metaflow_agents.terminal import standard_input
+from metaflow_agents.terminal.reader import standard_input
+from metaflow_agents.threads.watchdog import watched
 from metaflow_agents.tools.mcp_process import end_all_servers
-from metaflow_agents.underway import Run, RunResult
 from metaflow_agents.views.board import Board
 from metaflow_agents.views.calling import Calling
-from metaflow_agents.views.cast import cast_lines
+from metaflow_agents.views.event_log import readers
 from metaflow_agents.views.gave import commands_of
-from metaflow_agents.views.minutes import readers
 from metaflow_agents.views.page import safe
 from metaflow_agents.views.pulse import Pulse
-from metaflow_agents.views.story import Told, ending_lines, kept_lines
+from metaflow_agents.views.roles_table import cast_lines
+from metaflow_agents.views.summary import Told, ending_lines, kept_lines
 from metaflow_agents.views.wording import amount
 from metaflow_agents.views.writing import Writing
-from metaflow_agents.watchdog import watched
 
 _KILLED = 130               # exit status of a process that was interrupted
 _HEARD = 0.5                # seconds in which the loop has to hear that it is to stop

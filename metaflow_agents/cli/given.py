@@ -9,11 +9,11 @@ from typing import Any
 
 from metaflow_agents.cli.output import prompt
 from metaflow_agents.errors import AnswerInvalid, UsageError, did_you_mean
-from metaflow_agents.foreign_json import read
-from metaflow_agents.inputs import is_texts, parse_option
+from metaflow_agents.runtime.inputs import is_texts, parse_option
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import PATHS, Input
 from metaflow_agents.schema.validation import validator
+from metaflow_agents.texts.strict_json import read
 from metaflow_agents.views.page import Page, safe, table
 
 
@@ -84,7 +84,7 @@ def read_pairs(program: Program, pairs: Sequence[str]) -> dict[str, Any]:
 
 def read_values(program: Program, pairs: Sequence[str]) -> dict[str, Any]:
     """`--given ARTIFACT=JSON`, `STEP/ARTIFACT=JSON` in a sub-SOP. Raises UsageError."""
-    from metaflow_agents.opening import inner_program
+    from metaflow_agents.runtime.prepare import inner_program
 
     found: dict[str, Any] = {}
     for pair in pairs:

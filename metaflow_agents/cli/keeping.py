@@ -31,7 +31,7 @@ def add(owner: Annotated[str, typer.Argument(
         new: Annotated[bool, typer.Option("--new", help="Nobody of this name remembers anything yet.")] = False,
         workspace: Workspace = WORKSPACE, json: Json = False) -> int:
     """Lays down what somebody shall remember: later runs recall it as their own."""
-    from metaflow_agents.encodable import encodable
+    from metaflow_agents.errors.encodable import encodable
     from metaflow_agents.memory.notes import LONGEST, MOST_PINS, note
     from metaflow_agents.memory.owners import LONGEST as LONGEST_NAME
     from metaflow_agents.memory.store import PLACE, MemoryStore
@@ -67,7 +67,7 @@ def add(owner: Annotated[str, typer.Argument(
 
 def export(owners: Owners = None, run: OfRun = None, workspace: Workspace = WORKSPACE) -> int:
     """Prints memories whole, a line of JSON each, in the order in which they were laid down."""
-    from metaflow_agents import printing
+    from metaflow_agents.terminal import printing
 
     with opened(workspace) as store:
         _known(store, owners or [], workspace)
@@ -107,7 +107,7 @@ def clear(owners: Owners = None, run: OfRun = None,
 def _agreed(told: Sequence[str]) -> bool:
     """Whether whoever sits here agrees that this is deleted. Raises UsageError where nobody does."""
     from metaflow_agents.cli.asking import at_terminal
-    from metaflow_agents.terminal import standard_input
+    from metaflow_agents.terminal.reader import standard_input
 
     if not at_terminal():
         raise UsageError(f"nobody is here who could agree that it is deleted ({'; '.join(told)}): `--yes` deletes without asking")

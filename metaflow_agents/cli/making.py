@@ -10,13 +10,14 @@ import typer
 
 from metaflow_agents.cli.options import WORKSPACE, Json, Sandbox, SOPFile, Workspace
 from metaflow_agents.cli.output import page, say, say_json
+from metaflow_agents.plugins import installed
 
 
 def new(name: Annotated[str, typer.Argument(metavar="NAME", help="The SOP's name.")],
         folder: Annotated[Path | None, typer.Option("--folder", metavar="DIR", help="Where it is written; by default NAME/.")
                           ] = None) -> int:
     """Writes a SOP to start from, with roles, prompts and tests."""
-    from metaflow_agents.starting import new_sop
+    from metaflow_agents.api.scaffold import new_sop
 
     files = new_sop(name, Path(name) if folder is None else folder)
     say([*(f"wrote {file}" for file in files), "", "look at it, then:", f"  sop check {files[0]}", f"  sop test {files[0]}",
@@ -24,7 +25,7 @@ def new(name: Annotated[str, typer.Argument(metavar="NAME", help="The SOP's name
     return 0
 
 
-Kind = Enum("Kind", {name: name for name in ("finetune", "tool_calls", "hindsight", "episodes")})  # type: ignore[misc]
+Kind = Enum("Kind", {name: name for name in installed("exports")})  # type: ignore[misc]
 
 
 def export(names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Runs' names; `sop runs` lists them.")],
@@ -86,8 +87,8 @@ def _can_hold(option: str, file: Path | None) -> None:
 def _recording(name: str, file: Path, answered_by: str, also: list[str], workspace: Path, *, results: bool) -> int:
     from contextlib import ExitStack
 
-    from metaflow_agents.journal.glance import RawJournal
     from metaflow_agents.journal.places import journal_path
+    from metaflow_agents.journal.run_summary import RawJournal
     from metaflow_agents.models.recording import save
     from metaflow_agents.views.wording import amount
 
@@ -99,11 +100,11 @@ def _recording(name: str, file: Path, answered_by: str, also: list[str], workspa
 
 
 def _data_set(names: list[str], kind: str, file: Path | None, recording: Path | None, untrusted: bool, workspace: Path) -> int:
-    from metaflow_agents.datasets.kinds import dataset
-    from metaflow_agents.datasets.lived import Lived, lives
+    from contextlib import ExitStack
+
     from metaflow_agents.errors import UsageError
-    from metaflow_agents.journal.glance import RawJournal
     from metaflow_agents.journal.places import journal_path
+    from metaflow_agents.journal.run_summary import RawJournal
     from metaflow_agents.journal.whole import write_whole
     from metaflow_agents.schema.model import canonical
     from metaflow_agents.views.wording import amount
@@ -112,11 +113,9 @@ def _data_set(names: list[str], kind: str, file: Path | None, recording: Path | 
         raise UsageError("`--recording` and `--for` write two different files: give one")
     if file is None:
         raise UsageError(f"where shall the data set go? `--for {kind} --output FILE.jsonl`")
-    lived: list[Lived] = []
-    for name in names:
-        with RawJournal(journal_path(workspace, name)) as journal:
-            lived += lives(journal)
-    made = dataset(kind, lived, untrusted=untrusted)
+    with ExitStack() as opened:
+        journals = [opened.enter_context(RawJournal(journal_path(workspace, name))) for name in names]
+        made = installed("exports")[kind].load()(journals, untrusted=untrusted)
     write_whole(file, b"".join(canonical(line) + b"\n" for line in made.lines), file.with_name(f".{file.name}.part"))
     say([f"wrote {file}: {amount(len(made.lines), 'conversation')}",
          *(f"  left out: {amount(count, 'activation')}, {why}" for why, count in made.left_out.most_common())])
@@ -130,7 +129,7 @@ def test(file: SOPFile,
     """Runs the tests of a SOP offline, in memory."""
     import asyncio
 
-    from metaflow_agents.trial import Verdict, try_out
+    from metaflow_agents.api.sop_test import Verdict, try_out
     from metaflow_agents.views.tried import verdict_lines
 
     async def every() -> list[Verdict]:

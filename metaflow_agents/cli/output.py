@@ -9,8 +9,8 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TextIO
 
-from metaflow_agents import printing
 from metaflow_agents.errors import UsageError
+from metaflow_agents.terminal import printing
 
 if TYPE_CHECKING:
     from metaflow_agents.views.page import Page

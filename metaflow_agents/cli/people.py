@@ -12,8 +12,8 @@ from metaflow_agents.cli.output import page, say, say_json
 from metaflow_agents.errors import JournalError, UsageError
 
 if TYPE_CHECKING:
-    from metaflow_agents.people.inbox import Open
-    from metaflow_agents.people.question import Answer
+    from metaflow_agents.questions.inbox import Open
+    from metaflow_agents.questions.question import Answer
 
 
 def inbox(name: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Only what this run asks.")] = None,
@@ -23,7 +23,7 @@ def inbox(name: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Only
           json: Json = False) -> int:
     """Lists what runs ask people, the longest waiting first."""
     from metaflow_agents.journal.places import journal_path, run_names
-    from metaflow_agents.people.inbox import numbered, open_questions
+    from metaflow_agents.questions.inbox import numbered, open_questions
     from metaflow_agents.views.questions import inbox_lines
 
     found: list[Open] = []
@@ -66,8 +66,8 @@ def answer(name: RunName,
     import asyncio
 
     from metaflow_agents.journal.places import journal_path
-    from metaflow_agents.people.answering import answer_of, give
-    from metaflow_agents.people.inbox import chosen, open_questions
+    from metaflow_agents.questions.answering import answer_of, give
+    from metaflow_agents.questions.inbox import chosen, open_questions
     from metaflow_agents.settings import Settings
     from metaflow_agents.views.questions import ways
 
@@ -112,8 +112,8 @@ def _split(words: list[str], questions: list[Open], *, said: bool) -> tuple[int 
 
 
 def _resumed(name: str, workspace: Path, json: bool) -> int:
+    from metaflow_agents.api.run import go_on
     from metaflow_agents.cli.drive import drive
-    from metaflow_agents.runs import go_on
 
     return drive(go_on(name, workspace=workspace), workspace, json=json)
 

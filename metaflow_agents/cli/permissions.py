@@ -64,7 +64,7 @@ def explain(file: SOPFile,
 
 def _inside(program: Program, who: str) -> tuple[Program, str, list[PolicySpec | None]]:
     """The SOP that `STEP/STEP/WHO` leads to, WHO, and the policies of the SOPs around it. Raises UsageError."""
-    from metaflow_agents.opening import inner_program
+    from metaflow_agents.runtime.prepare import inner_program
 
     *steps, name = who.split("/")
     above: list[PolicySpec | None] = []

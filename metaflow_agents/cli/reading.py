@@ -13,18 +13,18 @@ from metaflow_agents.cli.options import WORKSPACE, Json, RunName, Workspace
 from metaflow_agents.cli.output import page, say, say_bytes, say_json, say_value
 from metaflow_agents.cli.told import hide_secrets, telling
 from metaflow_agents.errors import JournalError, UsageError, did_you_mean
-from metaflow_agents.printing import as_json
+from metaflow_agents.terminal.printing import as_json
 
 if TYPE_CHECKING:
-    from metaflow_agents.journal.glance import RawJournal
+    from metaflow_agents.journal.run_summary import RawJournal
     from metaflow_agents.schema.address import Address
-    from metaflow_agents.views.story import Told
+    from metaflow_agents.views.summary import Told
 
 
 def runs(workspace: Workspace = WORKSPACE, json: Json = False) -> int:
     """Lists the runs, the newest last."""
-    from metaflow_agents.journal.glance import glances
     from metaflow_agents.journal.places import journal_path, run_names
+    from metaflow_agents.journal.run_summary import glances
     from metaflow_agents.views.listing import runs_lines
 
     found = list(glances([journal_path(workspace, name) for name in run_names(workspace)]))
@@ -47,8 +47,8 @@ def show(name: RunName,
          workspace: Workspace = WORKSPACE,
          json: Json = False) -> int:
     """How a run ended, what it made and where all is; or one artifact's value."""
-    from metaflow_agents.history.standing import standing
-    from metaflow_agents.views.story import show_lines
+    from metaflow_agents.output.history.standing import standing
+    from metaflow_agents.views.summary import show_lines
 
     if costs and artifact is not None:
         raise UsageError(f"`--costs` are those of the whole run: leave out `{artifact}`")
@@ -83,8 +83,8 @@ def _costs(told: Told, json: bool, *, every: bool) -> int:
 
 def history(name: RunName, workspace: Workspace = WORKSPACE, json: Json = False) -> int:
     """Writes what a run's git history lacks: after a kill, or where `.git` was lost. No file of the run is touched."""
-    from metaflow_agents.history.writing import rebuild
     from metaflow_agents.journal.places import journal_path
+    from metaflow_agents.output.history.writing import rebuild
 
     written = rebuild(journal_path(workspace, name), workspace / name)
     if json:
@@ -108,10 +108,10 @@ def log(name: RunName,
     """The minutes of a run: who said what to whom."""
     import json as js
 
-    from metaflow_agents.journal.glance import RawJournal, unwrapped
     from metaflow_agents.journal.places import journal_path, never_began
+    from metaflow_agents.journal.run_summary import RawJournal, unwrapped
     from metaflow_agents.schema.address import lies_in
-    from metaflow_agents.views import minutes
+    from metaflow_agents.views import event_log as minutes
     from metaflow_agents.views.gave import commands_of
 
     if audit:
@@ -152,7 +152,7 @@ def log(name: RunName,
 def _address(name: str, step: str, program: dict[str, Any], journal: RawJournal) -> tuple[Address, ...]:
     """What `--step` names. Raises UsageError where the run has nothing of the kind, and tells what it has."""
     from metaflow_agents.schema.address import alike, lies_in, parse_address
-    from metaflow_agents.views import minutes
+    from metaflow_agents.views import event_log as minutes
 
     try:
         address = parse_address(step)

@@ -77,8 +77,8 @@ def run(context: typer.Context,
             inputs |= given.ask(program, there)
         given.refuse_missing(program, {**there, **inputs}, own)
 
+    from metaflow_agents.api.run import start
     from metaflow_agents.cli.drive import drive
-    from metaflow_agents.runs import start
 
     return drive(start(found.file, model=everybody, models=named, inputs=inputs, name=name, workspace=workspace, until=until,
                        from_run=from_run, keep_from=keep_from, staged=staged, everything=everything, allow=allow or (),
@@ -99,9 +99,9 @@ def resume(name: RunName,
     """Goes on with a run: after a crash, a cap, a failure, a question, Ctrl-C."""
     everybody, named = options.models(model)
 
+    from metaflow_agents.api.run import go_on
     from metaflow_agents.cli.drive import drive, rested
     from metaflow_agents.errors import RunSucceeded
-    from metaflow_agents.runs import go_on
 
     try:
         going = go_on(name, workspace=workspace, model=everybody, models=named, sandbox=sandbox, budget=options.budget(budget),
@@ -117,7 +117,7 @@ def fork(name: RunName,
          workspace: Workspace = WORKSPACE,
          json: Json = False) -> int:
     """Branches a new run off, before a firing; then resume it."""
-    from metaflow_agents.runs import fork as branch
+    from metaflow_agents.api.run import fork as branch
 
     label = branch(name, at=at, new_name=new_name, workspace=workspace)
     where = "" if workspace == WORKSPACE else f" --workspace {workspace}"
@@ -142,10 +142,10 @@ def prompt(context: typer.Context,
     import asyncio
     from dataclasses import asdict
 
+    from metaflow_agents.api.preview import costs_of, rehearse, step_at
     from metaflow_agents.cli import given
     from metaflow_agents.models.manual import conversation
     from metaflow_agents.policy.judged import BUILT_IN
-    from metaflow_agents.rehearsal import costs_of, rehearse, step_at
     from metaflow_agents.schema.address import parse_address
 
     program = _program(file)
@@ -179,8 +179,8 @@ def _given_before(run: str | None, workspace: Path) -> Mapping[str, Any]:
 
 def _demonstrated(program: Program, everybody: str | None, named: Mapping[str, str]) -> tuple[Path, dict[str, Any]]:
     """The recording and the inputs of `--demo`; who answered is said first, on stderr."""
-    from metaflow_agents.demonstration import demonstration
-    from metaflow_agents.inputs import parse_option
+    from metaflow_agents.api.demo import demonstration
+    from metaflow_agents.runtime.inputs import parse_option
 
     if everybody is not None or named:
         raise UsageError("`--demo` answers from a recording and `--model` names a model: leave one of them out")
@@ -197,7 +197,7 @@ def _after_the_sop(file: str) -> Iterator[None]:
     try:
         yield
     except UsageError:
-        from metaflow_agents.opening import checked
+        from metaflow_agents.runtime.prepare import checked
 
         checked(file)
         raise

@@ -11,7 +11,7 @@ from metaflow_agents.cli import options
 from metaflow_agents.cli.options import WORKSPACE, Budget, Model, Sandbox, SOPFile, Workspace
 
 if TYPE_CHECKING:
-    from metaflow_agents.serving import Serving
+    from metaflow_agents.api.mcp_server import Serving
 
 _KILLED = 130               # exit status of a process that was interrupted
 
@@ -29,7 +29,7 @@ def mcp(file: SOPFile,
     """Serves a SOP as an MCP tool over standard input and output; each call is a run."""
     import asyncio
 
-    from metaflow_agents.serving import Serving
+    from metaflow_agents.api.mcp_server import Serving
 
     everybody, named = options.models(model)
     asyncio.run(_served(Serving.of(

@@ -29,8 +29,8 @@ def of_runs(command: Command) -> Command:
 def _tell(options: dict[str, Any], error: Exception) -> None:
     """Raises JournalError where a journal among those that the options name (or, where they name none, of all) is at fault."""
     from metaflow_agents.errors import JournalError
+    from metaflow_agents.journal.integrity import fault
     from metaflow_agents.journal.places import JOURNALS, WORKSPACE, run_names
-    from metaflow_agents.journal.soundness import fault
 
     workspace = Path(options.get("workspace") or WORKSPACE)
     there = run_names(workspace)

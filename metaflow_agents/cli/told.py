@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from metaflow_agents import printing
+from metaflow_agents.terminal import printing
 
 if TYPE_CHECKING:
-    from metaflow_agents.views.story import Told
+    from metaflow_agents.views.summary import Told
 
 
 def hide_secrets(names: Iterable[str]) -> None:
@@ -26,12 +26,12 @@ def hide_secrets(names: Iterable[str]) -> None:
 @contextmanager
 def telling(workspace: Path, name: str) -> Iterator[Told]:
     """The run while its journal is open for reading, which may still be written. Raises UsageError, JournalError."""
-    from metaflow_agents.journal.glance import RawJournal
-    from metaflow_agents.journal.outline import outline
     from metaflow_agents.journal.places import journal_path, never_began
+    from metaflow_agents.journal.projection import outline
+    from metaflow_agents.journal.run_summary import RawJournal
     from metaflow_agents.journal.values import Values
     from metaflow_agents.schema.program import Program
-    from metaflow_agents.views.story import Told
+    from metaflow_agents.views.summary import Told
 
     with RawJournal(journal_path(workspace, name)) as journal:
         run = outline(journal)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from metaflow_agents.codemap.reading import KEPT, MOST_FILES, Kept
 from metaflow_agents.codemap.rendering import rendered
-from metaflow_agents.threads import Threads
+from metaflow_agents.threads.blocking import Threads
 
 
 @dataclass(frozen=True, slots=True)

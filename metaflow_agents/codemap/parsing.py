@@ -15,7 +15,7 @@ from typing import Any
 from tree_sitter import Language, Node, Parser, Query, QueryCursor
 
 from metaflow_agents.codemap.languages import LANGUAGES
-from metaflow_agents.words import words
+from metaflow_agents.texts.search_words import words
 
 _MOST_DEFINITIONS = 2_000           # of one file
 _MOST_NAMES = 20_000                # different names, and different words, of one file

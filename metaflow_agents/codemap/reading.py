@@ -13,7 +13,7 @@ from typing import NamedTuple
 from metaflow_agents.codemap.languages import language_of
 from metaflow_agents.errors import ForeignRefused
 from metaflow_agents.schema.binary import text_in
-from metaflow_agents.words import words
+from metaflow_agents.texts.search_words import words
 from metaflow_agents.workers.pool import parsed
 
 MOST_BYTES = 1 << 20                # of a file that is read; larger ones are made by programs

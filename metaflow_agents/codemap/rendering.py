@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from metaflow_agents.codemap.reading import Definition, Parts
-from metaflow_agents.words import words
+from metaflow_agents.texts.search_words import words
 
 BYTES_A_TOKEN = 4                   # as everywhere in this package where nobody counts
 _INDENT = "  "

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from metaflow_agents.documents.decoding import Unreadable, decoded
 from metaflow_agents.documents.foreign import html_text, pdf_texts
-from metaflow_agents.publishing.convert import front_matter
+from metaflow_agents.documents.publishing.convert import front_matter
 from metaflow_agents.schema.source import Kind, Page, Source, Unread
 
 MAX_DOCUMENTS = 1000

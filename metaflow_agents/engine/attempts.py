@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 from time import time
 from typing import Any, cast
 
-from metaflow_agents.bus import Bus
 from metaflow_agents.engine.clock import TimeCaps
 from metaflow_agents.engine.failing import failed_attempt, failure_event
 from metaflow_agents.engine.halting import Halting
 from metaflow_agents.engine.labels import Labels
-from metaflow_agents.engine.parking import Parking
 from metaflow_agents.engine.scope import Scopes, part
+from metaflow_agents.engine.suspension import Parking
 from metaflow_agents.engine.work import Activation, Earlier, Item, Recalled, StepRunner, Taken, Work
 from metaflow_agents.errors import AttemptFailed, Halted, ModelMissing, PromptChanged, RunError, StepFailed, Stuck
+from metaflow_agents.journal.bus import Bus
 from metaflow_agents.journal.state import Firing, RunState
 from metaflow_agents.journal.values import Values
 from metaflow_agents.prompts import MISSING, evaluate, render_pattern
@@ -34,7 +34,7 @@ from metaflow_agents.schema.strategies import Specs
 from metaflow_agents.schema.trust import joined
 from metaflow_agents.sop.graph import artifact_of, reads
 from metaflow_agents.sop.naming import runs_commands
-from metaflow_agents.stopwatch import timed
+from metaflow_agents.threads.stopwatch import timed
 
 Outcome = tuple[Finished, dict[str, bytes], Held]
 """An activation that worked: its event (not yet journalled), the blobs that it names, and its payload."""

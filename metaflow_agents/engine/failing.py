@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from metaflow_agents.encodable import encodable
 from metaflow_agents.errors import ATTEMPT, RunError, Unexpected, failure_of
+from metaflow_agents.errors.encodable import encodable
 from metaflow_agents.schema.event import Failed
 from metaflow_agents.schema.keys import ActivationKey
 from metaflow_agents.schema.trust import joined
-from metaflow_agents.threads import ends_task
+from metaflow_agents.threads.blocking import ends_task
 
 T = TypeVar("T")
 _LONGEST = 40_000                   # characters of what a failed attempt tells

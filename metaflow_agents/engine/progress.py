@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from time import time
 from typing import Any, Literal, Protocol
 
-from metaflow_agents.bus import Bus
 from metaflow_agents.engine.failing import failed_attempt, failure_event
 from metaflow_agents.engine.scope import Scopes
 from metaflow_agents.engine.work import Activation
 from metaflow_agents.errors import AttemptFailed, StepFailed
+from metaflow_agents.journal.bus import Bus
 from metaflow_agents.journal.state import Firing, RunState
 from metaflow_agents.journal.values import Values
 from metaflow_agents.schema.event import Committed, Finished, Fired, Version

@@ -12,13 +12,13 @@ from functools import partial
 from time import time
 from typing import Any
 
-from metaflow_agents.bus import Bus, Subscription
 from metaflow_agents.engine.failing import unless_stopped
-from metaflow_agents.engine.fanout import Fanout
-from metaflow_agents.engine.parking import Lot
 from metaflow_agents.engine.progress import Progress
 from metaflow_agents.engine.scope import Scopes
+from metaflow_agents.engine.step_execution import Fanout
+from metaflow_agents.engine.suspension import Lot
 from metaflow_agents.errors import AnswerInvalid, BudgetExceeded, ExpressionError, failure_of
+from metaflow_agents.journal.bus import Bus, Subscription
 from metaflow_agents.journal.state import Firing, RunState
 from metaflow_agents.journal.values import Values
 from metaflow_agents.prompts import MISSING, evaluate, truthy

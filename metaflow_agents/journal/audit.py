@@ -13,12 +13,12 @@ from pathlib import Path
 from time import time
 
 from metaflow_agents.errors import JournalError
-from metaflow_agents.foreign_json import read
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.whole import read_regular, write_whole
 from metaflow_agents.schema.event import Answered, Asked, Decided, Event, RunOpened
 from metaflow_agents.schema.model import canonical, digest
+from metaflow_agents.texts.strict_json import read
 
 Record = Decided | Asked | Answered
 RECORDS = (Decided, Asked, Answered)

@@ -23,8 +23,8 @@ from typing import Any, Self, TypeVar, get_args, overload
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
-from metaflow_agents.encodable import all_encodable
 from metaflow_agents.errors import JournalError, UsageError, raised
+from metaflow_agents.errors.encodable import all_encodable
 from metaflow_agents.journal.cache import BlobCache
 from metaflow_agents.journal.lock import RunLock
 from metaflow_agents.journal.making import copy, make

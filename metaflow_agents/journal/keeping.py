@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from metaflow_agents.errors import JournalError, UsageError, did_you_mean
-from metaflow_agents.foreign_json import read
-from metaflow_agents.journal.glance import RawJournal
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.places import journal_path, run_names
+from metaflow_agents.journal.run_summary import RawJournal
 from metaflow_agents.journal.values import Values
 from metaflow_agents.schema.binary import loaded
+from metaflow_agents.texts.strict_json import read
 
 NONE = "none"
 """`--keep-from none`: what earlier runs left is not read."""

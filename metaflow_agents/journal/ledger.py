@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, get_args
 
-from metaflow_agents.journal.facts import Spending
+from metaflow_agents.journal.records import Spending
 from metaflow_agents.schema.event import Reserved, Settled
 from metaflow_agents.schema.keys import activations_in
 

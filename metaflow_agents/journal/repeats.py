@@ -6,8 +6,8 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Iterable
 
-from metaflow_agents.foreign_json import read
 from metaflow_agents.schema.model import canonical
+from metaflow_agents.texts.strict_json import read
 
 BLOCK = 512
 """Bytes that are compared at a time, some 128 tokens: endpoints cache by blocks of about that size."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from metaflow_agents.journal.facts import Act, Call, Made, Result, Spending
+from metaflow_agents.journal.records import Act, Call, Made, Result, Spending
 from metaflow_agents.schema.endpoint import EndpointModel
 from metaflow_agents.schema.event import (
     Answered,

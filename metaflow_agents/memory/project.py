@@ -19,7 +19,7 @@ from metaflow_agents.memory.store import EMBEDDED, Kind, Memory, MemoryStore, Sc
 from metaflow_agents.schema.event import Entry
 from metaflow_agents.schema.model import canonical, digest
 from metaflow_agents.schema.role import Recall
-from metaflow_agents.threads import Threads
+from metaflow_agents.threads.blocking import Threads
 
 FOUND = 256                         # memories that an index names; what is not among them is not relevant
 SHOWN = EMBEDDED                    # characters of a memory in a prompt

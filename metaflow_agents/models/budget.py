@@ -19,7 +19,7 @@ from itertools import count
 from typing import Literal
 
 from metaflow_agents.errors import BudgetExceeded
-from metaflow_agents.models.tariff import at_least, dollars, exact, picodollars
+from metaflow_agents.models.pricing import at_least, dollars, exact, picodollars
 from metaflow_agents.schema.caps import Budget
 
 Measure = Literal["tokens", "calls", "usd"]       # the last in picodollars

@@ -9,23 +9,23 @@ from dataclasses import dataclass, replace
 from time import time
 from typing import Protocol
 
-from metaflow_agents.bus import Bus
 from metaflow_agents.errors import AttemptFailed, EndpointRefused, MetaflowError, PromptChanged, failure_of, raised
-from metaflow_agents.journal.facts import Call
+from metaflow_agents.journal.bus import Bus
 from metaflow_agents.journal.journal import Journal
+from metaflow_agents.journal.records import Call
 from metaflow_agents.models.budget import Budgets
 from metaflow_agents.models.faults import CallFailed
 from metaflow_agents.models.inner_budget import Held, InnerBudgets
 from metaflow_agents.models.limits import Admission, Limiters
-from metaflow_agents.models.patience import Patience
 from metaflow_agents.models.port import Model, ModelRequest, Reply, ToolCall, answering, traits, worst_tokens
-from metaflow_agents.models.tariff import Tariff
+from metaflow_agents.models.pricing import Tariff
+from metaflow_agents.models.retry_policy import Patience
 from metaflow_agents.models.text_form import called, forms, in_text, without_images
 from metaflow_agents.models.vectors import fault_of
 from metaflow_agents.schema.event import Reserved, Settled, Trouble
 from metaflow_agents.schema.keys import parse_activation
 from metaflow_agents.schema.model import as_ordered, digest
-from metaflow_agents.stopwatch import under_way, waits
+from metaflow_agents.threads.stopwatch import under_way, waits
 
 Watch = Callable[[str, str], None]      # a call's key, and the piece of text that just came
 

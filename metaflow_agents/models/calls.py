@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from metaflow_agents.foreign_json import NotJSON, check, read
 from metaflow_agents.models.port import ToolCall
+from metaflow_agents.texts.strict_json import NotJSON, check, read
 
 _ENCODINGS = 2                      # some servers encode the arguments twice
 

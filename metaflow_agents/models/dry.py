@@ -8,7 +8,7 @@ from typing import Literal
 from metaflow_agents.models.port import ModelRequest, Reply
 from metaflow_agents.models.vectors import embedded
 from metaflow_agents.schema import paths
-from metaflow_agents.schema.smallest import smallest
+from metaflow_agents.schema.minimal_example import smallest
 
 _REPAIR = re.compile(r"/repair\.(\d+)$")
 

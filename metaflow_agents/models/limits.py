@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from metaflow_agents.models.traffic import PROCESS, Lane, Traffic
+from metaflow_agents.models.rate_limiter import PROCESS, Lane, Traffic
 from metaflow_agents.models.window import Entry
 from metaflow_agents.schema.endpoint import Limits
 

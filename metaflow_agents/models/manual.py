@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from metaflow_agents import printing
 from metaflow_agents.errors import AttemptFailed, UsageError
 from metaflow_agents.journal.private import make_folder
 from metaflow_agents.journal.whole import write_whole
@@ -25,7 +24,8 @@ from metaflow_agents.models.faults import CallFailed
 from metaflow_agents.models.port import Model, ModelRequest, Reply, Traits, estimated
 from metaflow_agents.models.schema_in_words import asks_for_text
 from metaflow_agents.schema import pictures
-from metaflow_agents.terminal import Terminal, standard_input
+from metaflow_agents.terminal import printing
+from metaflow_agents.terminal.reader import Terminal, standard_input
 
 END = "."                                # on a line of its own: the answer is over, as in mail(1)
 LONGEST_LINE = 4095                      # bytes: what comes after, a terminal drops without a word (tty_ioctl(4), N_TTY)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
-from metaflow_agents.models.tariff import Tariff
+from metaflow_agents.models.pricing import Tariff
 from metaflow_agents.schema.model import as_ordered, canonical
 from metaflow_agents.schema.model import digest as digest_of
 from metaflow_agents.schema.pictures import usual_tokens

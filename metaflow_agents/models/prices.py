@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from metaflow_agents.models.tariff import PICO, Flat, Tariff, rounded
+from metaflow_agents.models.pricing import PICO, Flat, Tariff, rounded
 from metaflow_agents.schema.endpoint import Price
 
 if TYPE_CHECKING:

@@ -9,14 +9,14 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from metaflow_agents.encodable import words_of
 from metaflow_agents.errors import AttemptFailed
+from metaflow_agents.errors.encodable import words_of
 from metaflow_agents.models.calls import arguments_of, numbered
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall, Traits, estimated
-from metaflow_agents.models.tariff import Tariff
+from metaflow_agents.models.pricing import Tariff
 from metaflow_agents.models.vectors import embedded
 from metaflow_agents.schema.model import canonical
-from metaflow_agents.threads import Threads, called
+from metaflow_agents.threads.blocking import Threads, called
 
 THREADS = 64
 

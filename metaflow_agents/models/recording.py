@@ -26,15 +26,15 @@ from typing import Any
 from pydantic import ValidationError
 
 from metaflow_agents.errors import JournalError, UsageError
-from metaflow_agents.foreign_json import read
-from metaflow_agents.journal.glance import RawJournal, unwrapped
 from metaflow_agents.journal.places import never_began
+from metaflow_agents.journal.run_summary import RawJournal, unwrapped
 from metaflow_agents.journal.whole import write_whole
 from metaflow_agents.models.port import MAX_TOKENS, Reply
 from metaflow_agents.schema.binary import FIELDS
 from metaflow_agents.schema.keys import parse_activation, slots, steps_in
 from metaflow_agents.schema.model import as_ordered, canonical, digest, fingerprint
 from metaflow_agents.schema.payload import blobs_of, pack, unpack
+from metaflow_agents.texts.strict_json import read
 
 VERSION = 1
 ENDING = ".jsonl"

@@ -12,8 +12,8 @@ from metaflow_agents.errors import ModelMissing, UsageError
 from metaflow_agents.models import ways
 from metaflow_agents.models.dry import DryModel
 from metaflow_agents.models.port import Model, ModelRequest, identity, traits
+from metaflow_agents.models.pricing import Flat
 from metaflow_agents.models.python import PythonModel
-from metaflow_agents.models.tariff import Flat
 from metaflow_agents.modules import load_function, sources_of
 from metaflow_agents.schema.endpoint import PYTHON, EndpointModel, Price, faults, url_fault
 from metaflow_agents.schema.model import fingerprint

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from metaflow_agents.errors import AnswerInvalid
-from metaflow_agents.foreign_json import read
 from metaflow_agents.schema.references import PREFIX, Node
 from metaflow_agents.schema.validation import validator
+from metaflow_agents.texts.strict_json import read
 
 WRAP = "answer"                         # the field that holds what is no object at the top
 _KEPT = {

@@ -20,11 +20,11 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from metaflow_agents.foreign_json import NotJSON, read_next
 from metaflow_agents.models.calls import arguments_of, as_text, numbered
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
 from metaflow_agents.models.schema_in_words import in_words
 from metaflow_agents.prompts import from_package
+from metaflow_agents.texts.strict_json import NotJSON, read_next
 
 _OPENING = re.compile(
     r"^(?: {0,3}(?P<fence>`{3,}+|~{3,}+)(?P<info>[^\n`]*)|=== (?:file|edit): [^\n]* ===[ \t\r]*)$", re.MULTILINE)

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from metaflow_agents.foreign_json import finite
+from metaflow_agents.texts.strict_json import finite
 
 _SIZE = 4                           # bytes of a number
 

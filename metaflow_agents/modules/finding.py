@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec, PathFinder
 from pathlib import Path
 
+from metaflow_agents import plugins
+
 
 @dataclass(frozen=True, slots=True)
 class Located:
@@ -29,6 +31,7 @@ class Shadowed(ImportError):
 
 def locate(name: str, folders: Sequence[Path]) -> Located | None:
     """The module `name`, or None. `folders` are the SOP's, its own first. Raises Shadowed."""
+    name = offered(name)
     top, *rest = name.split(".")
     installed, beside = installed_spec(top), _beside(top, folders)
     if installed is not None and installed.origin is not None:
@@ -40,6 +43,18 @@ def locate(name: str, folders: Sequence[Path]) -> Located | None:
     if installed is not None and (found := _installed(installed, rest)) is not None:
         return found                            # a namespace, whose parts lie in several folders
     return _namespace(top, rest, folders)
+
+
+def offered(name: str) -> str:
+    """The module that an installed package offers to SOPs under this name, or under that of a package above it; else the name."""
+    above, below = name, ""
+    while above:
+        plugin = plugins.installed("functions").get(above)
+        if plugin is not None:
+            return plugin.value + below
+        above, _, last = above.rpartition(".")
+        below = f".{last}{below}"
+    return name
 
 
 def locate_beside(name: str, folders: Sequence[Path]) -> Located | None:

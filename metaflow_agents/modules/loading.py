@@ -23,7 +23,7 @@ from types import ModuleType
 from typing import Any
 
 from metaflow_agents.errors import UsageError, did_you_mean
-from metaflow_agents.modules.finding import Shadowed, file_places, installed_finder, is_own, locate, locate_file
+from metaflow_agents.modules.finding import Shadowed, file_places, installed_finder, is_own, locate, locate_file, offered
 
 _PREFIX = "_sop_"
 _LOADING = threading.RLock()
@@ -169,7 +169,7 @@ def _from_module(name: str, folders: Sequence[Path]) -> ModuleType:
     except Shadowed as error:
         raise UsageError(str(error)) from error
     home = Home.of(folders)                             # its finder keeps relative entries of the path out
-    full = f"{home.name}.{name}" if found is not None and found.own else name
+    full = f"{home.name}.{name}" if found is not None and found.own else offered(name)
     try:
         return importlib.import_module(full)
     except ModuleNotFoundError as error:

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
 
-from metaflow_agents.contract.fault import PYPROJECT
-from metaflow_agents.contract.packaging import Packaging
 from metaflow_agents.packages.lock import Lock
+from metaflow_agents.packages.pyproject import PYPROJECT, read_toml
 from metaflow_agents.policy.subjects import canonical
 
 _MOST = 10
@@ -22,7 +21,11 @@ def outside(tree: Mapping[str, bytes], lock: Lock) -> str:
     """
     if PYPROJECT not in tree:
         return ""
-    listed = Packaging({PYPROJECT: tree[PYPROJECT].decode("utf-8", "replace")}).project.get("dependencies")
+    try:
+        project = read_toml(tree[PYPROJECT].decode("utf-8", "replace")).get("project")
+    except ValueError:
+        return ""
+    listed = project.get("dependencies") if isinstance(project, dict) else None
     has = {one.name: one.version for one in lock.packages}
     texts = [text for text in listed if isinstance(text, str)] if isinstance(listed, list) else []
     problems = [f"`{text[:100]}` {why}" for text in texts if (why := _why(text, has))]

@@ -24,7 +24,6 @@ from typing import Any
 from packaging.requirements import Requirement
 
 from metaflow_agents.errors import AttemptFailed, RunError
-from metaflow_agents.foreign_json import NotJSON, read
 from metaflow_agents.packages.lock import Lock
 from metaflow_agents.packages.pip import Pip
 from metaflow_agents.packages.requirements import Wanted
@@ -32,7 +31,8 @@ from metaflow_agents.packages.wheels import Room, unpack
 from metaflow_agents.policy.subjects import canonical
 from metaflow_agents.sandbox.interpreter import base_program, python_version
 from metaflow_agents.schema.model import fingerprint
-from metaflow_agents.threads import Threads
+from metaflow_agents.texts.strict_json import NotJSON, read
+from metaflow_agents.threads.blocking import Threads
 
 MOST = 40
 MOST_BYTES = 8 << 30

@@ -16,13 +16,13 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from metaflow_agents.errors import AttemptFailed, RunError
-from metaflow_agents.foreign_json import NotJSON, read
 from metaflow_agents.packages.lock import MOST, Lock, Package
 from metaflow_agents.packages.requirements import Wanted
 from metaflow_agents.policy.subjects import canonical
 from metaflow_agents.sandbox.interpreter import python_version
 from metaflow_agents.sandbox.limits import sizes
 from metaflow_agents.sandbox.process import ProcessGroup
+from metaflow_agents.texts.strict_json import NotJSON, read
 
 SECONDS = 300.0
 FILE_BYTES = 300 << 20

@@ -16,7 +16,7 @@ from metaflow_agents.prompts.analysis import Analysis, Finding, analyse_expressi
 from metaflow_agents.prompts.certainty import never_holds
 from metaflow_agents.prompts.claims import Claim, claims
 from metaflow_agents.prompts.expressions import evaluate
-from metaflow_agents.prompts.package import from_package, package_template
+from metaflow_agents.prompts.package import from_package, from_text, package_template
 from metaflow_agents.prompts.rendering import render, render_args, render_pattern
 from metaflow_agents.prompts.values import MISSING, CollectionView, FilesView, truthy
 
@@ -32,6 +32,7 @@ __all__ = [
     "claims",
     "evaluate",
     "from_package",
+    "from_text",
     "includes",
     "never_holds",
     "package_template",

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from jinja2 import nodes
 
-from metaflow_agents.prompts import habits
+from metaflow_agents.prompts import migration_hints as habits
 from metaflow_agents.prompts.compilable import surely_compiles
 from metaflow_agents.prompts.findings import Analysis, Finding
 from metaflow_agents.prompts.positions import read_expression, read_template, syntax_fault

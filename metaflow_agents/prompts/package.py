@@ -46,7 +46,12 @@ def from_package(name: str, scope: Mapping[str, Any]) -> str:
 
     Raises ExpressionError as `render` does.
     """
-    template, tags = _marked(name)
+    return from_text(package_template(name), scope)
+
+
+def from_text(written: str, scope: Mapping[str, Any]) -> str:
+    """The same for a template that an installed package owns."""
+    template, tags = _marked(written)
     text = render(template, {**scope, "enclosed": enclosed, "attribute": attribute})
     return text if tags is None else text.replace(_ours(), _mark(tags, text))
 
@@ -72,9 +77,8 @@ def _ours() -> str:
 
 
 @cache
-def _marked(name: str) -> tuple[str, re.Pattern[str] | None]:
+def _marked(template: str) -> tuple[str, re.Pattern[str] | None]:
     """A template with `_ours` behind the names of its tags, and how these look in a text; None where it has none."""
-    template = package_template(name)
     names = frozenset(found[2] for found in _TAG.finditer(template))
     return _TAG.sub(lambda found: found[0] + _ours(), template), _tags(names) if names else None
 

@@ -10,7 +10,7 @@ import re
 from jinja2 import nodes
 
 from metaflow_agents.errors import did_you_mean, nearest
-from metaflow_agents.prompts import habits
+from metaflow_agents.prompts import migration_hints as habits
 from metaflow_agents.prompts.environment import FUNCTIONS
 from metaflow_agents.prompts.filters import FILTERS
 from metaflow_agents.prompts.scopes import Function, Scopes

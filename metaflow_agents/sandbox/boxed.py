@@ -13,12 +13,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from metaflow_agents.errors import RunError
-from metaflow_agents.foreign_json import read
 from metaflow_agents.sandbox.channel import Channel
 from metaflow_agents.sandbox.confined import MEND
 from metaflow_agents.sandbox.limits import Limits, Watchdog, taking
 from metaflow_agents.sandbox.output import Output
 from metaflow_agents.sandbox.process import Ended, ProcessGroup
+from metaflow_agents.texts.strict_json import read
 
 _HEAD = struct.Struct(">cI")
 _PIECE = 1 << 16

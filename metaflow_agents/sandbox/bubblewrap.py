@@ -33,7 +33,7 @@ from metaflow_agents.sandbox.interpreter import interpreter_places, user_base
 from metaflow_agents.sandbox.limited import OUTSIDER, Filtered
 from metaflow_agents.sandbox.limits import Limits
 from metaflow_agents.sandbox.process import ProcessGroup
-from metaflow_agents.sandbox.shown import PACKAGES, Shown
+from metaflow_agents.sandbox.sanitised import PACKAGES, Shown
 
 INSIDE = "/sop"
 """Where the copy lies inside: its files in `/sop/work`."""

@@ -14,9 +14,9 @@ from metaflow_agents.sandbox.channel import Channel
 from metaflow_agents.sandbox.copies import Copy, refuse
 from metaflow_agents.sandbox.port import Completed, Interpreter
 from metaflow_agents.sandbox.process import Ended, ProcessGroup
+from metaflow_agents.sandbox.sanitised import Shown
 from metaflow_agents.sandbox.session import session
-from metaflow_agents.sandbox.shown import Shown
-from metaflow_agents.threads import Threads
+from metaflow_agents.threads.blocking import Threads
 
 SAME_EVERYWHERE = {"LANG": "C.UTF-8", "TZ": "UTC", "USER": "sop", "LOGNAME": "sop", "PYTHONDONTWRITEBYTECODE": "1",
                    "PYTHONHASHSEED": "0"}

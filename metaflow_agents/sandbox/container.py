@@ -18,7 +18,6 @@ from functools import cache
 from pathlib import Path
 
 from metaflow_agents.errors import RunError
-from metaflow_agents.foreign_json import read
 from metaflow_agents.sandbox import bridging
 from metaflow_agents.sandbox.boxed import Boxed
 from metaflow_agents.sandbox.carrier import SAME_EVERYWHERE, Order
@@ -31,7 +30,8 @@ from metaflow_agents.sandbox.limited import OUTSIDER, Limited
 from metaflow_agents.sandbox.limits import Limits
 from metaflow_agents.sandbox.process import ProcessGroup
 from metaflow_agents.sandbox.profile import profile
-from metaflow_agents.sandbox.shown import PACKAGES, Shown
+from metaflow_agents.sandbox.sanitised import PACKAGES, Shown
+from metaflow_agents.texts.strict_json import read
 
 LABEL = "metaflow-agents"
 INSIDE = "/sop"

@@ -26,7 +26,7 @@ from metaflow_agents.sandbox.kept import Kept
 from metaflow_agents.sandbox.limited import Filtered
 from metaflow_agents.sandbox.limits import Limits
 from metaflow_agents.sandbox.process import ProcessGroup
-from metaflow_agents.sandbox.shown import PACKAGES, Shown
+from metaflow_agents.sandbox.sanitised import PACKAGES, Shown
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/ld.so.cache", "/etc/alternatives",
            "/sys/devices/system/cpu")

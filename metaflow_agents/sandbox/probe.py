@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metaflow_agents.errors import MetaflowError
-from metaflow_agents.foreign_json import read
 from metaflow_agents.sandbox.bubblewrap import Bubblewrap
 from metaflow_agents.sandbox.carrier import Carrier
 from metaflow_agents.sandbox.copies import removed
+from metaflow_agents.sandbox.install_hints import install_line, unlock_line
 from metaflow_agents.sandbox.limits import Limits
-from metaflow_agents.sandbox.mends import install_line, unlock_line
+from metaflow_agents.texts.strict_json import read
 
 if TYPE_CHECKING:
     from metaflow_agents.sandbox.engines import Engine

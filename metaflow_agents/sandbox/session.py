@@ -10,14 +10,14 @@ from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
 
-from metaflow_agents.foreign_json import read
 from metaflow_agents.sandbox.channel import Channel, framed
 from metaflow_agents.sandbox.copies import Copy
 from metaflow_agents.sandbox.output import Output
 from metaflow_agents.sandbox.port import Executed
 from metaflow_agents.sandbox.process import Ended, ProcessGroup
-from metaflow_agents.sandbox.shown import Shown
-from metaflow_agents.threads import Threads
+from metaflow_agents.sandbox.sanitised import Shown
+from metaflow_agents.texts.strict_json import read
+from metaflow_agents.threads.blocking import Threads
 
 CODE_BYTES = 1 << 20
 Start = Callable[[Copy, tuple[str, ...], Channel], ProcessGroup]

@@ -14,8 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from metaflow_agents.foreign_json import read
 from metaflow_agents.sandbox.command import pytest_at
+from metaflow_agents.texts.strict_json import read
 
 COLLECTED = ".sop-collected.json"
 _CASE = re.compile(r"<testcase\b([^<>]*)>")

@@ -22,7 +22,7 @@ from metaflow_agents.sandbox.carrier import SAME_EVERYWHERE, Carrier, Order
 from metaflow_agents.sandbox.copies import Copy
 from metaflow_agents.sandbox.interpreter import user_base
 from metaflow_agents.sandbox.process import ProcessGroup
-from metaflow_agents.sandbox.shown import PACKAGES, Shown
+from metaflow_agents.sandbox.sanitised import PACKAGES, Shown
 
 _MARKER = "SOP_COMMAND_FOLDER"
 _LISTENS_SECONDS = 10.0

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from metaflow_agents.foreign_json import finite
 from metaflow_agents.schema.faults import Faults, Path
 from metaflow_agents.schema.references import Node
 from metaflow_agents.schema.wording import shown
+from metaflow_agents.texts.strict_json import finite
 
 
 def string_bounds(written: Mapping[str, Any], path: Path, faults: Faults) -> Node:

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic_core import PydanticCustomError
 
-from metaflow_agents.foreign_json import DEEPEST, finite
+from metaflow_agents.texts.strict_json import DEEPEST, finite
 
 
 def too_deep(value: Any) -> bool:

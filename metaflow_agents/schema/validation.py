@@ -19,10 +19,10 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import SchemaValidator, core_schema
 
 from metaflow_agents.errors import AnswerInvalid
-from metaflow_agents.foreign_json import DEEPEST, NotJSON, read
 from metaflow_agents.schema.checks import choice, json_value, number, others_sorted, text, too_deep, unique
 from metaflow_agents.schema.complaints import complaints, told
 from metaflow_agents.schema.unions import union_core
+from metaflow_agents.texts.strict_json import DEEPEST, NotJSON, read
 
 Core = core_schema.CoreSchema
 Tell = Callable[[Sequence[Any]], list[str]]

@@ -20,12 +20,13 @@ from metaflow_agents.errors import Problem, SOPInvalid, SOPNotFound
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import SOP, Defaults
 from metaflow_agents.schema.step import DOERS
-from metaflow_agents.sop import attached, library, names
-from metaflow_agents.sop.attached import MAX_PROBLEMS
+from metaflow_agents.sop import library, names
+from metaflow_agents.sop import resource_files as attached
 from metaflow_agents.sop.document import Document
 from metaflow_agents.sop.places import Overlay, Places
 from metaflow_agents.sop.plans import with_graphs
 from metaflow_agents.sop.reading import read_yaml
+from metaflow_agents.sop.resource_files import MAX_PROBLEMS
 from metaflow_agents.sop.shape_errors import keys_of, problems_of, unknown_key
 
 _ENOUGH = MAX_PROBLEMS + 1                # naming the nearest choices costs time: no more of it than is shown

@@ -10,7 +10,7 @@ from typing import Any
 from metaflow_agents.errors import Problem, did_you_mean, nearest
 from metaflow_agents.schema.scalars import NAME_PATTERN
 from metaflow_agents.schema.sop import INPUT_KEYS, is_whole_input
-from metaflow_agents.sop.habits import FOREACH, FOREIGN, dbt_references, strategy_matrix
+from metaflow_agents.sop.migration_hints import FOREACH, FOREIGN, dbt_references, strategy_matrix
 from metaflow_agents.sop.places import Path, Places
 from metaflow_agents.sop.shape_errors import unknown_key
 

@@ -18,7 +18,7 @@ from metaflow_agents.schema.role import Memory, Recall, Reflect, Role
 from metaflow_agents.schema.sop import NOT_BUILT, SOP, Configuration, Defaults, Input, Progress
 from metaflow_agents.schema.step import Check, Foreach, Review, Step, Stuck, ToolChoice
 from metaflow_agents.schema.tools import ApiSpec, PolicySpec, ServerSpec, ToolSpec
-from metaflow_agents.sop.habits import FOREIGN
+from metaflow_agents.sop.migration_hints import FOREIGN
 from metaflow_agents.sop.places import Path, Places
 
 MODELS: dict[str, type[BaseModel]] = {

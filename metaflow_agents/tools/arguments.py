@@ -14,7 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from metaflow_agents.errors import nearest
-from metaflow_agents.foreign_json import NotJSON, read
+from metaflow_agents.texts.strict_json import NotJSON, read
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError

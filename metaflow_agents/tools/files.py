@@ -13,7 +13,7 @@ from metaflow_agents.policy.action import Action
 from metaflow_agents.schema import paths
 from metaflow_agents.schema.binary import described, text_in
 from metaflow_agents.schema.media import HEAD, media_type
-from metaflow_agents.threads import Threads
+from metaflow_agents.threads.blocking import Threads
 from metaflow_agents.tools.builtin import Arguments, BuiltIn
 from metaflow_agents.tools.port import Result, Situation
 from metaflow_agents.tools.searching import THREADS, Found, search

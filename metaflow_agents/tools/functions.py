@@ -20,10 +20,10 @@ from pydantic_core import to_jsonable_python
 
 from metaflow_agents.errors import AttemptFailed, UsageError, did_you_mean, raised
 from metaflow_agents.policy.action import Action
-from metaflow_agents.schema.foreign import widened
+from metaflow_agents.schema.external_schema import widened
 from metaflow_agents.schema.model import canonical
 from metaflow_agents.schema.tools import Effect, ToolSpec
-from metaflow_agents.threads import Threads, called
+from metaflow_agents.threads.blocking import Threads, called
 from metaflow_agents.tools.port import Result, Setting, Situation
 
 Load = Callable[[str], Callable[..., Any]]

@@ -30,7 +30,7 @@ def known_tools(program: Program) -> dict[str, KnownTool]:
     found: dict[str, KnownTool] = {}
     if not called:
         return found
-    from metaflow_agents.schema.foreign import ForeignSchemas
+    from metaflow_agents.schema.external_schema import ForeignSchemas
     from metaflow_agents.tools.builtin import parameters_of
     from metaflow_agents.tools.commands import Python
     from metaflow_agents.tools.files import Edit, List, Read, Search, Write

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from metaflow_agents.policy.action import Action
 from metaflow_agents.schema import paths
-from metaflow_agents.threads import Threads
+from metaflow_agents.threads.blocking import Threads
 from metaflow_agents.tools.builtin import Arguments, BuiltIn
 from metaflow_agents.tools.port import Result, Situation
 

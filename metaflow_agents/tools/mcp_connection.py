@@ -32,7 +32,7 @@ from mcp_types import (
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from metaflow_agents.errors import RunError, raised
-from metaflow_agents.threads import Threads, to_the_end
+from metaflow_agents.threads.blocking import Threads, to_the_end
 from metaflow_agents.tools.mcp_process import Heard
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from metaflow_agents.foreign_json import NotJSON, check, read
+from metaflow_agents.texts.strict_json import NotJSON, check, read
 from metaflow_agents.tools.mcp_text import cut
 
 if TYPE_CHECKING:

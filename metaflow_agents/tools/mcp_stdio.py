@@ -20,7 +20,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
-from metaflow_agents.foreign_json import read
+from metaflow_agents.texts.strict_json import read
 from metaflow_agents.tools.mcp_connection import MESSAGE_BYTES, TOO_LONG
 from metaflow_agents.tools.mcp_process import Heard, ServerProcess
 

@@ -20,7 +20,7 @@ from metaflow_agents.network.hosts import Place, parse
 from metaflow_agents.network.keys import HeadersFor
 from metaflow_agents.network.wire import Granted
 from metaflow_agents.policy.action import Action
-from metaflow_agents.schema.foreign import ForeignSchemas
+from metaflow_agents.schema.external_schema import ForeignSchemas
 from metaflow_agents.schema.tools import ApiSpec, Effect
 from metaflow_agents.tools.openapi_answer import Answers
 from metaflow_agents.tools.openapi_document import Description, Operation

@@ -7,10 +7,10 @@ from http import HTTPStatus
 from typing import Any
 
 from metaflow_agents.errors import AnswerInvalid
-from metaflow_agents.foreign_json import NotJSON, read
 from metaflow_agents.network.client import Fetched
-from metaflow_agents.schema.foreign import widened
+from metaflow_agents.schema.external_schema import widened
 from metaflow_agents.schema.validation import Validator, validator
+from metaflow_agents.texts.strict_json import NotJSON, read
 from metaflow_agents.tools.openapi_document import Operation, is_json
 from metaflow_agents.tools.port import Result
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, cast
 from urllib.parse import urljoin
 
 from metaflow_agents.errors import UsageError, did_you_mean
-from metaflow_agents.schema.foreign import pointed
+from metaflow_agents.schema.external_schema import pointed
 from metaflow_agents.schema.tools import Effect
 
 Where = Literal["path", "query", "header", "cookie"]

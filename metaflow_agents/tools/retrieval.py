@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from metaflow_agents.words import words
+from metaflow_agents.texts.search_words import words
 
 TOOLS_SHOWN = 20
 """Tools that a role is shown as they are; with more of them it gets the search."""

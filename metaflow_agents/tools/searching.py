@@ -11,7 +11,7 @@ from math import prod
 from typing import Any
 
 from metaflow_agents.schema.binary import described, text_in
-from metaflow_agents.threads import Threads
+from metaflow_agents.threads.blocking import Threads
 
 _SECONDS = 10.0
 _LONGEST = 400                      # characters of a line that are shown

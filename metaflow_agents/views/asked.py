@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from metaflow_agents.foreign_json import read
 from metaflow_agents.journal.values import Values
 from metaflow_agents.schema.difference import unified
 from metaflow_agents.schema.keys import steps_in
+from metaflow_agents.texts.strict_json import read
 from metaflow_agents.views.values import text_of
 
 _LINES = 40                         # of a difference

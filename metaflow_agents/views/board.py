@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from metaflow_agents.journal.facts import Spending
 from metaflow_agents.journal.ledger import Ledger
+from metaflow_agents.journal.records import Spending
 from metaflow_agents.journal.state import Firing, RunState, Slot
 from metaflow_agents.schema.caps import Budget
 from metaflow_agents.schema.event import Committed, Event, Failed, Fired, Inner, Observed, Reserved, RunEnded, Settled
@@ -18,8 +18,8 @@ from metaflow_agents.schema.step import Step
 from metaflow_agents.sop.graph import SOPGraph, needed, triggers
 from metaflow_agents.views.calling import Calling, tries_told
 from metaflow_agents.views.costs import spent_told, sums_told
+from metaflow_agents.views.event_log import Minute, minute, models_told, readers, sandbox_told
 from metaflow_agents.views.gave import commands_of, is_check, payload_told
-from metaflow_agents.views.minutes import Minute, minute, models_told, readers, sandbox_told
 from metaflow_agents.views.page import Page, columns, cut, safe
 from metaflow_agents.views.wording import amount, duration, listed, money, short, whole_dollars
 from metaflow_agents.views.writing import Writing

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from metaflow_agents.journal.facts import Spending
 from metaflow_agents.journal.ledger import DIMENSIONS, Ledger
+from metaflow_agents.journal.records import Spending
 from metaflow_agents.views.page import Page, columns, table
 from metaflow_agents.views.wording import amount, money, short
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from metaflow_agents.journal.facts import Spending
 from metaflow_agents.journal.ledger import Dimension, told
+from metaflow_agents.journal.records import Spending
 from metaflow_agents.schema.difference import unified
 from metaflow_agents.schema.payload import Files
 from metaflow_agents.sop.changes import changes
 from metaflow_agents.views.asked import Changed, asked, changed
-from metaflow_agents.views.cast import cast
 from metaflow_agents.views.costs import spent_told
-from metaflow_agents.views.minutes import OUTCOMES
+from metaflow_agents.views.event_log import OUTCOMES
 from metaflow_agents.views.page import Page, safe, table
-from metaflow_agents.views.story import Told
+from metaflow_agents.views.roles_table import cast
+from metaflow_agents.views.summary import Told
 from metaflow_agents.views.values import text_of
 from metaflow_agents.views.wording import amount, duration, listed, money
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from metaflow_agents.journal.glance import Glance
-from metaflow_agents.views.minutes import OUTCOMES
+from metaflow_agents.journal.run_summary import Glance
+from metaflow_agents.views.event_log import OUTCOMES
 from metaflow_agents.views.page import Page, table
 from metaflow_agents.views.wording import duration, moment, money, short
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import Any
 
-from metaflow_agents.printing import redacted
+from metaflow_agents.terminal.printing import redacted
 from metaflow_agents.views.page import Page, safe
 
 LONGEST = 200_000                   # characters; longer ones are shown as they are written

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from metaflow_agents.errors import ExpressionError
-from metaflow_agents.journal.outline import Outline
 from metaflow_agents.journal.places import artifacts_of
+from metaflow_agents.journal.projection import Outline
 from metaflow_agents.journal.tree import Tree, name_beside
 from metaflow_agents.journal.values import Values
 from metaflow_agents.prompts import CollectionView, FilesView

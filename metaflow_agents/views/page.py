@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from metaflow_agents.printing import shown as safe
+from metaflow_agents.terminal.printing import shown as safe
 
 __all__ = ["Page", "columns", "cut", "safe", "table"]
 

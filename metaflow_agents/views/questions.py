@@ -6,11 +6,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from metaflow_agents.people.answering import shape, wanted
-from metaflow_agents.people.inbox import Open
-from metaflow_agents.people.question import Question
+from metaflow_agents.questions.answering import shape, wanted
+from metaflow_agents.questions.inbox import Open
+from metaflow_agents.questions.question import Question
 from metaflow_agents.schema.keys import split_inner
-from metaflow_agents.views.minutes import spoken
+from metaflow_agents.views.event_log import spoken
 from metaflow_agents.views.page import Page, safe
 from metaflow_agents.views.wording import amount, moment
 

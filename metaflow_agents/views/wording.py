@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from functools import lru_cache
 
-from metaflow_agents.models.tariff import dollars, picodollars
+from metaflow_agents.models.pricing import dollars, picodollars
 
 
 def duration(seconds: float) -> str:

@@ -37,8 +37,8 @@ JOBS = {job.name: job for job in (
     Job("pdf", "metaflow_agents.documents.pdf", "pdf_job", "pypdf", seconds_per_mib=20, memory=896 * MIB),
     Job("junit", "metaflow_agents.sandbox.junit", "junit_job", memory=256 * MIB, output=32 * MIB),
     Job("code", "metaflow_agents.codemap.parsing", "parse_job", "tree_sitter", seconds=2, seconds_per_mib=8, output=16 * MIB),
-    Job("page", "metaflow_agents.company.pages", "page_job", "selectolax", seconds=2, memory=256 * MIB, output=4 * MIB),
-    Job("script", "metaflow_agents.company.scripts", "changes_job", "tree_sitter_javascript", seconds=2, seconds_per_mib=8,
+    Job("page", "metaflow_agents.kits.company.pages", "page_job", "selectolax", seconds=2, memory=256 * MIB, output=4 * MIB),
+    Job("script", "metaflow_agents.kits.company.scripts", "changes_job", "tree_sitter_javascript", seconds=2, seconds_per_mib=8,
         output=16 * MIB),
     Job("json", "metaflow_agents.agent.repair_job", "repair_job", "json_repair", seconds=5, memory=256 * MIB, output=4 * MIB),
 )}

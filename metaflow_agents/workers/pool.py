@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Any
 from weakref import WeakSet
 
-from metaflow_agents.threads import Threads
+from metaflow_agents.threads.blocking import Threads
 from metaflow_agents.workers.jobs import JOBS, Job
 from metaflow_agents.workers.process import Worker
 

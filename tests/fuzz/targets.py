@@ -181,7 +181,7 @@ def sop(text: str) -> None:
     """A SOP that is checked."""
     from tempfile import TemporaryDirectory
 
-    from metaflow_agents.opening import check
+    from metaflow_agents.runtime.prepare import check
 
     with TemporaryDirectory(prefix="fuzz-") as folder:
         path = Path(folder) / "it.yaml"
@@ -440,7 +440,7 @@ def pdfs() -> tuple[str, ...]:
 
 def quotations(text: str) -> None:
     """A report whose quotations are looked for in its sources, and set as a page."""
-    from metaflow_agents.quotations.verify import verify
+    from metaflow_agents.kits.research.quotations.verify import verify
     from metaflow_agents.schema.source import Page, Source
 
     words = " ".join(f"word{number % 97}" for number in range(3000))
@@ -463,7 +463,7 @@ QUOTATIONS = (
 
 def code(text: str) -> None:
     """Python that a model wrote, against its design: as the function of a step, in a thread."""
-    from metaflow_agents.contract.verification import verify
+    from metaflow_agents.kits.python_package.verification import verify
 
     file = {
         "path": "p/a.py",
@@ -487,7 +487,7 @@ CODE = (
 
 def packaging(text: str) -> None:
     """A `pyproject.toml` that a model wrote."""
-    from metaflow_agents.contract.verification import verify
+    from metaflow_agents.kits.python_package.verification import verify
 
     verify({"p/__init__.py": ""}, {"pyproject.toml": text}, {"package": "p", "files": [], "dependencies": [], "commands": []})
 
@@ -501,9 +501,9 @@ TOML = (
 
 def plans(text: str) -> None:
     """Planning problems that a model wrote."""
-    from metaflow_agents.planning.domains import read_domain
-    from metaflow_agents.planning.executing import execute
-    from metaflow_agents.planning.problems import read_problem
+    from metaflow_agents.kits.planning.domains import read_domain
+    from metaflow_agents.kits.planning.executing import execute
+    from metaflow_agents.kits.planning.problems import read_problem
 
     read_domain(text, "domain.pddl")
     domain, _ = read_domain(PDDL[0], "domain.pddl")

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from metaflow_agents.models.port import ModelRequest
-from metaflow_agents.schema.smallest import smallest
+from metaflow_agents.schema.minimal_example import smallest
 
 BEGIN, END = "[[call ", "]]"
 

@@ -17,17 +17,17 @@ from scripted import Scripted, events
 from test_agent_tools import Script, calls
 
 from metaflow_agents import run
-from metaflow_agents.cli.edge import command
+from metaflow_agents.cli.entry_point import command
 from metaflow_agents.errors import JournalError, MetaflowError, RunError, UsageError
-from metaflow_agents.history.writing import rebuild
-from metaflow_agents.inputs import read_inputs
 from metaflow_agents.journal.audit import Head, Heads
-from metaflow_agents.people.mailbox import Letter, Mailbox
-from metaflow_agents.people.question import Answer
+from metaflow_agents.output.history.writing import rebuild
+from metaflow_agents.output.workspace import PARTIAL, Workspace
+from metaflow_agents.questions.answer_queue import Letter, Mailbox
+from metaflow_agents.questions.question import Answer
+from metaflow_agents.runtime.inputs import read_inputs
 from metaflow_agents.sandbox.collecting import Collection, mark
 from metaflow_agents.schema.event import Done, RunOpened
 from metaflow_agents.sop.load import load_sop
-from metaflow_agents.workspace import PARTIAL, Workspace
 
 SWAPS = 1000
 SECRET = "the user's own"

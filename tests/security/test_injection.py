@@ -21,7 +21,7 @@ from aiohttp import web
 from metaflow_agents import start
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.network.hosts import parse
-from metaflow_agents.people.question import Answer, Question
+from metaflow_agents.questions.question import Answer, Question
 from metaflow_agents.schema.event import Decided, Done, Intended
 from security.injection_model import taken_over
 from security.injection_sops import Places, build, rows

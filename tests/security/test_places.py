@@ -11,10 +11,10 @@ from scripted import events
 from test_agent_tools import Script, calls
 
 from metaflow_agents import run, run_sync
-from metaflow_agents.cli.edge import command
-from metaflow_agents.people.question import Answer, Question
+from metaflow_agents.cli.entry_point import command
 from metaflow_agents.policy.action import Action
 from metaflow_agents.policy.policy import Policy
+from metaflow_agents.questions.question import Answer, Question
 from metaflow_agents.schema import acting_files
 from metaflow_agents.schema.event import Decided
 from metaflow_agents.schema.tools import PolicySpec

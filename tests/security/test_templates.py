@@ -16,10 +16,10 @@ from test_research_page import TEMPLATE, report
 
 from metaflow_agents import run
 from metaflow_agents.errors import ExpressionError
+from metaflow_agents.kits.research.page import set_page
 from metaflow_agents.models.port import ModelRequest
-from metaflow_agents.people.question import Answer
 from metaflow_agents.prompts import evaluate, render
-from metaflow_agents.research.page import set_page
+from metaflow_agents.questions.question import Answer
 
 TABLE: dict[str, list[dict[str, Any]]] = tiers.table(Path(__file__).with_name("templates.yaml"))
 WORDS = "{{ 7 * 191 }}{% set a = 1 %}<script>{# c #}"
@@ -214,7 +214,7 @@ async def html(folder: Path) -> str:
 
 @way
 async def log(folder: Path) -> str:
-    from metaflow_agents.views.minutes import full, minute
+    from metaflow_agents.views.event_log import full, minute
     from metaflow_agents.views.page import Page
     from security.path_scenes import cli
 
@@ -229,7 +229,7 @@ async def log(folder: Path) -> str:
 def shown_on_a_terminal(journal: Path, minute: Any, full: Any, page: Any) -> bool:
     import json
 
-    from metaflow_agents.journal.glance import RawJournal
+    from metaflow_agents.journal.run_summary import RawJournal
     with RawJournal(journal) as raw:
         lines = [line for _, event in raw.events() for line in
                  (minute(event, {}).line(page), *full(event, lambda name: json.loads(raw.blob(name)), page))]

@@ -1,6 +1,6 @@
 """How a role thinks inside one activation: one file each, found by name, and loaded when a run first needs it.
 
-A user adds a strategy from Python by `register("name", MyStrategy)` and names it in YAML.
+A user adds a strategy from Python by `register("name", MyStrategy)`, a package by its entry point (`plugins.py`); SOPs name it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Any
 
 from metaflow_agents.agent.strategies.port import Messages, Ran, Said, Strategy, Thinking, Verdict
 from metaflow_agents.errors import UsageError, did_you_mean
+from metaflow_agents.plugins import installed
 from metaflow_agents.schema.strategies import CLASSES, Specs, Written
 
 _REGISTRY: dict[str, type[Strategy[Any]]] = {}
@@ -27,7 +28,7 @@ def register(name: str, strategy: type[Strategy[Any]]) -> None:
 
 
 def known() -> Specs:
-    """The parameters of the strategies of this process, by name: those of the package and those that were registered."""
+    """The parameters of the strategies of this process, by name: those that are installed and those that were registered."""
     return Written({name: strategy.SPEC for name, strategy in _REGISTRY.items()})
 
 
@@ -47,7 +48,11 @@ def missing(name: str) -> str:
 def _class(name: str) -> type[Strategy[Any]]:
     if name in _REGISTRY:
         return _REGISTRY[name]
-    found: type[Strategy[Any]] = getattr(import_module(f"{__name__}.{name}"), CLASSES[name])
+    found: type[Strategy[Any]]
+    if name in CLASSES:
+        found = getattr(import_module(f"{__name__}.{name}"), CLASSES[name])
+    else:
+        found = installed("strategies")[name].load()
     return found
 
 

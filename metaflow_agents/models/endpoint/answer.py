@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from metaflow_agents.foreign_json import NotJSON, read
 from metaflow_agents.models.endpoint.calling import Called, Pieces, called_in
 from metaflow_agents.models.endpoint.usage import Usage, usage_in
+from metaflow_agents.texts.strict_json import NotJSON, read
 
 _CUT = frozenset({"length", "max_tokens", "model_length", "max_output_tokens"})
 _FILTERED = frozenset({"content_filter", "safety", "recitation", "prohibited_content", "blocklist", "spii", "sensitive"})

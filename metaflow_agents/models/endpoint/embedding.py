@@ -13,8 +13,6 @@ import json
 import struct
 from typing import Any
 
-from metaflow_agents.foreign_json import NotJSON
-from metaflow_agents.foreign_json import read as read_json
 from metaflow_agents.models.endpoint.body import Prepared
 from metaflow_agents.models.endpoint.broken import broken, wire_faults
 from metaflow_agents.models.endpoint.clients import CONNECTING, Client
@@ -25,6 +23,8 @@ from metaflow_agents.models.endpoint.usage import usage_of
 from metaflow_agents.models.faults import CallFailed
 from metaflow_agents.models.port import ModelRequest, Reply
 from metaflow_agents.models.vectors import embedded, fault_of
+from metaflow_agents.texts.strict_json import NotJSON
+from metaflow_agents.texts.strict_json import read as read_json
 
 PATH = "/embeddings"
 _OF_A_TEXT = 2**18                      # bytes of an answer for each text: 8,192 numbers, each of 30 characters

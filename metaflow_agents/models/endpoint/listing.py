@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from metaflow_agents.foreign_json import read as read_json
 from metaflow_agents.models.endpoint.broken import wire_faults
 from metaflow_agents.models.endpoint.clients import Client
 from metaflow_agents.models.endpoint.exchange import read, send
+from metaflow_agents.texts.strict_json import read as read_json
 
 _PATIENCE = 10.0                        # seconds
 _LONGEST = 2**22                        # bytes

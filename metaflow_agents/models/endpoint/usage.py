@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from metaflow_agents.foreign_json import finite
+from metaflow_agents.texts.strict_json import finite
 
 _DIGITS = 18                        # of a count that a text tells
 _MOST = 10**7                       # tokens of a call: no model takes or writes as many, so that a larger count tells nothing

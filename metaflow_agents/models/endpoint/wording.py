@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from metaflow_agents.foreign_json import NotJSON, read
+from metaflow_agents.texts.strict_json import NotJSON, read
 
 _LONGEST = 300                      # characters of what it said
 

@@ -1,6 +1,7 @@
 """How a role thinks inside one activation: the written form of each strategy, one file each.
 
-What they do stands in `agent/strategies/`, under the same names. Both are loaded when a strategy is first looked up.
+What they do stands in `agent/strategies/`, under the same names. Both are loaded when a strategy is first looked up. Installed
+packages add more (`plugins.py`); these have both in one file.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from metaflow_agents import plugins
 from metaflow_agents.schema.strategies.base import (
     TYPED_CALLS,
     AnswerExpression,
@@ -32,7 +34,6 @@ CLASSES: Mapping[str, str] = {
     "task_queue": "TaskQueue",
     "route": "Route",
     "debate": "Debate",
-    "solver": "Solver",
     "hindsight": "Hindsight",
 }
 """The class of each, in the module of its name."""
@@ -41,7 +42,7 @@ Specs = Mapping[str, type[StrategySpec]]
 
 
 class Written(Specs):
-    """Those of this version, each loaded when it is looked up, and after them those of `more`."""
+    """Those of this version and of installed packages, each loaded when it is looked up, and after them those of `more`."""
 
     def __init__(self, more: Specs) -> None:
         self._more = more
@@ -49,23 +50,27 @@ class Written(Specs):
     def __getitem__(self, name: str) -> type[StrategySpec]:
         if name in self._more:
             return self._more[name]
-        class_ = CLASSES[name]
-        found: type[StrategySpec] = getattr(import_module(f"{__name__}.{name}"), class_)
+        found: type[StrategySpec]
+        if name in CLASSES:
+            found = getattr(import_module(f"{__name__}.{name}"), CLASSES[name])
+        else:
+            found = plugins.installed("strategies")[name].load().SPEC
         return found
 
     def __contains__(self, name: object) -> bool:
-        return name in CLASSES or name in self._more
+        return name in CLASSES or name in self._more or name in plugins.installed("strategies")
 
     def __iter__(self) -> Iterator[str]:
         yield from CLASSES
+        yield from (name for name in plugins.installed("strategies") if name not in CLASSES and name not in self._more)
         yield from self._more
 
     def __len__(self) -> int:
-        return len(CLASSES) + len(self._more)
+        return sum(1 for _ in self)
 
 
 STRATEGIES: Specs = Written({})
-"""Those of this version, by name."""
+"""Those that are installed, by name."""
 
 
 def references(strategy: Mapping[str, Any] | None, known: Specs = STRATEGIES) -> Iterator[Reference]:

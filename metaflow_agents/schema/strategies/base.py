@@ -53,6 +53,8 @@ class StrategySpec(Value):
     """
 
     PROMPTS: ClassVar[dict[str, tuple[str, ...]]] = {}
+    TEXTS: ClassVar[dict[str, str]] = {}
+    """The templates of `PROMPTS`, where they do not lie in `prompts/templates/strategies/`: those of installed packages."""
     COMMANDS: ClassVar[bool] = False
     """Whether it runs commands that no SOP wrote, for which the run needs a sandbox."""
     LEARNS: ClassVar[bool] = False

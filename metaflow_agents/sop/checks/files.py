@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from metaflow_agents.documents.publishing import FORMATS, format_of
 from metaflow_agents.prompts import analyse_expression
-from metaflow_agents.publishing import FORMATS, format_of
 from metaflow_agents.schema import paths
 from metaflow_agents.schema.artifact import Artifact
 from metaflow_agents.schema.shape import Shape

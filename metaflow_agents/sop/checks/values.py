@@ -9,7 +9,7 @@ from typing import Any
 from metaflow_agents.errors import AnswerInvalid, did_you_mean
 from metaflow_agents.schema import paths
 from metaflow_agents.schema.checks import may_be_slow
-from metaflow_agents.schema.smallest import SmallestUnknown, smallest
+from metaflow_agents.schema.minimal_example import SmallestUnknown, smallest
 from metaflow_agents.schema.sop import PATHS
 from metaflow_agents.schema.validation import validator
 from metaflow_agents.sop.checks.context import Context, Place

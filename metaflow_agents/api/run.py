@@ -1,0 +1,357 @@
+"""Runs: begun, gone on with, branched. The Python API, and what the command line stands on.
+
+result = await run("letters.yaml", letter=text, model=my_function)
+result["reply"]
+
+async with start("letters.yaml", letter=text, model=my_function) as going:
+async for message in going.bus.subscribe("reply"):
+...
+result = await going.result()
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from importlib.metadata import version as installed
+from pathlib import Path
+from time import time
+from typing import Any
+
+from metaflow_agents.api.demo import RecordedResults
+from metaflow_agents.engine.result_cache import EarlierRun
+from metaflow_agents.engine.work import Earlier
+from metaflow_agents.errors import RunBusy, RunSucceeded, UsageError, did_you_mean
+from metaflow_agents.journal.approvals import Consents
+from metaflow_agents.journal.journal import Journal
+from metaflow_agents.journal.keeping import given_before, kept_values, overlooked
+from metaflow_agents.journal.places import never_began
+from metaflow_agents.journal.values import Values
+from metaflow_agents.models.limits import Limiters
+from metaflow_agents.models.recording import read_recording
+from metaflow_agents.models.registry import Given
+from metaflow_agents.modules import load_function
+from metaflow_agents.questions.broker import Asker
+from metaflow_agents.runtime.caps import caps, refuse_unpriced
+from metaflow_agents.runtime.handle import Run, RunResult
+from metaflow_agents.runtime.inputs import Remote, added, initial_versions, labels, read_inputs
+from metaflow_agents.runtime.prepare import (
+    WORKSPACE,
+    allowed_packages,
+    answering,
+    as_it_is_now,
+    checked,
+    fine_name,
+    folders_of,
+    free_name,
+    given_models,
+    given_payloads,
+    identity,
+    inner_models,
+    journal_path,
+    limits,
+    refuse_lost_steps,
+    refuse_taken,
+    refuse_unconfined,
+    refuse_unknown_step,
+    resolved_models,
+    run_names,
+    same_identity,
+    sandbox_for,
+    some,
+    sources,
+    sources_of,
+    typed,
+)
+from metaflow_agents.runtime.toolsets import refuse_unset_secrets
+from metaflow_agents.runtime.wiring import Options
+from metaflow_agents.schema.address import Address, parse_address
+from metaflow_agents.schema.event import Committed, Event, Fired, Resumed, RunEnded, RunOpened, Version
+from metaflow_agents.schema.keys import firing_key, parse_firing
+from metaflow_agents.schema.program import Program
+from metaflow_agents.settings import Settings
+from metaflow_agents.sop.functions import located
+from metaflow_agents.sop.library import python_folders
+from metaflow_agents.steps.repeats import asked_in
+
+
+async def run(sop: str | Path, /, **options: Any) -> RunResult:
+    """Begins a run of a SOP and waits for its end.
+
+    The options are those of `start`. Raises SOPInvalid, UsageError, ModelMissing before anything is made; how the run
+    itself ended stands in the result.
+    """
+    async with start(sop, **options) as going:
+        return await going.result()
+
+
+def run_sync(sop: str | Path, /, **options: Any) -> RunResult:
+    """`run` for programs without an event loop; under a running one (a notebook) it works in a thread of its own."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(run(sop, **options))
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1, thread_name_prefix="run_sync") as pool:
+        return pool.submit(lambda: asyncio.run(run(sop, **options))).result()
+
+
+def start(
+    sop: str | Path,
+    /,
+    *,
+    model: Given | None = None,
+    models: Mapping[str, Given] | None = None,
+    inputs: Mapping[str, Any] | None = None,
+    name: str | None = None,
+    workspace: Path | str | None = WORKSPACE,
+    until: str | None = None,
+    from_run: str | None = None,
+    keep_from: str | None = None,
+    sandbox: str | None = None,
+    budget: Mapping[str, float | str] | None = None,
+    given: Mapping[str, Any] | None = None,
+    staged: bool = False,
+    late: bool = False,
+    everything: bool = False,
+    allow: Sequence[str] = (),
+    yes: bool = False,
+    asker: Asker | None = None,
+    settings: Settings | None = None,
+    remote: Remote | None = None,
+    recorded: Path | None = None,
+    **more_inputs: Any,
+) -> Run:
+    """A new run, to be entered with `async with`.
+
+    `model` answers for every role (a name such as `dry`, or a function that gets the request), `models` for the names that
+    the SOP gives. Inputs are keywords, or stand in `inputs`. `workspace` is where runs lie; None keeps journal and files in
+    memory. `until` is a step after which the run rests, `from_run` a run whose unchanged activations are taken over, and what
+    it was given for inputs that are not given now; `keep_from` the run from which inputs with `keep` are read, or `"none"`;
+    `sandbox` is where commands run: `"bubblewrap"`, `"landlock"`, `"container"` (the default is the first that holds), or
+    `"none"`, which does not confine them; `budget` caps
+    `usd`, `tokens`, `calls` and `time` (seconds), `given` maps artifacts to values that stand in for the work of their steps
+    (`write/text`: in the SOP that `write` is). `staged`: acting tools only tell what they would do. `late`: a secret that is not
+    set, and that no sandbox holds here, stops the run where it is used, and not before (for tests, which may never come to it).
+    `everything`: folders are read whole, with keys and what their `.gitignore` names. `allow`: packages that its
+    `tool: packages` steps may install, as if the SOP's policy allowed them.
+    `asker` asks a person a question that the run has (an async function: the question and its number → an
+    answer, or None for "not now"); without one the run waits for `sop answer`. `yes` approves and allows what would be asked
+    about, never what is denied. `remote` is the client of a server who hands in the inputs: another party than the user,
+    whose files and trust it does not have. `recorded` is a recording: what commands, tools and functions gave in it stands for
+    them where all that they depend on is equal.
+    Raises SOPInvalid, SOPNotFound, UsageError, ModelMissing; nothing has been made then.
+    """
+    settings = settings or Settings.read()
+    if recorded is not None and from_run is not None:
+        raise UsageError(f"`--demo` takes results over from a recording and `--from {from_run}` from a run: leave one of them "
+                         "out")
+    loaded = checked(sop, settings)
+    program, folders = loaded.program, python_folders(loaded.folder)
+    inner_folders = folders_of(loaded)
+    chosen = typed(given_models(program, model, models or {}), folders)
+    home = None if workspace is None else Path(workspace)
+    all_models = resolved_models(program, lambda one: sources(
+        one.sop, chosen, settings, inner_folders[one.fingerprint], home, given=folders, named=program.sop.models))
+    resolved = all_models[program.fingerprint]
+    confining = sandbox_for(program, sandbox, settings, dry=resolved.models.dry, late=late)
+    refuse_unknown_step(program.sop, until)
+    over = caps(budget, program)
+    refuse_unpriced(program, lambda one: all_models[one.fingerprint].models, over)
+    for one in program.all():
+        refuse_unset_secrets(one.sop, settings, dry=resolved.models.dry or late)
+    load = partial(load_function, folders=folders)
+    handed = {**(inputs or {}), **more_inputs}
+    wanted = {name: spec.keep for name, spec in program.sop.inputs.items() if spec.keep is not None and name not in handed}
+    kept = kept_values(home, program.sop.sop, wanted, keep_from=keep_from, from_run=from_run)
+    kept |= {name: one for name, one in given_before(home, from_run).items()
+             if name in program.sop.inputs and name not in handed and name not in wanted}
+    payloads, blobs, left_out, untaken = read_inputs(program, handed, load, remote, everything=everything, kept=kept)
+    label = free_name(home, program.sop.sop) if name is None else fine_name(name)
+    if home is not None and not journal_path(home, label).exists():
+        refuse_taken(home, label)
+    blobs.update(sources_of(loaded))
+    opened = RunOpened(
+        run=label, **identity(loaded), **answering(program, all_models, chosen), sandbox=confining.name, image=confining.image,
+        until=until, budget=over, given=given_payloads(program, given, blobs), reused_from=from_run,
+        recorded="" if recorded is None else str(recorded.resolve()),
+        package=installed("metaflow-agents"), allowed=allowed_packages(program, allow), staged=staged, functions=located(loaded),
+        left_out={name: some(listed) for name, listed in left_out.items()},
+        untaken={name: {why: some(listed) for why, listed in reasons.items()} for name, reasons in untaken.items()},
+        kept={name: one.source for name, one in kept.items()})
+    versions = {**payloads, **initial_versions(program, blobs, load)}
+    untrusted = labels(program, handed, remote, kept)
+    first = Committed(versions=tuple(
+        Version(artifact=a, number=1, payload=p, untrusted=untrusted.get(a, "")) for a, p in versions.items()))
+    earlier = _earlier(home, from_run, program, opened.recorded)
+    options = Options(models=resolved.models, sandbox=confining, folders=folders, inner_folders=inner_folders,
+                      given=dict(given or {}), earlier=earlier, effects=None if earlier is None else earlier.effects,
+                      limiters=Limiters(limits(program.sop, settings, resolved.models)),
+                      asker=asker, yes=yes, home=loaded.folder, settings=settings, inner=inner_models(program, all_models))
+
+    def begun(label: str) -> list[Event]:
+        named = opened.model_copy(update={"run": label, "at": time()})
+        if home is not None and keep_from is None and from_run is None:         # as late as can be: another may begin meanwhile
+            named = named.model_copy(update={"kept_without": overlooked(home, program.sop.sop, wanted, kept)})
+        if confining.name == "none":
+            Consents(settings.consents).give(named, named.compiled)     # before the event: a kill in between loses nothing
+        return [named, first]
+
+    if home is None:
+        return Run(program, options, label, home, Journal.in_memory, lambda: [opened, first], blobs)
+    return Run(program, options, label, home, lambda: _created(home, label, begun, blobs, chosen=name is not None), list, {})
+
+
+async def resume(name: str, **options: Any) -> RunResult:
+    """Goes on with a run to its end. The options are those of `go_on`."""
+    async with go_on(name, **options) as going:
+        return await going.result()
+
+
+def go_on(
+    name: str,
+    *,
+    workspace: Path | str = WORKSPACE,
+    model: Given | None = None,
+    models: Mapping[str, Given] | None = None,
+    sandbox: str | None = None,
+    budget: Mapping[str, float | str] | None = None,
+    until: str | None = None,
+    accept_changes: bool = False,
+    reask: bool = False,
+    yes: bool = False,
+    asker: Asker | None = None,
+    settings: Settings | None = None,
+) -> Run:
+    """A run gone on with, to be entered with `async with`: after a crash, a cap, a failure, or an `until`.
+
+    Models and sandbox are those that it had unless others are given; `sandbox="none"` has to be given again where that was not
+    done on this machine. Where the SOP's file means something else now, what changed is told, and only `accept_changes` goes on
+    with it. `reask` pays again for calls whose prompt changed. `yes` and `asker` are as for `start`.
+    Raises UsageError (RunSucceeded, where nothing is left to do), RunBusy, SOPInvalid, ModelMissing; nothing is changed then.
+    """
+    settings = settings or Settings.read()
+    home, consents = Path(workspace), Consents(settings.consents)
+    journal = Journal.open(journal_path(home, name))
+    try:
+        state = journal.state
+        opened = state.opened
+        if opened is None:
+            raise never_began(name)
+        if state.ended is not None and state.ended.outcome == "success":
+            raise RunSucceeded(f"run `{name}` has succeeded: there is nothing to go on with; `sop fork` branches from it")
+        recorded = Program.model_validate_json(journal.blob(state.compiled))
+        loaded, told = as_it_is_now(opened, recorded, settings)
+        if told and not accept_changes:
+            listed = "\n".join(f"  {change}" for change in told)
+            raise UsageError(f"the SOP of run `{name}` changed since it ran:\n{listed}\n"
+                             "`--accept-changes` goes on with it as it is now; undo the changes to go on as it was")
+        program = recorded if loaded is None or not told else loaded.program
+        folders = python_folders(Path(opened.location).parent)
+        inner_folders = {one.fingerprint: folders for one in program.all()} if loaded is None else folders_of(loaded)
+        asked = typed(given_models(program, model, models or {}), folders)
+        chosen: dict[str, Given] = {**(state.chosen if model is None else {}), **asked}
+        all_models = resolved_models(program, lambda one: sources(
+            one.sop, chosen, settings, inner_folders.get(one.fingerprint, folders), home, state.base_url, given=folders,
+            named=program.sop.models))
+        resolved = all_models[program.fingerprint]
+        confining = sandbox_for(program, sandbox or state.sandbox or None, settings, dry=resolved.models.dry)
+        if confining.name == "none" and not sandbox:
+            refuse_unconfined(name, state, consents)
+        refuse_unknown_step(program.sop, until)
+        refuse_lost_steps(program.sop, state.active)
+        for one in program.all():
+            refuse_unset_secrets(one.sop, settings, dry=resolved.models.dry)
+        over = caps(budget, program)
+        refuse_unpriced(program, lambda one: all_models[one.fingerprint].models, {**state.budget, **over})
+        values = Values(journal.blob, state)
+        given = {artifact: values.plain(payload) for artifact, payload in opened.given.items()}
+        which = identity(loaded) if loaded is not None and told else same_identity(journal, recorded)
+        resumed = Resumed(**which, **answering(program, all_models, chosen), changes=told, sandbox=confining.name,
+                          image=confining.image, until=until, budget=over)
+        blobs = sources_of(loaded) if loaded is not None and told else {}
+        new, more = added(program, [*state.versions], partial(load_function, folders=folders)) if told else ({}, {})
+        blobs |= more
+        left = opened.reused_from if opened.reused_from in run_names(home) else None        # or it was removed since
+        earlier = _earlier(home, left, program, opened.recorded)
+        if earlier is not None and earlier.effects is not None:
+            earlier.effects.recall(journal, asked_in(journal))
+        options = Options(models=resolved.models, sandbox=confining, folders=folders, inner_folders=inner_folders, given=given,
+                          earlier=earlier, effects=None if earlier is None else earlier.effects, reask=reask,
+                          limiters=Limiters(limits(program.sop, settings, resolved.models)),
+                          asker=asker, yes=yes, home=Path(opened.location).parent, settings=settings,
+                          inner=inner_models(program, all_models))
+    except BaseException:
+        journal.__exit__()
+        raise
+
+    def first_events() -> list[Event]:
+        if confining.name == "none":
+            consents.give(opened, resumed.compiled)
+        labelled = labels(program, ())
+        versions = tuple(Version(artifact=name, number=1, payload=payload, untrusted=labelled.get(name, ""))
+                         for name, payload in new.items())
+        return [resumed, *([Committed(versions=versions)] if versions else [])]
+
+    return Run(program, options, name, home, lambda: journal, first_events, blobs)
+
+
+def _firing(name: str, at: str, fired: Mapping[str, int]) -> str:
+    """The firing that `at` names. Raises UsageError for all else that an address may name, and says what to write."""
+    try:
+        first, *inner = parse_address(at)
+    except ValueError as error:
+        raise UsageError(f"{error}; a run branches before a firing, like fix_code@2") from None
+    own = [key for key in fired if first.covers(Address(*parse_firing(key), first.item))]
+    if own and (inner or first.item is not None or first.round is None):
+        raise UsageError(f"a run branches before a whole firing of its own step, and `{at}` is {_kind(inner, first)}: write "
+                         + ", or ".join(f"`{key}`" for key in own))
+    if not own:
+        raise UsageError(f"run `{name}` has no firing {at}: {did_you_mean(at, fired)}")
+    return own[0]
+
+
+def _kind(inner: Sequence[Address], first: Address) -> str:
+    return "a step of a sub-SOP" if inner else "one of its items" if first.item is not None else "a step without a round"
+
+
+def fork(name: str, *, at: str | None = None, new_name: str | None = None, workspace: Path | str = WORKSPACE) -> str:
+    """Branches from a run: a new one that holds the events before a firing (`fix_code@2`), or all of them.
+
+    Returns the new run's name; go on with it by `resume`. Raises UsageError for an unknown run or firing.
+    """
+    home = Path(workspace)
+    source = journal_path(home, name)
+    with Journal.read(source) as journal:
+        ended = [seq for seq, _ in journal.events(RunEnded)]
+        until = journal.last if journal.last not in ended else journal.last - 1        # the branch has not ended
+        if at is not None:
+            fired = {firing_key(event.step, event.round): seq for seq, event in journal.events(Fired)}
+            until = fired[_firing(name, at, fired)] - 1
+    label = free_name(home, name) if new_name is None else fine_name(new_name)
+    if not journal_path(home, label).exists():
+        refuse_taken(home, label)
+    branch = Journal.copy(source, journal_path(home, label), until)
+    branch.__exit__()
+    return label
+
+
+def _created(home: Path, label: str, first: Callable[[str], list[Event]], blobs: Mapping[str, bytes], *, chosen: bool) -> Journal:
+    """The journal of a new run, with what it begins with; where nobody chose its name and another run took it since, under the
+    next free one.
+    """
+    while True:
+        try:
+            return Journal.create(journal_path(home, label), partial(first, label), blobs)
+        except (RunBusy, UsageError):
+            if chosen:
+                raise
+            label = free_name(home, label)
+
+
+def _earlier(home: Path | None, from_run: str | None, program: Program, recorded: str) -> Earlier | None:
+    if from_run is not None:
+        return EarlierRun(Journal.read(journal_path(home, from_run)), from_run, program.sop.steps)
+    return RecordedResults(read_recording(Path(recorded))) if recorded else None

@@ -1,1 +1,0 @@
-"""Data sets from journals: what methods that train a model would train on, in the chat format of fine-tuning."""

@@ -1,0 +1,88 @@
+"""The plugin door: what installed packages add to this one, found by their entry points.
+
+A package adds a strategy, say, by one file and one line in its `pyproject.toml`:
+
+    [project.entry-points."metaflow_agents.strategies"]
+    ponder = "my_package.ponder:Ponder"
+
+The parts of this package that are a trade of their own (`kits/`) come in by the same lines. Nothing is imported before its name
+is used. Source: https://packaging.python.org/en/latest/specifications/entry-points/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
+from typing import Any
+
+from metaflow_agents.errors import UsageError
+
+PREFIX = "metaflow_agents."
+OURS = "metaflow-agents"
+GROUPS: Mapping[str, str] = {
+    "strategies": "a subclass of `agent.strategies.Strategy`",
+    "exports": "a function `(journals, *, untrusted)` that gives `lines`, JSON values, and `left_out`, a Counter of reasons",
+    "checkups": "a function without parameters that gives a line of `sop doctor`: `ok`, `note` or `bad`, and a text",
+    "functions": "a module, under the name by which SOPs call its functions",
+}
+"""What an entry point of each group names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """One thing that an installed package adds. `rivals`: other packages that offer the same under the same name."""
+
+    group: str
+    name: str
+    value: str
+    distribution: str
+    version: str
+    rivals: tuple[str, ...] = ()
+
+    @property
+    def maker(self) -> str:
+        """The distribution and its version, as messages and journals have it."""
+        return f"{self.distribution} {self.version}"
+
+    def load(self) -> Any:
+        """What the entry point names. Raises UsageError, which names the distribution, where it can't be imported."""
+        if self.rivals:
+            raise UsageError(f"several packages offer `{self.name}` ({self.group}): {', '.join((self.maker, *self.rivals))}; "
+                             "uninstall all but one")
+        try:
+            return EntryPoint(self.name, self.value, PREFIX + self.group).load()
+        except (Exception, SystemExit) as error:
+            raise UsageError(f"`{self.name}` ({self.group}) of {self.maker} can't be loaded: {self.value}: "
+                             f"{type(error).__name__}: {error}; fix or uninstall {self.distribution}") from error
+
+
+@cache
+def installed(group: str) -> Mapping[str, Plugin]:
+    """All that is installed of a group, by name; nothing of it is imported."""
+    found: dict[str, Plugin] = {}
+    for point in sorted(entry_points(group=PREFIX + group), key=lambda one: (one.name, one.value)):
+        name, its_version = (point.dist.name, point.dist.version) if point.dist else ("?", "?")
+        plugin = Plugin(group, point.name, point.value, name, its_version)
+        there = found.setdefault(point.name, plugin)
+        if (there.value, there.distribution) != (plugin.value, plugin.distribution):    # else the same, twice on the path
+            found[point.name] = replace(there, rivals=(*there.rivals, plugin.maker))
+    return found
+
+
+def missing(extra: str, wanted: Mapping[str, tuple[int, int]]) -> str:
+    """What of an extra of this package is not installed, with the fix; empty where all of it is. Nothing is imported.
+
+    `wanted`: package → its first version that will do.
+    """
+    lacking = []
+    for name, first in wanted.items():
+        try:
+            there = version(name)
+        except PackageNotFoundError:
+            lacking.append(f"{name} is not installed")
+            continue
+        if tuple(int(part) if part.isdigit() else 0 for part in there.split(".")[:2]) < first:
+            lacking.append(f"{name} is {there}, and {'.'.join(map(str, first))} is needed")
+    return f"{' and '.join(lacking)}: `pip install 'metaflow-agents[{extra}]'`" if lacking else ""

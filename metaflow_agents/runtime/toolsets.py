@@ -1,0 +1,109 @@
+"""The tools of a run: built-in ones that its roles name, functions, servers and services that the SOP declares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from metaflow_agents.agent import strategies
+from metaflow_agents.errors import NotHere
+from metaflow_agents.sandbox.port import Sandbox
+from metaflow_agents.schema.program import Program
+from metaflow_agents.schema.sop import SOP
+from metaflow_agents.schema.strategies.workers import tools_in
+from metaflow_agents.settings import Settings
+from metaflow_agents.terminal import printing
+from metaflow_agents.tools.port import Setting, Source, Tool
+from metaflow_agents.tools.secrets import Secrets
+from metaflow_agents.tools.toolbox import Toolbox
+
+CONFINED = ("run", "python")
+"""Tools that carry something out in the sandbox."""
+
+
+def used(sop: SOP) -> tuple[str, ...]:
+    """The tools that roles have, as they are written, in the order of the file."""
+    found = dict.fromkeys(name for step in sop.steps.values() for name in tools_in(sop, step, strategies.known()))
+    if "start_role" in found:           # who is started has its own
+        found.update(dict.fromkeys(name for role in sop.roles.values() for name in role.tools))
+    return tuple(found)
+
+
+def secrets_of(sop: SOP, settings: Settings) -> Secrets:
+    """The secrets of a SOP, in the environment of this process."""
+    found = Secrets(sop.secrets, settings.variable)
+    if sop.secrets:
+        printing.redact(tuple(sop.secrets), found.masked)
+    return found
+
+
+def refuse_unset_secrets(sop: SOP, settings: Settings, *, dry: bool) -> None:
+    """Raises NotHere, naming them all, where a declared secret is not set."""
+    missing = [] if dry else secrets_of(sop, settings).missing()
+    if missing:
+        listed = ", ".join(f"`{name}`" for name in missing)
+        raise NotHere(f"{listed}: {'these secrets are' if missing[1:] else 'this secret is'} not set; "
+                      f"`export {missing[0]}=…` before the run")
+
+
+def toolbox(program: Program, folder: Path, sandbox: Sandbox, settings: Settings, secrets: Secrets,
+            load: Callable[[str], Callable[..., Any]], *, dry: bool = False) -> Toolbox:
+    """The tools that the roles of a SOP may use. `folder` is the SOP's; `dry`: those of this package alone, which nobody calls:
+    nothing of the user's is imported or started. Raises UsageError for what can't be made.
+    """
+    sop = program.sop
+    names = used(sop)
+    if not names:
+        return Toolbox()
+    # Most SOPs have no tools, and these bring what confines commands, and what speaks to the network, with them.
+    from metaflow_agents.policy.policy import Policy
+    from metaflow_agents.tools.commands import Python, Run
+    from metaflow_agents.tools.files import file_tools
+    from metaflow_agents.tools.map import MapTool
+    from metaflow_agents.tools.web import Fetch, Web
+
+    setting = Setting(folder=folder, secret=secrets.value, environment=settings.command_environment, masked=secrets.masked)
+    headers = sop.tools["fetch"].headers if "fetch" in sop.tools else {}
+    web = Web(headers, granted_literally(sop), owner=sandbox.owner, filled=secrets.filled)
+    own: list[Tool] = [tool for tool in (*file_tools(), MapTool(), Python(sandbox), Fetch(web)) if tool.name in names]
+    if "packages" in names:
+        from metaflow_agents.packages.environments import Environments
+        from metaflow_agents.tools.packages import Packages
+        own.append(Packages(Environments(settings.packages, settings.pip_environment)))
+    if "run" in names:
+        own.append(Run(sandbox, web if Policy(sop.policy).ever("connect") else None))
+    if dry:
+        return Toolbox(own)
+    own += _functions(sop, names, setting, load)
+    return Toolbox(own, _sources(program, names, setting))
+
+
+def _functions(sop: SOP, names: Iterable[str], setting: Setting, load: Callable[[str], Callable[..., Any]]) -> Iterator[Tool]:
+    declared = {name: spec for name, spec in sop.tools.items() if spec.python is not None and name in names}
+    if declared:
+        from metaflow_agents.tools.functions import FunctionTool
+        for name, spec in declared.items():
+            yield FunctionTool(name, spec, setting, load)
+
+
+def _sources(program: Program, names: Iterable[str], setting: Setting) -> Iterator[Source]:
+    wanted = {name.partition(".")[0] for name in names}
+    for name, server in program.sop.mcp_servers.items():
+        if name in wanted:
+            from metaflow_agents.tools.mcp import McpServer
+            yield McpServer(name, server, setting)
+    for name, service in program.sop.openapi.items():
+        if name in wanted:
+            from metaflow_agents.tools.openapi import OpenApiService
+            yield OpenApiService(name, service, program.documents[name], setting)
+
+
+def granted_literally(sop: SOP) -> frozenset[str]:
+    """`host:port` of the places that a rule of the SOP allows or asks about by address or as `localhost`: they may be private."""
+    from metaflow_agents.policy.place_patterns import literal
+    from metaflow_agents.policy.rules import parse_rule
+
+    rules = () if sop.policy is None else (*sop.policy.allow, *sop.policy.ask)
+    places = (literal(parse_rule(rule).pattern) for rule in rules)
+    return frozenset(place.authority for place in places if place is not None)

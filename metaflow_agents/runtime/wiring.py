@@ -1,0 +1,287 @@
+"""Wires the rooms together for one open journal; `runs.py` says which journal, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from metaflow_agents.agent import strategies
+from metaflow_agents.agent.agent import RoleAgent
+from metaflow_agents.agent.conversation import Conversations
+from metaflow_agents.agent.material import Material, Shown
+from metaflow_agents.agent.progressing import RunJudge
+from metaflow_agents.agent.surroundings import Surroundings
+from metaflow_agents.agent.tool_step import ToolSteps
+from metaflow_agents.agent.toolset import Equipment
+from metaflow_agents.engine.clock import TimeCaps
+from metaflow_agents.engine.earlier_effects import EarlierEffects
+from metaflow_agents.engine.halting import Halting
+from metaflow_agents.engine.progress import Progress
+from metaflow_agents.engine.scheduler import Scheduler
+from metaflow_agents.engine.scope import Scopes
+from metaflow_agents.engine.step_execution import Fanout
+from metaflow_agents.engine.suspension import Parking
+from metaflow_agents.engine.work import Activation, Earlier
+from metaflow_agents.journal.audit import Heads, keep_head
+from metaflow_agents.journal.bus import Bus
+from metaflow_agents.journal.inner import InnerJournal
+from metaflow_agents.journal.journal import Journal
+from metaflow_agents.journal.state import RunState
+from metaflow_agents.journal.tree import Tree
+from metaflow_agents.journal.values import Values
+from metaflow_agents.memory.project import Inherited, MemoryFile, ProjectMemory, RunId
+from metaflow_agents.memory.store import PLACE, MemoryStore
+from metaflow_agents.memory.window import RoleMemory
+from metaflow_agents.models.budget import Budgets
+from metaflow_agents.models.caller import Caller, Watch
+from metaflow_agents.models.inner_budget import InnerBudgets
+from metaflow_agents.models.limits import Limiters
+from metaflow_agents.models.registry import Models
+from metaflow_agents.models.retry_policy import Patience
+from metaflow_agents.modules import Sources, load_function, sources_of
+from metaflow_agents.questions.answer_queue import Mailbox
+from metaflow_agents.questions.broker import Asker, Desk
+from metaflow_agents.questions.inner import InnerDesk
+from metaflow_agents.runtime.caps import run_budget, step_budget
+from metaflow_agents.runtime.output_sync import Folder
+from metaflow_agents.runtime.step_runner import Doers
+from metaflow_agents.runtime.subworkflow import Joined, SubSOPs
+from metaflow_agents.runtime.toolsets import secrets_of, toolbox
+from metaflow_agents.sandbox.choice import Unchosen
+from metaflow_agents.sandbox.port import Sandbox
+from metaflow_agents.schema.program import Program
+from metaflow_agents.schema.tools import PolicySpec
+from metaflow_agents.settings import Settings
+from metaflow_agents.sop.graph import SOPGraph
+from metaflow_agents.steps.code import Code
+from metaflow_agents.steps.command import Commands
+from metaflow_agents.steps.documents import Documents
+from metaflow_agents.steps.effects import Effects
+from metaflow_agents.steps.expression import Expressions
+from metaflow_agents.steps.function import Functions
+from metaflow_agents.steps.given import given_inside
+from metaflow_agents.steps.human import Humans
+from metaflow_agents.steps.parts import Parts
+from metaflow_agents.steps.repeats import Repeats
+from metaflow_agents.steps.side_effects import Observations
+from metaflow_agents.steps.validation import Acceptance
+from metaflow_agents.tools.toolbox import Toolbox
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a run is carried out; the part of it that the journal's events do not hold."""
+
+    models: Models
+    sandbox: Sandbox = field(default_factory=Unchosen)
+    folders: Sequence[Path] = ()
+    inner_folders: Mapping[str, Sequence[Path]] = field(default_factory=dict)      # fingerprint of a SOP → its `folders`
+    given: Mapping[str, Any] = field(default_factory=dict)
+    earlier: Earlier | None = None
+    effects: EarlierEffects | None = None      # of that run, which sub-SOPs may do again too
+    reask: bool = False
+    limiters: Limiters | None = None
+    patience: Patience | None = None
+    watch: Watch | None = None
+    asker: Asker | None = None                 # asks who is there; None: nobody is
+    yes: bool = False                          # allows actions and approves, without asking
+    home: Path = Path()                        # the SOP's folder
+    settings: Settings = field(default_factory=Settings)
+    inner: Mapping[str, Models] = field(default_factory=dict)      # fingerprint of a sub-SOP → its models
+
+    @property
+    def all_models(self) -> tuple[Models, ...]:
+        """Those of the SOP and of all SOPs in it."""
+        return (self.models, *self.inner.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """What a sub-SOP has from the one that it is a step of. `prefix` begins its keys as the run's journal has them."""
+
+    prefix: str
+    run: str
+    step: str
+    acceptance: Acceptance
+    budgets: Budgets | InnerBudgets
+    desk: InnerDesk
+    policies: tuple[PolicySpec | None, ...]
+    toolboxes: Mapping[str, Toolbox]
+    staged: bool
+    allowed: Sequence[str]
+    told: str
+    over: Mapping[str, float]               # caps given for it on the command line
+    path: str                               # the steps that lead to it, as `--budget` and `--given` write them: `build/`
+    memory: MemoryFile
+    remembered: RunId
+    alone: bool                             # nothing remembered comes in from outside of it, or goes out
+    inherited: Inherited | None
+    halting: Halting
+    noted: dict[str, list[Shown]] | None    # what prompts show, where that is noted down
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """A run's rooms, joined."""
+
+    journal: Journal
+    bus: Bus
+    values: Values
+    scheduler: Scheduler
+    graph: SOPGraph
+    folder: Folder | None
+    parking: Parking
+    toolboxes: tuple[Toolbox, ...]
+    memory: ProjectMemory
+    material: Material
+    documents: Documents
+
+
+def assemble(program: Program, journal: Journal, options: Options, *, folder: Path | None,
+             within: Within | None = None) -> Assembly:
+    """Joins the rooms for a journal that begins with `RunOpened`. `folder` is where files go; None: nowhere.
+
+    `within`: for a sub-SOP, what it has from the one that it is a step of.
+    """
+    state, sop = journal.state, program.sop
+    secrets = secrets_of(sop, options.settings)
+    name = within.run if within else "" if state.opened is None else state.opened.run
+    bus, graph = Bus(journal), SOPGraph(sop)
+    values = Values(journal.blob, state)
+    tree = Tree(program, values, state, name)
+    scopes = Scopes(program, values, name)
+
+    def folders_of(one: Program) -> Sequence[Path]:
+        return options.inner_folders.get(one.fingerprint, options.folders)
+
+    def loading(one: Program) -> Callable[[str], Callable[..., Any]]:
+        return partial(load_function, folders=folders_of(one))
+
+    def reading(one: Program) -> Callable[[str], Sources]:
+        return partial(sources_of, folders=folders_of(one))
+
+    load = loading(program)
+    acceptance = Acceptance(program, values, load, within.acceptance if within else None)
+    observations = Observations(bus, state, values)
+    told = within.told if within else told_name(journal)
+    desk: Desk
+    if within:
+        desk = within.desk
+    else:
+        desk = Desk(bus, state, journal.blob, asker=options.asker, yes=options.yes, run=told,
+                    mailbox=Mailbox(journal.path) if journal.path.suffix else None)
+        keep_head(journal, Heads(options.settings.heads))
+    prefix, above = (within.prefix, within.policies) if within else ("", ())
+    repeats = Repeats(desk, options.effects, secrets.masked, prefix)
+    functions = Functions(sop, acceptance, observations, Effects(bus, state, observations, desk, repeats), load)
+    commands = Commands(sop, acceptance, tree, values, observations, options.sandbox, options.settings)
+    memory = RoleMemory(state, values, {step: graph.rank(step) for step in graph.steps})
+    file = within.memory if within else MemoryFile(partial(MemoryStore, memory_file(options, folder)))
+    over, path = (within.over, within.path) if within else (state.budget, "")
+    caps = budgets(program, state, over, told) if within is None else InnerBudgets(
+        budgets(program, state, over, told, path=path, whole=f"SOP {sop.sop}"), within.budgets, within.step)
+    project = ProjectMemory(file, state, values, secrets.masked, keeps=sop.remembers, run=within.remembered if within else None,
+                            prefix=prefix, apart=sop.apart, alone=within is not None and within.alone,
+                            inherited=within.inherited if within else None)
+    halting = Halting(None if within is None else within.halting)
+    caller = Caller(bus, journal, caps, options.limiters, patience=options.patience, reask=options.reask,
+                    watch=options.watch, prefix=prefix, sent=halting.sent)
+    toolboxes = within.toolboxes if within else {one.fingerprint: toolbox(
+        one, options.home, options.sandbox, options.settings, secrets_of(one.sop, options.settings), loading(one),
+        dry=options.models.dry)
+        for one in program.all()}
+    tools = toolboxes[program.fingerprint]
+    staged = within.staged if within else state.opened is not None and state.opened.staged
+    allowed = within.allowed if within else () if state.opened is None else state.opened.allowed
+    equipment = Equipment(sop, Surroundings(bus, state, values, desk, secrets, repeats, staged=staged), tools, observations,
+                          commands.files, dry=options.models.dry, above=above, allowed=allowed, packages=commands.packages)
+    known = strategies.known()
+    material = Material(program, values, tree.as_rendered, noted=within.noted if within else None, prefix=prefix)
+    agent = RoleAgent(program, options.models, caller, acceptance, commands, functions, memory, project, observations, state,
+                      values, material, equipment)
+
+    def join(inner: Program, its: InnerJournal, activation: Activation) -> Joined:
+        key = str(activation.key)
+        step, inside = activation.key.step, InnerDesk(desk, key)
+        wanted, its_over = sop.steps[step].inherits_memory, given_inside(over, step)
+        alone = wanted is False or (within is not None and within.alone)
+
+        async def inherited(mind: str | None, *, lessons: bool) -> list[str]:
+            past = (memory.lessons if lessons else memory.past)(mind, activation.key.firing)
+            return await project.handed_over(mind, past, lessons=lessons)
+
+        # What it inherits of memory is a part of the whole step, and of no single one inside.
+        before = None if wanted or options.earlier is None else options.earlier.inside(activation.key)
+        joined = assemble(inner, its, replace(options, models=options.inner[inner.fingerprint], earlier=before,
+                                                       given=given_inside(options.given, step)),
+                          folder=None, within=Within(f"{prefix}{key}/", name, step, acceptance, caps,
+                                                     inside, (*above, sop.policy), toolboxes, staged, allowed, told,
+                                                     its_over, f"{path}{step}/", file,
+                                                     project.run, alone, inherited if wanted else None, halting, material.noted))
+        return Joined(joined.scheduler, joined.values, inside, joined.memory, run_budget(inner, its_over).time,
+                      f"sop resume {told} --budget {path}{step}/time=…")
+
+    sops = SubSOPs(program, journal, acceptance, loading, join,
+                   {name: models.identities for name, models in options.inner.items()})
+    tool_steps = ToolSteps(sop, state, equipment, acceptance, commands, functions)
+    documents = Documents(sop, tree, state, values, options.sandbox, dry=options.models.dry)
+    doers = Doers(sop, agent, commands, functions, Expressions(sop, acceptance), Humans(program, acceptance, desk), tool_steps,
+                  documents, acceptance, Parts(program, state, values, memory, known, above),
+                  Code(program, reading, options.inner), sops,
+                  dry=options.models.dry, given=options.given)
+    parking = Parking(desk)
+    desk.idle = parking.seconds_idle
+    fanout = Fanout(program, bus, state, values, scopes, doers, earlier=options.earlier,
+                    caps=time_caps(program, state, over, told, path), parking=parking, recalled=doers.recalled,
+                    strategies=known, halting=halting)
+    progress = None
+    if sop.progress is not None:
+        judge = RunJudge(sop, sop.progress, options.models, caller, Conversations(program, acceptance), memory,
+                         observations, state, values, run_budget(program, over))
+        progress = Progress(sop, sop.progress, bus, state, values, scopes, judge)
+    scheduler = Scheduler(program, graph, bus, state, values, scopes, fanout, until=state.until, progress=progress)
+    kept = None if folder is None else Folder(bus, state, tree, folder, journal.path)
+    return Assembly(journal, bus, values, scheduler, graph, kept, parking, tuple(toolboxes.values()), project,
+                    material, documents)
+
+
+def memory_file(options: Options, folder: Path | None) -> Path | None:
+    """The project's memory file, which lies in the workspace; None, in memory, where there is none, or the models are `dry`: what
+    they say is not worth remembering.
+    """
+    return None if folder is None or options.models.dry else folder.parent / PLACE
+
+
+def told_name(journal: Journal) -> str:
+    """What the run is called in commands; a run in memory has no name to resume it by."""
+    return journal.path.stem if journal.path.suffix else "RUN"
+
+
+def time_caps(program: Program, state: RunState, over: Mapping[str, float], name: str, path: str) -> TimeCaps:
+    """The caps on time of roles and steps, with what was used before; the run's own is held by `underway.py`.
+
+    `name` is the run's, `path` leads to the SOP; both stand in the command that raises a cap.
+    """
+    sop = program.sop
+    caps = {f"step:{step}": cap.time for step in sop.steps if (cap := step_budget(sop, step, over)) and cap.time}
+    caps |= {f"role:{name}": role.budget.time for name, role in sop.roles.items() if role.budget and role.budget.time}
+    used: dict[str, float] = {}
+    for name, seconds in state.busy.items():
+        for scope in (f"step:{name}", f"role:{sop.steps[name].role}" if name in sop.steps else ""):
+            used[scope] = used.get(scope, 0.0) + seconds
+    return TimeCaps(caps, used, {f"step:{step}": f"sop resume {name} --budget {path}{step}/time=…" for step in sop.steps})
+
+
+def budgets(program: Program, state: RunState, over: Mapping[str, float], name: str, *, path: str = "",
+            whole: str = "run") -> Budgets:
+    """The caps on calls, tokens and money, with what the journal says was spent. `name` is the run's."""
+    sop = program.sop
+    found = Budgets(run_budget(program, over), {role: written.budget for role, written in sop.roles.items()},
+                    {step: step_budget(sop, step, over) for step in sop.steps}, name=name, path=path, whole=whole)
+    for (role, step), spending in state.spent.items():
+        calls, tokens, cost = spending.charged
+        found.charge(role, step, tokens, calls, cost)
+    return found

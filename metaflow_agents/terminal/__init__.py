@@ -1,0 +1,1 @@
+"""The terminal: what is typed there, and all that is printed."""

@@ -1,0 +1,1 @@
+"""Texts from outside: strict JSON, and the words that searches compare."""

@@ -1,8 +1,0 @@
-"""`sop test`: the `tests:` of a SOP, each run in memory, with a model that needs no endpoint."""
-
-from __future__ import annotations
-
-from metaflow_agents.trial.expecting import Unmet
-from metaflow_agents.trial.trying import Verdict, try_out
-
-__all__ = ["Unmet", "Verdict", "try_out"]
