@@ -85,7 +85,7 @@ def test_however_the_command_is_started(mine: Path, hostile: Path, start: str) -
         (hostile / early).unlink()
     put(mine, {"starter/started_here.py": "from metaflow_agents.cli import main\nmain()\n"})
     how = [sys.executable, start, "started_here" if start == "-m" else "import metaflow_agents.cli as c; c.main()"]
-    (hostile / "metaflow_agents" / "research" / "steps.py").unlink()
+    (hostile / "metaflow_agents" / "kits" / "research" / "steps.py").unlink()
     sop(["run", "../mine/a.yaml"], hostile, how, PYTHONPATH=str(mine / "starter"))
     assert was_run(hostile) == []
 

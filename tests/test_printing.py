@@ -58,7 +58,8 @@ def test_secrets_are_redacted_on_the_way_out() -> None:
                                  "import logging; logging.error(SAID)", "import logging; logging.getLogger('x').warning(SAID)",
                                  "import threading; t = threading.Thread(target=lambda: int(SAID)); t.start(); t.join()"])
 def test_what_python_prints_by_itself_goes_this_way(how: str) -> None:
-    program = ("from metaflow_agents import printing\nfrom metaflow_agents.cli.output import prepare_streams\nprepare_streams()\n"
+    program = ("from metaflow_agents.terminal import printing\nfrom metaflow_agents.cli.output import prepare_streams\n"
+               "prepare_streams()\n"
                "printing.redact(1, lambda text: text.replace('hunter22', '[secret ONE]'))\n"
                "SAID = 'it is hunter' + '22' + chr(0x9b) + chr(0x202e)\n" + how)
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False).stderr.decode()

@@ -12,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiers import examples
 
-from metaflow_agents.prompts import CollectionView, FilesView, from_package
+from metaflow_agents.prompts import CollectionView, FilesView, from_text
+from metaflow_agents.prompts import from_package as of_package
+from metaflow_agents.schema.strategies import STRATEGIES
 
 NAMES = (
     "artifact",
@@ -47,7 +49,8 @@ INSIDE = {  # tags of the package that hold others
     "strategies/task_queue.answer": {"done": "result|failed"},
 }
 TAG = re.compile(rf"<\s*(/?)\s*({'|'.join(NAMES)}|text)(-\d+)?(?![\w-])", re.IGNORECASE)
-TEMPLATES = {
+BROUGHT = {f"strategies/{strategy}.{name}": text for strategy, spec in STRATEGIES.items() for name, text in spec.TEXTS.items()}
+TEMPLATES = BROUGHT | {
     f"{folder}{entry.name.removesuffix('.md.j2')}": entry.read_text()
     for folder in ("", "strategies/")
     for entry in (files("metaflow_agents.prompts") / "templates").joinpath(*folder.split("/")).iterdir()
@@ -58,6 +61,13 @@ HEADINGS = {
 }
 
 Scope = dict[str, Any]
+
+
+def from_package(name: str, scope: Scope) -> str:
+    """By the template of that name, also where a strategy brings it along."""
+    return from_text(BROUGHT[name], scope) if name in BROUGHT else of_package(name, scope)
+
+
 SCOPES: dict[str, Callable[[str], Scope]] = {
     "material": lambda text: {
         "reads": [

@@ -57,6 +57,14 @@ def offered(name: str) -> str:
     return name
 
 
+def as_offered(name: str, text: bytes) -> bytes:
+    """The text of a module that is offered under this name, with the names under which its package offers modules."""
+    if offered(name) != name:
+        for plugin in sorted(plugins.installed("functions").values(), key=lambda one: -len(one.value)):
+            text = text.replace(f"{plugin.value}.".encode(), f"{plugin.name}.".encode())
+    return text
+
+
 def locate_beside(name: str, folders: Sequence[Path]) -> Located | None:
     """The module `name` in the folders, whatever is installed: what a relative import of a SOP's module means."""
     top, *rest = name.split(".")

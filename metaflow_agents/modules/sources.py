@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from metaflow_agents.modules.finding import Located, Shadowed, installed_spec, locate, locate_beside, locate_file
+from metaflow_agents.modules.finding import Located, Shadowed, as_offered, installed_spec, locate, locate_beside, locate_file
 from metaflow_agents.modules.loading import loaded_text
 
 _LARGEST = 1 << 20
@@ -162,14 +162,18 @@ class _Walk:
                     self.module(f"{name}.{inner.stem}", beside=beside)
 
     def _installed(self, name: str, *, named: bool = False) -> None:
-        """Of what is installed counts the file that the SOP names itself, by the module's name: it lies elsewhere elsewhere."""
+        """Of what is installed counts the file that the SOP names itself, by the module's name: it lies elsewhere elsewhere.
+
+        A module that a package offers under another name counts as it would with that name: where it lies in there is the
+        package's own business, and results from before it was moved are taken over.
+        """
         top = name.partition(".")[0]
         if top in sys.stdlib_module_names:
             return
         self.unfollowed[f"the installed package `{top}`"] = None
         found = self._located(name, beside=False) if named else None
         if found is not None and found.file is not None:
-            self.files[name] = _text(found.file.read_bytes(), found.file.suffix).digest
+            self.files[name] = _text(as_offered(name, found.file.read_bytes()), found.file.suffix).digest
 
     def _located(self, name: str, *, beside: bool) -> Located | None:
         try:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
@@ -46,20 +46,26 @@ def from_package(name: str, scope: Mapping[str, Any]) -> str:
 
     Raises ExpressionError as `render` does.
     """
-    return from_text(package_template(name), scope)
+    return _made(package_template(name), scope, enclosed)
 
 
 def from_text(written: str, scope: Mapping[str, Any]) -> str:
     """The same for a template that an installed package owns."""
+    return _made(written, scope, partial(enclosed, written=written))
+
+
+def _made(written: str, scope: Mapping[str, Any], enclose: Callable[[Any], str]) -> str:
     template, tags = _marked(written)
-    text = render(template, {**scope, "enclosed": enclosed, "attribute": attribute})
+    text = render(template, {**scope, "enclosed": enclose, "attribute": attribute})
     return text if tags is None else text.replace(_ours(), _mark(tags, text))
 
 
-def enclosed(value: Any) -> str:
-    """A bare text as it is; one that holds a tag or a heading of the package stands between tags that it does not hold."""
+def enclosed(value: Any, written: str = "") -> str:
+    """A bare text as it is; one that holds a tag or a heading of the package, or of the template `written`, stands between tags
+    that it does not hold.
+    """
     text = as_text(value)
-    if _structure().search(text) is None:
+    if _structure(written).search(text) is None:
         return text
     mark = _mark(_tags(frozenset({_BARE})), text)
     return f"<{_BARE}{mark}>\n{text}\n</{_BARE}{mark}>"
@@ -96,10 +102,10 @@ def _mark(tags: re.Pattern[str], text: str) -> str:
 
 
 @cache
-def _structure() -> re.Pattern[str]:
+def _structure(written: str) -> re.Pattern[str]:
     """The tags of all templates, and the lines that are a heading of one; and an end that what follows would make a tag of."""
     names, headings = {_BARE}, set[str]()
-    for template in _all():
+    for template in (*_all(), written):
         names |= {found[2] for found in _TAG.finditer(template)}
         headings |= {found[1] for found in _HEADING.finditer(template)}
     lines = "|".join(re.escape(heading).replace(r"\#\ ", r"#+[ \t]*") for heading in sorted(headings))

@@ -170,4 +170,4 @@ def _fresh() -> str:
 
 @cache
 def _script() -> str:
-    return Path(__file__).with_name("loop.py").read_text(encoding="utf-8")
+    return Path(__file__).with_name("repl_worker.py").read_text(encoding="utf-8")
