@@ -176,7 +176,7 @@ async def test_one_file_is_refused_where_data_is_wanted(tmp_path: Path) -> None:
     for spec, value, told in (
             ("{schema: {a: any}}", '"{\'a\': one}"', "`out` is data, and holds the file [one.png: image/png, "),
             ("{schema: string}", "one", "`out` has a schema, and [one.png: image/png, "),
-            ("{}", "one | upper", "bytes, no text] can't be taken for text; mend: ask `is string` first")):
+            ("{}", "one | upper", "bytes, no text] can't be taken for text; fix: ask `is string` first")):
         result = await run(write(tmp_path, sop.replace("SPEC", spec).replace("VALUE", value)), workspace=tmp_path / "runs",
                            one=tmp_path / "one.png")
         assert told in result.reason, result.reason

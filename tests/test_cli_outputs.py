@@ -56,7 +56,7 @@ def test_check_tells_problems_by_place_and_ends_with_2(say: Say, home: Path) -> 
     status, out, _ = say("check", "wrong.yaml")
     assert status == 2
     line = LOOPED.splitlines().index(next(text for text in LOOPED.splitlines() if "print_it" in text)) + 1
-    assert re.search(rf"^wrong\.yaml:{line}:\d+\n  error .*drafd.*\n +mend: did you mean `draft`\?", out, re.MULTILINE)
+    assert re.search(rf"^wrong\.yaml:{line}:\d+\n  error .*drafd.*\n +fix: did you mean `draft`\?", out, re.MULTILINE)
     assert out.splitlines()[-1].startswith("wrong.yaml: ") and "error" in out.splitlines()[-1]
 
 
@@ -478,7 +478,7 @@ def test_a_bug_is_called_one_and_its_traceback_is_there_for_who_asks(say: Say, m
 def test_problems_of_a_sop_are_told_by_run_too(say: Say, home: Path) -> None:
     (home / "wrong2.yaml").write_text(LOOPED.replace("needs: [draft, topic]", "needs: [drafd, topic]"))
     status, out, err = say("run", "wrong2.yaml", "--model", "dry", "--topic", "tea")
-    assert (status, out) == (2, "") and "mend: did you mean `draft`?" in err
+    assert (status, out) == (2, "") and "fix: did you mean `draft`?" in err
     assert err.splitlines()[-1].startswith("sop: the SOP has ")
 
 

@@ -99,7 +99,7 @@ CHANGES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     ),
     "a path outside": (
         lambda d: d["files"][STORE].update(path="other/store.py"),
-        "`files[2].path`: `other/store.py` does not lie in the package; mend: begin it with `expenses/`",
+        "`files[2].path`: `other/store.py` does not lie in the package; fix: begin it with `expenses/`",
     ),
     "a path twice": (lambda d: d["files"].append(d["files"][STORE]), "`files[7].path`: `expenses/store.py` stands twice"),
     "a path that is no module": (lambda d: d["files"][STORE].update(path="expenses/my-store.py"), "`my-store` in"),
@@ -158,11 +158,11 @@ CHANGES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     ),
     "a class that it may not import": (
         lambda d: d["files"][FORMATS]["interface"].append(entry("def f(e: Expense)")),
-        "names `Expense`, which stands in `expenses/model.py`; mend: add `expenses/model.py` to `uses` of `expenses/formats.py`",
+        "names `Expense`, which stands in `expenses/model.py`; fix: add `expenses/model.py` to `uses` of `expenses/formats.py`",
     ),
     "a class in other letters": (
         lambda d: d["files"][STORE]["interface"].append(entry("def f(e: EXpense)")),
-        "mend: write `Expense`",
+        "fix: write `Expense`",
     ),
     "a script of no module": (
         lambda d: d["scripts"][0].update(target="expenses.clo:main"),
@@ -174,7 +174,7 @@ CHANGES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     ),
     "a script that needs something": (
         lambda d: d["scripts"][0].update(target="expenses.cli:run"),
-        "needs `store`, `given`, `today`; mend: give them defaults",
+        "needs `store`, `given`, `today`; fix: give them defaults",
     ),
     "a flow from nowhere": (
         lambda d: d["flows"][0]["steps"][1].update({"from": "cli.py"}),
@@ -196,13 +196,13 @@ def test_faults_of_designs_are_told_with_their_mend(name: str) -> None:
     change, why = CHANGES[name]
     found = changed(change)
     assert any(why in one for one in found), found
-    assert all("mend: " in one or "write `" in one for one in found)
+    assert all("fix: " in one or "write `" in one for one in found)
 
 
 def test_requirements_are_covered() -> None:
     prd = {"requirements": [{"id": "R1"}, {"id": "R7"}]}
     found = design_faults(COMPANY, prd)
-    assert "`files`: no file covers `R7`; mend: add each id to `covers` of the file that serves it" in found
+    assert "`files`: no file covers `R7`; fix: add each id to `covers` of the file that serves it" in found
     assert any("there is no requirement `R2`" in one for one in found)
 
 

@@ -49,7 +49,7 @@ BAD: dict[str, tuple[str, dict[str, Any], str]] = {
     "an invented backend": (
         PYPROJECT.replace("setuptools.build_meta", "setuptools.backends._legacy:_Backend"),
         {},
-        'there is no build backend `setuptools.backends._legacy:_Backend`; mend: `build-backend = "setuptools.build_meta"`',
+        'there is no build backend `setuptools.backends._legacy:_Backend`; fix: `build-backend = "setuptools.build_meta"`',
     ),
     "a backend that is not required": (PYPROJECT.replace("setuptools>=61", "wheel"), {}, "`requires` lacks `setuptools`"),
     "a readme that is missing": (PYPROJECT.replace("version =", 'readme = "READ.md"\nversion ='), {}, "names `READ.md`"),
@@ -71,11 +71,11 @@ BAD: dict[str, tuple[str, dict[str, Any], str]] = {
     "a script of no function": (
         PYPROJECT + '[project.scripts]\napp = "app.cli:run"\n',
         {},
-        "`app/cli.py` has no `run`; there is: Main, main, needs; mend: name a function that is there",
+        "`app/cli.py` has no `run`; there is: Main, main, needs; fix: name a function that is there",
     ),
     "a script that needs something": (PYPROJECT + '[project.scripts]\napp = "app.cli:needs"\n', {}, "`needs(a)` needs `a`"),
     "a script that makes something": (PYPROJECT + '[project.scripts]\napp = "app.cli:Main"\n', {}, "`Main(a)` needs `a`"),
-    "a script that is left out": (PYPROJECT, {"scripts": SCRIPT}, '[project.scripts] has no `app`; mend: `app = "app.cli:main"`'),
+    "a script that is left out": (PYPROJECT, {"scripts": SCRIPT}, '[project.scripts] has no `app`; fix: `app = "app.cli:main"`'),
     "another script": (
         PYPROJECT + '[project.scripts]\napp = "app.cli:needs"\n',
         {"scripts": SCRIPT},
@@ -84,7 +84,7 @@ BAD: dict[str, tuple[str, dict[str, Any], str]] = {
     "a dependency that the design has not": (
         PYPROJECT.replace("dependencies = []", 'dependencies = ["rich"]'),
         {},
-        "has `rich`, which the design does not depend on; mend: remove it",
+        "has `rich`, which the design does not depend on; fix: remove it",
     ),
     "a dependency that is left out": (PYPROJECT, {"dependencies": NEED}, "lacks `rich`, which the design depends on"),
     "no dependency at all": (
@@ -111,7 +111,7 @@ def test_bad(name: str) -> None:
 
 def test_it_is_missing() -> None:
     assert told(FILES, packaging={"README.md": ""}) == [
-        "pyproject.toml: `pyproject.toml` is missing; mend: write it, with [build-system] and [project]"
+        "pyproject.toml: `pyproject.toml` is missing; fix: write it, with [build-system] and [project]"
     ]
 
 
@@ -126,7 +126,7 @@ def test_a_dependency_that_the_sandbox_lacks_is_the_architects() -> None:
     files = {**FILES, "app/a.py": "import leftpad"}
     assert packed(text, files, dependencies=[{"name": "leftpad", "why": ""}]) == [
         "design: the dependency `leftpad` is not in the environment in which the tests run, and nothing can be installed there; "
-        "mend: design it with the standard library"
+        "fix: design it with the standard library"
     ]
 
 

@@ -104,7 +104,7 @@ BROKEN: dict[str, tuple[Any, str, str]] = {
     "missing": (
         "def f(a)",
         "def g(a): ...",
-        "app/a.py: `f` is not defined here; the design promises `def f(a)`; there is: g; mend: define `f` as the design has it",
+        "app/a.py: `f` is not defined here; the design promises `def f(a)`; there is: g; fix: define `f` as the design has it",
     ),
     "mistyped": ("def parse(a)", "def prase(a): ...", "did you mean `prase`?"),
     "for type checkers alone": (
@@ -117,7 +117,7 @@ BROKEN: dict[str, tuple[Any, str, str]] = {
         "def f(a, b=1)",
         "def f(a, b): ...",
         "line 1: `f(a, b)` is not what the design promises, `def f(a, b=1)`: "
-        "`b` has no default; mend: write it as the design has it",
+        "`b` has no default; fix: write it as the design has it",
     ),
     "behind a harmless decorator": (
         "def f(a)",
@@ -211,7 +211,7 @@ BROKEN: dict[str, tuple[Any, str, str]] = {
     "another base": (
         "class E(ValueError)",
         "class E(Exception): ...",
-        "`E` inherits from Exception; the design promises `class E(ValueError)`; mend: make it inherit from `ValueError`",
+        "`E` inherits from Exception; the design promises `class E(ValueError)`; fix: make it inherit from `ValueError`",
     ),
     "no base": ("class E(ValueError)", "class E: ...", "`E` inherits from nothing"),
 }
@@ -236,7 +236,7 @@ def test_a_re_export_is_a_promise_too() -> None:
     assert told(files, {"app/__init__.py": ["from .rules import parse"]}) == []
     assert told(files, {"app/__init__.py": ["from .rules import parse, show"]}) == [
         "app/__init__.py: `show` is not defined here; the design promises `from .rules import parse, show`; there is: parse; "
-        "mend: define `show` as the design has it"
+        "fix: define `show` as the design has it"
     ]
 
 
@@ -252,7 +252,7 @@ def test_files() -> None:
     promised = {"app/a.py": ["def f(a)"], "app/page.html": []}
     assert told({"app/a.py": "def f(a): ...", "app/page.html": "<p>"}, promised) == []
     assert told({"app/page.html": "<p>"}, promised) == [
-        "app/a.py: `app/a.py` is missing; the design has it for: a purpose; it is to define `def f(a)`; mend: write it"
+        "app/a.py: `app/a.py` is missing; the design has it for: a purpose; it is to define `def f(a)`; fix: write it"
     ]
     assert "`app/page.html` is missing" in told({"app/a.py": "def f(a): ..."}, promised)[0]
     assert "is no Python" in told({"app/a.py": "def f(a: ..."}, {"app/a.py": ["def f(a)"]})[0]
@@ -260,7 +260,7 @@ def test_files() -> None:
     twins = told({"app/a.py": "", "app/a/__init__.py": ""})
     assert twins == [
         "app/a.py: `app/a.py` and `app/a/__init__.py` are one module to Python, and only the folder is found; "
-        "mend: keep one of them"
+        "fix: keep one of them"
     ]
 
 

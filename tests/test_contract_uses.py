@@ -69,7 +69,7 @@ WRONG: dict[str, tuple[str, str]] = {
     "a name that is not there": (
         "from app.store import laod",
         "line 1: `from app.store import laod`: `app/store.py` has no `laod`; "
-        "did you mean `load`? there is: Fast, Store, load; mend: take a name that is there",
+        "did you mean `load`? there is: Fast, Store, load; fix: take a name that is there",
     ),
     "inside a function": ("def f():\n    from app.store import laod", "line 2: `from app.store import laod`"),
     "from a module that is not there": (
@@ -81,14 +81,14 @@ WRONG: dict[str, tuple[str, str]] = {
     "out of the package": ("from ..app import store", "`from ..app import …` leads out of the package: this file lies in `app`"),
     "by its file name": (
         "import store",
-        "`import store`: there is no top-level module `store`; mend: name it from the package's root, `app.store`",
+        "`import store`: there is no top-level module `store`; fix: name it from the package's root, `app.store`",
     ),
     "an attribute of a module": ("from app import store\nstore.laod('x')", "`store.laod`: `app/store.py` has no `laod`"),
     "an attribute of a class": ("from app.store import Store\nStore.size", "`Store.size`: `app/store.py` has no `Store.size`"),
     "an attribute of an object": (
         "from app.store import Store\ndef f():\n    store = Store('x')\n    return store.remove(1)",
         "`store.remove`: objects of `Store` (app/store.py) have no `remove`; there is: add, kind, next, of, "
-        "path; mend: use what the class has",
+        "path; fix: use what the class has",
     ),
     "an attribute of a parameter": (
         "from app.store import Store\ndef f(store: Store): return store.remove(1)",
@@ -101,7 +101,7 @@ WRONG: dict[str, tuple[str, str]] = {
     "an argument too many": (
         "from app.store import load\nload('x', 'y')",
         "line 2: `load('x', 'y')`: it takes one argument by place, "
-        "and 2 are given; `app/store.py` defines `load(path, *, strict=…)`; mend: call it as it is defined",
+        "and 2 are given; `app/store.py` defines `load(path, *, strict=…)`; fix: call it as it is defined",
     ),
     "an argument missing": ("from app.store import Store\nStore()", "`Store()`: it is not given `path`"),
     "an argument of another name": ("from app import store\nstore.load('x', strct=True)", "there is no parameter `strct`"),
@@ -138,7 +138,7 @@ WRONG: dict[str, tuple[str, str]] = {
     "not declared": (
         "import requests",
         "line 1: `requests` is imported, and is neither of the standard library nor a declared "
-        "dependency (declared: none); mend: do it with the standard library",
+        "dependency (declared: none); fix: do it with the standard library",
     ),
     "not declared, inside a function": ("def f():\n    from requests.sessions import Session", "line 2: `requests` is imported"),
     "there, and not declared": ("import pytest", "`pytest` is imported, and is neither"),

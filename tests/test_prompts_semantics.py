@@ -188,7 +188,7 @@ def test_what_is_missing_is_told_by_its_name_and_its_line_whole(template: str, w
     with pytest.raises(ExpressionError) as caught:
         render(f"first\n{line}", SCOPE, name="report.md.j2")
     assert str(caught.value) == (f"line 2 of report.md.j2: `{line}`: `{which}` is missing, and what is missing can't be printed; "
-                                 "mend: guard it with `{% if … %}`, or give it `| default(…)`")
+                                 "fix: guard it with `{% if … %}`, or give it `| default(…)`")
 
 
 def test_a_value_is_rendered_once() -> None:

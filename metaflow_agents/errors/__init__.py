@@ -83,7 +83,7 @@ class Problem:
         return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
 
     def __str__(self) -> str:
-        mend = f"\n    mend: {self.mend}" if self.mend else ""
+        mend = f"\n    fix: {self.mend}" if self.mend else ""
         return f"{self.place}: {self.severity}[{self.code}]: {self.message}{mend}"
 
     def as_json(self) -> dict[str, object]:

@@ -92,7 +92,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         if isinstance(obj, LoopContext):
             return context.call(obj, elements(args[0] if args else []), **kwargs)
         if not (isinstance(obj, Macro | BlockReference) or (callable(obj) and kind(obj) == "a function")):
-            raise ExpressionError(f"{kind(obj)} can't be called; mend: methods are filters here, like `x | items`")
+            raise ExpressionError(f"{kind(obj)} can't be called; fix: methods are filters here, like `x | items`")
         result = context.call(obj, *args, **kwargs)
         return made(result) if isinstance(result, list | dict) else result
 

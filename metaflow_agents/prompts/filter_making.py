@@ -26,7 +26,7 @@ def registering(table: dict[str, Filter]) -> Callable[..., Callable[[Filter], Fi
 def spent_text(value: Any) -> str:
     """The value as text, which counts as work. Raises ExpressionError for a file that is no text."""
     if isinstance(value, BinaryFile):
-        raise ExpressionError(f"{value} can't be taken for text; mend: ask `is string` first, or take its `.name`, `.media_type` "
+        raise ExpressionError(f"{value} can't be taken for text; fix: ask `is string` first, or take its `.name`, `.media_type` "
                               "or `.size`")
     text = as_text(value)
     spend_text(len(text))

@@ -26,7 +26,7 @@ def mapped(value: Any, name: Any = None, *args: Any, attribute: Any = None, defa
     if attribute is not None:
         return [by_attribute(attribute, default)(entry) for entry in elements(value)]
     if not isinstance(name, str) or name not in FILTERS:
-        raise ExpressionError(no_such("filter", str(name), FILTERS) + "; mend: `map(attribute='…')` or `map('filter')`")
+        raise ExpressionError(no_such("filter", str(name), FILTERS) + "; fix: `map(attribute='…')` or `map('filter')`")
     return [FILTERS[name](entry, *args, **named) for entry in elements(value)]
 
 

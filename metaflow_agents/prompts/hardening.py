@@ -15,8 +15,8 @@ from metaflow_agents.prompts.written import written
 MAX_DEPTH = 60
 
 REFUSED: dict[type[nodes.Node], str] = {
-    nodes.ScopedEvalContextModifier: "`autoescape` is not known here; mend: escape where it is needed with `| escape`",
-    nodes.EvalContextModifier: "`autoescape` is not known here; mend: escape where it is needed with `| escape`",
+    nodes.ScopedEvalContextModifier: "`autoescape` is not known here; fix: escape where it is needed with `| escape`",
+    nodes.EvalContextModifier: "`autoescape` is not known here; fix: escape where it is needed with `| escape`",
     nodes.MarkSafe: "markup is not known here",
 }
 
@@ -115,13 +115,13 @@ class _Hardener(NodeTransformer):
 
     def visit_Call(self, node: nodes.Call) -> nodes.Node:
         if node.dyn_args is not None or node.dyn_kwargs is not None:
-            raise TemplateSyntaxError("`*` and `**` in a call are not known here; mend: write the arguments out", node.lineno)
+            raise TemplateSyntaxError("`*` and `**` in a call are not known here; fix: write the arguments out", node.lineno)
         self.generic_visit(node)
         return node
 
     def visit_Filter(self, node: nodes.Filter) -> nodes.Node:
         if node.dyn_args is not None or node.dyn_kwargs is not None:
-            raise TemplateSyntaxError("`*` and `**` in a filter are not known here; mend: write the arguments out", node.lineno)
+            raise TemplateSyntaxError("`*` and `**` in a filter are not known here; fix: write the arguments out", node.lineno)
         if node.name in TEXT_FILTERS and node.node is not None:
             node.node = _printed(node.node)
         self.generic_visit(node)

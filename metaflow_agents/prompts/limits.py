@@ -51,7 +51,7 @@ def spend(steps: int) -> None:
     meter = _METER.get()
     meter.steps += steps
     if meter.steps > MAX_STEPS:
-        raise ExpressionError(f"this takes more than {MAX_STEPS:,} steps; mend: loop over less, or prepare the data in a step")
+        raise ExpressionError(f"this takes more than {MAX_STEPS:,} steps; fix: loop over less, or prepare the data in a step")
 
 
 def spend_text(length: int) -> None:
@@ -62,4 +62,4 @@ def spend_text(length: int) -> None:
     if length > MAX_TEXT or meter.characters > MAX_WORK or meter.steps > MAX_STEPS:
         if meter.steps > MAX_STEPS:
             spend(0)
-        raise ExpressionError(f"this makes a text of more than {MAX_TEXT // 2**20} MiB; mend: put less into it")
+        raise ExpressionError(f"this makes a text of more than {MAX_TEXT // 2**20} MiB; fix: put less into it")

@@ -1,4 +1,4 @@
-"""Habits from other languages, each with its mend: what people write who come from Python, JavaScript or GitHub Actions."""
+"""Habits from other languages, each with its fix: what people write who come from Python, JavaScript or GitHub Actions."""
 
 from __future__ import annotations
 

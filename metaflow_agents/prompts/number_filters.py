@@ -37,7 +37,7 @@ def rounded(value: Any, precision: int = 0, method: str = "common") -> Any:
 
 def _number(value: Any, fallback: Any, read: Callable[[Any], Any]) -> Any:
     if value is MISSING:
-        raise ExpressionError("what is missing is no number; mend: `| default(0)` before it")
+        raise ExpressionError("what is missing is no number; fix: `| default(0)` before it")
     try:
         return bounded(read(value))
     except (TypeError, ValueError, OverflowError):

@@ -59,7 +59,7 @@ def field(value: Any, name: str) -> Any:
     if isinstance(value, TemplateModule):
         return MISSING if name.startswith("_") else value.__dict__.get(name, MISSING)
     mend = "take an item, or `map(attribute=…)`" if isinstance(value, list | tuple) else "only mappings have fields"
-    raise ExpressionError(f"there is no `.{name}`: the value is {kind(value)}; mend: {mend}")
+    raise ExpressionError(f"there is no `.{name}`: the value is {kind(value)}; fix: {mend}")
 
 
 def item(value: Any, index: Any) -> Any:
@@ -69,7 +69,7 @@ def item(value: Any, index: Any) -> Any:
     if isinstance(value, Mapping):
         if isinstance(index, str):
             return value[index] if index in value else MISSING
-        raise ExpressionError(f"keys of {kind(value)} are texts, this one is {kind(index)}; mend: `| string`")
+        raise ExpressionError(f"keys of {kind(value)} are texts, this one is {kind(index)}; fix: `| string`")
     if isinstance(value, list | tuple | str):
         if isinstance(index, int) and not isinstance(index, bool):
             return value[index] if -len(value) <= index < len(value) else MISSING
@@ -113,7 +113,7 @@ def elements(value: Any) -> list[Any]:
     elif isinstance(value, Mapping | tuple | range):
         found = list(value)
     elif isinstance(value, str):
-        raise ExpressionError("text is no list; mend: `| list` walks over characters, `| lines` over lines")
+        raise ExpressionError("text is no list; fix: `| list` walks over characters, `| lines` over lines")
     else:
         raise ExpressionError(f"{kind(value)} is no list and can't be walked over")
     spend(len(found))
@@ -143,7 +143,7 @@ def _comparable(left: Any, right: Any) -> bool:
 def orderable(value: Any) -> Any:
     """The value itself where it has an order. Raises ExpressionError for what is missing, null, a mapping …"""
     if isinstance(value, bool) or not isinstance(value, int | float | str | list | tuple):
-        hint = "; mend: guard it, or give it `| default(…)`" if value is MISSING else ""
+        hint = "; fix: guard it, or give it `| default(…)`" if value is MISSING else ""
         raise ExpressionError(f"what is missing can't be ordered{hint}" if value is MISSING else f"{kind(value)} has no order")
     return value
 
@@ -220,9 +220,9 @@ def calculate(symbol: str, left: Any, right: Any) -> Any:
         return made([*left, *right])
     if symbol == "%" and isinstance(left, str):
         return formatted(left, tuple(right) if isinstance(right, list | tuple) else (right,))
-    mend = "; mend: `~` joins as text" if symbol == "+" and (isinstance(left, str) or isinstance(right, str)) else ""
+    mend = "; fix: `~` joins as text" if symbol == "+" and (isinstance(left, str) or isinstance(right, str)) else ""
     if MISSING in (left, right):
-        mend = "; mend: give what is missing a `| default(…)`"
+        mend = "; fix: give what is missing a `| default(…)`"
     raise ExpressionError(f"`{symbol}` can't take {kind(left)} and {kind(right)}{mend}")
 
 
@@ -299,8 +299,8 @@ def plain(value: Any, depth: int = 0) -> Any:
     if isinstance(value, FilesView | CollectionView):
         return {key: plain(inner, depth + 1) for key, inner in value.items()}
     if value is MISSING:
-        raise ExpressionError("a part of the value is missing; mend: `| default(…)`")
-    raise ExpressionError(f"{kind(value)} is no value; mend: call it, or leave it out")
+        raise ExpressionError("a part of the value is missing; fix: `| default(…)`")
+    raise ExpressionError(f"{kind(value)} is no value; fix: call it, or leave it out")
 
 
 def _indented(value: Any, indent: int) -> str | None:
@@ -353,7 +353,7 @@ def files_as_text(files: FilesView) -> str:
 def unprintable(which: str = "") -> ExpressionError:
     """What is told where something missing would be printed; `which` says what it is, where that is known."""
     return ExpressionError(f"{which}what is missing can't be printed; "
-                           "mend: guard it with `{% if … %}`, or give it `| default(…)`")
+                           "fix: guard it with `{% if … %}`, or give it `| default(…)`")
 
 
 def as_text(value: Any) -> str:

@@ -39,7 +39,7 @@ def render(template: str, scope: Mapping[str, Any], templates: Mapping[str, str]
         for piece in ready.root_render_func(ready.new_context(dict(scope))):
             size += len(piece)
             if size > MAX_TEXT:
-                raise ExpressionError(f"the rendered text is longer than {MAX_TEXT // 2**20} MiB; mend: put less into it")
+                raise ExpressionError(f"the rendered text is longer than {MAX_TEXT // 2**20} MiB; fix: put less into it")
             pieces.append(piece)
         text = "".join(pieces)
         try:

@@ -67,7 +67,7 @@ def lines(value: Any) -> list[str]:
 def split(value: Any, separator: str | None = None, limit: int = -1) -> list[str]:
     """The parts of a text between separators, or between spaces."""
     if separator == "":
-        raise ExpressionError("the separator of `split` is empty; mend: `| list` gives the characters")
+        raise ExpressionError("the separator of `split` is empty; fix: `| list` gives the characters")
     found = spent_text(value).split(separator, limit)
     spend(len(found))
     return found

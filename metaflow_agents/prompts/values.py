@@ -62,7 +62,7 @@ class Missing(Undefined):
         return "MISSING"
 
     def __str__(self) -> str:
-        raise ExpressionError("what is missing can't be printed; mend: guard it with {% if … %} or `… | default('…')`")
+        raise ExpressionError("what is missing can't be printed; fix: guard it with {% if … %} or `… | default('…')`")
 
     def __reduce__(self) -> str:
         return "MISSING"

@@ -42,7 +42,7 @@ def problem_lines(problems: Sequence[Problem], page: Page) -> list[str]:
             lines.append(told[0].replace(lead, f"  {word} ", 1))
             lines += told[1:]
             if problem.mend:
-                mend = " " * len(lead) + "mend: "
+                mend = " " * len(lead) + "fix: "
                 lines += page.wrapped(safe(problem.mend, lines=True), mend)
         lines.append("")
     return lines

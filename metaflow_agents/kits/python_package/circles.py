@@ -132,7 +132,7 @@ class Circles:
         self._found[key] = Fault(path, line, (
             f"circular import: {told}; when {module.path} asks for `{name}` (`{event.text}`, line {event.line}), "
             f"{self._repository.modules[dotted].path} has not defined it yet{extra}; "
-            f"mend: import {used} inside the function that needs it, or not at all"))
+            f"fix: import {used} inside the function that needs it, or not at all"))
 
     # --- what a module does on import
 

@@ -99,12 +99,12 @@ class Imports:
                   if name in repository.modules and name != module.name]
         if inside:
             best = inside[0]
-            return f"`import {dotted}`: there is no top-level module `{root}`; mend: name it from the package's root, `{best}`"
+            return f"`import {dotted}`: there is no top-level module `{root}`; fix: name it from the package's root, `{best}`"
         if self._vague:
             return None
         known = listed(self._declared) if self._declared else "none"
         return (f"`{root}` is imported, and is neither of the standard library nor a declared dependency (declared: {known}); "
-                "mend: do it with the standard library")
+                "fix: do it with the standard library")
 
 
 def _executed(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:

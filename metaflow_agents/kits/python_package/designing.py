@@ -71,31 +71,31 @@ class _Design:
         """Paths that are no modules of the package, twice there, or without their `__init__.py`."""
         package = self._design["package"]
         if package in sys.stdlib_module_names or package in ("tests", "docs") or keyword.iskeyword(package):
-            yield f"`package`: `{package}` is the name of something else already; mend: choose another, such as `{package}_app`"
+            yield f"`package`: `{package}` is the name of something else already; fix: choose another, such as `{package}_app`"
         seen: set[str] = set()
         for number, file in enumerate(self._files):
             path, place = file["path"], f"files[{number}].path"
             if path in seen:
-                yield f"`{place}`: `{path}` stands twice; mend: one entry for each file"
+                yield f"`{place}`: `{path}` stands twice; fix: one entry for each file"
             seen.add(path)
             if not path.startswith(f"{package}/"):
-                yield f"`{place}`: `{path}` does not lie in the package; mend: begin it with `{package}/`"
+                yield f"`{place}`: `{path}` does not lie in the package; fix: begin it with `{package}/`"
             if path.endswith(".py"):
                 yield from self._module_path(path, place)
         folders = {parent.as_posix() for path in seen if path.endswith(".py") for parent in PurePosixPath(path).parents} - {"."}
         for folder in sorted(folders):
             if f"{folder}/__init__.py" not in seen:
                 yield (f"`files`: `{folder}/__init__.py` is missing; "
-                       "mend: list it, with its purpose and an interface that may be empty")
+                       "fix: list it, with its purpose and an interface that may be empty")
             if f"{folder}.py" in seen:
-                yield f"`files`: `{folder}.py` and the folder `{folder}` are one module to Python; mend: rename one of them"
+                yield f"`files`: `{folder}.py` and the folder `{folder}` are one module to Python; fix: rename one of them"
 
     @staticmethod
     def _module_path(path: str, place: str) -> Iterator[str]:
         for part in PurePosixPath(path).with_suffix("").parts:
             if not part.isidentifier() or keyword.iskeyword(part):
                 yield (f"`{place}`: `{part}` in `{path}` can't be imported; "
-                       "mend: lower-case letters, digits and `_`, and no word of Python")
+                       "fix: lower-case letters, digits and `_`, and no word of Python")
 
     def uses(self) -> Iterator[str]:
         """Uses of files that are not there, of files that promise nothing, and in a circle."""
@@ -103,16 +103,16 @@ class _Design:
             place = f"`{self._places[path]}.uses`"
             for other in used:
                 if other == path:
-                    yield f"{place}: `{path}` uses itself; mend: leave it out"
+                    yield f"{place}: `{path}` uses itself; fix: leave it out"
                 elif other not in self._uses:
-                    yield f"{place}: there is no file `{other}`; {did_you_mean(other, self._uses)}; mend: a path of `files`"
+                    yield f"{place}: there is no file `{other}`; {did_you_mean(other, self._uses)}; fix: a path of `files`"
                 elif other.endswith(".py") and not other.endswith("__init__.py") and not self._promises(other):
                     yield (f"{place}: `{path}` uses `{other}`, whose interface is empty; "
-                           f"mend: declare in it what `{path}` needs, or leave the use out")
+                           f"fix: declare in it what `{path}` needs, or leave the use out")
         circle = _circle(self._uses)
         if circle:
             yield (f"`files`: uses in a circle: {' → '.join(circle)}; no file of it can be written first; "
-                   "mend: move what they share into a file that uses none of them")
+                   "fix: move what they share into a file that uses none of them")
 
     def _promises(self, path: str) -> bool:
         return any(file["path"] == path and file["interface"] for file in self._files)
@@ -127,7 +127,7 @@ class _Design:
                 for name in entry.names:
                     if name in seen:
                         yield (f"`{entry.place}` ({path}): `{name}` is declared before, in `{seen[name]}`; "
-                               "mend: one entry for each name")
+                               "fix: one entry for each name")
                     seen[name] = entry.place
                 yield from self._members(path, entry)
                 yield from self._raised(path, entry)
@@ -135,14 +135,14 @@ class _Design:
     def _members(self, path: str, entry: Declared) -> Iterator[str]:
         if entry.members and entry.binding.kind != "class":
             yield (f"`{entry.place}` ({path}): `{entry.written}` has members and is no class; "
-                   "mend: write `class Name`, or give each its own entry")
+                   "fix: write `class Name`, or give each its own entry")
             return
         seen: set[str] = set()
         for member in entry.members:
             for name in member.names:
                 whole = f"{entry.binding.name}.{name}"
                 if name in seen and not _is_setter(member):
-                    yield f"`{member.place}` ({path}): `{whole}` is declared twice; mend: one entry for each member"
+                    yield f"`{member.place}` ({path}): `{whole}` is declared twice; fix: one entry for each member"
                 seen.add(name)
             node = member.binding.node
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and nature(node) in ("function", "class", "property"):
@@ -150,7 +150,7 @@ class _Design:
                 wanted = "cls" if nature(node) == "class" else "self"
                 if not node.args.vararg and (not places or places[0].arg not in (wanted, "cls", "mcs")):
                     yield (f"`{member.place}` ({path}): `{member.written}` is a method and does not take `{wanted}`; "
-                           f"mend: make `{wanted}` its first parameter, or write `@staticmethod` before it")
+                           f"fix: make `{wanted}` its first parameter, or write `@staticmethod` before it")
         yield from self._fields(path, entry)
 
     @staticmethod
@@ -175,7 +175,7 @@ class _Design:
                 yield (
                     f"`{member.place}` ({path}): in the dataclass `{entry.binding.name}` the field `{one.name}` without a "
                     "default "
-                    f"follows `{given}`, which has one; mend: put it before, or give it a default"
+                    f"follows `{given}`, which has one; fix: put it before, or give it a default"
                 )
 
     def _raised(self, path: str, entry: Declared) -> Iterator[str]:
@@ -190,7 +190,7 @@ class _Design:
                 yield (
                     f"`{place}.raises` ({path}): `{name}` is no exception of Python and no class of the design; "
                     f"{did_you_mean(name, self._classes)}; "
-                    "mend: declare the class in the file that raises it or in one that it uses; "
+                    "fix: declare the class in the file that raises it or in one that it uses; "
                     "one of the standard library is written with its module: `json.JSONDecodeError`"
                 )
 
@@ -216,10 +216,10 @@ class _Design:
                         if home is None or home == path:
                             close = nearest(name, classes) if home is None and name[:1].isupper() else None
                             if close and close.lower() == name.lower():
-                                yield f"`{one.place}` ({path}): there is no `{name}`; mend: write `{close}`"
+                                yield f"`{one.place}` ({path}): there is no `{name}`; fix: write `{close}`"
                         elif home not in reached:
                             yield (f"`{one.place}` ({path}): `{one.written}` names `{name}`, which stands in `{home}`; "
-                                   f"mend: add `{home}` to `uses` of `{path}`, or move the class")
+                                   f"fix: add `{home}` to `uses` of `{path}`, or move the class")
 
     # --- what starts, and what calls what
 
@@ -231,19 +231,19 @@ class _Design:
                          if one in self._entries), None)
             if path is None:
                 yield (f"{place}: there is no module `{module}`; {did_you_mean(module, map(_dotted, self._entries))}; "
-                       "mend: write `package.module:function`")
+                       "fix: write `package.module:function`")
                 continue
             entry = self._entry(path, name)
             if entry is None:
                 names = [one for declared_one in self._entries[path] for one in declared_one.names]
                 yield (f"{place}: the interface of `{path}` has no `{name}`; {did_you_mean(name, names)}; "
-                       f"mend: declare `def {name}(arguments: list[str] | None = None) -> int` there")
+                       f"fix: declare `def {name}(arguments: list[str] | None = None) -> int` there")
                 continue
             signature = signature_of(entry.binding.node)
             if signature is not None and signature.required:
                 names = [one.name for one in signature.required]
                 yield (f"{place}: a script is started without arguments, and `{entry.written}` needs {listed(names)}; "
-                       "mend: give them defaults, such as `arguments: list[str] | None = None`")
+                       "fix: give them defaults, such as `arguments: list[str] | None = None`")
 
     def _entry(self, path: str, name: str) -> Declared | None:
         return next((entry for entry in self._entries[path] if name in entry.names), None)
@@ -257,7 +257,7 @@ class _Design:
                 for end in ("from", "to"):
                     if step[end] not in known:
                         yield (f"`{place}.{end}`: there is no file `{step[end]}`; {did_you_mean(step[end], known)}; "
-                               f"mend: a path of `files`, or `{USER}`")
+                               f"fix: a path of `files`, or `{USER}`")
                 to = step["to"]
                 if to in self._entries and to.endswith(".py") and step["from"] != USER:
                     yield from self._flow_call(place, to, step["call"])
@@ -270,7 +270,7 @@ class _Design:
         }
         if name not in offered and name not in inside and not any(one.endswith(f".{name.rpartition('.')[2]}") for one in inside):
             yield (f"`{place}.call`: the interface of `{path}` has no `{name}`; {did_you_mean(name, sorted(offered | inside))}; "
-                   f"mend: call what it declares, as `name(arguments)` or `Class.method(arguments)`, or declare `{name}` there")
+                   f"fix: call what it declares, as `name(arguments)` or `Class.method(arguments)`, or declare `{name}` there")
 
 
 def _is_setter(member: Declared) -> bool:
@@ -340,7 +340,7 @@ def _dependencies(design: Mapping[str, Any], environment: Environment) -> Iterat
             yield (
                 f"`dependencies[{number}].name`: `{one['name']}` is not in the environment in which the tests run, "
                 "and nothing can be "
-                "installed there; mend: do it with the standard library, and leave the dependency out"
+                "installed there; fix: do it with the standard library, and leave the dependency out"
             )
 
 
@@ -353,8 +353,8 @@ def _coverage(design: Mapping[str, Any], prd: Mapping[str, Any] | None) -> Itera
         for name in file["covers"]:
             if name not in wanted:
                 yield (f"`files[{number}].covers`: there is no requirement `{name}`; {did_you_mean(name, wanted)}; "
-                       "mend: an id that is there")
+                       "fix: an id that is there")
     missing = [name for name in wanted if name not in covered]
     if missing:
-        yield f"`files`: no file covers {listed(missing)}; mend: add each id to `covers` of the file that serves it"
+        yield f"`files`: no file covers {listed(missing)}; fix: add each id to `covers` of the file that serves it"
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from metaflow_agents.errors import did_you_mean
 
 DESIGN = "design"
-"""The path of a fault that no file can mend: the design has to change, and the architect is who hears of it."""
+"""The path of a fault that no file can fix: the design has to change, and the architect is who hears of it."""
 Blamed = Callable[[str, str], bool]
 """Whether a fault was told already of a name, by the path of its file and its dotted name: who uses it is not to blame."""
 

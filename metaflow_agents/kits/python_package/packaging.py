@@ -37,12 +37,12 @@ class Packaging:
         self.data: dict[str, Any] = {}
         self.broken = ""
         if PYPROJECT not in files:
-            self.broken = f"`{PYPROJECT}` is missing; mend: write it, with [build-system] and [project]"
+            self.broken = f"`{PYPROJECT}` is missing; fix: write it, with [build-system] and [project]"
             return
         try:
             self.data = read_toml(files[PYPROJECT])
         except ValueError as error:
-            self.broken = f"it is no TOML: {error}; mend: write it as TOML"
+            self.broken = f"it is no TOML: {error}; fix: write it as TOML"
 
     def table(self, *keys: str) -> dict[str, Any]:
         """A table by its dotted name; empty where there is none."""
@@ -88,21 +88,21 @@ class Packaging:
         for name in sorted({*self.dependencies, *(normal(one["name"]) for one in design.get("dependencies", ()))}):
             if environment.modules(name) is None:
                 yield Fault(DESIGN, 0, f"the dependency `{name}` is not in the environment in which the tests run, and nothing "
-                                       "can be installed there; mend: design it with the standard library")
+                                       "can be installed there; fix: design it with the standard library")
 
     def _head(self) -> Iterator[str]:
         if not self.project:
-            yield "the table [project] is missing; mend: write it, with name, version and requires-python"
+            yield "the table [project] is missing; fix: write it, with name, version and requires-python"
             return
         name = self.project.get("name")
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            yield f"[project] `name` is {name!r}; mend: a name of letters, digits, `-`, `_` and `.`"
+            yield f"[project] `name` is {name!r}; fix: a name of letters, digits, `-`, `_` and `.`"
         dynamic = _strings(self.project.get("dynamic"))
         if "version" not in self.project and "version" not in dynamic:
-            yield "[project] has no `version`; mend: `version = \"0.1.0\"`"
+            yield "[project] has no `version`; fix: `version = \"0.1.0\"`"
         for written in _strings(self.project.get("dependencies")):
             if requirement(written) is None:
-                yield f"the dependency `{written}` is none; mend: write a name, and a version as `name>=1.2`"
+                yield f"the dependency `{written}` is none; fix: write a name, and a version as `name>=1.2`"
 
     def _backend(self) -> Iterator[str]:
         system = self.table("build-system")
@@ -114,15 +114,15 @@ class Packaging:
             return                                              # then it is setuptools, by PEP 518
         if not isinstance(backend, str):
             if "setuptools" not in needed:
-                yield "[build-system] has no `build-backend`; mend: `build-backend = \"setuptools.build_meta\"`"
+                yield "[build-system] has no `build-backend`; fix: `build-backend = \"setuptools.build_meta\"`"
             return
         wanted = _BACKENDS.get(backend)
         root = normal(backend.partition(".")[0])
         if wanted is None and (root in {one.partition(".")[0].replace("_", "-") for one in _BACKENDS} or root not in needed):
             yield (f'there is no build backend `{backend}`; '
-                   f'mend: `build-backend = "setuptools.build_meta"`; {there_is(backend, _BACKENDS)}')
+                   f'fix: `build-backend = "setuptools.build_meta"`; {there_is(backend, _BACKENDS)}')
         elif wanted is not None and wanted not in needed:
-            yield f"[build-system] `requires` lacks `{wanted}`, which `{backend}` is part of; mend: `requires = [\"{wanted}\"]`"
+            yield f"[build-system] `requires` lacks `{wanted}`, which `{backend}` is part of; fix: `requires = [\"{wanted}\"]`"
 
     def _files_named(self) -> Iterator[str]:
         for key in ("readme", "license"):
@@ -130,7 +130,7 @@ class Packaging:
             name = written.get("file") if isinstance(written, dict) else written if key == "readme" else None
             if isinstance(name, str) and name not in self._files:
                 yield (f"[project] `{key}` names `{name}`, which is not there; there is: {listed(sorted(self._files))}; "
-                       "mend: name one of them")
+                       "fix: name one of them")
 
     def _packages(self, package: str, repository: Repository) -> Iterator[str]:
         wanted = sorted(name for name in repository.folders if name.partition(".")[0] == package)
@@ -148,10 +148,10 @@ class Packaging:
         for name in packages:
             if isinstance(name, str) and name not in wanted:
                 yield (f"[tool.setuptools] `packages` names `{name}`, which is no package here; {there_is(name, wanted)}; "
-                       "mend: name what is there")
+                       "fix: name what is there")
         for name in wanted:
             if name not in packages:
-                yield f"[tool.setuptools] `packages` lacks `{name}`, which would not be installed; mend: add it"
+                yield f"[tool.setuptools] `packages` lacks `{name}`, which would not be installed; fix: add it"
 
     def _of_hatchling(self, package: str) -> Iterator[str]:
         build = self.table("tool", "hatch", "build")
@@ -162,12 +162,12 @@ class Packaging:
             packages = wheel.get("packages", build.get("packages"))
             for name in _strings(packages):
                 if name.strip("/").rpartition("/")[2] != package and name.strip("/").partition("/")[0] != package:
-                    yield f"[tool.hatch.build.targets.wheel] `packages` names `{name}`; mend: `packages = [\"{package}\"]`"
+                    yield f"[tool.hatch.build.targets.wheel] `packages` names `{name}`; fix: `packages = [\"{package}\"]`"
         elif normal(str(self.project.get("name", ""))) != normal(package):
             yield (
                 f"hatchling looks for a package called like the project, `{self.project.get('name')}`, and the "
                 f"package is `{package}`; "
-                f'mend: [tool.hatch.build.targets.wheel] `packages = ["{package}"]`'
+                f'fix: [tool.hatch.build.targets.wheel] `packages = ["{package}"]`'
             )
 
     def _scripts(self, design: Mapping[str, Any], repository: Repository, blamed: Blamed) -> Iterator[str]:
@@ -179,18 +179,18 @@ class Packaging:
         for script in design.get("scripts", ()):
             name, target = script["name"], script["target"]
             if name not in scripts:
-                yield f"[project.scripts] has no `{name}`; mend: `{name} = \"{target}\"`, as the design has it"
+                yield f"[project.scripts] has no `{name}`; fix: `{name} = \"{target}\"`, as the design has it"
             elif str(scripts[name]).replace(" ", "") != target.replace(" ", ""):
                 yield (f'[project.scripts] `{name}` starts `{scripts[name]}`, the design says `{target}`; '
-                       f'mend: `{name} = "{target}"`')
+                       f'fix: `{name} = "{target}"`')
 
     def _dependencies(self, design: Mapping[str, Any]) -> Iterator[str]:
         wanted = {normal(one["name"]) for one in design.get("dependencies", ())}
         there = set(self.all_dependencies)
         for name in sorted(wanted - there):
-            yield f"[project] `dependencies` lacks `{name}`, which the design depends on; mend: add it"
+            yield f"[project] `dependencies` lacks `{name}`, which the design depends on; fix: add it"
         for name in sorted(set(self.dependencies) - wanted):
-            yield (f"[project] `dependencies` has `{name}`, which the design does not depend on; mend: remove it"
+            yield (f"[project] `dependencies` has `{name}`, which the design does not depend on; fix: remove it"
                    + (f"; the design has {listed(sorted(wanted))}" if wanted else ""))
 
 
@@ -198,21 +198,21 @@ def unstartable(repository: Repository, target: str, blamed: Blamed) -> str | No
     """Why a console script can't start `module:function`; None where it can, as far as can be known."""
     found = _TARGET.fullmatch(target.strip())
     if found is None:
-        return "it names no function; mend: write `package.module:function`"
+        return "it names no function; fix: write `package.module:function`"
     dotted, name = found[1], found[2]
     module = repository.modules.get(dotted)
     if dotted in repository.unread:
         return None
     if module is None:
         if dotted.partition(".")[0] in repository.roots or not repository.holds(dotted):
-            return f"there is no module `{dotted}`; {there_is(dotted, repository.modules)}; mend: name one that is there"
+            return f"there is no module `{dotted}`; {there_is(dotted, repository.modules)}; fix: name one that is there"
         return None
     meant = repository.look(module, name)
     if blamed(module.path, name):
         return None
     if meant == [MISSING]:
         return (
-            f"`{module.path}` has no `{name}`; {there_is(name, repository.exports(module))}; mend: name a function that is there"
+            f"`{module.path}` has no `{name}`; {there_is(name, repository.exports(module))}; fix: name a function that is there"
         )
     kept = prevailing([one.binding for one in meant if one.binding is not None])
     if found[3] or len(kept) != 1:
@@ -221,7 +221,7 @@ def unstartable(repository: Repository, target: str, blamed: Blamed) -> str | No
     signature = constructor(repository.lineage(one.cls)) if one.cls is not None else signature_of(kept[0].node)
     if signature is not None and signature.required:
         names = listed(parameter.name for parameter in signature.required)
-        return f"a script is started without arguments, and `{name}{signature}` needs {names}; mend: give them defaults"
+        return f"a script is started without arguments, and `{name}{signature}` needs {names}; fix: give them defaults"
     return None
 
 

@@ -55,7 +55,7 @@ class Promised:
         if noted:
             there = "it is annotated there and never given a value"
         return (f"`{name}` is not defined here; the design promises `{entry.written}`; {there}; "
-                f"mend: define `{name}` as the design has it")
+                f"fix: define `{name}` as the design has it")
 
     @staticmethod
     def _prevailing(found: Sequence[Found]) -> list[Found]:
@@ -85,7 +85,7 @@ class Promised:
 
     @staticmethod
     def _other_kind(entry: Declared, name: str, wanted: str, there: str) -> str:
-        return f"`{name}` is {there}; the design promises {wanted}: `{entry.written}`; mend: write it as the design has it"
+        return f"`{name}` is {there}; the design promises {wanted}: `{entry.written}`; fix: write it as the design has it"
 
     def _stands_in(self, entry: Declared, written: Binding, line: int) -> Iterator[tuple[int, str]]:
         """A plain value where a function or a class was promised; what a call makes may well be one."""
@@ -113,7 +113,7 @@ class Promised:
     @staticmethod
     def _differs(entry: Declared, written: str, told: Sequence[str]) -> str:
         return (f"`{written}` is not what the design promises, `{entry.written}`: {'; '.join(told)}; "
-                "mend: write it as the design has it")
+                "fix: write it as the design has it")
 
     # --- values
 
@@ -127,7 +127,7 @@ class Promised:
                 line,
                 (
                     f"`{name}` is `{shown[:80]}`; the design promises `{entry.written}`; "
-                    "mend: give it the value that the design has"
+                    "fix: give it the value that the design has"
                 ),
             )
 
@@ -159,7 +159,7 @@ class Promised:
                 continue
             shown = ", ".join(ast.unparse(one) for one in cls.node.bases) or "nothing"
             yield (f"`{cls.node.name}` inherits from {shown}; the design promises `{entry.written}`; "
-                   f"mend: make it inherit from `{name}`")
+                   f"fix: make it inherit from `{name}`")
 
     def _is_plain_base(self, name: str) -> bool:
         """Whether it is a class of the repository or of Python itself: what inherits from it, inherits in plain sight."""
@@ -173,7 +173,7 @@ class Promised:
     def _constructor(self, entry: Declared, cls: Class) -> Iterator[str]:
         first = self._repository.lineage(cls).member("__init__")
         if first is not None and isinstance(first[1][-1].node, ast.AsyncFunctionDef):
-            yield f"`{cls.node.name}.__init__` is `async`, and no object can be made so; mend: write `def __init__`"
+            yield f"`{cls.node.name}.__init__` is `async`, and no object can be made so; fix: write `def __init__`"
         declared = _declared_constructor(entry)
         written = constructor(self._repository.lineage(cls))
         if declared is None or written is None:
@@ -185,7 +185,7 @@ class Promised:
             )
             self.told.add(f"{entry.binding.name}.__init__")
             yield (f"`{cls.node.name}{written}` is not how the design has it made, `{promised}`: {'; '.join(told)}; "
-                   "mend: let it take what the design says")
+                   "fix: let it take what the design says")
 
     def _member(self, entry: Declared, member: Declared, name: str, cls: Class) -> Iterator[tuple[int, str]]:
         lineage = self._repository.lineage(cls)
@@ -194,7 +194,7 @@ class Promised:
         if found is None:
             if not lineage.has(name):
                 yield 0, (f"`{whole}` is not there; the design promises `{member.written}` in `{entry.binding.name}`; "
-                          f"{there_is(name, lineage.names)}; mend: add it to the class")
+                          f"{there_is(name, lineage.names)}; fix: add it to the class")
             elif member.binding.kind == "function" and any(name in one.attributes for one in lineage.classes):
                 return
             return

@@ -189,7 +189,7 @@ class Uses:
             inside = alias.name.partition(".")[0] in self._repository.roots
             if inside and not self._repository.holds(alias.name) and not self._may_appear(alias.name):
                 self._say(node, f"`import {alias.name}`: there is no such module in the package; "
-                                f"{there_is(alias.name, self._repository.modules)}; mend: import one that is there")
+                                f"{there_is(alias.name, self._repository.modules)}; fix: import one that is there")
 
     def _import_from(self, node: ast.ImportFrom) -> None:
         if self._trust.imports or self._trust.typing:
@@ -200,7 +200,7 @@ class Uses:
             self._say(
                 node,
                 f"`from {written} import …` leads out of the package: this file lies in `{self._module.package or '.'}`; "
-                "mend: write the module's whole name",
+                "fix: write the module's whole name",
             )
             return
         if source.partition(".")[0] not in self._repository.roots:
@@ -212,7 +212,7 @@ class Uses:
             self._say(
                 node,
                 f"`from {written} import {', '.join(alias.name for alias in node.names)}`: there is no module `{source}`; "
-                f"{there_is(source, self._repository.modules)}; mend: import from one that is there",
+                f"{there_is(source, self._repository.modules)}; fix: import from one that is there",
             )
             return
         for alias in node.names:
@@ -241,7 +241,7 @@ class Uses:
         else:
             choices, place = self._repository.exports(target), target.path
         self._say(node, f"`from {written} import {name}`: `{place}` has no `{name}`; {there_is(name, choices)}; "
-                        "mend: take a name that is there")
+                        "fix: take a name that is there")
 
     # --- names, attributes, calls
 
@@ -251,7 +251,7 @@ class Uses:
         if self._blamed(self._module.path, node.id):
             return
         self._say(node, f"`{node.id}` is used and nowhere defined or imported in this file; "
-                        f"{there_is(node.id, self._module.names)}; mend: import or define it")
+                        f"{there_is(node.id, self._module.names)}; fix: import or define it")
 
     def _attribute(self, node: ast.Attribute) -> None:
         self._visit(node.value)
@@ -270,7 +270,7 @@ class Uses:
         ):
             names = self._repository.lineage(cls).names
             self._say(node, f"`{ast.unparse(node)}`: objects of `{cls.node.name}` ({cls.module.path}) have no `{node.attr}`; "
-                            f"{there_is(node.attr, names)}; mend: use what the class has")
+                            f"{there_is(node.attr, names)}; fix: use what the class has")
 
     def _absent(self, node: ast.Attribute, base: Found) -> None:
         if base.means == "module":
@@ -286,7 +286,7 @@ class Uses:
             self._say(
                 node,
                 f"`{ast.unparse(node)}`: `{path}` has no `{name}`; {there_is(node.attr, choices)}; "
-                "mend: use a name that is there",
+                "fix: use a name that is there",
             )
 
     def _call(self, node: ast.Call) -> None:
@@ -298,7 +298,7 @@ class Uses:
         told = [self._refusal(node, found) for found in self._callees(node.func)]
         if told and all(told):
             signature, why, path, name = told[-1]  # type: ignore[misc]
-            self._say(node, f"`{_short(node)}`: {why}; `{path}` defines `{name}{signature}`; mend: call it as it is defined")
+            self._say(node, f"`{_short(node)}`: {why}; `{path}` defines `{name}{signature}`; fix: call it as it is defined")
 
     def _callees(self, func: ast.expr) -> list[Found]:
         found = self._place.expression(func)

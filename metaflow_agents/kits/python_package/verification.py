@@ -78,12 +78,12 @@ class _Verification:
             if path not in self._source:
                 names = [entry["signature"] for entry in file["interface"]]
                 promised = f"; it is to define {'; '.join(f'`{name}`' for name in names)}" if names else ""
-                yield Fault(path, 0, f"`{path}` is missing; the design has it for: {file['purpose']}{promised}; mend: write it")
+                yield Fault(path, 0, f"`{path}` is missing; the design has it for: {file['purpose']}{promised}; fix: write it")
         for path in self._source:
             twin = path.removesuffix(".py") + "/__init__.py"
             if path.endswith(".py") and twin in self._source:
                 yield Fault(path, 0, f"`{path}` and `{twin}` are one module to Python, and only the folder is found; "
-                                     "mend: keep one of them")
+                                     "fix: keep one of them")
 
     def _read(self, modules: list[Module]) -> Iterator[Fault]:
         lowest = self._packaging.lowest_python if self._packaging else None
@@ -127,9 +127,9 @@ def _parsed(path: str, text: str, lowest: int | None) -> ast.Module | Fault:
         shown = (error.text or "").strip()[:80]
         by = f" of Python 3.{lowest}" if lowest else ""
         return Fault(path, error.lineno or 0, f"`{path}` is no Python{by}: {error.msg}" + (f": `{shown}`" if shown else "")
-                     + "; mend: write the file as valid Python")
+                     + "; fix: write the file as valid Python")
     except (ValueError, RecursionError, MemoryError) as error:
-        return Fault(path, 0, f"`{path}` can't be read as Python: {error or type(error).__name__}; mend: write the file anew")
+        return Fault(path, 0, f"`{path}` can't be read as Python: {error or type(error).__name__}; fix: write the file anew")
 
 
 def _is_deep(tree: ast.Module) -> bool:
