@@ -14,25 +14,25 @@ from metaflow_agents.codemap.ranking import ranked
 from metaflow_agents.codemap.reading import KEPT
 from metaflow_agents.kits.company.steps import is_page
 
-MOST = 16_000
-"""Characters of files that are shown to who fixes a use, of all together; the first is shown whatever its size."""
 SEEN = 24_000
 """Characters of modules that who writes one file of tests is shown; the first is shown whatever its size."""
 FIXED = 30_000
-"""Characters of files that who fixes what tests show is shown, of all together; the first is shown whatever its size."""
+"""Characters of files that who fixes a program is shown, of all together; the first is shown whatever its size."""
 FOR_ONE_FILE = 70_000
 """Characters of a program that one file of tests is enough for; what it leaves unnoticed, small changes of the program show."""
 MOST_FILES = 3
 CODE = (".py", ".js", ".html")
 NOT_TESTED = ("tests/", "docs/", "examples/")
+NOT_RUN = (*NOT_TESTED, ".", "LICENSE", "CHANGELOG")
+"""What no use of a program comes to; a README it does, as its words are tried."""
 
 
 async def files_near(transcript: Mapping[str, Any], product: Mapping[str, str | bytes]) -> dict[str, list[str]]:
     """`shown`: paths in the order of the program, those that what the broken uses said names or is about; `others`: those for
     which there is no room, the likeliest first. Raises RunError where no worker starts.
     """
-    texts = {path: text for path, text in product.items() if isinstance(text, str)}
-    shown, others = _fitting(await _order(texts, "\n".join(one["why"] for one in transcript["broken"])), texts, MOST)
+    texts = {path: text for path, text in product.items() if isinstance(text, str) and not path.startswith(NOT_RUN)}
+    shown, others = _fitting(await _order(texts, "\n".join(one["why"] for one in transcript["broken"])), texts, FIXED)
     return {"shown": [path for path in texts if path in shown], "others": others}
 
 
