@@ -74,7 +74,7 @@ async def test_the_endpoint_gets_the_pictures_as_parts(tmp_path: Path) -> None:
 
 def test_people_are_told_which_pictures_are_sent(tmp_path: Path) -> None:
     sop = desk(tmp_path)
-    shown = CliRunner().invoke(app, ["prompt", str(sop), "look", "--things", str(tmp_path / "given"), "--one", str(tmp_path / "one.png")])
+    shown = CliRunner().invoke(app, ["preview", str(sop), "look", "--things", str(tmp_path / "given"), "--one", str(tmp_path / "one.png")])
     assert "[sent as a picture: img/logo.png, 30 by 20 pixels]" in shown.output, shown.output
     asyncio.run(go(tmp_path, sop, model=Scripted()))
     said = CliRunner().invoke(app, ["log", "it", "--full", "--workspace", str(tmp_path / "runs")])

@@ -187,7 +187,7 @@ async def test_a_run_without_success_says_why(home: Path) -> None:
         told = await talking.call_tool("looped", {"topic": "tea"})
         name = told.structured_content["run"]
         assert told.is_error and told.structured_content["outcome"] == "failure"
-        assert f"the run {name} of looped ended without success" in text_of(told) and f"`sop show {name}`" in text_of(told)
+        assert f"the run {name} of looped finished without success" in text_of(told) and f"`sop show {name}`" in text_of(told)
     async with client(home, "looped.yaml", "--model", "python:desk.py:answer", "--budget", "calls=1") as talking:
         told = await talking.call_tool("looped", {"topic": "tea"})
         assert told.is_error and told.structured_content["outcome"] == "budget" and "calls" in text_of(told)

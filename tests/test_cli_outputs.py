@@ -135,7 +135,7 @@ tests:
 def test_test_tells_why_a_case_fails_and_what_its_expression_met(say: Say, home: Path) -> None:
     (home / "tested.yaml").write_text(TESTED)
     status, out, _ = say("test", "tested.yaml")
-    assert status == 1 and out.splitlines()[0].startswith("ok   holds") and out.splitlines()[-1] == "1 of 3 hold"
+    assert status == 1 and out.splitlines()[0].startswith("ok   holds") and out.splitlines()[-1] == "1 passed, 2 failed"
     assert re.search(r"^FAIL differs .*\n     tested\.yaml:\d+:\d+\n       expected  topic == 'rice'\n"
                      r'       found     topic is "tea"$', out, re.MULTILINE)
     assert "FAIL fails" in out and "the run was stopped" in out and "no pen" in out
@@ -229,7 +229,7 @@ def test_inputs_of_every_type(say: Say, home: Path) -> None:
         assert status == 2 and told in err and err.count("\n") == 1, err
 
 
-@pytest.mark.parametrize("words", [("run", "typo.yaml"), ("prompt", "typo.yaml", "gather")])
+@pytest.mark.parametrize("words", [("run", "typo.yaml"), ("preview", "typo.yaml", "gather")])
 @pytest.mark.parametrize("given", [(), ("--level", "x"), ("--levle", "x")])
 def test_what_is_wrong_with_the_sop_is_told_before_its_inputs(say: Say, home: Path, words: tuple[str, ...],
                                                              given: tuple[str, ...]) -> None:
@@ -348,7 +348,7 @@ def test_diff_tells_artifacts_firings_and_cost(say: Say) -> None:
 
 def test_fork_and_resume_go_on(say: Say) -> None:
     status, out, _ = say("fork", "one", "--at", "mend_it@1", "--name", "branch")
-    assert status == 0 and out == "branch branches off from one before mend_it@1; go on: sop resume branch\n"
+    assert status == 0 and out == "branch branches off from one before mend_it@1; continue it: sop resume branch\n"
     status, out, _ = say("resume", "branch", "--json")
     assert status == 0 and json.loads(out)["steps"]["judge_it"] == 2
     assert say("fork", "capped", "--name", "more")[0] == 0

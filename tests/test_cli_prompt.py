@@ -1,4 +1,4 @@
-"""`sop prompt`: what a step would send is what it sends in a run."""
+"""`sop preview`: what a step would send is what it sends in a run."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def sop(line: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
 @pytest.mark.parametrize("step", ["plan_it", "write_it"])
 def test_it_is_what_a_run_sends(step: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (name,) = (path.name for path in tmp_path.glob("*.yaml"))
-    status, out, _ = sop(f"prompt {name} {step} --topic moss --json", capsys)
+    status, out, _ = sop(f"preview {name} {step} --topic moss --json", capsys)
     shown = {one["key"]: one["messages"] for one in json.loads(out)}
     assert status == 0 and not (tmp_path / "workspace").exists(), "nothing is left behind"
     assert sop(f"run {name} --topic moss --model dry --name one", capsys)[0] == 0
@@ -51,15 +51,15 @@ def test_it_is_what_a_run_sends(step: str, tmp_path: Path, capsys: pytest.Captur
         sent = {event.key: json.loads(journal.blob(event.request))["messages"] for _, event in journal.events(Reserved)
                 if event.key.startswith(step)}
     assert shown == sent != {}
-    text = sop(f"prompt {name} {step} --topic moss", capsys)[1]
+    text = sop(f"preview {name} {step} --topic moss", capsys)[1]
     assert all(f"===== {key} =====" in text and messages[-1]["content"] in text for key, messages in sent.items())
 
 
 def test_what_is_given_stands_in_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (name,) = (path.name for path in tmp_path.glob("*.yaml"))
-    out = sop(f'prompt {name} write_it --topic moss --given plan=["roots","spores"] --json', capsys)[1]
+    out = sop(f'prompt {name} write_it --topic moss --stub plan=["roots","spores"] --json', capsys)[1]
     assert [one["key"] for one in json.loads(out)] == ["write_it@1[roots]~0/turn.0", "write_it@1[spores]~0/turn.0"]
-    assert sop(f"prompt {name} mourn --topic moss --given ok=false", capsys)[0] == 0
+    assert sop(f"preview {name} mourn --topic moss --stub ok=false", capsys)[0] == 0
 
 
 SHELF = """
@@ -94,7 +94,7 @@ def shelf(tmp_path: Path) -> str:
 @pytest.mark.parametrize("step", ["write/draft", "write/judge", "close/draft"])
 def test_a_step_in_a_sub_sop_is_shown_as_a_run_sends_it(step: str, shelf: str, tmp_path: Path,
                                                         capsys: pytest.CaptureFixture[str]) -> None:
-    shown = {one["key"]: one for one in json.loads(sop(f"prompt {shelf} {step} --topic moss --json", capsys)[1])}
+    shown = {one["key"]: one for one in json.loads(sop(f"preview {shelf} {step} --topic moss --json", capsys)[1])}
     assert sop(f"run {shelf} --topic moss --model dry --name one", capsys)[0] == 0
     with Journal.read(journal_path(tmp_path / "workspace", "one")) as journal:
         sent = {event.key: json.loads(journal.blob(event.request))["messages"] for _, event in journal.events(Reserved)
@@ -107,8 +107,8 @@ def test_a_step_in_a_sub_sop_is_shown_as_a_run_sends_it(step: str, shelf: str, t
 @pytest.mark.one_in(4)
 def test_what_the_parent_would_pass_stands_in_it(shelf: str, capsys: pytest.CaptureFixture[str]) -> None:
     def keys(step: str, *given: str) -> list[str]:
-        plan = '--given plan=["roots","spores"]'
-        status, out, err = sop(f"prompt {shelf} {step} --topic moss {plan} {' '.join(given)} --json", capsys)
+        plan = '--stub plan=["roots","spores"]'
+        status, out, err = sop(f"preview {shelf} {step} --topic moss {plan} {' '.join(given)} --json", capsys)
         assert status == 0, err
         shown = {one["key"]: one["messages"][-1]["content"] for one in json.loads(out)}
         assert all(("roots" in text) == ("[roots]" in key) for key, text in shown.items() if key.endswith("draft@1~0/turn.0"))
@@ -116,9 +116,9 @@ def test_what_the_parent_would_pass_stands_in_it(shelf: str, capsys: pytest.Capt
 
     assert keys("write/draft") == ["write@1[roots]~0/draft@1", "write@1[spores]~0/draft@1"]
     assert keys("write[spores]/draft") == keys("write@1[spores]/draft@1") == ["write@1[spores]~0/draft@1"]
-    assert keys("write[roots]/mend", '--given write/verdict={"good":false}') == ["write@1[roots]~0/mend@1"]
-    assert keys("write[roots]/mend@2", '--given write/verdict={"good":false}') == ["write@1[roots]~0/mend@2"]
-    assert keys("close/mend", '--given close/verdict={"good":false}') == ["close@1~0/mend@1"]
+    assert keys("write[roots]/mend", '--stub write/verdict={"good":false}') == ["write@1[roots]~0/mend@1"]
+    assert keys("write[roots]/mend@2", '--stub write/verdict={"good":false}') == ["write@1[roots]~0/mend@2"]
+    assert keys("close/mend", '--stub close/verdict={"good":false}') == ["close@1~0/mend@1"]
 
 
 @pytest.mark.one_in(4)
@@ -129,42 +129,43 @@ def test_what_the_parent_would_pass_stands_in_it(shelf: str, capsys: pytest.Capt
     ("plan_it/draft", "`plan_it` is no step with `sop:` of shelf: "),
     ("write/draft/more", "`draft` is no step with `sop:` of part: it has none"),
     ("write/hand_in", "step `hand_in` sends no prompt: it has no `role`"),
-    ("write/mend", "step `write/mend` sends nothing in this walk: part does not come to it: `when: not verdict.good` never held; "
-                   "`--given write/ARTIFACT=JSON`"),
-    ("write[x]/draft --given plan=[\"roots\"]", "`write[x]/draft` sends nothing in this walk: did you mean `write[roots]/draft`"),
+    ("write/mend", "step `write/mend` is not reached in this dry run: part does not come to it: `when: not verdict.good` "
+                   "never held; `--stub write/ARTIFACT=JSON`"),
+    ("write[x]/draft --stub plan=[\"roots\"]",
+     "`write[x]/draft` is not reached in this dry run: did you mean `write[roots]/draft`"),
     ("plan_it[x]", "step `plan_it` has no items: leave out `[x]`"),
     ("write/draft[x]", "step `draft` has no items: leave out `[x]`"),
-    ("plan_it@2", "`plan_it@2` sends nothing in this walk: did you mean `plan_it@1`? there is: plan_it@1"),
+    ("plan_it@2", "`plan_it@2` is not reached in this dry run: did you mean `plan_it@1`? there is: plan_it@1"),
     ("write/draft@0", "`write/draft@0` names no firing: write like `STEP`"),
-    ("write/draft --given write/txt=1", "`txt` is no artifact of part: did you mean `text`"),
-    ("write/draft --given wrote/text=1", "`wrote` is no step with `sop:` of shelf"),
-    ("write/draft --given write/text=\"a\"", "`write/text`, which `draft` makes, is given"),
-    ("write/draft --given write[a]/text=1", "`write[a]` is no step with `sop:` of shelf"),
-    ("write/mend --given write/verdict={\"good\":1}", "nothing in this walk: write@1[plan_it]~0/judge@1~0: "),
-    ("close/draft --given last=\"a\"", "`last`, which `close` makes, is given"),
+    ("write/draft --stub write/txt=1", "`txt` is no artifact of part: did you mean `text`"),
+    ("write/draft --stub wrote/text=1", "`wrote` is no step with `sop:` of shelf"),
+    ("write/draft --stub write/text=\"a\"", "`write/text`, which `draft` makes, is given"),
+    ("write/draft --stub write[a]/text=1", "`write[a]` is no step with `sop:` of shelf"),
+    ("write/mend --stub write/verdict={\"good\":1}", "not reached in this dry run: write@1[plan_it]~0/judge@1~0: "),
+    ("close/draft --stub last=\"a\"", "`last`, which `close` makes, is given"),
 ])
 def test_mistakes_about_steps_inside_are_told(words: str, told: str, shelf: str, capsys: pytest.CaptureFixture[str]) -> None:
-    status, out, err = sop(f"prompt {shelf} {words} --topic x", capsys)
+    status, out, err = sop(f"preview {shelf} {words} --topic x", capsys)
     assert status == 2 and told in err and err.count("\n") == 1 and not out, (status, err)
 
 
 def test_tools_of_a_role_inside_are_those_of_its_sop(shelf: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "----- tool: read -----" in sop(f"prompt {shelf} write/draft --topic x", capsys)[1]
+    assert "----- tool: read -----" in sop(f"preview {shelf} write/draft --topic x", capsys)[1]
 
 
 @pytest.mark.parametrize(("words", "told"), [
-    ("plan_it", "book needs `--topic`"),
+    ("plan_it", "missing required option of book: `--topic`"),
     ("plan --topic x", "there is no step `plan`: did you mean `plan_it`"),
     ("judge --topic x", "step `judge` sends no prompt: it has no `role`"),
-    ("mourn --topic x", "step `mourn` sends nothing in this walk: `when: not ok` never held; `--given ARTIFACT=JSON`"),
-    ("plan_it --topic x --given plan=[]", "sends nothing in this walk: `plan`, which it makes, is given"),
-    ("plan_it --topic x --given plan", "write `--given ARTIFACT=JSON`"),
-    ("plan_it --topic x --given plans=[]", "`plans` is no artifact of book: did you mean `plan`"),
-    ("write_it --topic x --given plan=moss", "`--given plan=…` is no JSON"),
+    ("mourn --topic x", "step `mourn` is not reached in this dry run: `when: not ok` never held; `--stub ARTIFACT=JSON`"),
+    ("plan_it --topic x --stub plan=[]", "is not reached in this dry run: `plan`, which it makes, is given"),
+    ("plan_it --topic x --stub plan", "write `--stub ARTIFACT=JSON`"),
+    ("plan_it --topic x --stub plans=[]", "`plans` is no artifact of book: did you mean `plan`"),
+    ("write_it --topic x --stub plan=moss", "`--stub plan=…` is no JSON"),
 ])
 def test_mistakes_are_told(words: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (name,) = (path.name for path in tmp_path.glob("*.yaml"))
-    status, _, err = sop(f"prompt {name} {words}", capsys)
+    status, _, err = sop(f"preview {name} {words}", capsys)
     assert status == 2 and told in err and err.count("\n") == 1
 
 
@@ -178,5 +179,5 @@ def test_tools_that_are_known_in_a_run_alone_are_named(tmp_path: Path, capsys: p
         steps: {plan_it: {role: ann, makes: plan}}
     """)
     (tmp_path / "units.py").write_text("def convert(value: float) -> float: raise SystemExit\n")
-    out = sop(f"prompt {name} plan_it", capsys)[1]
+    out = sop(f"preview {name} plan_it", capsys)[1]
     assert "----- tool: read -----" in out and "not shown: convert, shop.*;" in out

@@ -101,7 +101,7 @@ CHANGES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
         lambda d: d["files"][STORE].update(path="other/store.py"),
         "`files[2].path`: `other/store.py` does not lie in the package; fix: begin it with `expenses/`",
     ),
-    "a path twice": (lambda d: d["files"].append(d["files"][STORE]), "`files[7].path`: `expenses/store.py` stands twice"),
+    "a path twice": (lambda d: d["files"].append(d["files"][STORE]), "`files[7].path`: `expenses/store.py` is duplicated"),
     "a path that is no module": (lambda d: d["files"][STORE].update(path="expenses/my-store.py"), "`my-store` in"),
     "a word of Python": (
         lambda d: d["files"][STORE].update(path="expenses/import.py"),

@@ -133,7 +133,7 @@ def test_killed_while_it_books_it_asks_whether_that_has_happened(stockroom: tupl
 @pytest.mark.one_in(6)
 def test_staged_books_nothing(stockroom: tuple[Path, dict[str, str]]) -> None:
     folder, environment = stockroom
-    told = sop(folder, environment, "run", "stockroom.yaml", "--order", "1 x teapot to Oslo", "--staged", "--model",
+    told = sop(folder, environment, "run", "stockroom.yaml", "--order", "1 x teapot to Oslo", "--dry-tools", "--model",
                "python:desk.py:clerk")
     assert told.returncode == 0, told.stdout + told.stderr
     looked_up, _, listed = told.stdout.partition("staged: nothing of this was done:")

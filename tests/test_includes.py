@@ -81,7 +81,7 @@ async def test_the_text_is_a_part_of_the_sop_of_a_run(tmp_path: Path) -> None:
 def test_sop_prompt_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path, DESK, **BITS)
     monkeypatch.chdir(tmp_path)
-    assert command(["prompt", "desk.yaml", "write", "--who", "Jo"]) == 0
+    assert command(["preview", "desk.yaml", "write", "--who", "Jo"]) == 0
     assert TOLD in capsys.readouterr().out
 
 

@@ -210,8 +210,8 @@ def test_an_environment_holds_what_the_product_names_and_what_builds_it() -> Non
 
 @pytest.mark.parametrize(("change", "said"), [
     ({"name": "json"}, "`json` is taken by the standard library"), ({"name": "tests"}, "names a folder"),
-    ({"samples": [{"path": "A.txt", "text": "", "why": ""}, {"path": "a.txt", "text": "", "why": ""}]}, "`a.txt` stands twice"),
-    ({"requirements": [{"id": "R1", "text": "", "priority": "must"}] * 2}, "`r1` stands twice")])
+    ({"samples": [{"path": "A.txt", "text": "", "why": ""}, {"path": "a.txt", "text": "", "why": ""}]}, "`a.txt` is duplicated"),
+    ({"requirements": [{"id": "R1", "text": "", "priority": "must"}] * 2}, "`r1` is duplicated")])
 def test_a_brief_that_can_not_be_built_is_told(change: dict[str, Any], said: str) -> None:
     assert brief_faults(BRIEF) == []
     found = brief_faults(BRIEF | change)

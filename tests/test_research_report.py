@@ -217,7 +217,7 @@ async def test_a_frame_holds_every_section_once(tmp_path: Path) -> None:
     desk = model(arrange=[{**FRAME, "sections": [sections[0], sections[0], {"id": "costs", "heading": "x"}]}, FRAME])
     assert (await go(tmp_path, desk)).ok
     told = desk.last_said("arrange@1~0/check.1")
-    for fault in ("`costs` is no section", "the section `what-it-costs` is missing", "the section `who-crosses` stands twice"):
+    for fault in ("`costs` is no section", "the section `what-it-costs` is missing", "the section `who-crosses` is duplicated"):
         assert fault in told
 
 

@@ -171,7 +171,7 @@ async def test_a_prompt_that_changed_under_an_answered_call_stops_and_reask_pays
     model = Scripted()
     result = await resume("chain-1", workspace=tmp_path, model=model, accept_changes=True)
     assert (result.outcome, result.exit_status) == ("stopped", 1)
-    assert "draft_it@1~0/turn.0/reason: this prompt changed" in result.reason and "--reask" in result.reason
+    assert "draft_it@1~0/turn.0/reason: this prompt changed" in result.reason and "--retry-changed-prompts" in result.reason
     assert model.keys == []
     result = await resume("chain-1", workspace=tmp_path, model=model, reask=True)
     assert result.ok and model.keys[:2] == ["draft_it@1~0/turn.0/reason", "draft_it@1~0/turn.0"]

@@ -99,7 +99,7 @@ def test_the_first_that_holds_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = choose(None, HERE, what_for="")
     assert isinstance(chosen, Container) and (chosen.program, chosen.image) == ("docker", "sha256:1")
     nothing_holds(monkeypatch)
-    with pytest.raises(UsageError, match="no sandbox holds here"):
+    with pytest.raises(UsageError, match="no sandbox works here"):
         choose(None, HERE, what_for="")
 
 
@@ -124,8 +124,8 @@ def test_one_that_is_named_is_never_replaced(monkeypatch: pytest.MonkeyPatch) ->
         with pytest.raises(UsageError) as caught:
             choose(name, HERE, what_for="steps run commands")
         lines = str(caught.value).splitlines()
-        assert lines[0] == f"steps run commands, and the sandbox `{name}` does not hold here:" and len(lines) == 5, lines
-        assert lines[3] == "  to use another: --sandbox landlock    holds here"
+        assert lines[0] == f"steps run commands, and the sandbox `{name}` does not work here:" and len(lines) == 5, lines
+        assert lines[3] == "  to use another: --sandbox landlock    works here"
     assert isinstance(choose("landlock", HERE, what_for=""), Landlock)
 
 
@@ -138,7 +138,7 @@ async def test_a_resume_uses_the_sandbox_of_the_journal_or_is_refused(
     with Journal.read(tmp_path / ".journals/one.db") as journal:
         assert journal.state.sandbox == "landlock"
     nothing_holds(monkeypatch, container=Holding("docker", image="sha256:1"))
-    with pytest.raises(UsageError, match=r"the sandbox `landlock` does not hold here:(.|\n)*--sandbox container    holds here"):
+    with pytest.raises(UsageError, match=r"the sandbox `landlock` does not work here:(.|\n)*--sandbox container    works here"):
         go_on("one", workspace=tmp_path, settings=SETTINGS)
     assert (await resume("one", workspace=tmp_path, sandbox="container", settings=SETTINGS)).ok
     with Journal.read(tmp_path / ".journals/one.db") as journal:
@@ -314,7 +314,7 @@ async def test_where_none_holds_nothing_is_made(sop: Path, tmp_path: Path, monke
         with pytest.raises(UsageError) as caught:
             await run(sop, workspace=tmp_path / "runs", sandbox=asked, settings=SETTINGS)
         assert str(caught.value).splitlines() == [
-            f"steps run commands (look), and {'the sandbox `bubblewrap` does not hold' if asked else 'no sandbox holds'} here:",
+            f"steps run commands (look), and {'the sandbox `bubblewrap` does not work' if asked else 'no sandbox works'} here:",
             "  bubblewrap: bubblewrap is not installed",
             "    fix:          apt install bubblewrap",
             *([] if asked else ["  landlock: Landlock is too old", "    fix:          a new kernel", "  container: no docker",
@@ -342,11 +342,11 @@ async def test_the_journal_says_which_and_a_resume_keeps_to_it(
         with monkeypatch.context() as patched:
             nothing_holds(patched)
             if kept == "bubblewrap":
-                with pytest.raises(UsageError, match="`bubblewrap` does not hold here"):
+                with pytest.raises(UsageError, match="`bubblewrap` does not work here"):
                     go_on("one", workspace=home, settings=SETTINGS)
                 result = await resume("one", workspace=home, sandbox="none", settings=SETTINGS)
             else:
-                with pytest.raises(UsageError, match="`bubblewrap` does not hold here"):
+                with pytest.raises(UsageError, match="`bubblewrap` does not work here"):
                     go_on("one", workspace=home, sandbox="bubblewrap", settings=SETTINGS)
                 result = await resume("one", workspace=home, settings=settings)
         assert result["told"] == ("True\n" if kept == "bubblewrap" else "False\n")      # what was seen is not looked at again

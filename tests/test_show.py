@@ -279,7 +279,7 @@ def test_sop_prompt_tells_what_each_part_costs(tmp_path: Path, monkeypatch: pyte
     text = SOP.replace("SHOW", "{plan: none, chapters: names}").replace("TASK", "From {{ cast }}.")
     write(tmp_path, text.replace("bob: {profile: You write.}", "bob: {profile: You write., tools: [read, edit]}"))
     (tmp_path / "plan.md.j2").write_text("# {{ plan.title }}")
-    assert command(["prompt", "desk.yaml", "write", "--handbook", "book", "--json"]) == 0
+    assert command(["preview", "desk.yaml", "write", "--handbook", "book", "--json"]) == 0
     (told,) = json.loads(capsys.readouterr().out)
     parts = {part["artifact"] or part["name"]: (part["how"], part["tokens"]) for part in told["parts"]}
     assert {name: how for name, (how, _) in parts.items() if how} == {
@@ -289,7 +289,7 @@ def test_sop_prompt_tells_what_each_part_costs(tmp_path: Path, monkeypatch: pyte
     sent = sum(len(str(message["content"]).encode()) for message in told["messages"])
     counted = sum(tokens for name, (_, tokens) in parts.items() if name not in ("tools", "schema"))
     assert abs(counted - sent / 4) <= len(parts) + 60, "all that is sent, but for the rounding and the heading of the material"
-    assert command(["prompt", "desk.yaml", "write", "--handbook", "book"]) == 0
+    assert command(["preview", "desk.yaml", "write", "--handbook", "book"]) == 0
     out = capsys.readouterr().out
     assert "plan: not shown\n" in out and "cast: as far as the task prints it\n" in out and "in all" in out
     assert "`handbook` is large, and the role has `read`: `show: {handbook: names}`" in out

@@ -72,7 +72,7 @@ def test_the_way_to_a_sop_gives_it_nothing(base: Path, way: str) -> None:
 @pytest.mark.parametrize("way", ["../p/q/a.yaml", "link/a.yaml", "file.yaml"])
 def test_neither_a_run_nor_a_prompt_has_anything_of_it(base: Path, way: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_sync(way, model="python:letters.py:answer", workspace=None, settings=Settings())["more"] == "mine"
-    for words in (["check", way], ["graph", way], ["prompt", way, "write"], ["test", way]):
+    for words in (["check", way], ["graph", way], ["preview", way, "write"], ["test", way]):
         assert command(words) == 0, words
         assert "FOREIGN" not in "".join(capsys.readouterr()), words
 

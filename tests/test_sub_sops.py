@@ -226,7 +226,7 @@ async def test_a_sop_that_fails_is_tried_again_and_then_skipped_as_any_item_is(t
     assert result.ok and list(result["chapters"]) == ["a"]
     failed = events(tmp_path, "it", Failed)
     assert [event.activation for event in failed] == ["write@1[b]~0", "write@1[b]~1"]
-    assert failed[0].error == "the SOP `chapter` ended without success: `success: verdict.good` does not hold"
+    assert failed[0].error == "the SOP `chapter` finished without success: `success: verdict.good` does not hold"
     assert any(event.key == "write@1[b]~1/draft@1~0/turn.0" for event in events(tmp_path, "it", Reserved))
 
 
@@ -277,7 +277,7 @@ async def test_inside_of_a_sop_that_inherits_memory_nothing_is_taken_over(tmp_pa
 
 
 async def test_a_second_attempt_takes_nothing_over_and_the_last_attempt_of_a_run_counts(tmp_path: Path) -> None:
-    """What a SOP did that ended without success is no result to begin with again."""
+    """What a SOP did that finished without success is no result to begin with again."""
     judged: list[bool] = []
 
     def late(request: ModelRequest) -> Any:

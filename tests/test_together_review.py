@@ -58,7 +58,7 @@ async def test_the_last_refusal_fails_the_attempt_with_what_the_judge_said(tmp_p
     one = LETTER.replace("{role: critic}", "{role: critic, repairs: 1}")
     model = Scripted(write=writing)
     result = await run(write(tmp_path, one), topic="snow", model=model, workspace=tmp_path, name="one")
-    assert result.outcome == "stopped" and "its review still refuses it" in result.reason and "it names no date" in result.reason
+    assert result.outcome == "stopped" and "rejected by its reviewer" in result.reason and "it names no date" in result.reason
     assert len(model.keys) == 4 and [event.final for event in events(tmp_path, "one", Failed)] == [True]
 
 

@@ -115,7 +115,7 @@ PYTHON = "model: python:desk.py:answer"
     (f"{{{PYTHON}, expect: not success}}", "the secret `SHOP_KEY` is not set"),             # what lacks is no failure of the SOP
     (f"{{given: {{cost: '3', bill: paid}}, {PYTHON}, expect: not sent}}", "the secret `MAIL_KEY` is not set"),
     (f"{{given: {{cost: '3', bill: seen}}, {PYTHON}, expect: not page}}", "the secret `WEB_KEY` is not set"),
-    (f"{{given: {{cost: '3', bill: tried}}, {PYTHON}, expect: not check}}", "steps run commands (try_it), and no sandbox holds")])
+    (f"{{given: {{cost: '3', bill: tried}}, {PYTHON}, expect: not check}}", "steps run commands (try_it), and no sandbox works")])
 @pytest.mark.parametrize("on_fail", ["stop", "skip"])
 async def test_a_case_wants_of_the_machine_what_it_comes_to(case: str, lacks: str, on_fail: str, tmp_path: Path,
                                                             monkeypatch: pytest.MonkeyPatch) -> None:

@@ -131,7 +131,7 @@ async def test_a_data_set_holds_the_activations_inside_each_for_itself(tmp_path:
     assert all(len(one.calls) == 1 and one.accepted for one in lived) and len(lived) == 13
     made = dataset("finetune", lived)
     assert len(made.lines) == 7 and made.left_out == {"its run did not end with success": 6}, \
-        "what a SOP that ended without success is made of was not right"
+        "what a SOP that finished without success is made of was not right"
 
 
 def test_every_step_of_an_event_is_told() -> None:

@@ -148,14 +148,14 @@ PAIRS = [
     Pair("run --json", "run letters.yaml", "run letters.yaml --json"),
     Pair("run --help", "run letters.yaml", "run letters.yaml --help"),
     Pair("run --help", "run --help", "run letters.yaml --help"),
-    Pair("prompt FILE", "prompt", "prompt letters.yaml write"),
-    Pair("prompt FILE", "prompt letters.yaml write", "prompt clashing.yaml write"),
-    Pair("prompt STEP", "prompt letters.yaml", "prompt letters.yaml write"),
-    Pair("prompt STEP", "prompt letters.yaml judge", "prompt letters.yaml write"),
-    Pair("prompt --INPUT", "prompt letters.yaml write", "prompt letters.yaml write --topic snow"),
-    Pair("prompt --given", "prompt letters.yaml judge", 'prompt letters.yaml judge --given letter="Dear"'),
-    Pair("prompt --input", "prompt clashing.yaml write", "prompt clashing.yaml write --input until=night"),
-    Pair("prompt --json", "prompt letters.yaml write", "prompt letters.yaml write --json"),
+    Pair("preview FILE", "preview", "preview letters.yaml write"),
+    Pair("preview FILE", "preview letters.yaml write", "preview clashing.yaml write"),
+    Pair("preview STEP", "preview letters.yaml", "preview letters.yaml write"),
+    Pair("preview STEP", "preview letters.yaml judge", "preview letters.yaml write"),
+    Pair("preview --INPUT", "preview letters.yaml write", "preview letters.yaml write --topic snow"),
+    Pair("preview --stub", "preview letters.yaml judge", 'preview letters.yaml judge --stub letter="Dear"'),
+    Pair("preview --input", "preview clashing.yaml write", "preview clashing.yaml write --input until=night"),
+    Pair("preview --json", "preview letters.yaml write", "preview letters.yaml write --json"),
     Pair("test FILE", "test", "test letters.yaml", status=1),
     Pair("test CASE", "test letters.yaml", "test letters.yaml walks"),
     Pair("test --sandbox", "test commands.yaml", "test commands.yaml --sandbox none", status=1),
@@ -171,7 +171,8 @@ PAIRS = [
     Pair("resume --budget", "resume one", "resume one --budget calls=1", [STOPPED], status=3),
     Pair("resume --accept-changes", "resume one", "resume one --accept-changes", [STOPPED],
          ("letters.yaml", "letter ~ verdict", "verdict ~ letter")),
-    Pair("resume --reask", "resume one --accept-changes --budget calls=9", "resume one --accept-changes --budget calls=9 --reask",
+    Pair("resume --retry-changed-prompts", "resume one --accept-changes --budget calls=9",
+         "resume one --accept-changes --budget calls=9 --retry-changed-prompts",
          [CAPPED], ("thinking.yaml", "Write about", "Write a letter about")),
     Pair("resume --until", "resume one", "resume one --until judge", [STOPPED]),
     Pair("resume --workspace", "resume one", "resume one --workspace elsewhere", [STOPPED + ELSEWHERE]),
@@ -314,7 +315,7 @@ def keys(whole: typer.Typer) -> Iterator[str]:
 
 
 KEYS = tuple(keys(app))
-SHOWN_ELSEWHERE = {"run --demo": ".ci/run", "run --staged": "tests/test_examples_stockroom.py"}
+SHOWN_ELSEWHERE = {"run --demo": ".ci/run", "run --dry-tools": "tests/test_examples_stockroom.py"}
 """Options whose runs are too large for a pair, and the tests that run them."""
 COMMANDS_OF_SOP = tuple(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
 

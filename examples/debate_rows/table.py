@@ -31,7 +31,7 @@ def read(text: str) -> dict[str, Any]:
         why = (
             "it has no id"
             if not key
-            else "its id stands twice"
+            else "its id is duplicated"
             if key in seen
             else next((f"it has no {name}" for name in ("claim", "evidence") if not one.get(name)), "")
         )

@@ -76,7 +76,7 @@ def quoted(offers: dict, page: dict, texts: dict[str, str], known: list[dict]) -
     for one in offers["products"]:
         name, words = one["product"], flat(one["quotation"])
         if name in names:
-            faults.append(f"{name!r} stands twice in the list")
+            faults.append(f"{name!r} is duplicated in the list")
         names.add(name)
         if words not in text or not words:
             faults.append(f"the quotation {words[:120]!r} does not stand in the page, word for word")

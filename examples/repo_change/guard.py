@@ -30,7 +30,7 @@ def plan_faults(plan: dict[str, Any], repo: dict[str, Any], source: str, test_fo
             if one is None:
                 continue
             if one in seen:
-                faults.append(f"`{one}` stands twice in the plan")
+                faults.append(f"`{one}` is duplicated in the plan")
             seen.add(one)
             if not within(one, source, test_folder, docs):
                 faults.append(f"`{one}` may not be changed here: put what is wanted of it under `refused`")

@@ -35,7 +35,7 @@ def clerk(request):
 
 
 def reservation(said):
-    """The reservation's number, as the ledger gave it; empty where there are not enough; with `--staged` it was not asked."""
+    """The reservation's number, as the ledger gave it; empty where there are not enough; with `--dry-tools` it was not asked."""
     found = re.search(r"R-\d+", said)
     return found[0] if found else "not reserved (staged)" if staged(said) else ""
 

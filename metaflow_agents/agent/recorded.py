@@ -49,7 +49,7 @@ class Recorded:
             self._around.desk.question(f"{key}/may").arguments == self.masked(call.arguments)
 
     def masked(self, arguments: Any) -> Any:
-        """Arguments as people see them: secrets blotted out."""
+        """Arguments as people see them: secrets redacted."""
         return json.loads(self._around.secrets.masked(json.dumps(arguments)))
 
     def again(self, name: str, act: Act, done: Done, situation: Situation) -> Result:
@@ -90,7 +90,7 @@ class Recorded:
 
     async def done(self, key: str, tool: str, arguments: Any, effect: Effect, result: Result, act: Act | None, *,
                    refused: bool = False, staged: bool = False, seconds: float = 0.0) -> Result:
-        """Journals how a call ended, and gives the result as everybody sees it: secrets blotted out."""
+        """Journals how a call ended, and gives the result as everybody sees it: secrets redacted."""
         masks = self._around.secrets
         source = masks.masked(result.untrusted)
         result = replace(result, text=encodable(masks.masked(result.text)), untrusted=source,

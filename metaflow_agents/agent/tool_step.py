@@ -39,7 +39,7 @@ class ToolSteps:
         self._commands, self._functions = commands, functions
 
     async def work(self, activation: Activation, stand_in: StandIn) -> Work:
-        """What the tool gave, as the artifact. `stand_in` makes it where nothing is done (`--staged`).
+        """What the tool gave, as the artifact. `stand_in` makes it where nothing is done (`--dry-tools`).
 
         Raises AttemptFailed where the call went wrong, is denied or not allowed by a person; AnswerInvalid; Waiting.
         """

@@ -140,7 +140,7 @@ class Serving:
             asked = result.reason.rpartition(" (`sop inbox ")[0] or result.reason     # the commands follow, with the workspace
             return (f"{told}waits for a person: {asked}\n`sop inbox{where}` shows what is asked, "
                     f"`sop answer {result.name}{where}` answers it, and `sop resume {result.name}{where}` goes on")
-        ended = f"{told}ended without success ({result.outcome})"
+        ended = f"{told}finished without success ({result.outcome})"
         return f"{ended}{f': {result.reason}' if result.reason else ''}\n`sop show {result.name}{where}` tells what it made"
 
 

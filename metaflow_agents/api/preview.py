@@ -1,4 +1,4 @@
-"""`sop prompt`: what a step would send, and what its parts cost. The SOP is walked in memory up to it, by the `dry` model."""
+"""`sop preview`: what a step would send, and what its parts cost. The SOP is walked in memory up to it, by the `dry` model."""
 
 from __future__ import annotations
 
@@ -87,10 +87,10 @@ async def rehearse(sop: str | Path, step: str, *, inputs: Mapping[str, Any], giv
         return found
     if sent:
         there = dict.fromkeys(alike(address_of(request.key), address) for _, request in sent.values())
-        raise UsageError(f"`{step}` sends nothing in this walk: {did_you_mean(step, there)}; `--given ARTIFACT=JSON` gives what "
-                         "leads to it")
+        raise UsageError(f"`{step}` is not reached in this dry run: {did_you_mean(step, there)}; `--stub ARTIFACT=JSON` gives "
+                         "what leads to it")
     steps = [part.step for part in address]
-    raise UsageError(f"step `{'/'.join(steps)}` sends nothing in this walk: {_why(program, steps, result, given)}; `--given "
+    raise UsageError(f"step `{'/'.join(steps)}` is not reached in this dry run: {_why(program, steps, result, given)}; `--stub "
                      f"{'/'.join((*steps[:-1], 'ARTIFACT=JSON'))}` gives what leads to it")
 
 

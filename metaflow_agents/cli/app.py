@@ -8,12 +8,14 @@ import typer
 
 from metaflow_agents.cli import checking, doctor, keeping, making, memories, people, permissions, reading, running, serving
 from metaflow_agents.cli.output import say
+from metaflow_agents.cli.renamed import renamed
 from metaflow_agents.cli.strangers import of_runs
 
 app = typer.Typer(
     name="sop", no_args_is_help=True, rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False,
     help="Language-model agents that work together by a written procedure.",
-    epilog="Exit status: 0 success, 1 ended without, 2 wrong usage or an invalid SOP, 3 a budget's cap, "
+    context_settings={"token_normalize_func": renamed},
+    epilog="Exit status: 0 success, 1 finished without success, 2 wrong usage or an invalid SOP, 3 a budget's limit, "
            "4 waiting for a person, 5 no model, 130 interrupted.")
 
 
@@ -26,14 +28,15 @@ def _version(asked: bool) -> None:
 
 
 @app.callback()
-def _whole(version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Its version.")] = False,
+def _whole(version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True,
+                                                  help="Show the version and exit.")] = False,
            ) -> None:
     """Language-model agents that work together by a written procedure."""
 
 
 app.command("check")(checking.check)
 app.command("run", context_settings=running.OPEN, add_help_option=False)(of_runs(running.run))
-app.command("prompt", context_settings=running.OPEN)(running.prompt)
+app.command("preview", context_settings=running.OPEN)(running.preview)
 app.command("test")(making.test)
 app.command("graph")(checking.graph)
 app.command("new")(making.new)

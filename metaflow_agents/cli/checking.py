@@ -9,11 +9,11 @@ import typer
 from metaflow_agents.cli.options import Json, SOPFile
 from metaflow_agents.cli.output import complain, page, say, say_json
 
-Files = Annotated[list[str], typer.Argument(metavar="FILE", help="SOPs: files, or names of SOPs in sops/ or the package.")]
+Files = Annotated[list[str], typer.Argument(metavar="FILE", help="SOPs: files, or names of SOPs in sops/ or in the package.")]
 
 
 def check(files: Files, json: Json = False) -> int:
-    """All that can be known without a model: errors, warnings, bounds."""
+    """Validate a SOP statically: errors, warnings, call limits."""
     from metaflow_agents.errors import SOPNotFound
     from metaflow_agents.settings import Settings
     from metaflow_agents.sop.check import check as look
@@ -41,9 +41,9 @@ def check(files: Files, json: Json = False) -> int:
 
 
 def graph(file: SOPFile,
-          mermaid: Annotated[bool, typer.Option("--mermaid", help="A Mermaid flowchart.")] = False,
+          mermaid: Annotated[bool, typer.Option("--mermaid", help="Print a Mermaid flowchart.")] = False,
           json: Json = False) -> int:
-    """Draws a SOP: steps by stage, who feeds whom, loops."""
+    """Draw the graph of a SOP: steps by stage, data flow, loops."""
     from metaflow_agents.errors import SOPInvalid, UsageError
     from metaflow_agents.sop.graph import SOPGraph
     from metaflow_agents.sop.load import read_sop
@@ -63,8 +63,8 @@ def graph(file: SOPFile,
     return 0
 
 
-def schema(role: Annotated[bool, typer.Option("--role", help="Of a role file instead of a SOP.")] = False) -> int:
-    """The JSON Schema of SOP and role files, for editors."""
+def schema(role: Annotated[bool, typer.Option("--role", help="The schema of role files instead of SOP files.")] = False) -> int:
+    """Print the JSON Schema of SOP files or role files, for editors."""
     from metaflow_agents.sop.editor_schema import role_schema, sop_schema
 
     say_json(role_schema() if role else sop_schema())

@@ -32,7 +32,7 @@ class Finding:
 
 
 def doctor(workspace: Workspace = WORKSPACE, json: Json = False) -> int:
-    """What is installed and holds. Ends with 1 where something keeps runs from working."""
+    """Check the installation. Exit status 1 if something prevents runs."""
     from metaflow_agents.views.page import table
 
     found = [_python(), _package(), _sqlite(), _libyaml(), _workspace(workspace), *_open_to_others(workspace), *_models(),
@@ -167,12 +167,12 @@ def _confining(name: str, found: Holding) -> list[Finding]:
     attempts = [Finding("refused", "ok", f"{name}: {what}") if refused else Finding("not refused", "note", f"{name}: {what}")
                 for what, refused in found.attempts]
     if found.program is None:
-        return [Finding(name, "note", f"does not hold: {found.why}; fix: {found.mend}"), *attempts]
+        return [Finding(name, "note", f"does not work: {found.why}; fix: {found.mend}"), *attempts]
     if name == "container":
-        return [Finding(name, "ok", f"holds ({found.program}, image {found.image})"), *attempts]
+        return [Finding(name, "ok", f"works ({found.program}, image {found.image})"), *attempts]
     parent = group_parent()
     limits = f"control groups in {parent}" if parent else "a watchdog (no control group, version 2, may be made here)"
-    return [Finding(name, "ok", f"holds ({found.program}); memory and processes of a command's tree: {limits}"), *attempts]
+    return [Finding(name, "ok", f"works ({found.program}); memory and processes of a command's tree: {limits}"), *attempts]
 
 
 def _documents() -> Finding:

@@ -83,14 +83,14 @@ def read_pairs(program: Program, pairs: Sequence[str]) -> dict[str, Any]:
 
 
 def read_values(program: Program, pairs: Sequence[str]) -> dict[str, Any]:
-    """`--given ARTIFACT=JSON`, `STEP/ARTIFACT=JSON` in a sub-SOP. Raises UsageError."""
+    """`--stub ARTIFACT=JSON`, `STEP/ARTIFACT=JSON` in a sub-SOP. Raises UsageError."""
     from metaflow_agents.runtime.prepare import inner_program
 
     found: dict[str, Any] = {}
     for pair in pairs:
         name, sign, text = pair.partition("=")
         if not sign:
-            raise UsageError(f"`--given {pair}`: write `--given ARTIFACT=JSON`")
+            raise UsageError(f"`--stub {pair}`: write `--stub ARTIFACT=JSON`")
         *steps, artifact = name.split("/")
         sop = inner_program(program, steps).sop
         if artifact not in sop.artifacts:
@@ -98,8 +98,8 @@ def read_values(program: Program, pairs: Sequence[str]) -> dict[str, Any]:
         try:
             found[name] = read(text)
         except ValueError as error:
-            raise UsageError(f"`--given {name}=…` is no JSON ({error}); a text stands in quotes: "
-                             f"--given '{name}=\"…\"'") from error
+            raise UsageError(f"`--stub {name}=…` is no JSON ({error}); a text stands in quotes: "
+                             f"--stub '{name}=\"…\"'") from error
     return found
 
 
@@ -129,7 +129,7 @@ def refuse_missing(program: Program, given: Mapping[str, Any], own: Sequence[str
     told = [f"`{_spelt(name, own)}{'…' if option_of(name) in own else ''}`{_described(spec)}" for name, spec in missing.items()]
     taken = [f"`{option_of(name)}`" for name in missing if option_of(name) in own]
     why = f" (the command has {' and '.join(taken)} itself)" if taken else ""
-    raise UsageError(f"{program.sop.sop} needs {' and '.join(told)}{why}: there is nobody to ask here")
+    raise UsageError(f"missing required option{'s' if len(told) > 1 else ''} of {program.sop.sop}: {', '.join(told)}{why}")
 
 
 def help_lines(program: Program, own: Sequence[str], page: Page) -> list[str]:

@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from metaflow_agents.memory.store import Memory, MemoryStore
 
 Owners = Annotated[list[str] | None, typer.Argument(
-    metavar="[OWNER]...", help="Only what these remember, named exactly: `clerk`, `clerk[Ada]`, `[customer 7]`.")]
+    metavar="[OWNER]...", help="Only memories of these owners, by exact name: `clerk`, `clerk[Ada]`, `[customer 7]`.")]
 
 
 def add(owner: Annotated[str, typer.Argument(
-            metavar="OWNER", help="Who shall remember it: a role `clerk`, a character `clerk[Ada]`, or what roles share "
+            metavar="OWNER", help="Owner of the memory: a role `clerk`, a character `clerk[Ada]`, or what roles share "
                                   "by `memory_of`, `[customer 7]`.")],
-        text: Annotated[str, typer.Argument(metavar="TEXT", help="What it is.")],
+        text: Annotated[str, typer.Argument(metavar="TEXT", help="Text of the memory.")],
         untrusted: Annotated[str, typer.Option(
-            "--untrusted", metavar="WHERE", help="It is not your own words: where it came from, like \"a mail of Ada\".")] = "",
-        pin: Annotated[bool, typer.Option("--pin", help="It is recalled always, whatever it is about.")] = False,
-        new: Annotated[bool, typer.Option("--new", help="Nobody of this name remembers anything yet.")] = False,
+            "--untrusted", metavar="WHERE", help="Mark as untrusted, with its source, for example \"a mail of Ada\".")] = "",
+        pin: Annotated[bool, typer.Option("--pin", help="Always recall it, whatever the topic.")] = False,
+        new: Annotated[bool, typer.Option("--new", help="Allow a new owner.")] = False,
         workspace: Workspace = WORKSPACE, json: Json = False) -> int:
-    """Lays down what somebody shall remember: later runs recall it as their own."""
+    """Add a memory; later runs recall it."""
     from metaflow_agents.errors.encodable import encodable
     from metaflow_agents.memory.notes import LONGEST, MOST_PINS, note
     from metaflow_agents.memory.owners import LONGEST as LONGEST_NAME
@@ -66,7 +66,7 @@ def add(owner: Annotated[str, typer.Argument(
 
 
 def export(owners: Owners = None, run: OfRun = None, workspace: Workspace = WORKSPACE) -> int:
-    """Prints memories whole, a line of JSON each, in the order in which they were laid down."""
+    """Print complete memories as JSON lines, in the order in which they were added."""
     from metaflow_agents.terminal import printing
 
     with opened(workspace) as store:
@@ -77,10 +77,10 @@ def export(owners: Owners = None, run: OfRun = None, workspace: Workspace = WORK
 
 
 def clear(owners: Owners = None, run: OfRun = None,
-          everything: Annotated[bool, typer.Option("--all", help="Delete all that is remembered.")] = False,
-          yes: Annotated[bool, typer.Option("--yes", help="Delete without asking.")] = False,
+          everything: Annotated[bool, typer.Option("--all", help="Delete all memories.")] = False,
+          yes: Annotated[bool, typer.Option("--yes", help="Delete without confirmation.")] = False,
           workspace: Workspace = WORKSPACE, json: Json = False) -> int:
-    """Deletes what owners remember, for good, once a person has agreed; says what it was. Journals of runs keep what was said."""
+    """Delete memories of owners for good, after confirmation. Journals of runs keep what was said."""
     from metaflow_agents.views.memories import counted
     from metaflow_agents.views.wording import amount
 

@@ -13,10 +13,10 @@ from metaflow_agents.cli.output import page, say, say_json
 from metaflow_agents.plugins import installed
 
 
-def new(name: Annotated[str, typer.Argument(metavar="NAME", help="The SOP's name.")],
-        folder: Annotated[Path | None, typer.Option("--folder", metavar="DIR", help="Where it is written; by default NAME/.")
+def new(name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the SOP.")],
+        folder: Annotated[Path | None, typer.Option("--folder", metavar="DIR", help="Target directory; by default NAME/.")
                           ] = None) -> int:
-    """Writes a SOP to start from, with roles, prompts and tests."""
+    """Create a SOP to start from, with roles, prompts and tests."""
     from metaflow_agents.api.scaffold import new_sop
 
     files = new_sop(name, Path(name) if folder is None else folder)
@@ -28,23 +28,24 @@ def new(name: Annotated[str, typer.Argument(metavar="NAME", help="The SOP's name
 Kind = Enum("Kind", {name: name for name in installed("exports")})  # type: ignore[misc]
 
 
-def export(names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Runs' names; `sop runs` lists them.")],
+def export(names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Names of runs; `sop runs` lists them.")],
            recording: Annotated[Path | None, typer.Option(
-               "--recording", metavar="FILE", help="Its calls and answers, for `--model replay:FILE`. Ends in .jsonl.")] = None,
+               "--recording", metavar="FILE",
+               help="Write model calls and answers, for `--model replay:FILE`. Ends in .jsonl.")] = None,
            answered_by: Annotated[str | None, typer.Option(
-               "--answered-by", metavar="TEXT", help="Who answered, in your words; it stands in the recording.")] = None,
+               "--answered-by", metavar="TEXT", help="Who answered, as a note in the recording.")] = None,
            also: Annotated[list[str] | None, typer.Option(
-               "--also", metavar="RUN", help="A run of the same SOP and inputs that went another way: its calls too. "
+               "--also", metavar="RUN", help="Add the calls of another run of the same SOP and inputs. "
                "May be repeated.")] = None,
            results: Annotated[bool, typer.Option(
-               "--results", help="In a recording: what commands, tools and functions gave as well, for `--demo`.")] = False,
+               "--results", help="Record the results of commands, tools and functions too, for `--demo`.")] = False,
            kind: Annotated[Kind | None, typer.Option(
-               "--for", help="A data set to train on, in the chat format of fine-tuning.")] = None,
-           output: Annotated[Path | None, typer.Option("--output", metavar="FILE", help="Where the data set goes.")] = None,
+               "--for", help="Write a data set for training, in the chat format of fine-tuning.")] = None,
+           output: Annotated[Path | None, typer.Option("--output", metavar="FILE", help="File for the data set.")] = None,
            untrusted: Annotated[bool, typer.Option(
-               "--untrusted", help="In a data set: what came from outside the user as well.")] = False,
+               "--untrusted", help="Include untrusted content in a data set.")] = False,
            workspace: Workspace = WORKSPACE) -> int:
-    """Writes what runs hold into a file: a recording to replay, or a data set to train on."""
+    """Export runs to a file: a recording to replay, or a data set for training."""
     from metaflow_agents.errors import UsageError
     from metaflow_agents.models.recording import ENDING
 
@@ -123,10 +124,10 @@ def _data_set(names: list[str], kind: str, file: Path | None, recording: Path | 
 
 
 def test(file: SOPFile,
-         cases: Annotated[list[str] | None, typer.Argument(metavar="CASE", help="Only these tests.")] = None,
+         cases: Annotated[list[str] | None, typer.Argument(metavar="CASE", help="Run only these tests.")] = None,
          sandbox: Sandbox = None,
          json: Json = False) -> int:
-    """Runs the tests of a SOP offline, in memory."""
+    """Run the tests of a SOP, offline and in memory."""
     import asyncio
 
     from metaflow_agents.api.sop_test import Verdict, try_out
@@ -145,5 +146,6 @@ def test(file: SOPFile,
     if json:
         say_json([verdict.as_json() for verdict in verdicts])
     else:
-        say([f"{len(verdicts) - red} of {len(verdicts)} hold{', commands unconfined' if sandbox == 'none' else ''}"])
+        failed = f", {red} failed" if red else ""
+        say([f"{len(verdicts) - red} passed{failed}{', commands unconfined' if sandbox == 'none' else ''}"])
     return 1 if red else 0

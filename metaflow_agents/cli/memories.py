@@ -16,24 +16,24 @@ from metaflow_agents.errors import UsageError, did_you_mean
 if TYPE_CHECKING:
     from metaflow_agents.memory.store import MemoryStore
 
-memory = typer.Typer(no_args_is_help=True, help="What roles remember beyond a run.")
+memory = typer.Typer(no_args_is_help=True, help="Memories that roles keep between runs.")
 
-Role = Annotated[str | None, typer.Option("--role", metavar="ROLE", help="Only what this role remembers.")]
-OfRun = Annotated[str | None, typer.Option("--run", metavar="RUN", help="Only what it remembers of this run.")]
-Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="How many at most.")]
+Role = Annotated[str | None, typer.Option("--role", metavar="ROLE", help="Only memories of this role.")]
+OfRun = Annotated[str | None, typer.Option("--run", metavar="RUN", help="Only memories of this run.")]
+Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Maximum number.")]
 
 
 @memory.callback()
 def _whole() -> None:
-    """What roles remember beyond a run: the project's memory file."""
+    """Memories that roles keep between runs."""
 
 
 @memory.command("show")
 def show(role: Role = None, run: OfRun = None,
          kind: Annotated[str | None, typer.Option(
-             "--kind", metavar="KIND", help="Only turns, reflections, lessons, notes, or pins.")] = None,
+             "--kind", metavar="KIND", help="Only turns, reflections, lessons, notes or pins.")] = None,
          limit: Limit = 20, workspace: Workspace = WORKSPACE, json: Json = False) -> int:
-    """Shows memories, the newest last."""
+    """Show memories, the newest last."""
     from metaflow_agents.memory.store import KINDS
     from metaflow_agents.views.memories import memory_lines
 
@@ -49,9 +49,9 @@ def show(role: Role = None, run: OfRun = None,
 
 
 @memory.command("search")
-def search(text: Annotated[str, typer.Argument(metavar="TEXT", help="Words; a memory that holds any of them is found.")],
+def search(text: Annotated[str, typer.Argument(metavar="TEXT", help="Words to search; any of them matches.")],
            role: Role = None, run: OfRun = None, limit: Limit = 10, workspace: Workspace = WORKSPACE, json: Json = False) -> int:
-    """Finds memories by their words, the most relevant first (BM25)."""
+    """Search memories by words, the most relevant first (BM25)."""
     from metaflow_agents.views.memories import memory_lines
 
     with opened(workspace) as store:
@@ -66,11 +66,11 @@ def search(text: Annotated[str, typer.Argument(metavar="TEXT", help="Words; a me
 
 @memory.command("forget")
 def forget(keys: Annotated[list[str] | None, typer.Argument(
-               metavar="[KEY]...", help="These; `sop memory show` tells keys.")] = None,
+               metavar="[KEY]...", help="Keys of memories; `sop memory show` lists them.")] = None,
            role: Role = None, run: OfRun = None,
-           everything: Annotated[bool, typer.Option("--all", help="Forget all that is remembered.")] = False,
+           everything: Annotated[bool, typer.Option("--all", help="Delete all memories.")] = False,
            workspace: Workspace = WORKSPACE, json: Json = False) -> int:
-    """Removes memories for good: no run brings them back. Journals of runs keep what was said in them."""
+    """Delete memories for good. Journals of runs keep what was said in them."""
     chosen = bool(keys) or role is not None or run is not None
     if chosen == everything:
         raise UsageError("`--all` forgets all: leave out what would choose among it" if everything else

@@ -14,22 +14,22 @@ from metaflow_agents.errors import UsageError
 WORKSPACE = Path("workspace")
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON document instead of text.")]
-Workspace = Annotated[Path, typer.Option("--workspace", metavar="DIR", help="Where runs lie.")]
-RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run's name; `sop runs` lists them.")]
+Workspace = Annotated[Path, typer.Option("--workspace", metavar="DIR", help="Directory of the runs.")]
+RunName = Annotated[str, typer.Argument(metavar="RUN", help="Name of a run; `sop runs` lists them.")]
 SOPFile = Annotated[str, typer.Argument(metavar="FILE", help="A SOP: a file, or the name of one in sops/ or the package.")]
 Model = Annotated[list[str] | None, typer.Option(
-    "--model", metavar="[NAME=]M", help="Who answers: openai:NAME, a name under `models`, manual, manual:FOLDER, "
+    "--model", metavar="[NAME=]M", help="Model that answers: openai:NAME, a name under `models`, manual, manual:FOLDER, "
                                         "replay:RECORDING[,MODEL], python:FILE.py:function, dry; "
                                         "with NAME= for one name under `models`, or one role. May be repeated.")]
 Budget = Annotated[list[str] | None, typer.Option(
-    "--budget", metavar="CAP=N", help="Caps, like usd=5,tokens=2M,calls=100,time=30m; STEP/tokens=2M is the step's. "
+    "--budget", metavar="CAP=N", help="Limits, such as usd=5,tokens=2M,calls=100,time=30m; STEP/tokens=2M limits a step. "
                                       "May be repeated.")]
 Sandbox = Annotated[str | None, typer.Option(
-    "--sandbox", metavar="NAME", help="Where commands run: `bubblewrap`, `landlock` or `container` confine them (default: the "
-                                      "first that holds here), `none` does not.")]
+    "--sandbox", metavar="NAME", help="Sandbox for commands: `bubblewrap`, `landlock` or `container` (default: the first that "
+                                      "works here); `none` runs them unconfined.")]
 Yes = Annotated[bool, typer.Option(
-    "--yes", help="Allow and approve without asking; what is denied stays denied, and other questions are asked.")]
-Until = Annotated[str | None, typer.Option("--until", metavar="STEP", help="Rest after this step.")]
+    "--yes", help="Allow and approve without asking. Denied actions stay denied; other questions are still asked.")]
+Until = Annotated[str | None, typer.Option("--until", metavar="STEP", help="Stop after this step; `sop resume` continues.")]
 
 _NAMED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.+)", re.DOTALL)
 

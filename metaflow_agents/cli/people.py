@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from metaflow_agents.questions.question import Answer
 
 
-def inbox(name: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Only what this run asks.")] = None,
+def inbox(name: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Only questions of this run.")] = None,
           number: Annotated[int | None, typer.Argument(
-              metavar="[QUESTION]", help="This one, whole: long texts are cut in lists.")] = None,
+              metavar="[QUESTION]", help="Show this question in full; lists shorten long texts.")] = None,
           workspace: Workspace = WORKSPACE,
           json: Json = False) -> int:
-    """Lists what runs ask people, the longest waiting first."""
+    """List the open questions of runs, the oldest first."""
     from metaflow_agents.journal.places import journal_path, run_names
     from metaflow_agents.questions.inbox import numbered, open_questions
     from metaflow_agents.views.questions import inbox_lines
@@ -50,19 +50,20 @@ def inbox(name: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Only
 
 def answer(name: RunName,
            words: Annotated[list[str] | None, typer.Argument(
-               metavar="[QUESTION] [TEXT]", help="The question's number, where there are several; then the words.")] = None,
-           yes: Annotated[bool, typer.Option("--yes", help="It is allowed, approved, or has happened.")] = False,
-           no: Annotated[bool, typer.Option("--no", help="It is not.")] = False,
-           choice: Annotated[str | None, typer.Option("--choice", metavar="CHOICE", help="One of the choices.")] = None,
-           reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; who asked is told.")] = "",
+               metavar="[QUESTION] [TEXT]", help="Number of the question, if there are several; then the answer.")] = None,
+           yes: Annotated[bool, typer.Option("--yes", help="Allow, approve or confirm.")] = False,
+           no: Annotated[bool, typer.Option("--no", help="Deny or reject.")] = False,
+           choice: Annotated[str | None, typer.Option("--choice", metavar="CHOICE", help="Answer with this choice.")] = None,
+           reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Reason, passed to the role that asked.")] = "",
            scope: Annotated[str, typer.Option(
-               "--for", metavar="SCOPE", help="Of an action: once, run (equal ones too), rule (all it asks about).")] = "once",
+               "--for", metavar="SCOPE",
+               help="Scope of an allowed action: once, run (equal actions too), rule (all that the rule covers).")] = "once",
            arguments: Annotated[str | None, typer.Option(
-               "--arguments", metavar="JSON", help="With --yes to an action: do it with these instead.")] = None,
-           resume: Annotated[bool, typer.Option("--resume", help="Go on with the run at once.")] = False,
+               "--arguments", metavar="JSON", help="With --yes: use these arguments for the action.")] = None,
+           resume: Annotated[bool, typer.Option("--resume", help="Resume the run immediately.")] = False,
            workspace: Workspace = WORKSPACE,
            json: Json = False) -> int:
-    """Answers what a run asks; it goes on with `sop resume`, or by itself where it is under way."""
+    """Answer a question of a run. A running run continues by itself, another one with `sop resume`."""
     import asyncio
 
     from metaflow_agents.journal.places import journal_path

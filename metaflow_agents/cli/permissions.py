@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from metaflow_agents.schema.sop import SOP
     from metaflow_agents.schema.tools import PolicySpec
 
-policy = typer.Typer(no_args_is_help=True, help="What roles may do.")
+policy = typer.Typer(no_args_is_help=True, help="Permissions of roles.")
 
 
 @policy.callback()
 def _whole() -> None:
-    """What roles may do: the rules of the SOP and of its roles."""
+    """Show the permission rules of a SOP and its roles."""
 
 
 @policy.command("explain")
@@ -29,12 +29,12 @@ def explain(file: SOPFile,
             who: Annotated[str, typer.Argument(metavar="WHO", help="One of its roles, or of its steps with `tool:`; `STEP/WHO`: "
                                                                    "one in a SOP that is a step.")],
             action: Annotated[str | None, typer.Argument(
-                metavar="ACTION", help="What it would do, as rules spell it: 'run(git push)', 'write(src/a.py)', "
+                metavar="ACTION", help="The action, as rules spell it: 'run(git push)', 'write(src/a.py)', "
                                        "'fetch(https://api.example.com/v1)'. By default all its tools.")] = None,
             untrusted: Annotated[bool, typer.Option(
-                "--untrusted", help="As if it had read what came from outside, and its step did not trust that.")] = False,
+                "--untrusted", help="As if it had read untrusted content.")] = False,
             json: Json = False) -> int:
-    """What would happen if a role, or a step with `tool:`, did something, and by which rule; nothing is run."""
+    """Explain which rule decides about an action of a role or a step with `tool:`; nothing is run."""
     from metaflow_agents.policy.policy import Policy
     from metaflow_agents.views.permissions import explained, explained_lines, held, held_lines
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def runs(workspace: Workspace = WORKSPACE, json: Json = False) -> int:
-    """Lists the runs, the newest last."""
+    """List the runs, the newest last."""
     from metaflow_agents.journal.places import journal_path, run_names
     from metaflow_agents.journal.run_summary import glances
     from metaflow_agents.views.listing import runs_lines
@@ -39,14 +39,15 @@ def runs(workspace: Workspace = WORKSPACE, json: Json = False) -> int:
 
 def show(name: RunName,
          artifact: Annotated[str | None, typer.Argument(
-             metavar="ARTIFACT[@VERSION]", help="Its value; by default of the latest version.")] = None,
+             metavar="ARTIFACT[@VERSION]", help="Print the value of this artifact; by default of its latest version.")] = None,
          costs: Annotated[bool, typer.Option(
-             "--costs", help="What it cost: by step, role, model and item, and by item key over all steps.")] = False,
-         every: Annotated[bool, typer.Option("--all", help="All items and keys of `--costs`, not the dearest 20 alone.")] = False,
-         raw: Annotated[bool, typer.Option("--raw", help="An artifact's bytes as they are, for `> FILE`.")] = False,
+             "--costs", help="Show costs by step, role, model and item, and by item key over all steps.")] = False,
+         every: Annotated[bool, typer.Option(
+             "--all", help="With --costs: show all items and keys, not only the 20 most expensive.")] = False,
+         raw: Annotated[bool, typer.Option("--raw", help="Print the raw bytes of an artifact, for `> FILE`.")] = False,
          workspace: Workspace = WORKSPACE,
          json: Json = False) -> int:
-    """How a run ended, what it made and where all is; or one artifact's value."""
+    """Show the result of a run, its artifacts and their locations; or the value of one artifact."""
     from metaflow_agents.output.history.standing import standing
     from metaflow_agents.views.summary import show_lines
 
@@ -82,7 +83,7 @@ def _costs(told: Told, json: bool, *, every: bool) -> int:
 
 
 def history(name: RunName, workspace: Workspace = WORKSPACE, json: Json = False) -> int:
-    """Writes what a run's git history lacks: after a kill, or where `.git` was lost. No file of the run is touched."""
+    """Complete the git history of a run, after a kill or a lost `.git`. Files of the run stay as they are."""
     from metaflow_agents.journal.places import journal_path
     from metaflow_agents.output.history.writing import rebuild
 
@@ -97,15 +98,15 @@ def history(name: RunName, workspace: Workspace = WORKSPACE, json: Json = False)
 
 def log(name: RunName,
         step: Annotated[str | None, typer.Option(
-            "--step", metavar="STEP", help="Only this step, with all that is in it: `STEP`, `STEP@2`, `STEP[ITEM]`, "
+            "--step", metavar="STEP", help="Only events of this step and inside of it: `STEP`, `STEP@2`, `STEP[ITEM]`, "
                                            "`STEP/INNER` in a sub-SOP.")] = None,
-        kind: Annotated[str | None, typer.Option("--kind", metavar="KIND", help="Only events of this kind, like failed.")] = None,
-        full: Annotated[bool, typer.Option("--full", help="With prompts, answers and values, word for word.")] = False,
+        kind: Annotated[str | None, typer.Option("--kind", metavar="KIND", help="Only this kind of events, like failed.")] = None,
+        full: Annotated[bool, typer.Option("--full", help="Include full prompts, answers and values.")] = False,
         audit: Annotated[bool, typer.Option(
-            "--audit", help="What was decided, asked and answered, and whether the records are as they were written.")] = False,
+            "--audit", help="Show decisions, questions and answers, and verify that no record was altered.")] = False,
         workspace: Workspace = WORKSPACE,
         json: Json = False) -> int:
-    """The minutes of a run: who said what to whom."""
+    """Show the event log of a run."""
     import json as js
 
     from metaflow_agents.journal.places import journal_path, never_began
@@ -212,11 +213,11 @@ def _audit(name: str, workspace: Path, *, json: bool) -> int:
     return 1 if found.faults else 0
 
 
-def diff(one: Annotated[str, typer.Argument(metavar="RUN1", help="A run.")],
-         two: Annotated[str, typer.Argument(metavar="RUN2", help="Another one.")],
+def diff(one: Annotated[str, typer.Argument(metavar="RUN1", help="First run.")],
+         two: Annotated[str, typer.Argument(metavar="RUN2", help="Second run.")],
          workspace: Workspace = WORKSPACE,
          json: Json = False) -> int:
-    """How two runs differ: SOPs, artifacts, models, prompts, firings, costs."""
+    """Compare two runs: SOPs, artifacts, models, prompts, firings, costs."""
     from metaflow_agents.views.difference import as_json as differences
     from metaflow_agents.views.difference import diff_lines
 

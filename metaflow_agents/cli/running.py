@@ -34,24 +34,23 @@ def run(context: typer.Context,
         workspace: Workspace = WORKSPACE,
         until: Until = None,
         from_run: Annotated[str | None, typer.Option(
-            "--from", metavar="RUN",
-            help="Take over what that run was given, and each of its activations whose inputs are unchanged.")] = None,
+            "--from", metavar="RUN", help="Reuse the inputs and the unchanged results of that run.")] = None,
         keep_from: Annotated[str | None, typer.Option(
             "--keep-from", metavar="RUN", help="Read inputs with `keep` from that run; `none`: from no run.")] = None,
         sandbox: Sandbox = None,
         budget: Budget = None,
         yes: Yes = False,
         staged: Annotated[bool, typer.Option(
-            "--staged", help="Acting tools (network, MCP, services, functions) only tell what they would do.")] = False,
+            "--dry-tools", help="Tools that act (network, MCP, services, functions) only say what they would do.")] = False,
         everything: Annotated[bool, typer.Option(
-            "--everything", help="Read folders whole: also keys, journals, and what .gitignore names.")] = False,
+            "--everything", help="Read whole folders, with keys, journals and what .gitignore names.")] = False,
         allow: Annotated[list[str] | None, typer.Option(
             "--allow", metavar="PACKAGE", help="Let the run install a Python package. May be repeated.")] = None,
-        demo: Annotated[bool, typer.Option("--demo", help="Answer from the recording that travels with the SOP.")] = False,
+        demo: Annotated[bool, typer.Option("--demo", help="Answer from the recording that comes with the SOP.")] = False,
         pairs: Pairs = None,
         json: Json = False,
-        show_help: Annotated[bool, typer.Option("--help", help="This, and with a FILE its inputs.")] = False) -> int:
-    """Runs a SOP. Each of its inputs is an option: text, @FILE, JSON for lists and mappings, paths for files and folders."""
+        show_help: Annotated[bool, typer.Option("--help", help="Show this message; with a FILE its inputs too.")] = False) -> int:
+    """Run a SOP. Each of its inputs is an option: text, @FILE, JSON for lists and mappings, paths for files and folders."""
     from metaflow_agents.cli import given
 
     found = given.split(words or ())
@@ -90,13 +89,14 @@ def resume(name: RunName,
            sandbox: Sandbox = None,
            budget: Budget = None,
            accept_changes: Annotated[bool, typer.Option(
-               "--accept-changes", help="Go on with the SOP as it is now, where it changed since.")] = False,
-           reask: Annotated[bool, typer.Option("--reask", help="Ask (and pay) again where a recorded prompt changed.")] = False,
+               "--accept-changes", help="Resume with the SOP as it is now if it changed since the run began.")] = False,
+           reask: Annotated[bool, typer.Option(
+               "--retry-changed-prompts", help="Call the model (and pay) again where a prompt changed.")] = False,
            until: Until = None,
            yes: Yes = False,
            workspace: Workspace = WORKSPACE,
            json: Json = False) -> int:
-    """Goes on with a run: after a crash, a cap, a failure, a question, Ctrl-C."""
+    """Resume a run after a crash, a budget limit, a failure, a question or Ctrl-C."""
     everybody, named = options.models(model)
 
     from metaflow_agents.api.run import go_on
@@ -112,11 +112,11 @@ def resume(name: RunName,
 
 
 def fork(name: RunName,
-         at: Annotated[str | None, typer.Option("--at", metavar="FIRING", help="Before this firing, like fix_code@2.")] = None,
+         at: Annotated[str | None, typer.Option("--at", metavar="FIRING", help="Before this firing, such as fix_code@2.")] = None,
          new_name: RunLabel = None,
          workspace: Workspace = WORKSPACE,
          json: Json = False) -> int:
-    """Branches a new run off, before a firing; then resume it."""
+    """Create a new run from an existing one, as it was before a firing. Resume it to continue."""
     from metaflow_agents.api.run import fork as branch
 
     label = branch(name, at=at, new_name=new_name, workspace=workspace)
@@ -124,21 +124,21 @@ def fork(name: RunName,
     if json:
         say_json({"run": label, "forked_from": name, "at": at})
     else:
-        say([f"{label} branches off from {name}{f' before {at}' if at else ''}; go on: sop resume {label}{where}"])
+        say([f"{label} branches off from {name}{f' before {at}' if at else ''}; continue it: sop resume {label}{where}"])
     return 0
 
 
-def prompt(context: typer.Context,
+def preview(context: typer.Context,
            file: Annotated[str, typer.Argument(metavar="FILE", help="A SOP.")],
            step: Annotated[str, typer.Argument(
-               metavar="STEP", help="The step whose prompt is shown: `STEP`, `STEP[ITEM]`, `STEP@2`, `STEP/INNER` in a SOP.")],
+               metavar="STEP", help="The step to preview: `STEP`, `STEP[ITEM]`, `STEP@2`, `STEP/INNER` in a sub-SOP.")],
            words: Annotated[list[str] | None, typer.Argument(metavar="[--INPUT VALUE]", help="The SOP's inputs.")] = None,
            values: Annotated[list[str] | None, typer.Option(
-               "--given", metavar="ARTIFACT=JSON", help="What another step made (`STEP/ARTIFACT=JSON` in a sub-SOP); else the "
-                                                        "smallest. May be repeated.")] = None,
+               "--stub", metavar="ARTIFACT=JSON", help="Use this value for an artifact (`STEP/ARTIFACT=JSON` in a sub-SOP); "
+                                                       "by default the smallest that fits. May be repeated.")] = None,
            pairs: Pairs = None,
            json: Json = False) -> int:
-    """Shows what a step would send and what its parts cost in tokens, free of charge; of `foreach`, for each item."""
+    """Show the prompt that a step would send and what its parts cost in tokens, without a model; for each item of `foreach`."""
     import asyncio
     from dataclasses import asdict
 

@@ -22,11 +22,11 @@ def mcp(file: SOPFile,
         sandbox: Sandbox = None,
         budget: Budget = None,
         root: Annotated[Path | None, typer.Option(
-            "--root", metavar="FOLDER", help="Clients may name files and folders in this folder; without it, none.")] = None,
+            "--root", metavar="FOLDER", help="Let clients name files and folders in this directory; without it, none.")] = None,
         trust_inputs: Annotated[bool, typer.Option(
-            "--trust-inputs", help="What clients hand in may decide about actions, as your command line may.")] = False,
+            "--trust-inputs", help="Trust the inputs of clients like those of your command line.")] = False,
         ) -> int:
-    """Serves a SOP as an MCP tool over standard input and output; each call is a run."""
+    """Serve a SOP as an MCP tool over standard input and output; each call is a run."""
     import asyncio
 
     from metaflow_agents.api.mcp_server import Serving

@@ -33,7 +33,7 @@ class Active:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """An action that was not carried out (`--staged`): the call's key, the action in words, the digest of its arguments."""
+    """An action that was not carried out (`--dry-tools`): the call's key, the action in words, the digest of its arguments."""
 
     key: str
     action: str

@@ -94,7 +94,8 @@ class Caller:
             if same:
                 return Reply.read(json.loads(self._journal.blob(recorded.reply)))
             if not self._reask:
-                raise PromptChanged(f"{request.key}: this prompt changed since it was answered; `--reask` asks (and pays) again")
+                raise PromptChanged(f"{request.key}: this prompt changed since it was answered; "
+                                    "`--retry-changed-prompts` asks (and pays) again")
         if recorded.failure is not None and same:
             raise AttemptFailed(recorded.failure)       # the run died before it could say that the attempt failed
         return None

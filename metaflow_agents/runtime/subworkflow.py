@@ -101,7 +101,7 @@ class SubSOPs:
                 raise Waiting(keys)
             return True
         if ended.outcome != "success":
-            raise AttemptFailed(f"the SOP `{name}` ended without success: {ended.reason}")
+            raise AttemptFailed(f"the SOP `{name}` finished without success: {ended.reason}")
         return False
 
     def _last(self, step: Step, activation: Activation) -> bool:

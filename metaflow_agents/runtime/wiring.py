@@ -114,7 +114,7 @@ class Within:
     allowed: Sequence[str]
     told: str
     over: Mapping[str, float]               # caps given for it on the command line
-    path: str                               # the steps that lead to it, as `--budget` and `--given` write them: `build/`
+    path: str                               # the steps that lead to it, as `--budget` and `--stub` write them: `build/`
     memory: MemoryFile
     remembered: RunId
     alone: bool                             # nothing remembered comes in from outside of it, or goes out

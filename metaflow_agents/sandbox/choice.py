@@ -101,12 +101,12 @@ def choose(name: str | None, environment: Mapping[str, str], *, what_for: str, e
         if found.program is not None:
             return _made(one, found, environment, engine)
         refused[one] = found
-    told = f"the sandbox `{name}` does not hold here" if name else "no sandbox holds here"
+    told = f"the sandbox `{name}` does not work here" if name else "no sandbox works here"
     lines = [f"{what_for}, and {told}:"]
     for one, found in refused.items():
         lines += [f"  {one}: {found.why}", f"    fix:          {found.mend}"]
     others = [one for one in CONFINING if name and one != name and looked_at(one, environment, engine).program is not None]
-    lines += [f"  to use another: --sandbox {one}    holds here" for one in others]
+    lines += [f"  to use another: --sandbox {one}    works here" for one in others]
     lines.append("  to do without:  --sandbox none    runs commands unconfined, on copies of the run's files")
     raise NotHere("\n".join(lines))
 

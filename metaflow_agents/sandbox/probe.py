@@ -114,7 +114,7 @@ def _looked(program: str, mend: str, make: Make, *, spaces: bool = True, image: 
     except MetaflowError as error:
         return Holding(None, str(error).partition(": `sop doctor`")[0], mend)
     if said := ", ".join(what for what, refused in attempts if not refused):
-        return Holding(None, f"{program} does not hold: {said}", mend, attempts)
+        return Holding(None, f"{program} does not work: {said}", mend, attempts)
     return Holding(program, attempts=attempts, image=image)
 
 

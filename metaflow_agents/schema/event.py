@@ -298,7 +298,7 @@ class Done(_Event):
     refused: bool = Field(
         False, description="it was not carried out: its arguments make no sense, or the policy or a person forbids it")
     untrusted: str = Field("", description="where what it says came from, if from outside the user; empty: it did not")
-    staged: bool = Field(False, description="it was not carried out (`--staged`): this is what it would have done")
+    staged: bool = Field(False, description="it was not carried out (`--dry-tools`): this is what it would have done")
     seconds: float = 0.0
 
 

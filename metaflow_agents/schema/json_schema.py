@@ -184,7 +184,7 @@ class _Document:
             return self.faults.add("enum", (*path, word), "a choice is no JSON value", "write text, numbers, booleans or null")
         for place, value in enumerate(values):
             if identity(value) in map(identity, values[:place]):
-                self.faults.add("enum", (*path, word, place), f"{shown(value)} stands twice", "keep one")
+                self.faults.add("enum", (*path, word, place), f"{shown(value)} is duplicated", "keep one")
         rest = {key: part for key, part in written.items() if key == "type" or (key in keywords.OWNERS and key != "format")}
         if rest:
             bound = self._typed(rest, path, depth)
@@ -248,7 +248,7 @@ class _Document:
                 self.faults.add("required", (*path, "required", place), f"`{name}` is required and no property declares it",
                                 did_you_mean(name, properties))
             elif name in listed[:place]:
-                self.faults.add("required", (*path, "required", place), f"`{name}` stands twice", "keep one")
+                self.faults.add("required", (*path, "required", place), f"`{name}` is duplicated", "keep one")
         return [name for name in properties if name in listed]
 
     def _array(self, written: Mapping[str, Any], kind: str, path: Path, depth: int) -> Node:

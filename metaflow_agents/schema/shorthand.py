@@ -251,5 +251,5 @@ def _mend(word: str, *, alone: bool = False) -> str:
     if meant:
         return f"write `{meant}`{tail}"
     if " " in word:
-        return f"choices are parted by `|`, and one of several words stands in quotes: `\"{word}\" | other`"
+        return f"choices are separated by `|`, and one of several words stands in quotes: `\"{word}\" | other`"
     return did_you_mean(word, NAMES) + tail

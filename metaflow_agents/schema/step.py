@@ -198,7 +198,7 @@ class Step(Value):
     strategy: Annotated[dict[str, Any], BeforeValidator(_strategy), Field(min_length=1, max_length=1)] | None = Field(
         None, description="how the role thinks: a name, or `{NAME: {parameter: value}}`")
     check: Check | None = Field(None, description="executable feedback to the author")
-    review: Review | None = Field(None, description="a role that judges the answer, once it fits and its check is content")
+    review: Review | None = Field(None, description="a role that judges the answer, once it fits and its check passed")
     stuck: Stuck | None = Field(None, description="what is done where the same comes again and again; by default nothing")
     talks_to: Texts = Field((), description="roles that its role may put questions to, with the tool `ask_role`")
     parse: str | None = Field(None, description="of a command: `json FILE`, `junit` or `junit FILE`; of a tool: `json`")

@@ -317,7 +317,7 @@ class _Composing:
                        f'put it in quotes: "{shown}"' if shown else "write its name before the `:`", mark)
         if key.value in mapping.pairs:
             first = mapping.pairs[key.value][0]
-            self._told("yaml-duplicate-key", f"the key `{_short(key.value)}` stands twice, first in line {first.line}, "
+            self._told("yaml-duplicate-key", f"the key `{_short(key.value)}` is duplicated, first in line {first.line}, "
                        f"column {first.column}", "remove one, or give it another name", mark)
             return "", True
         return key.value, False

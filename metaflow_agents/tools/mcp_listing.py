@@ -78,7 +78,7 @@ class Listing:
         if not _NAME.fullmatch(name):
             return "a name has letters, digits and `_ - . /` of ASCII, 1 to 128 of them"
         if name.lower() in self._taken:
-            return "its name stands twice in the list; the first one keeps it"
+            return "its name is duplicated in the list; the first one keeps it"
         return f"there are more than {MOST_TOOLS:,} tools" if len(self.kept) >= MOST_TOOLS else ""
 
 

@@ -16,7 +16,7 @@ LONGEST_RESULT = 100_000            # characters
 
 
 def text_of(answer: CallToolResult, masked: Callable[[str], str] = str) -> str:
-    """The blocks one after the other, then the structured content, unless a block says the same. `masked`: blots out secrets,
+    """The blocks one after the other, then the structured content, unless a block says the same. `masked`: redacts secrets,
     before anything is cut, since half of one is too much.
     """
     parts = [_block(block) for block in answer.content]

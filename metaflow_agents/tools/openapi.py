@@ -1,7 +1,7 @@
 """Services with an OpenAPI description, as tools: each operation that the SOP chooses is one.
 
 Requests go to one origin, the service's own, which the SOP's author granted by naming it; a redirect elsewhere is refused. The
-headers of the SOP are added on the way out, seen by no role and blotted out of answers. What a service answers is not trusted.
+headers of the SOP are added on the way out, seen by no role and redacted from answers. What a service answers is not trusted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Secrets: named by the SOP, read from the environment, filled in where a tool is called, and blotted out of all that it says."""
+"""Secrets: named by the SOP, read from the environment, filled in where a tool is called, and redacted from all that it says."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from metaflow_agents.errors import NotHere, UsageError
 
 _NAMED = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _ESCAPE = re.compile("%[0-9A-F]{2}")
-_SHORTEST = 4                       # characters: to blot out shorter ones would blot out words
+_SHORTEST = 4                       # characters: to redact shorter ones would redact words
 
 
 def named(text: str) -> list[str]:

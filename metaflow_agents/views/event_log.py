@@ -202,7 +202,7 @@ def _lists_tools(event: Raw) -> bool:
 
 
 def _decided(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
-    words = {"allow": "may", "ask": "may, if a person allows it,", "deny": "may not"}[event["verdict"]]
+    words = {"allow": "may", "ask": "needs approval for", "deny": "may not"}[event["verdict"]]
     return spoken(event["key"]), f"{words} {event['action']}: {event['rule']}"
 
 

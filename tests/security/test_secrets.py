@@ -185,7 +185,7 @@ def test_a_canary_is_found_nowhere(row: dict[str, Any], tmp_path: Path, monkeypa
         told += [cli(*line.split()) for line in COMMANDS]
         told.append(cli("export", "r", "--recording", "r.jsonl", "--answered-by", "x"))
     if row["given"] in ("server", "function") and row["says"] not in UNSAID:
-        assert "[secret C" in told[1][1], "it was said, and blotted out"
+        assert "[secret C" in told[1][1], "it was said, and redacted"
     for what, data in [*((f"output {number}", said.encode()) for number, (_, said) in enumerate(told)), *leavings(tmp_path)]:
         for how, spelling in spellings(canary).items():
             assert spelling not in data, f"{how} in {what}: {data[max(data.index(spelling) - 200, 0):][:600]!r}"

@@ -73,14 +73,14 @@ jobs:
       - run: node --test tests/*.test.js
 """
 def brief_faults(brief: Mapping[str, Any], material: Mapping[str, str | bytes] | None = None) -> list[str]:
-    """What the schema of a brief can't say: names that are taken, ids and paths that stand twice, files that nobody gave."""
+    """What the schema of a brief can't say: names that are taken, ids and paths that are duplicated, files that nobody gave."""
     name = brief["name"]
     faults = [f"name: `{name}` is taken by the standard library; another name" for _ in range(name in sys.stdlib_module_names)]
     faults += [f"name: `{name}` names a folder that holds something else; another name" for _ in range(name in NAMES_OF_OTHERS)]
     for field, key in (("samples", "path"), ("requirements", "id")):
         found = [one[key].casefold() for one in brief[field]]
         twice = sorted({one for one in found if found.count(one) > 1})
-        faults += [f"{field}: `{one}` stands twice; each {key} once" for one in twice]
+        faults += [f"{field}: `{one}` is duplicated; each {key} once" for one in twice]
     written = {one["path"].casefold() for one in brief["samples"]}
     for path in brief.get("given", []):
         held = (material or {}).get(path)

@@ -76,7 +76,7 @@ class _Design:
         for number, file in enumerate(self._files):
             path, place = file["path"], f"files[{number}].path"
             if path in seen:
-                yield f"`{place}`: `{path}` stands twice; fix: one entry for each file"
+                yield f"`{place}`: `{path}` is duplicated; fix: one entry for each file"
             seen.add(path)
             if not path.startswith(f"{package}/"):
                 yield f"`{place}`: `{path}` does not lie in the package; fix: begin it with `{package}/`"
@@ -120,7 +120,7 @@ class _Design:
     # --- interfaces
 
     def entries(self) -> Iterator[str]:
-        """Names that stand twice, members of what is no class, methods without `self`, fields in an order that Python refuses."""
+        """Duplicated names, members of what is no class, methods without `self`, fields in an order that Python refuses."""
         for path, entries in self._entries.items():
             seen: dict[str, str] = {}
             for entry in entries:

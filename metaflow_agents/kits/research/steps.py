@@ -75,7 +75,7 @@ def check_frame(frame: Frame, plan: Plan) -> list[str]:
     planned, placed = [section.id for section in plan.sections], [section.id for section in frame.sections]
     faults = [f"`{name}` is no section: {did_you_mean(name, planned)}" for name in placed if name not in planned]
     faults += [f"the section `{name}` is missing" for name in planned if name not in placed]
-    return faults + [f"the section `{name}` stands twice" for name in sorted({one for one in placed if placed.count(one) > 1})]
+    return faults + [f"the section `{name}` is duplicated" for name in sorted({one for one in placed if placed.count(one) > 1})]
 
 
 def check_edit(drafts: Mapping[str, str], frame: Frame, sources: Sources) -> list[str]:

@@ -36,7 +36,7 @@ class Made:
 def dataset(kind: str, lived: Iterable[Lived], *, untrusted: bool = False) -> Made:
     """The data set of that kind (one of `KINDS`). `untrusted`: with what came from outside the user.
 
-    What a tool blotted out as a secret leaves its conversation out in any case.
+    What a tool redacted as a secret leaves its conversation out in any case.
     """
     made, clean = Made(), []
     for one in lived:

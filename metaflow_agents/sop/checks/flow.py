@@ -87,7 +87,7 @@ def _circle(graph: SOPGraph, never: set[str], start: str) -> list[str]:
 
 def _unbounded(c: Context, cycle: list[str], graph: SOPGraph) -> None:
     way = " → ".join(f"`{name}`" for name in [*cycle, cycle[0]])
-    c.say("cycle", ("steps", cycle[0]), f"the cycle {way} has no bound: it could go round for ever",
+    c.say("cycle", ("steps", cycle[0]), f"the cycle {way} has no bound: it may loop forever",
           f"give one of its steps `rounds: N`, such as `{cycle[-1]}`", key=True)
 
 

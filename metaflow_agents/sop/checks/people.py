@@ -31,7 +31,7 @@ def _human(c: Context, name: str, step: Step) -> None:
     choices = step.human.choices
     twice = next((choice for at, choice in enumerate(choices) if choice in choices[:at]), None)
     if twice is not None:
-        c.say("human-choices", ("steps", name, "human"), f"the choice `{twice}` stands twice", "keep one of them")
+        c.say("human-choices", ("steps", name, "human"), f"the choice `{twice}` is duplicated", "keep one of them")
     elif step.human.kind == "choice" and len(choices) < 2:
         c.say("human-choices", ("steps", name, "human"), f"`{choices[0] if choices else ''}` alone is no choice",
               "add another one, or write `human: approve`")

@@ -90,7 +90,7 @@ def _bracketed(host: str) -> str:
 
 
 def _idle(c: Context, rules: list[_Written], sops: list[SOP]) -> None:
-    """Rules that a stronger one of the same policy always beats, that stand twice, or that nothing can be about."""
+    """Rules that a stronger one of the same policy always beats, that are duplicated, or that nothing can be about."""
     for at, one in enumerate(rules):
         stronger = _winning(one, rules)
         if stronger is not None:

@@ -9,7 +9,7 @@ from metaflow_agents.errors import did_you_mean, nearest
 from metaflow_agents.sop.checks.context import Context, Place
 
 NO_SECRETS = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "PWD", "LANG", "TERM", "TMPDIR", "HOSTNAME", "SOP_MODEL")
-"""Variables that say nothing secret: to blot out their values would blot out words."""
+"""Variables that say nothing secret: to redact their values would redact words."""
 OWN_KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL")
 _NAMED = re.compile(r"\$\{([^{}]*)\}")
 
