@@ -148,7 +148,7 @@ def problems(folder: Path, *pairs: tuple[str, str]) -> list[str]:
     (("edges: needs", "edges: what"), ""),
     (("edges: needs", "edges: id2"), "bad-graph: a node of `plan.tasks` has no field `id2`; did you mean `id`?"),
     (("nodes: tasks", "nodes: task"), "bad-graph: `plan` has no field `task`; did you mean `tasks`?"),
-    (("nodes: tasks, ", ""), "bad-graph: `plan` is {tasks}; it has to be a list; its lists are: `tasks`"),
+    (("nodes: tasks, ", ""), "bad-graph: `plan` is {tasks}; it must be a list; its lists are: `tasks`"),
     (("results: {each: string}", "results: {each: string, graph: {key: a, edges: b}}"), "bad-graph: `results` is a collection"),
     (("role: task.role", "role: task.needs"), "role-text: this expression gives"),
     (("priority: 0", "model: task.needs"), "model-text: this expression gives"),

@@ -232,7 +232,7 @@ def _until_closed(text: str, tag: re.Match[str]) -> tuple[str, int]:
     mark = tag[3] or ""
     begins = re.compile(r"(?: \w+=\"[^\"\n]*\")*>").match(text, tag.end())
     ends = None if begins is None else re.compile(rf"</{tag[2]}{mark}>").search(text, begins.end())
-    assert not tag[1] and begins and ends, f"{text[tag.start() : tag.start() + 60]!r} opens nothing, or is never closed"
+    assert not tag[1] and begins and ends, f"{text[tag.start() : tag.start() + 60]!r} has no effect, or is never closed"
     return text[begins.end() : ends.start()], ends.end()
 
 

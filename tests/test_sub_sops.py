@@ -449,7 +449,7 @@ def problems(folder: Path, keys: str, chapter: str = CHAPTER) -> list[str]:
     ("sop: chapter\n", "sop: chaptr\n", "sop-not-found"),
     ("sop: chapter\n", "sop: desk\n", "error[sop-recursion]: a SOP is a step of itself: desk → desk"),
     ("{title: chapter.id}", "{titel: chapter.id}", "error[sop-input]: the SOP `chapter` has no input `titel`"),
-    ("{title: chapter.id}", "{}", "error[sop-input]: the SOP `chapter` wants the input `title`"),
+    ("{title: chapter.id}", "{}", "error[sop-input]: the SOP `chapter` requires the input `title`"),
     ("{title: chapter.id}", "{title: chapter.name}", "error[unknown-attribute]"),
     ("makes: chapters\n", "makes: chapters\n    output: verdikt\n", "error[sop-output]: the SOP `chapter` makes no `verdikt`"),
     ("makes: chapters\n", "makes: chapters\n    task: do it\n", "error[key-misplaced]"),
@@ -492,4 +492,4 @@ def test_rules_that_a_sub_sop_needs_are_about_something(tmp_path: Path) -> None:
     rules = "[mcp(shop.orders_of), call(page), start_role(critic), mcp(shpo.orders_of)]"
     path.write_text(path.read_text() + f"policy: {{preset: workspace, allow: {rules}}}\n")
     told = [one.message for one in check(path).warnings if one.code == "rule-without-effect"]
-    assert told == ["the rule `mcp(shpo.orders_of)` under `allow` never matters: the SOP has no MCP server `shpo`"]
+    assert told == ["the rule `mcp(shpo.orders_of)` under `allow` has no effect: the SOP has no MCP server `shpo`"]

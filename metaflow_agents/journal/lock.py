@@ -56,7 +56,7 @@ def _acquire(path: Path, run: str) -> int:
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
             raise JournalError(f"can't open the lock {path}: {error.strerror}; "
-                               "it has to be a file in a folder that can be written") from error
+                               "it must be a file in a folder that can be written") from error
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

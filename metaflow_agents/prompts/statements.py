@@ -58,7 +58,7 @@ class Walker:
     def _bind(self, target: nodes.Node, shape: Bound) -> None:
         if isinstance(target, nodes.Name):
             if target.name in RESERVED:
-                self.inference.report("reserved-name", f"`{target.name}` has a meaning of its own and can't be set",
+                self.inference.report("reserved-name", f"`{target.name}` is reserved and can't be set",
                                       "choose another name", target)
             self.scopes.bind(target.name, shape)
         elif isinstance(target, nodes.Tuple):

@@ -88,7 +88,7 @@ class _Document:
         self._known(written, path)
         forms = [word for word in keywords.FORMS if word in written]
         if len(forms) > 1:
-            return self.faults.add("combination", (*path, forms[1]), f"`{forms[0]}` and `{forms[1]}` stand side by side",
+            return self.faults.add("combination", (*path, forms[1]), f"`{forms[0]}` and `{forms[1]}` can't be combined",
                                    "keep one, and write the other inside it or inside each branch")
         read = {"$ref": self._ref, "anyOf": self._branches, "oneOf": self._branches, "allOf": self._all_of,
                 "enum": self._choices, "const": self._choices}

@@ -67,7 +67,7 @@ class Stuck(Value):
     def _rising(cls, rungs: tuple[Rung, ...]) -> tuple[Rung, ...]:
         order = get_args(Rung)
         if list(rungs) != sorted(set(rungs), key=order.index):
-            raise PydanticCustomError("stuck", "each stands once, in the order {order}", {"order": ", ".join(order)})
+            raise PydanticCustomError("stuck", "each may occur once, in the order {order}", {"order": ", ".join(order)})
         return rungs
 
 

@@ -325,8 +325,8 @@ CODES: dict[str, Code] = {code: meaning for group in GROUPS.values() for code, m
 def page() -> str:
     """The text of `docs/errors.md`."""
     lines = ["# Error codes", "",
-             "`sop check` reports each problem with its code, its place and how to fix it. Errors must be fixed before a SOP runs;",
-             "a warning allows the run, but is probably a mistake. Each code has an example in `tests/sops/bad/`.", ""]
+             "`sop check` reports each problem with its code, its place and how to fix it. Errors must be fixed before a SOP",
+             "runs; a warning allows the run, but is probably a mistake. Each code has an example in `tests/sops/bad/`.", ""]
     for group, codes in GROUPS.items():
         lines += [f"## {group}", "", "| code | meaning | fix |", "| --- | --- | --- |"]
         lines += [f"| `{name}`{' (warning)' if code.severity == 'warning' else ''} | {_cell(code.meaning)} | {_cell(code.mend)} |"

@@ -149,7 +149,7 @@ def name_refusal(name: str) -> str | None:
     if not name or name in (".", ".."):
         return "it is no file name"
     if "/" in name or "\\" in name or ":" in name:
-        return "it has to be a plain file name, without folders"
+        return "it must be a plain file name, without folders"
     if any(ord(character) < 32 for character in name) or len(name.encode("utf-8", "replace")) > 200:
         return "it is no file name"
     return None

@@ -49,16 +49,16 @@ def problems_of(data: dict[str, Any], merged: dict[str, Any], places: Places) ->
         yield from _python_names(foreach, ("steps", name, "foreach"), places)
     yield from _artifacts(merged.get("artifacts"), places)
     for strategy, key in strategy_matrix(merged.get("steps")):
-        yield Problem("foreign-key", f"`strategy: {{{key}: …}}` is a word of GitHub Actions", FOREACH,
+        yield Problem("foreign-key", f"`strategy: {{{key}: …}}` is a key of GitHub Actions", FOREACH,
                       *places.at((*strategy, key), key=True))
     for place, text in dbt_references(merged.get("steps")):
-        yield Problem("foreign-key", f"`{text[:60]}` is a word of dbt", "write the artifact's name alone", *places.at(place))
+        yield Problem("foreign-key", f"`{text[:60]}` is a key of dbt", "write the artifact's name alone", *places.at(place))
     yield from _inputs(data.get("inputs"), places)
     yield from price_names(data.get("models"), places)
 
 
 def _reserved(name: str, place: Path, places: Places, *, key: bool) -> Problem:
-    return Problem("reserved-name", f"`{name}` is a word of the language and can't be a name here",
+    return Problem("reserved-name", f"`{name}` is reserved by the language and can't be a name here",
                    f"call it `{name}_` or otherwise", *places.at(place, key=key))
 
 

@@ -181,7 +181,7 @@ class _Composing:
             self.fatal = True
         elif self.root.kind != "mapping":
             what = "a list" if self.root.kind == "sequence" else "a text or number"
-            self.problems.append(Problem("yaml-top", f"the file is {what}; it has to be a mapping",
+            self.problems.append(Problem("yaml-top", f"the file is {what}; it must be a mapping",
                                          "begin with `key: value` lines, such as `sop: NAME`",
                                          self.file, self.root.line, self.root.column))
             self.fatal = True

@@ -1,4 +1,4 @@
-"""Every case of `prompts.yaml`: what somebody else wrote closes and opens nothing of what stands around it in prompts."""
+"""Every case of `prompts.yaml`: what somebody else wrote closes and has no effect of what stands around it in prompts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why no plan reaches a goal, as far as it can be told without searching: what could never come true, whatever is done.
+"""Why no plan reaches a goal, as far as it can be told without searching: what can never come true, whatever is done.
 
 Actions are looked at as if nothing ever became false (the delete relaxation of Bonet and Geffner, "Planning as heuristic search",
 Artificial Intelligence 2001). What is out of reach even then is out of reach for every plan; what is within reach may still be.

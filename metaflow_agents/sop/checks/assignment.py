@@ -37,7 +37,7 @@ def _named(c: Context, name: str, key: str, text: str, scope: Scope, declared: M
         return
     shape = analysis.shape
     if not shape.kinds & {"any", "string"}:
-        c.say(f"{key}-text", where, f"this expression gives {shape.describe()}; it has to give the name of a {key}",
+        c.say(f"{key}-text", where, f"this expression gives {shape.describe()}; it must give the name of a {key}",
               f"name one of the declared {key}s")
     for choice in shape.enum() or ():
         if choice not in declared and choice is not None:
@@ -55,7 +55,7 @@ def _tools(c: Context, name: str, step: Step, text: str, scope: Scope) -> None:
         return
     shape = analysis.shape
     if not shape.kinds & {"any", "list"} or ("list" in shape.kinds and not shape.item().kinds & {"any", "string"}):
-        c.say("tools-list", where, f"this expression gives {shape.describe()}; it has to give a list of tools",
+        c.say("tools-list", where, f"this expression gives {shape.describe()}; it must give a list of tools",
               "give the names of tools that the role has")
         return
     for choice in (shape.item().enum() or ()) if "list" in shape.kinds else ():

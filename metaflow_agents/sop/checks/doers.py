@@ -41,7 +41,7 @@ def check_doers(c: Context) -> None:
 def _doer(c: Context, name: str, step: Step) -> None:
     found = [key for key in DOERS if getattr(step, key) is not None]
     if not found:
-        c.say("no-doer", ("steps", name), f"`{name}` says nobody who works",
+        c.say("no-doer", ("steps", name), f"`{name}` has no type of step",
               "add one of `role: NAME`, `run: COMMAND`, `call: MODULE:FUNCTION`, `tool: NAME`, "
               "`value: EXPRESSION`, `human: text`, `sop: NAME`", key=True)
     elif len(found) > 1:
@@ -124,7 +124,7 @@ def _parsing(c: Context, name: str, step: Step) -> None:
         except CommandWritten:
             return                                        # told at the command
         if not is_pytest(argv):
-            c.say("bad-parse", where, "only pytest is told where to write its results, and this command is another one",
+            c.say("bad-parse", where, "only pytest gets a file for its results by itself, and this command is not pytest",
                   "name the file that it writes: `parse: junit FILE`")
 
 

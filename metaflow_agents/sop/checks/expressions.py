@@ -69,7 +69,7 @@ def _environment(c: Context, where: Place, text: str) -> bool:
         return False
     found = next((one for one in named if one[1] in c.sop.secrets), named[0])
     secret = found[1] in c.sop.secrets
-    c.say("secret-misplaced", where, f"`{found[0]}` is not filled in here: " + (
+    c.say("secret-misplaced", where, f"`{found[0]}` is not replaced here: " + (
         "a secret stands in no value, which the journal keeps and prompts show" if secret else
         "expressions know inputs and artifacts, and no variable of the environment"),
         "hand it over in `env` or `headers` of the tool that needs it" if secret else

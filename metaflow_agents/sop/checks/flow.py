@@ -26,7 +26,7 @@ def check_flow(c: Context) -> SOPGraph:
     for name, step in c.sop.steps.items():
         if step.rounds is not None and c.own("steps", name, "rounds") and not graph.in_loop(name) and not c.unknown_reads:
             c.say("rounds-alone", ("steps", name, "rounds"),
-                  f"`{name}` stands in no loop and fires at most once: `rounds` bounds nothing",
+                  f"`{name}` is in no loop and fires at most once: `rounds` has no effect",
                   "remove it, or read what makes the loop", key=True)
     if not (stuck or c.unknown_reads or c.muted or c.mended or unbounded):
         check_reach(c, graph)

@@ -76,7 +76,7 @@ def _list(c: Context, name: str, step: Step, foreach: Foreach) -> Shape:
             mend = f"write `{foreach.in_} | list` for its keys"
         elif fields:
             mend = f"its lists are: {', '.join(f'`{foreach.in_}.{field}`' for field in fields)}"
-        c.say("foreach-list", where, f"`in` gives {analysis.shape.describe()}; it has to be a list", mend)
+        c.say("foreach-list", where, f"`in` gives {analysis.shape.describe()}; it must be a list", mend)
         return Shape.any()
     return analysis.shape.item()
 
@@ -100,7 +100,7 @@ def _key(c: Context, name: str, foreach: Foreach, item: Shape, scope: dict[str, 
     if analysis and not analysis.findings and not analysis.shape.kinds & {"any", "string"}:
         written = f"({foreach.key})" if " " in foreach.key else foreach.key
         number = analysis.shape.kinds <= {"number", "integer", "boolean"}
-        c.say("key-text", where, f"`key` gives {analysis.shape.describe()}; it has to be a text",
+        c.say("key-text", where, f"`key` gives {analysis.shape.describe()}; it must be a text",
               f"write `{written} | string`" if number else "name a field that is a text")
 
 
@@ -113,9 +113,9 @@ def _after(c: Context, name: str, foreach: Foreach, scope: dict[str, Shape]) -> 
         return
     shape = analysis.shape
     if not shape.kinds & {"any", "list"}:
-        c.say("after-list", where, f"`after` gives {shape.describe()}; it has to be a list of keys",
+        c.say("after-list", where, f"`after` gives {shape.describe()}; it must be a list of keys",
               f"write `[{foreach.after}]`" if shape.kind == "string" else "give the keys of the items that come first")
     elif "list" in shape.kinds and not shape.item().kinds & {"any", "string"}:
         change = "map(attribute='FIELD')" if shape.item().kind == "object" else "map('string')"
-        c.say("after-list", where, f"`after` gives a {shape.describe()}; it has to be a list of keys, which are texts",
+        c.say("after-list", where, f"`after` gives a {shape.describe()}; it must be a list of keys, which are texts",
               f"write `{foreach.after} | {change}`")

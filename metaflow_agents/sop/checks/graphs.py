@@ -29,7 +29,7 @@ def _graph(c: Context, name: str, artifact: Artifact, graph: Graph) -> None:
         shape, walked = found, f"{walked}.{part}"
     if not shape.kinds & {"any", "list"}:
         lists = [field for field in shape.fields() if (one := shape.field(field)) is not None and one.kind == "list"]
-        c.say("bad-graph", (*where, "nodes") if graph.nodes else where, f"`{walked}` is {shape.describe()}; it has to be a list",
+        c.say("bad-graph", (*where, "nodes") if graph.nodes else where, f"`{walked}` is {shape.describe()}; it must be a list",
               f"its lists are: {', '.join(f'`{field}`' for field in lists)}" if lists else "name a list as `nodes`")
         return
     node = shape.item()

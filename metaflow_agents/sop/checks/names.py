@@ -51,7 +51,7 @@ def _makes(c: Context, name: str, step: Step) -> None:
         _made(c, name, step.on_fail.artifact, ("steps", name, "on_fail", "makes"), "makes on failure")
         if step.on_fail.artifact == step.makes.artifact:
             c.say("on-fail-same", ("steps", name, "on_fail", "makes"),
-                  f"`{name}` makes `{step.makes.artifact}` by its work and by its failure",
+                  f"`{name}` makes `{step.makes.artifact}` on success and on failure",
                   "declare another artifact for the failure, such as `failed: {}`")
 
 

@@ -26,7 +26,7 @@ def _human(c: Context, name: str, step: Step) -> None:
     if step.human is None:
         return
     if step.task is None:
-        c.say("human-task", ("steps", name), f"`{name}` asks a person, and says no question",
+        c.say("human-task", ("steps", name), f"`{name}` asks a person, but has no question",
               "add `task: …`: it is what the person is shown", key=True)
     choices = step.human.choices
     twice = next((choice for at, choice in enumerate(choices) if choice in choices[:at]), None)

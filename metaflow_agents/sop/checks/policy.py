@@ -77,7 +77,7 @@ def _hosts(c: Context, rules: list[_Written]) -> None:
             continue
         address = addresses.read(pattern.host)
         why = "this machine" if pattern.host == "localhost" else addresses.refused(address) if address is not None else None
-        opens = f"the rule `{one.rule.text}` under `{one.verdict}` opens nothing: `{pattern.host}` is {why}"
+        opens = f"the rule `{one.rule.text}` under `{one.verdict}` has no effect: `{pattern.host}` is {why}"
         if why and address is not None and not addresses.grantable(address):
             c.say("rule-port", one.where, f"{opens}, and no rule grants such an address", "name another host")
         elif why and pattern.port is None:
@@ -172,7 +172,7 @@ def _winning(one: _Written, rules: list[_Written]) -> _Written | None:
 
 
 def _say(c: Context, one: _Written, why: str, mend: str) -> None:
-    c.say("rule-without-effect", one.where, f"the rule `{one.rule.text}` under `{one.verdict}` never matters: {why}", mend)
+    c.say("rule-without-effect", one.where, f"the rule `{one.rule.text}` under `{one.verdict}` has no effect: {why}", mend)
 
 
 def _tools(c: Context) -> None:

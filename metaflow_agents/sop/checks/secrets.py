@@ -68,5 +68,5 @@ def _misplaced(c: Context) -> None:
         for where, text in places:
             for secret in _NAMED.findall(text or ""):
                 c.say("secret-misplaced", where,
-                      f"`${{{secret}}}` is filled in under `env` and `headers` alone: what stands here "
+                      f"`${{{secret}}}` is replaced under `env` and `headers` alone: what stands here "
                       "is seen by every process of the machine", "hand it over in `env` or `headers`")

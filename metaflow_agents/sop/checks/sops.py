@@ -30,7 +30,7 @@ def check_sops(c: Context) -> None:
             _output(c, name, step, inner)
             if step.inherits_memory is not None and not any(one.sop.remembers for one in c.program.sops[step.sop].all()):
                 c.say("memory-inherited", ("steps", name, "inherits_memory"),
-                      f"no role of the SOP `{inner.sop}` recalls, reflects or keeps lessons: nobody there is told of anything",
+                      f"no role of the SOP `{inner.sop}` recalls, reflects or keeps lessons: memory has no effect there",
                       "remove it, or let a role of it remember: `memory: {recall: {}}`", key=True)
 
 
@@ -42,7 +42,7 @@ def _inputs(c: Context, name: str, step: Step, inner: SOP) -> None:
                   did_you_mean(given, inner.inputs) if inner.inputs else "it takes none", key=True)
     for wanted, spec in inner.inputs.items():
         if spec.required and wanted not in step.inputs:
-            c.say("sop-input", ("steps", name, "sop"), f"the SOP `{inner.sop}` wants the input `{wanted}`",
+            c.say("sop-input", ("steps", name, "sop"), f"the SOP `{inner.sop}` requires the input `{wanted}`",
                   f"add `inputs: {{{wanted}: EXPRESSION}}`")
 
 

@@ -69,7 +69,7 @@ def _step(c: Context, name: str, step: Step) -> None:
         analysis = expression(c, ("steps", name, "priority"), step.priority, whole, name)
         if analysis and not analysis.findings and not analysis.shape.kinds & {"any", "number", "integer"}:
             c.say("priority-number", ("steps", name, "priority"),
-                  f"`priority` is {analysis.shape.describe()}; it has to be a number", "write a number: higher starts first")
+                  f"`priority` is {analysis.shape.describe()}; it must be a number", "write a number: higher starts first")
     if step.value is not None:
         _value(c, name, step, expression(c, ("steps", name, "value"), step.value, each, name))
     check_assignment(c, name, step, each)
@@ -80,7 +80,7 @@ def _step(c: Context, name: str, step: Step) -> None:
     if step.memory_of is not None:
         template(c, ("steps", name, "memory_of"), step.memory_of, each, name)
         if step.self_ is not None:
-            c.say("memory-of-self", ("steps", name, "memory_of"), f"`{name}` says twice whose memory works: `self` gives each "
+            c.say("memory-of-self", ("steps", name, "memory_of"), f"`{name}` sets twice whose memory is used: `self` gives each "
                   "character of the role a memory of its own, `memory_of` one that roles share", "keep one of the two", key=True)
     check_show(c, name, step, each)
     for where, text in _texts(step.args, ("steps", name, "args")):

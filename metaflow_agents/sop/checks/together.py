@@ -18,10 +18,10 @@ def check_together(c: Context) -> None:
     for name, spec in c.sop.roles.items():
         if spec.memory.reflect is not None and not c.sop.recalled(name):
             c.say("reflections-unread", ("roles", name, "memory", "reflect"),
-                  f"`{name}` reflects, and nobody recalls what it came to see", "add `recall: {}` to its `memory`", key=True)
+                  f"`{name}` writes reflections, but nothing recalls them", "add `recall: {}` to its `memory`", key=True)
         if spec.memory.lessons is not None and not any(_learns(c, name, step) for step in c.sop.steps.values()):
             c.say("lessons-unwritten", ("roles", name, "memory", "lessons"),
-                  f"`{name}` keeps lessons, and no step of it thinks by a strategy that draws some",
+                  f"`{name}` keeps lessons, but none of its steps uses a strategy that produces lessons",
                   "give one a strategy that does: `strategy: {reflexion: …}`", key=True)
     for name, step in c.sop.steps.items():
         _review(c, name, step)

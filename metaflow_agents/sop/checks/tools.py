@@ -75,7 +75,7 @@ def _tool(c: Context, name: str, tool: ToolSpec) -> None:
     if name in BUILT_IN:
         return
     if tool.python is None:
-        c.say("tool-form", where, f"the tool `{name}` says no function",
+        c.say("tool-form", where, f"the tool `{name}` has no function",
               f"add `python: package.module:function`; built in are {', '.join(BUILT_IN)}", key=True)
         return
     signature = check_function(c, (*where, "python"), tool.python)

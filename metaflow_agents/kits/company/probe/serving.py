@@ -128,7 +128,7 @@ class Service:
         """A path that nobody made, and a page of another site that asks under its own name."""
         status, _, _ = asked.get("/no-such-page-anywhere")
         if not asked.moved and (0 < status < 400 or status >= 500):
-            self._findings.fault("routes", place, f"a path that does not exist gives {asked.told(status)}; it has to give 404")
+            self._findings.fault("routes", place, f"a path that does not exist gives {asked.told(status)}; it must give 404")
         if 200 <= asked.get(start, host="evil.example")[0] < 300:
             self._findings.fault(
                 "host", place, "a request with the header `Host: evil.example` is answered: any page that the user opens reads "
