@@ -222,6 +222,8 @@ def test_a_program_with_its_tests_says_once_how_to_run_them() -> None:
     made = program_with_tests(verified, built(), {"src/a.py": "b", "src/old.py": "b"})
     assert made["src/a.py"] == "a" and made["src/old.py"] is None and made["tests/test_a.py"] == TESTS
     assert "- R2 (could): says why\n" in str(made["tests/README.md"])
+    fewer = {**verified, "tree": {**verified["tree"], "tests/test_a.py": TESTS.replace("R2", "more")}}
+    assert "R2" not in str(program_with_tests(fewer, built())["tests/README.md"]), "no test shows it, and it need not be built"
     readme = str(made["README.md"])
     assert "pip install '.[test]'" in readme and "20 of 24" in str(made["docs/report.md"])
     once = program_with_tests(verified | {"tree": {"README.md": readme}}, built())["README.md"]

@@ -83,7 +83,7 @@ class Desk:
     # what the engine asks for -----------------------------------------------------------------------------------------
 
     def open(self, key: str) -> bool:
-        """Whether it has to be waited for."""
+        """Whether it must be waited for."""
         return key in self._state.questions and not (key in self._put_off and self.question(key).on_no_answer == "fail")
 
     def still_open(self) -> list[str]:

@@ -34,7 +34,7 @@ class InnerDesk(Desk):
         return self._outer.question(self._prefix + key)
 
     def open(self, key: str) -> bool:
-        """Whether it has to be waited for; the key is one of a `Waiting`."""
+        """Whether it must be waited for; the key is one of a `Waiting`."""
         return self._outer.open(key)
 
     def still_open(self) -> list[str]:

@@ -147,7 +147,7 @@ class ProcessGroup:
         return None
 
     def _look(self) -> str:
-        """Looks after the running command; why it has to be ended, or nothing."""
+        """Looks after the running command; why it must be ended, or nothing."""
         return ""
 
     def _ended(self, ended: Ended) -> Ended:

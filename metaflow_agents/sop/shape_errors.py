@@ -105,7 +105,7 @@ def unknown_key(kind: str, path: Path, places: Places) -> Problem:
     foreign = FOREIGN.get(kind, {}).get(key)
     if foreign is not None:
         origin, mend = foreign
-        return Problem("foreign-key", f"`{key}` is a word of {origin}; {called} does not know it", mend, *spot)
+        return Problem("foreign-key", f"`{key}` is a key of {origin}; {called} has no such key", mend, *spot)
     owners = [other for other in ("step", "role", "artifact", "sop", "foreach", "check", "review") if key in keys_of(other)]
     mend = did_you_mean(key, keys, limit=30)
     if close is None and owners:
@@ -190,7 +190,7 @@ def _bounds(error: _Error, path: Path, name: str, wanted: list[str], places: Pla
     if error.kind in ("greater_than_equal", "less_than_equal", "greater_than", "less_than"):
         bound = error.context.get("ge", error.context.get("le", error.context.get("gt", error.context.get("lt"))))
         side = "at least" if error.kind.startswith("greater") else "at most"
-        return Problem("out-of-range", f"`{name}` is {_short(error.value)}; it has to be {side} {bound}",
+        return Problem("out-of-range", f"`{name}` is {_short(error.value)}; it must be {side} {bound}",
                        f"write a number of {side} {bound}", *places.at(path))
     if error.kind in ("string_too_short", "too_short"):
         return Problem("empty-value", f"`{name}` is empty", "write a value, or remove the key", *places.at(path))

@@ -99,7 +99,7 @@ def program_with_tests(verified: Mapping[str, Any], built: Mapping[str, Any], pr
     added = {"README.md": readme.rstrip("\n") + "\n" + how} if readme and command not in readme else {}
     tests = {path: text for path, text in tree.items() if path.startswith("tests/")}
     known = marked_known(tests, verified["outcome"]["red"], verified["outcome"]["wrong"])
-    told = {KEY: _key(built["brief"]["requirements"]), REPORT: report(built, verified, known)}
+    told = {KEY: _key(built["brief"]["requirements"], {**tests, **known}), REPORT: report(built, verified, known)}
     return {**_gone(program, tree), **tree, **known, **added, **told}
 
 
@@ -141,10 +141,12 @@ def report(built: Mapping[str, Any], verified: Mapping[str, Any] | None, program
     return "\n".join(["# What was tried, and what came of it", "", *told]).rstrip("\n") + "\n"
 
 
-def _key(requirements: Sequence[Mapping[str, Any]]) -> str:
-    """What the ids mean by which tests say what they show."""
+def _key(requirements: Sequence[Mapping[str, Any]], tests: Mapping[str, str]) -> str:
+    """What the ids mean by which tests say what they show; an id that no test names is left out: it need not be built."""
+    named = {name for text in tests.values() for name in _ID.findall(text)}
     return "\n".join(["# What the tests show", "", "Each test names what it shows by one of these ids.", "",
-                      *(f"- {one['id']} ({one['priority']}): {one['text']}" for one in requirements)]) + "\n"
+                      *(f"- {one['id']} ({one['priority']}): {one['text']}" for one in requirements
+                        if one["id"] in named)]) + "\n"
 
 
 def _of_use(transcript: Mapping[str, Any], uses: Sequence[str]) -> Iterator[str]:

@@ -43,7 +43,7 @@ def _typed(c: Context, where: Place, node: Shape, walked: str, field: str, wante
         return
     lists = found.item().kinds & {"any", "string"} if "list" in found.kinds else True
     if not found.kinds & {*kinds, "any"} or not lists:
-        c.say("bad-graph", where, f"`{field}` is {found.describe()}; it has to be {wanted}",
+        c.say("bad-graph", where, f"`{field}` is {found.describe()}; it must be {wanted}",
               "name another field, or mend the schema")
 
 

@@ -183,8 +183,8 @@ def _unprinted(c: Context, name: str, step: Step) -> None:
             told = ", ".join(f"`{'.'.join(field)}`" for field in lost)
             all_of = artifact not in {path[0] for path in items}                    # else each item would be shown the others
             way = "whole" if all_of else f"[{', '.join(dict.fromkeys(field[1] for field in lost))}]"
-            c.say("fields-unshown", ("steps", name, "task"), f"`task` names `{artifact}`, so that it stands nowhere else in the "
-                  f"prompt, and does not print {told}", f"print what is missing, or add `show: {{{artifact}: {way}}}`; "
+            c.say("fields-unshown", ("steps", name, "task"), f"`task` names `{artifact}`, so the prompt contains it nowhere "
+                  f"else, but it does not print {told}", f"print what is missing, or add `show: {{{artifact}: {way}}}`; "
                   f"`show: {{{artifact}: none}}` where nobody needs it", key=True)
 
 
