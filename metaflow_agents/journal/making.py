@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from metaflow_agents.errors import JournalError
+from metaflow_agents.journal.delta import Window
 from metaflow_agents.journal.private import make_private
 from metaflow_agents.journal.store import APPLICATION_ID, FORMAT, TABLES, Batch, Store, insert
 
@@ -28,7 +29,7 @@ def make(path: Path, batch: Batch) -> None:
         connection.execute("BEGIN")
         for table in TABLES:
             connection.execute(table)
-        insert(connection, [batch])
+        insert(connection, [batch], Window())
         connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version={FORMAT}")
         connection.execute("COMMIT")

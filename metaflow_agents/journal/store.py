@@ -1,7 +1,9 @@
 """A journal's SQLite file: how events and blobs lie in it, and nothing about what they mean.
 
-Format 1: `events(seq, kind, data)`, where data is the event's JSON without defaults, and `blobs(digest, packed, data)`,
-zlib-compressed where `packed`. The header carries APPLICATION_ID and, as `user_version`, the format. While a run is open
+Format 2: `events(seq, kind, data)`, where data is the event's JSON without defaults, and `blobs(digest, packed, data)`, where
+data stands as it is (`packed` 0), zlib-compressed (1), or as a difference from blobs that were stored before it or with it (2,
+see `delta.py`). Format 1 knew no differences; a journal of it becomes one of format 2 with its first difference.
+The header carries APPLICATION_ID and, as `user_version`, the format. While a run is open
 the file is in WAL mode and every commit is synced; a clean close folds the WAL in and leaves one file. `making.py` lays it down.
 What a killed process left in the middle of a write, or of a change of modes, the next who opens the file rolls back, who only
 reads too.
@@ -20,13 +22,18 @@ from pathlib import Path
 from threading import Lock
 
 from metaflow_agents.errors import JournalError, UsageError, did_you_mean
+from metaflow_agents.journal.cache import BlobCache
+from metaflow_agents.journal.delta import BEGINNING, Damaged, Window, assembled, unpacked
 from metaflow_agents.journal.private import tighten
 from metaflow_agents.schema.model import digest as digest_of
 
 APPLICATION_ID = 0x4D464A31  # "MFJ1"
-FORMAT = 1
+FORMAT = 2
 _PACK_FROM = 512
-_LARGEST = 256 << 20                # bytes of a blob: a folder given as input may have 64 MB in one file
+_PLAIN, _ZLIB, _DELTA = range(3)    # the column `packed`
+_CACHE = 8 << 20                    # bytes of texts that were put together: most often the next that is read copies from the last
+_RECENT = 256                       # blobs of an existing journal that those of this sitting may copy from
+_RECENT_BYTES = 16 << 20
 _WAIT = 10.0
 _LEFT_BEHIND = ("SQLITE_READONLY_ROLLBACK", "SQLITE_READONLY_RECOVERY", "SQLITE_READONLY_CANTINIT")
 TABLES = ("CREATE TABLE events(seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, data TEXT NOT NULL)",
@@ -57,6 +64,9 @@ class Store:
         self._lock = Lock()
         self._reader: sqlite3.Connection | None = None
         self._writer: sqlite3.Connection | None = None
+        self._window: Window | None = None                      # once something is written
+        self._format = FORMAT
+        self._cache = BlobCache(_CACHE)
         if not path.stat().st_size:
             raise JournalError(f"{path} is empty: its process was killed, or its disk full, before anything was written; its name"
                                f" is free: `sop run FILE --name {path.stem}`")
@@ -101,16 +111,36 @@ class Store:
     def blob(self, digest: str) -> bytes:
         """A blob's bytes, found to be what its digest says. Raises JournalError where it is missing or damaged."""
         with self.reading() as connection:
-            row = connection.execute("SELECT packed, data FROM blobs WHERE digest = ?", (digest,)).fetchone()
+            return self._blob(connection, digest)
+
+    def _blob(self, connection: sqlite3.Connection, digest: str) -> bytes:
+        row = connection.execute("SELECT packed, data FROM blobs WHERE digest = ?", (digest,)).fetchone()
         if row is None:
             raise JournalError(f"{self.path} holds no blob {digest}; {_MEND_DAMAGE}")
+        packed, data = int(row[0]), bytes(row[1])
         try:
-            data = _unpacked(row[1]) if row[0] else row[1]
-        except zlib.error as error:
+            if packed == _DELTA:
+                data = assembled(data, lambda beginning: self._stored(connection, beginning))
+            elif packed:
+                data = unpacked(data)
+        except (zlib.error, Damaged) as error:
             raise JournalError(f"{self.path} is damaged at blob {digest}: {error}; {_MEND_DAMAGE}") from error
         if digest_of(data) != digest:
             raise JournalError(f"{self.path} is damaged at blob {digest}: its bytes are others than were written; {_MEND_DAMAGE}")
+        if packed == _DELTA:
+            self._cache.put(digest[:BEGINNING], data)
         return data
+
+    def _stored(self, connection: sqlite3.Connection, beginning: str) -> tuple[bool, bytes]:
+        """What a difference copies from: a text, or a difference again. Raises Damaged, zlib.error."""
+        if (data := self._cache.get(beginning)) is not None:
+            return False, data
+        row = connection.execute("SELECT packed, data FROM blobs WHERE digest >= ? AND digest < ?",
+                                 (beginning, f"{beginning}g")).fetchone()
+        if row is None:
+            raise Damaged(f"it copies from the blob {beginning}…, which is not there")
+        packed, data = row
+        return packed == _DELTA, unpacked(data) if packed == _ZLIB else data
 
     def close(self) -> None:
         """Folds the WAL into the file, if this store wrote it, and closes. Reading still works, by a connection a call."""
@@ -151,16 +181,35 @@ class Store:
     def _begin_and_insert(self, batches: Sequence[Batch]) -> None:
         writer = self._writing()
         writer.execute("BEGIN IMMEDIATE")
-        insert(writer, batches)
+        if self._window is None:
+            self._window = self._recent(writer)
+        if insert(writer, batches, self._window) and self._format < FORMAT:
+            writer.execute(f"PRAGMA user_version={FORMAT}")
+            self._format = FORMAT
 
     def _commit(self) -> None:
         self._writing().execute("COMMIT")
 
     def _roll_back(self) -> None:
+        self._window = None                                     # it knows texts that were not stored
+        self._format = 0
         # After some errors SQLite has rolled back by itself, and a second time would hide the first error behind another.
         if self._writer is not None and self._writer.in_transaction:
             with suppress(sqlite3.Error):
                 self._writer.execute("ROLLBACK")
+
+    def _recent(self, connection: sqlite3.Connection) -> Window:
+        """What a journal that was there holds last: a run that is gone on with repeats it."""
+        window, left = Window(), _RECENT_BYTES
+        last = connection.execute("SELECT digest FROM blobs ORDER BY rowid DESC LIMIT ?", (_RECENT,)).fetchall()
+        for digest, in reversed(last):
+            with suppress(JournalError):                        # who needs it hears of it
+                data = self._blob(connection, digest)
+                left -= len(data)
+                if left < 0:
+                    break
+                window.add(digest, data)
+        return window
 
     def _writing(self) -> sqlite3.Connection:
         if self._writer is None:
@@ -198,21 +247,13 @@ class Store:
         written = connection.execute("PRAGMA user_version").fetchone()[0]
         if marker != APPLICATION_ID:
             raise JournalError(f"{self.path} is a file of another program, not the journal of a run; move it out of the way")
+        self._format = written
         if written > FORMAT:
             raise JournalError(
                 f"{self.path} was written by a newer version of metaflow-agents (journal format {written}, this one reads up to"
                 f" {FORMAT}); upgrade: pip install -U metaflow-agents"
             )
         connection.execute("SELECT seq FROM events LIMIT 1").fetchone()
-
-
-def _unpacked(data: bytes) -> bytes:
-    """What was packed, within bounds: a few bytes of somebody else's may stand for gigabytes. Raises zlib.error."""
-    packing = zlib.decompressobj()
-    found = packing.decompress(data, _LARGEST)
-    if packing.unconsumed_tail:
-        raise zlib.error(f"it is larger than {_LARGEST >> 20} MB")
-    return found + packing.flush()
 
 
 class MemoryStore:
@@ -250,19 +291,21 @@ class MemoryStore:
         """Nothing to close; reading still works."""
 
 
-def insert(connection: sqlite3.Connection, batches: Sequence[Batch]) -> None:
-    """The rows and blobs of batches, within a transaction of the caller's."""
+def insert(connection: sqlite3.Connection, batches: Sequence[Batch], window: Window) -> bool:
+    """The rows and blobs of batches, within a transaction of the caller's. Whether there is a difference among the blobs."""
     blobs = {digest: data for batch in batches for digest, data in batch.blobs.items()}
-    if blobs:
-        connection.executemany("INSERT OR IGNORE INTO blobs VALUES (?, ?, ?)", _packed(blobs))
+    packed = [(digest, *_packed(digest, data, window)) for digest, data in blobs.items()]
+    if packed:
+        connection.executemany("INSERT OR IGNORE INTO blobs VALUES (?, ?, ?)", packed)
     connection.executemany("INSERT INTO events VALUES (?, ?, ?)", (row for batch in batches for row in batch.rows))
+    return any(how == _DELTA for _, how, _ in packed)
 
 
-def _packed(blobs: Mapping[str, bytes]) -> Iterator[tuple[str, bool, bytes]]:
-    for digest, data in blobs.items():
-        small = zlib.compress(data, 1) if len(data) > _PACK_FROM else data
-        pays = len(small) < len(data)
-        yield digest, pays, small if pays else data
+def _packed(digest: str, data: bytes, window: Window) -> tuple[int, bytes]:
+    if (difference := window.add(digest, data)) is not None:
+        return _DELTA, difference
+    small = zlib.compress(data, 1) if len(data) > _PACK_FROM else data
+    return (_ZLIB, small) if len(small) < len(data) else (_PLAIN, data)
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:

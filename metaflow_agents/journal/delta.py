@@ -1,0 +1,422 @@
+"""Blobs as differences from earlier ones: what a text shares with them is copied when it is read, and only the rest is stored.
+
+A request of a conversation repeats all that was said before, and an answer stands in a reply, in an artifact and in a memory.
+`Window` holds the latest texts of a journal and finds what a new one shares with them: places where the same bytes may begin
+(anchors) are chosen by what stands there, so that they are found again wherever a text is moved to; from such a place a match
+is extended in both directions. A request copies nearly all of the request before it, which copies from the one before that: what
+is stored grows with what is new. `assembled` follows these references, without recursion and within bounds.
+
+A difference: numbers of 7 bits a byte, low bits first, then bytes. Flags (1: it makes the text as JSON escapes it), the size that
+it makes, the number of its sources, of each the first 16 bytes of its digest; the number of its operations, each `0, length` (the
+next bytes of the rest) or `n, offset, length` (from source n); 1 where the rest is zlib-compressed, else 0; the rest.
+Sources: J. MacDonald, "File System Support for Delta Compression", 2000 (copy and insert); A. Tridgell, "Efficient Algorithms for
+Sorting and Synchronization", 1999, and A. Muthitacharoen et al., "A Low-bandwidth Network File System", SOSP 2001 (places chosen
+by content).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+LARGEST = 256 << 20                 # bytes of a blob: a folder given as input may have 64 MB in one file
+SMALLEST = 256                      # bytes of a blob that may be a difference: below, the names of its sources cost more than it
+_ANCHOR = 32                        # bytes by which a place is known
+_SHORTEST = 64                      # bytes of a match
+_FEWEST = 128                       # bytes that have to be copied altogether
+_HELD = 32 << 20                    # bytes of texts in a window; only a run whose prompts are that long has so much there
+_CANDIDATES = 16                    # texts with the same anchor among which the longest match is looked for
+_ANCHORS = 1 << 16                  # anchors at hand, before those of texts that are gone are taken out
+_RESCANNED = 16 << 10               # bytes of a copied stretch whose anchors lead to its new place
+_FEW = 4                            # stretches of a source that are copied from where they came from
+_MISSES = 4                         # searches in the latest source that find nothing, for one text
+_SOURCE = 16                        # bytes of a source's digest
+BEGINNING = 2 * _SOURCE             # the same in hex
+_PIECES = 1 << 20                   # stretches that a text may be put together from
+_BITS = 7
+
+
+def _bytes_with(low: int, of: int) -> bytes:
+    return re.escape(bytes(byte for byte in range(256) if byte % of == low))
+
+
+# One place in 64 of bytes by chance, one in about 75 of English: a byte that ends in 0111, one that ends in 01, and what follows.
+_PLACE = re.compile(b"[%s][%s](?=(.{%d}))" % (_bytes_with(7, 16), _bytes_with(1, 4), _ANCHOR), re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    """`length` bytes of a text from `start` on are those of a source from `offset` on."""
+
+    number: int
+    start: int
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """`length` bytes of a text from `start` on are those of the blob whose digest begins with `name`, from `offset` on."""
+
+    name: bytes
+    start: int
+    offset: int
+    length: int
+
+
+class _Source:
+    """A text at hand, and what of it is copied."""
+
+    def __init__(self, digest: str, data: bytes, copies: list[_Copy]) -> None:
+        self.digest, self.data, self.copies = digest, data, copies
+        self._starts = [copy.start for copy in copies]
+
+    def copied(self, match: _Match) -> list[_Copy]:
+        """A stretch of it. What it has copied itself is copied from there, where that is few stretches, so that reading takes
+        fewer steps. Of a long stretch that ends just behind the beginning of another one, or begins just before its end, these
+        few bytes are left out: following them from text to text takes longer than writing them.
+        """
+        start, end = match.offset, match.offset + match.length
+        inner = self.copies[max(bisect_right(self._starts, start) - 1, 0):bisect_left(self._starts, end)]
+        inner = [copy for copy in inner if copy.start + copy.length > start]
+        if len(inner) > _FEW:
+            if inner[0].start + inner[0].length - start < _SHORTEST:
+                start = inner[0].start + inner[0].length
+            if end - inner[-1].start < _SHORTEST:
+                end = inner[-1].start
+            inner = []
+        found = []
+        for copy in inner:
+            found.append(self._stretch(match, start, min(copy.start, end)))
+            first, last = max(copy.start, start), min(copy.start + copy.length, end)
+            found.append(_Copy(copy.name, match.start + first - match.offset, copy.offset + first - copy.start, last - first))
+            start = last
+        found.append(self._stretch(match, start, end))
+        return [copy for copy in found if copy.length >= _ANCHOR]
+
+    def _stretch(self, match: _Match, start: int, end: int) -> _Copy:
+        return _Copy(bytes.fromhex(self.digest[:BEGINNING]), match.start + start - match.offset, start, end - start)
+
+
+class Window:
+    """The latest texts of one journal, at most `held` bytes of them. For one thread at a time."""
+
+    def __init__(self, held: int = _HELD) -> None:
+        self._most, self._held, self._next = held, 0, 0
+        self._sources: OrderedDict[int, _Source] = OrderedDict()
+        self._known: set[str] = set()
+        self._index: dict[bytes, tuple[tuple[int, int], ...]] = {}          # anchor → (source, where in it), the latest last
+
+    def __len__(self) -> int:
+        return len(self._sources)
+
+    @property
+    def held(self) -> int:
+        """Bytes of the texts."""
+        return self._held
+
+    def clear(self) -> None:
+        """Forgets all texts: what was to be stored was not."""
+        self._held = 0
+        self._sources.clear()
+        self._known.clear()
+        self._index.clear()
+
+    def add(self, digest: str, data: bytes) -> bytes | None:
+        """Remembers a text that is stored under this digest, for those that follow. Its difference from those before, or None
+        where it shares too little with them. What it copies must be stored before it, or with it.
+        """
+        if len(data) < SMALLEST or len(data) > self._most // 2 or digest in self._known or b"\0" in data[:1024]:
+            return None
+        as_json = _escaped(data)
+        if as_json is not None:
+            return _written(as_json, self._copies(self._matches(as_json, None)), escaped=True)
+        number = self._next
+        self._next += 1
+        matches = self._matches(data, number)
+        copies = self._copies(matches)
+        found = _written(data, copies, escaped=False)
+        self._sources[number] = _Source(digest, data, [] if found is None else copies)
+        self._known.add(digest)
+        self._held += len(data)
+        for match in matches:
+            source = self._sources.get(match.number)
+            if source is not None and 2 * match.length >= len(source.data):
+                self._forget(match.number)              # this text goes on from it, or holds it
+        while self._held > self._most:
+            self._forget(next(iter(self._sources)))
+        if len(self._index) > _ANCHORS:
+            self._prune()
+        return found
+
+    def _copies(self, matches: list[_Match]) -> list[_Copy]:
+        return [copy for match in matches for copy in self._sources[match.number].copied(match)]
+
+    def _forget(self, number: int) -> None:
+        source = self._sources.pop(number)
+        self._held -= len(source.data)
+        self._known.discard(source.digest)
+
+    def _prune(self) -> None:
+        living = {anchor: tuple(place for place in places if place[0] in self._sources) for anchor, places in self._index.items()}
+        self._index = {anchor: places for anchor, places in living.items() if places}
+        if len(self._index) > _ANCHORS // 2:
+            for anchor in list(self._index)[:len(self._index) - _ANCHORS // 2]:         # the oldest
+                del self._index[anchor]
+
+    def _matches(self, data: bytes, number: int | None) -> list[_Match]:
+        """What a text shares with the sources, in order. With a number its anchors lead to it from now on."""
+        found: list[_Match] = []
+        at, after, misses = 0, 0, 0                     # `after`: up to where matches go
+        while (place := _PLACE.search(data, at)) is not None:
+            anchor, here = place[1], place.start(1)
+            match = self._longest(data, anchor, here, after)
+            if found and misses < _MISSES and (match is None or match.length < 1024):
+                again = self._further(data, anchor, here, after, found[-1])
+                misses += again is None
+                if again is not None and (match is None or again.length > match.length):
+                    match = again
+            if number is not None:
+                self._lead(anchor, number, here)
+            if match is None:
+                at = here
+                continue
+            found.append(match)
+            at = after = match.start + match.length
+            if number is not None and match.length <= _RESCANNED:
+                for inner in _PLACE.finditer(data, here, after):
+                    self._lead(inner[1], number, inner.start(1))
+            at = max(at - 2, here)                      # the place that begins right behind the match
+        return found
+
+    def _lead(self, anchor: bytes, number: int, offset: int) -> None:
+        places = self._index.get(anchor, ())
+        if not places or places[-1][0] != number:
+            self._index.pop(anchor, None)                                   # it is the latest one now
+            self._index[anchor] = (*places[1 - _CANDIDATES:], (number, offset))
+
+    def _longest(self, data: bytes, anchor: bytes, here: int, after: int) -> _Match | None:
+        best: _Match | None = None
+        for number, offset in reversed(self._index.get(anchor, ())):
+            source = self._sources.get(number)
+            if source is None:
+                continue
+            best = _longer(best, data, source.data, number, here, offset, after)
+        return best
+
+    def _further(self, data: bytes, anchor: bytes, here: int, after: int, last: _Match) -> _Match | None:
+        """The text goes on where its latest source does, some way behind: what stood between was left out."""
+        source = self._sources.get(last.number)
+        offset = -1 if source is None else source.data.find(anchor, last.offset + last.length)
+        return None if source is None or offset < 0 else _longer(None, data, source.data, last.number, here, offset, after)
+
+
+def _longer(best: _Match | None, data: bytes, source: bytes, number: int, here: int, offset: int, after: int) -> _Match | None:
+    """The match around this place if it is longer than the best one."""
+    ahead = _common(data, here, source, offset)
+    if ahead < _ANCHOR:
+        return best
+    most = min(here - after, offset)
+    back = 0
+    while back < most:
+        step = min(256, most - back)
+        if data[here - back - step:here - back] == source[offset - back - step:offset - back]:
+            back += step
+            continue
+        while data[here - back - 1] == source[offset - back - 1]:
+            back += 1
+        break
+    length = back + ahead
+    if length < _SHORTEST or (best is not None and length <= best.length):
+        return best
+    return _Match(number, here - back, offset - back, length)
+
+
+def _common(one: bytes, at: int, other: bytes, there: int) -> int:
+    """How many bytes are the same from these places on."""
+    most = min(len(one) - at, len(other) - there)
+    same, step = 0, 64
+    while same < most:
+        step = min(step, most - same)
+        if one.startswith(other[there + same:there + same + step], at + same):
+            same += step
+            step = min(4 * step, 1 << 16)
+        elif step == 1:
+            break
+        else:
+            step = max(step // 8, 1)
+            if step == 1:
+                while same < most and one[at + same] == other[there + same]:
+                    same += 1
+                break
+    return same
+
+
+def _escaped(data: bytes) -> bytes | None:
+    """A plain text as it stands in JSON, where that differs; None for JSON, for bytes, and where it does not differ."""
+    if data[:1] in (b"{", b"["):
+        return None
+    try:
+        found = _ESCAPE(data.decode())[1:-1].encode()
+    except UnicodeDecodeError:
+        return None
+    return None if found == data else found
+
+
+_ESCAPE = json.JSONEncoder(ensure_ascii=False).encode
+_UNESCAPE = json.JSONDecoder(strict=True).decode
+
+
+def _written(data: bytes, copies: list[_Copy], *, escaped: bool) -> bytes | None:
+    """The difference; None where it does not pay."""
+    names = list(dict.fromkeys(copy.name for copy in copies))
+    if sum(copy.length for copy in copies) < _FEWEST + _SOURCE * len(names):
+        return None
+    head, rest = bytearray(), bytearray()
+    count = at = 0
+    for copy in copies:
+        if copy.start > at:
+            head += _numbers(0, copy.start - at)
+            rest += data[at:copy.start]
+            count += 1
+        head += _numbers(1 + names.index(copy.name), copy.offset, copy.length)
+        count += 1
+        at = copy.start + copy.length
+    if at < len(data):
+        head += _numbers(0, len(data) - at)
+        rest += data[at:]
+        count += 1
+    packed = zlib.compress(rest, 1) if len(rest) > _FEWEST else rest
+    pays = len(packed) < len(rest)
+    return b"".join((_numbers(escaped, len(data), len(names)), *names, _numbers(count), head, _numbers(pays),
+                     packed if pays else rest))
+
+
+def _numbers(*numbers: int) -> bytes:
+    found = bytearray()
+    for number in numbers:
+        while number >= 1 << _BITS:
+            found.append(number & 127 | 128)
+            number >>= _BITS
+        found.append(number)
+    return bytes(found)
+
+
+class Damaged(ValueError):
+    """A difference that none of ours is: what it says is in the message."""
+
+
+class _Difference:
+    """A difference as it was read. Raises Damaged."""
+
+    def __init__(self, written: bytes) -> None:
+        self._written, self._at = written, 0
+        flags, self.size, sources = self._number(), self._number(), self._number()
+        self.escaped = flags == 1
+        if flags > 1 or self.size > LARGEST:
+            raise Damaged(f"it is a difference with the flags {flags} that makes {self.size:,} bytes")
+        self.sources = [self._bytes(_SOURCE) for _ in range(min(sources, _PIECES))]
+        self.starts: list[int] = []
+        self.pieces: list[tuple[int, int]] = []                 # source (0: the rest), offset there
+        end = rest = 0
+        for _ in range(min(self._number(), _PIECES)):
+            which = self._number()
+            offset = self._number() if which else rest
+            length = self._number()
+            if which > len(self.sources) or not length:
+                raise Damaged(f"it is a difference that copies {length} bytes from source {which} of {len(self.sources)}")
+            self.starts.append(end)
+            self.pieces.append((which, offset))
+            end += length
+            rest += 0 if which else length
+        packed = self._number()
+        self.rest = unpacked(written[self._at:]) if packed else written[self._at:]
+        if end != self.size or rest != len(self.rest):
+            raise Damaged(f"it is a difference that makes {end:,} bytes, not {self.size:,}, with {len(self.rest):,} of its own")
+
+    def between(self, start: int, end: int) -> Iterator[tuple[bytes, int, int] | bytes]:
+        """What makes this stretch of the text: bytes, or where to copy them from (source, offset, length)."""
+        place = bisect_right(self.starts, start) - 1
+        while start < end:
+            which, there = self.pieces[place]
+            stop = self.starts[place + 1] if place + 1 < len(self.starts) else self.size
+            taken = min(stop, end) - start
+            there += start - self.starts[place]
+            yield (self.sources[which - 1], there, taken) if which else self.rest[there:there + taken]
+            start += taken
+            place += 1
+
+    def _number(self) -> int:
+        written, at = self._written, self._at
+        found = shift = 0
+        try:
+            while (byte := written[at]) > 127:
+                found |= (byte & 127) << shift
+                shift += _BITS
+                at += 1
+                if shift > 5 * _BITS:
+                    raise Damaged("it is a difference with a number beyond all bounds")
+        except IndexError:
+            raise Damaged("it is a difference that breaks off") from None
+        self._at = at + 1
+        return found | byte << shift
+
+    def _bytes(self, count: int) -> bytes:
+        found = self._written[self._at:self._at + count]
+        self._at += count
+        if len(found) != count:
+            raise Damaged("it is a difference that breaks off")
+        return found
+
+
+def unpacked(data: bytes) -> bytes:
+    """What was packed, within bounds: a few bytes of somebody else's may stand for gigabytes. Raises zlib.error."""
+    packing = zlib.decompressobj()
+    found = packing.decompress(data, LARGEST)
+    if packing.unconsumed_tail:
+        raise zlib.error(f"it is larger than {LARGEST >> 20} MB")
+    return found + packing.flush()
+
+
+def assembled(written: bytes, fetch: Callable[[str], tuple[bool, bytes]]) -> bytes:
+    """The text that a difference makes. `fetch` gives for the beginning of a digest what is stored there: whether it is a
+    difference, and its bytes, unpacked where it is none. Raises Damaged, zlib.error, and what `fetch` raises.
+    """
+    whole = _Difference(written)
+    known: dict[bytes, bytes | _Difference] = {b"": whole}
+    waiting: list[tuple[bytes, int, int] | bytes] = [(b"", 0, whole.size)]
+    found: list[bytes] = []
+    count = 0
+    while waiting:
+        following = waiting.pop()
+        if isinstance(following, bytes):
+            found.append(following)
+            continue
+        name, offset, length = following
+        count += 1
+        if count > _PIECES:
+            raise Damaged(f"it is put together from more than {_PIECES:,} pieces")
+        if name not in known:
+            differs, stored = fetch(name.hex())
+            known[name] = _Difference(stored) if differs else stored
+        source = known[name]
+        if isinstance(source, bytes):
+            if offset + length > len(source):
+                raise Damaged(f"it copies beyond the end of blob {name.hex()}")
+            found.append(source[offset:offset + length])
+            continue
+        if offset + length > source.size or (source.escaped and name):
+            raise Damaged(f"it copies from blob {name.hex()} what can't be copied from there")
+        waiting += reversed(list(source.between(offset, offset + length)))
+    text = b"".join(found)
+    if not whole.escaped:
+        return text
+    try:
+        return str(_UNESCAPE(f'"{text.decode()}"')).encode()
+    except (ValueError, RecursionError) as error:
+        raise Damaged(f"it is no text as JSON has it: {error}") from None
