@@ -15,6 +15,7 @@ from metaflow_agents.models.port import Model, ModelRequest, identity, traits
 from metaflow_agents.models.pricing import Flat
 from metaflow_agents.models.python import PythonModel
 from metaflow_agents.modules import load_function, sources_of
+from metaflow_agents.plugins import Plugin
 from metaflow_agents.schema.endpoint import PYTHON, EndpointModel, Price, faults, url_fault
 from metaflow_agents.schema.model import fingerprint
 from metaflow_agents.schema.role import model_for_role
@@ -118,6 +119,7 @@ class Resolved:
     told: Mapping[str, str]
     chosen: Mapping[str, Spec]
     base_url: str | None = None
+    plugins: tuple[Plugin, ...] = ()            # those that made some of them
 
 
 def resolve(asked: Iterable[tuple[str, str | None]], sources: Sources, embedders: Iterable[str] = ()) -> Resolved:
@@ -146,7 +148,8 @@ def resolve(asked: Iterable[tuple[str, str | None]], sources: Sources, embedders
     everybody = made.get("*")
     models = Models({name: model for name, model in made.items() if name != "*"}, everybody)
     told = {name: making.told(wanted[name], model) for name, model in made.items()}
-    return Resolved(models, told, {name: _recorded(given, told[name]) for name, given in chosen.items()}, making.asked_base_url)
+    return Resolved(models, told, {name: _recorded(given, told[name]) for name, given in chosen.items()}, making.asked_base_url,
+                    tuple(making.plugins))
 
 
 def _wanted(used: Iterable[str], sources: Sources, making: _Making) -> tuple[dict[str, Given], dict[str, Given]]:
@@ -189,6 +192,7 @@ class _Making:
     def __init__(self, sources: Sources) -> None:
         self._sources, self._settings = sources, sources.settings
         self._made: dict[str, Model] = {}
+        self.plugins: list[Plugin] = []
         self.asked_base_url: str | None = None          # that of OPENAI_BASE_URL, where a model depends on it
 
     def given(self, given: Given) -> Given:

@@ -83,8 +83,9 @@ def _step(c: Context, name: str, step: Step) -> None:
             c.say("memory-of-self", ("steps", name, "memory_of"), f"`{name}` says twice whose memory works: `self` gives each "
                   "character of the role a memory of its own, `memory_of` one that roles share", "keep one of the two", key=True)
     check_show(c, name, step, each)
-    for where, text in _texts(step.args, ("steps", name, "args")):
-        template(c, where, text, each, name)
+    for key, written in (("args", step.args), ("with", step.with_)):
+        for where, text in _texts(written, ("steps", name, key)):
+            template(c, where, text, each, name)
 
 
 def _value(c: Context, name: str, step: Step, analysis: Analysis | None) -> None:

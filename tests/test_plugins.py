@@ -1,0 +1,163 @@
+"""The plugin door: what a stranger's distribution adds, in processes where it is installed beside ours, and where it is not."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_desk import SOP
+from patience import PATIENCE, until
+from plugged import VERSION, beside, environment, install, wheel
+
+from metaflow_agents.journal.journal import Journal
+from metaflow_agents.journal.places import journal_path
+from metaflow_agents.schema.event import Resumed
+
+DRAWN = """
+sop: drawn
+inputs: {word: string, log: string, hold: {type: string, default: ""}}
+artifacts: {first: {}, picture: {file: picture.txt}}
+steps:
+  sketch: {use: draw, with: {word: "{{ word }}", log: "{{ log }}"}, needs: [word, log], makes: first}
+  paint: {use: draw, with: {word: "{{ word }}", width: 2, log: "{{ log }}", hold: "{{ hold }}"}, needs: [first, word, log, hold],
+          makes: picture}
+"""
+
+
+def sop(folder: Path, env: Mapping[str, str], *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*SOP, *words], cwd=folder, env=dict(env), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=PATIENCE)
+
+
+def written(folder: Path, **sops: str) -> Path:
+    for name, text in sops.items():
+        (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
+    return folder
+
+
+def opened(folder: Path, run: str) -> Any:
+    with Journal.read(journal_path(folder / "workspace", run)) as journal:
+        return journal.state.opened
+
+
+def killed(folder: Path, env: Mapping[str, str], *words: str, calls: int) -> str:
+    """What `sop …` printed until its process got SIGKILL, as the executor was called for the so-manieth time."""
+    log, out = folder / "log", folder / "out"
+    with out.open("wb") as printed, subprocess.Popen([*SOP, *words], cwd=folder, env=dict(env), stdin=subprocess.DEVNULL,
+                                                     stdout=printed, stderr=printed) as process:
+        until(lambda: (log.exists() and len(log.read_text().split()) == calls) or process.poll() is not None, "it is called")
+        os.kill(process.pid, signal.SIGKILL)
+    return out.read_text()
+
+
+def killed_at_paint(folder: Path, env: Mapping[str, str]) -> None:
+    """A run whose process gets SIGKILL while `paint` is under way, which waits for `hold` to go."""
+    written(folder, drawn=DRAWN)
+    (folder / "hold").touch()
+    killed(folder, env, "run", "drawn.yaml", "--word", "cat", "--log", str(folder / "log"), "--hold", str(folder / "hold"),
+           "--name", "it", calls=2)
+    assert (folder / "log").read_text().split() == ["sketch@1~0", "paint@1~0"]
+
+
+def test_a_type_of_step_is_checked_run_killed_and_resumed(acme: Path, tmp_path: Path) -> None:
+    env = beside(acme)
+    killed_at_paint(tmp_path, env)
+    (tmp_path / "hold").unlink()
+    assert sop(tmp_path, env, "check", "drawn.yaml").returncode == 0
+    done = sop(tmp_path, env, "resume", "it")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "workspace" / "it" / "picture.txt").read_text().startswith("CATCAT\nfirst: CATCATCAT\nword: cat\n")
+    assert (tmp_path / "log").read_text().split() == ["sketch@1~0", "paint@1~0", "paint@1~0"]      # the sketch is not made again
+    assert opened(tmp_path, "it").plugins == {"executors/draw": f"acme-sop {VERSION}"}
+
+
+def test_a_resume_without_the_package_is_refused_by_its_name_with_the_fix(acme: Path, tmp_path: Path) -> None:
+    killed_at_paint(tmp_path, beside(acme))
+    (tmp_path / "hold").unlink()
+    refused = sop(tmp_path, environment(), "resume", "it")
+    assert refused.returncode == 2
+    assert ("run `it` uses `draw` (executors) of acme-sop 1.2, which is not installed: `pip install acme-sop==1.2`, then "
+            "`sop resume it`") in refused.stderr
+    assert sop(tmp_path, beside(acme), "resume", "it").returncode == 0         # nothing was changed by the refusal
+
+
+def test_another_version_goes_on_and_says_so_once(acme: Path, tmp_path: Path) -> None:
+    killed_at_paint(tmp_path, beside(acme))
+    newer = tmp_path / "newer"
+    install(wheel(tmp_path, "1.3"), newer)
+    first = killed(tmp_path, beside(newer), "resume", "it", calls=3)
+    (tmp_path / "hold").unlink()
+    then = sop(tmp_path, beside(newer), "resume", "it")
+    told = "acme-sop 1.3 in place of acme-sop 1.2"
+    assert told in first and then.returncode == 0 and told not in then.stdout, (first, then.stdout, then.stderr)
+    with Journal.read(journal_path(tmp_path / "workspace", "it")) as journal:
+        assert [event.replaced for _, event in journal.events(Resumed)] == [(told,), ()]
+
+
+def test_an_accepted_change_does_without_the_package(acme: Path, tmp_path: Path) -> None:
+    killed_at_paint(tmp_path, beside(acme))
+    written(tmp_path, drawn=DRAWN.replace('use: draw, with: {word: "{{ word }}", log: "{{ log }}"}', "value: word").replace(
+        'use: draw, with: {word: "{{ word }}", width: 2, log: "{{ log }}", hold: "{{ hold }}"}', "value: first"))
+    assert "acme-sop" in sop(tmp_path, environment(), "resume", "it").stderr
+    done = sop(tmp_path, environment(), "resume", "it", "--accept-changes")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "workspace" / "it" / "picture.txt").read_text() == f"CATCATCAT\nword: cat\nlog: {tmp_path / 'log'}\n"
+
+
+@pytest.mark.parametrize(("change", "code", "told"), [
+    ({"use: draw, with: {word": "use: drow, with: {word"}, "unknown-executor", "there is no type of step `drow`"),
+    ({"width: 2": "wide: 2"}, "executor-parameter", "`use: draw` takes no `wide`"),
+    ({"width: 2": "width: much"}, "executor-parameter", "width"),
+    ({'with: {word: "{{ word }}", log': "with: {log"}, "executor-parameter", "`use: draw` wants `word`"),
+    ({"use: draw, with": "use: draw, args: {a: 1}, with"}, "key-misplaced", "`args` is a key of `call` steps")])
+def test_what_is_wrong_with_a_step_of_a_package_is_told_at_its_place(change: dict[str, str], code: str, told: str, acme: Path,
+                                                                     tmp_path: Path) -> None:
+    (before, after), = change.items()
+    written(tmp_path, drawn=DRAWN.replace(before, after, 1))
+    found = sop(tmp_path, beside(acme), "check", "drawn.yaml")
+    assert found.returncode == 2 and f"[{code}]" in found.stdout and told in found.stdout, (found.stdout, found.stderr)
+
+
+def test_without_the_package_the_name_is_unknown_and_the_group_is_named(tmp_path: Path) -> None:
+    found = sop(written(tmp_path, drawn=DRAWN), environment(), "check", "drawn.yaml")
+    assert "[unknown-executor]" in found.stdout and "metaflow_agents.executors" in found.stdout
+
+
+def test_a_package_that_cant_be_loaded_is_named_and_harms_nobody_else(acme: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(acme, broken)
+    for name in ("executor", "strategy"):
+        (broken / "acme_sop" / f"{name}.py").write_text("import no_such_module\n")
+    written(tmp_path, drawn=DRAWN, plain="sop: plain\nartifacts: {it: {}}\nsteps: {say: {value: \"'hello'\", makes: it}}\n",
+            thought="sop: thought\nroles: {writer: {profile: You write.}}\nartifacts: {it: {}}\n"
+                    "steps: {say: {role: writer, task: Go., strategy: twice, makes: it}}\n")
+    env = beside(broken)
+    for name in ("drawn", "thought"):
+        found = sop(tmp_path, env, "check", f"{name}.yaml")
+        assert found.returncode == 2 and "[plugin-broken]" in found.stdout, (found.stdout, found.stderr)
+        assert "acme-sop 1.2" in found.stdout and "no_such_module" in found.stdout
+    assert sop(tmp_path, env, "run", "plain.yaml").returncode == 0
+    said = sop(tmp_path, env, "doctor", "--json")
+    states = {one["said"]: one["state"] for one in json.loads(said.stdout) if one["what"] == "plugin"}
+    assert any("`draw` (executors)" in text and state == "note" for text, state in states.items()), states
+    assert any("`acme.words` (functions)" in text and state == "ok" for text, state in states.items())
+
+
+def test_a_result_of_an_earlier_run_is_taken_over_unless_its_package_changed(acme: Path, tmp_path: Path) -> None:
+    written(tmp_path, drawn=DRAWN)
+    log = tmp_path / "log"
+    words = ["run", "drawn.yaml", "--word", "cat", "--log", str(log)]
+    assert sop(tmp_path, beside(acme), *words, "--name", "a").returncode == 0
+    assert sop(tmp_path, beside(acme), *words, "--name", "b", "--from", "a").returncode == 0
+    assert len(log.read_text().split()) == 2
+    newer = tmp_path / "newer"
+    install(wheel(tmp_path, "1.3"), newer)
+    assert sop(tmp_path, beside(newer), *words, "--name", "c", "--from", "b").returncode == 0
+    assert len(log.read_text().split()) == 4
