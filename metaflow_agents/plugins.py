@@ -24,6 +24,7 @@ OURS = "metaflow-agents"
 GROUPS: Mapping[str, str] = {
     "strategies": "a subclass of `agent.strategies.Strategy`",
     "executors": "a subclass of `steps.executor.Executor`: a type of step, `use: NAME`",
+    "tools": "a subclass of `tools.plugin_source.ToolSource`: a source that a SOP names under `tools`",
     "exports": "a function `(journals, *, untrusted)` that gives `lines`, JSON values, and `left_out`, a Counter of reasons",
     "checkups": "a function without parameters that gives a line of `sop doctor`: `ok`, `note` or `bad`, and a text",
     "functions": "a module, under the name by which SOPs call its functions",

@@ -18,7 +18,7 @@ from plugged import VERSION, beside, environment, install, wheel
 
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.places import journal_path
-from metaflow_agents.schema.event import Resumed
+from metaflow_agents.schema.event import Decided, Resumed
 
 DRAWN = """
 sop: drawn
@@ -112,10 +112,10 @@ def test_an_accepted_change_does_without_the_package(acme: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize(("change", "code", "told"), [
-    ({"use: draw, with: {word": "use: drow, with: {word"}, "unknown-executor", "there is no type of step `drow`"),
-    ({"width: 2": "wide: 2"}, "executor-parameter", "`use: draw` takes no `wide`"),
-    ({"width: 2": "width: much"}, "executor-parameter", "width"),
-    ({'with: {word: "{{ word }}", log': "with: {log"}, "executor-parameter", "`use: draw` wants `word`"),
+    ({"use: draw, with: {word": "use: drow, with: {word"}, "unknown-plugin", "there is no type of step `drow`"),
+    ({"width: 2": "wide: 2"}, "plugin-parameter", "`use: draw` takes no `wide`"),
+    ({"width: 2": "width: much"}, "plugin-parameter", "width"),
+    ({'with: {word: "{{ word }}", log': "with: {log"}, "plugin-parameter", "`use: draw` wants `word`"),
     ({"use: draw, with": "use: draw, args: {a: 1}, with"}, "key-misplaced", "`args` is a key of `call` steps")])
 def test_what_is_wrong_with_a_step_of_a_package_is_told_at_its_place(change: dict[str, str], code: str, told: str, acme: Path,
                                                                      tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_what_is_wrong_with_a_step_of_a_package_is_told_at_its_place(change: dic
 
 def test_without_the_package_the_name_is_unknown_and_the_group_is_named(tmp_path: Path) -> None:
     found = sop(written(tmp_path, drawn=DRAWN), environment(), "check", "drawn.yaml")
-    assert "[unknown-executor]" in found.stdout and "metaflow_agents.executors" in found.stdout
+    assert "[unknown-plugin]" in found.stdout and "metaflow_agents.executors" in found.stdout
 
 
 def test_a_package_that_cant_be_loaded_is_named_and_harms_nobody_else(acme: Path, tmp_path: Path) -> None:
@@ -161,3 +161,42 @@ def test_a_result_of_an_earlier_run_is_taken_over_unless_its_package_changed(acm
     install(wheel(tmp_path, "1.3"), newer)
     assert sop(tmp_path, beside(newer), *words, "--name", "c", "--from", "b").returncode == 0
     assert len(log.read_text().split()) == 4
+
+
+SHOPPING = """
+sop: shopping
+secrets: [SHOP_KEY]
+inputs: {ware: string}
+tools: {acme: {source: shop, with: {stock: {tea: 3}, key: "${SHOP_KEY}"}, effects: {order: once}}}
+artifacts: {count: {schema: {ware: string, count: integer}}}
+steps: {look: {tool: acme.count, inputs: {ware: ware}, needs: [ware], makes: count, parse: json}}
+outputs: [count]
+"""
+
+
+def test_a_source_of_tools_is_called_under_the_policy_and_its_words_are_untrusted(acme: Path, tmp_path: Path) -> None:
+    env = {**beside(acme), "SHOP_KEY": "sesame-4711"}
+    written(tmp_path, shopping=SHOPPING, denied=SHOPPING.replace("sop: shopping", "sop: denied\npolicy: {deny: ['call(acme)']}"))
+    assert sop(tmp_path, env, "check", "shopping.yaml").returncode == 0
+    done = sop(tmp_path, env, "run", "shopping.yaml", "--ware", "tea", "--json", "--name", "it")
+    assert json.loads(done.stdout)["outputs"] == {"count": {"ware": "tea", "count": 3}}, (done.stdout, done.stderr)
+    assert opened(tmp_path, "it").plugins == {"tools/shop": f"acme-sop {VERSION}"}
+    with Journal.read(journal_path(tmp_path / "workspace", "it")) as journal:
+        decided, = (event for _, event in journal.events(Decided))
+        assert (decided.action, decided.verdict) == ("call(acme.count)", "allow")
+        assert journal.state.untrusted("count") == "from acme-sop 1.2"
+    failed = sop(tmp_path, env, "run", "shopping.yaml", "--ware", "coffee", "--name", "other")
+    assert failed.returncode == 1 and "no coffee on the shelf of [secret SHOP_KEY]" in failed.stdout, failed.stdout
+    assert "sesame-4711" not in failed.stdout + failed.stderr
+    refused = sop(tmp_path, env, "run", "denied.yaml", "--ware", "tea")
+    assert refused.returncode == 1 and "deny call(acme)" in refused.stdout, refused.stdout
+
+
+@pytest.mark.parametrize(("before", "after", "code"), [
+    ("source: shop", "source: shpo", "unknown-plugin"), ("stock: {tea: 3}, ", "", "plugin-parameter"),
+    ("{tea: 3}", "{tea: many}", "plugin-parameter"), ("effects: {order: once}", "effect: once", "tool-form"),
+    ("acme.count", "acme", "tool-step"), ("acme.count", "amce.count", "unknown-tool")])
+def test_what_is_wrong_with_a_source_of_tools_is_told(before: str, after: str, code: str, acme: Path, tmp_path: Path) -> None:
+    written(tmp_path, shopping=SHOPPING.replace(before, after))
+    found = sop(tmp_path, beside(acme), "check", "shopping.yaml")
+    assert found.returncode == 2 and f"[{code}]" in found.stdout, (found.stdout, found.stderr)

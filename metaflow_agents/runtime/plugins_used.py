@@ -11,6 +11,7 @@ from metaflow_agents.models.registry import Resolved
 from metaflow_agents.plugins import OURS, Plugin
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import SOP
+from metaflow_agents.schema.step import Step
 from metaflow_agents.sop.functions import functions_of
 
 
@@ -40,6 +41,16 @@ def replaced(recorded: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, 
     return tuple(dict.fromkeys(f"{other} in place of {maker}" for other, maker in others))
 
 
+def of_step(sop: SOP, step: Step) -> dict[str, str]:
+    """The same of one step: of its type, its strategy and its tools. `--from` makes anew what another version made."""
+    found = [] if step.use is None else [plugins.offered("executors", step.use, "type of step")]
+    found += [one for name in step.strategy or {} if (one := plugins.installed("strategies").get(name)) is not None]
+    sources = dict.fromkeys(tool.partition(".")[0] for tool in sop.tools_of(step)) if sop.tool_sources else ()
+    found += [plugins.offered("tools", sop.tools[name].source or "", "source of tools") for name in sources
+              if name in sop.tool_sources]
+    return {plugin.key: plugin.maker for plugin in found if plugin.distribution != OURS}
+
+
 def _of_sop(sop: SOP) -> Iterator[Plugin]:
     for group, names in _names(sop):
         yield from (plugins.installed(group)[name] for name in names if name in plugins.installed(group))
@@ -49,6 +60,7 @@ def _names(sop: SOP) -> Iterator[tuple[str, list[str]]]:
     """What a SOP names, by group; names of this package's own are among them."""
     yield "executors", [step.use for step in sop.steps.values() if step.use is not None]
     yield "strategies", [name for step in sop.steps.values() for name in step.strategy or {}]
+    yield "tools", [spec.source or "" for spec in sop.tool_sources.values()]
     yield "functions", [above for spec in functions_of(sop) for above in _above(spec.rpartition(":")[0])]
 
 

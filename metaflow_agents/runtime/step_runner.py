@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from metaflow_agents import plugins
 from metaflow_agents.agent.agent import RoleAgent
 from metaflow_agents.agent.tool_step import ToolSteps
 from metaflow_agents.engine.work import Activation, Work
 from metaflow_agents.models.dry import example_path
 from metaflow_agents.models.port import identity
+from metaflow_agents.runtime.plugins_used import of_step
 from metaflow_agents.runtime.subworkflow import SubSOPs
 from metaflow_agents.schema.minimal_example import smallest
 from metaflow_agents.schema.model import fingerprint
@@ -102,8 +102,8 @@ class Doers:
                 parts["given"] = fingerprint(inside)
             if step.inherits_memory:
                 parts["memory"] = self._parts.inherited(activation)
-        if step.use is not None:
-            parts["plugin"] = plugins.offered("executors", step.use, "type of step").maker
+        if makers := of_step(self._sop, step):
+            parts["plugins"] = fingerprint(makers)
         given = self._given.find(activation)
         if given is not NOT_GIVEN:
             parts["given"] = fingerprint(given)

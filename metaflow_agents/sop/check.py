@@ -140,7 +140,7 @@ def _checked(c: Context) -> Bounds | None:
 
         check_packages(c)
     if any(step.use is not None for step in c.sop.steps.values()):
-        from metaflow_agents.sop.checks.executors import check_executors
+        from metaflow_agents.sop.checks.installed import check_executors
 
         check_executors(c)
     check_strategies(c)

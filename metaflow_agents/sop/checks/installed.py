@@ -1,4 +1,4 @@
-"""Types of step that installed packages add (`use:`): they exist, can be loaded, and take what `with` gives."""
+"""What a SOP names that installed packages add: it exists, can be loaded, and takes what `with` gives."""
 
 from __future__ import annotations
 
@@ -8,16 +8,20 @@ from pydantic import BaseModel, ValidationError
 
 from metaflow_agents import plugins
 from metaflow_agents.errors import UsageError, did_you_mean
-from metaflow_agents.schema.step import Step
 from metaflow_agents.sop.checks.context import Context, Place
 from metaflow_agents.sop.shape_errors import problems_of
 
 
 def check_executors(c: Context) -> None:
-    """Each step that names one. The package that adds it is imported, as a run would do."""
+    """Each step of a type that a package adds, which is imported, as a run would do."""
     for name, step in c.sop.steps.items():
-        if step.use is not None:
-            _executor(c, name, step)
+        if step.use is None:
+            continue
+        where: Place = ("steps", name, "use")
+        spec = spec_of(c, where, "executors", step.use, "type of step")
+        if spec is not None:
+            spot: Place = ("steps", name, "with") if c.has("steps", name, "with") else where
+            parameters(c, spot, f"use: {step.use}", step.with_ or {}, spec)
 
 
 def broken(c: Context, where: Place, error: UsageError, *, key: bool = False) -> None:
@@ -26,33 +30,32 @@ def broken(c: Context, where: Place, error: UsageError, *, key: bool = False) ->
     c.say("plugin-broken", where, message, mend, key=key)
 
 
-def _executor(c: Context, name: str, step: Step) -> None:
-    kind, where = step.use or "", ("steps", name, "use")
-    plugin = plugins.installed("executors").get(kind)
+def spec_of(c: Context, where: Place, group: str, name: str, what: str) -> type[BaseModel] | None:
+    """What `with` may hold of what an installed package adds; None where there is none, or it can't be loaded, which is told."""
+    plugin = plugins.installed(group).get(name)
     if plugin is None:
-        c.say("unknown-executor", where, f"there is no type of step `{kind}`", plugins.choices("executors", kind))
-        return
+        c.say("unknown-plugin", where, f"there is no {what} `{name}`", plugins.choices(group, name))
+        return None
     try:
         spec = getattr(plugin.load(), "SPEC", None)
         if not (isinstance(spec, type) and issubclass(spec, BaseModel)):
-            raise UsageError(f"`{kind}` (executors) of {plugin.maker} has no `SPEC`; fix or uninstall {plugin.distribution}")
+            raise UsageError(f"`{name}` ({group}) of {plugin.maker} has no `SPEC`; fix or uninstall {plugin.distribution}")
     except UsageError as error:
         broken(c, where, error)
-        return
-    _parameters(c, name, step, spec)
+        return None
+    return spec
 
 
-def _parameters(c: Context, name: str, step: Step, spec: type[BaseModel]) -> None:
-    kind, given = step.use, step.with_ or {}
-    spot: Place = ("steps", name, "with") if c.has("steps", name, "with") else ("steps", name, "use")
+def parameters(c: Context, spot: Place, told: str, given: dict[str, Any], spec: type[BaseModel]) -> None:
+    """That `with` gives what is taken; what a template gives is known in a run alone. `told`: who takes it, as it is written."""
     fields = {field.alias or key: field for key, field in spec.model_fields.items()}
     unknown = [parameter for parameter in given if parameter not in fields]
     for parameter in unknown:
-        c.say("executor-parameter", (*spot, parameter), f"`use: {kind}` takes no `{parameter}`",
+        c.say("plugin-parameter", (*spot, parameter), f"`{told}` takes no `{parameter}`",
               did_you_mean(parameter, fields) if fields else "it takes none: leave `with` out", key=True)
     lacking = [key for key, field in fields.items() if field.is_required() and key not in given]
     if lacking:
-        c.say("executor-parameter", spot, f"`use: {kind}` wants {', '.join(f'`{one}`' for one in lacking)}",
+        c.say("plugin-parameter", spot, f"`{told}` wants {', '.join(f'`{one}`' for one in lacking)}",
               f"write `with: {{{', '.join(f'{one}: …' for one in lacking)}}}`")
     if unknown or lacking:
         return
@@ -61,7 +64,7 @@ def _parameters(c: Context, name: str, step: Step, spec: type[BaseModel]) -> Non
     except ValidationError as error:
         fixed = [one for one in error.errors(include_url=False) if not _rendered(_at(given, one["loc"]))]
         for problem in problems_of(fixed, given, c.loaded.places, spot):
-            c.say_at("executor-parameter", problem.file, problem.line, problem.column, problem.message, problem.mend)
+            c.say_at("plugin-parameter", problem.file, problem.line, problem.column, problem.message, problem.mend)
 
 
 def _at(given: Any, place: tuple[int | str, ...]) -> Any:
