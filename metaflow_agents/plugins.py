@@ -24,6 +24,9 @@ OURS = "metaflow-agents"
 GROUPS: Mapping[str, str] = {
     "strategies": "a subclass of `agent.strategies.Strategy`",
     "executors": "a subclass of `steps.executor.Executor`: a type of step, `use: NAME`",
+    "models": "a function `(name, setting)` (`models.port.MakeModel`) that gives the model of `FORM:NAME`",
+    "memory_indexes": "a class that fits `memory.indexes.port.VectorIndex`, made with its dimensions and the similarity",
+    "commands": "a function with typer's annotations, or a `typer.Typer`: a command of `sop`",
     "tools": "a subclass of `tools.plugin_source.ToolSource`: a source that a SOP names under `tools`",
     "exports": "a function `(journals, *, untrusted)` that gives `lines`, JSON values, and `left_out`, a Counter of reasons",
     "checkups": "a function without parameters that gives a line of `sop doctor`: `ok`, `note` or `bad`, and a text",
@@ -66,10 +69,16 @@ class Plugin:
 
 
 @cache
+def _points() -> Any:
+    """Entry points of all groups and packages, read once: it takes as long for one group. Their type differs between Pythons."""
+    return entry_points()
+
+
+@cache
 def installed(group: str) -> Mapping[str, Plugin]:
     """All that is installed of a group, by name; nothing of it is imported."""
     found: dict[str, Plugin] = {}
-    for point in sorted(entry_points(group=PREFIX + group), key=lambda one: (one.name, one.value)):
+    for point in sorted(_points().select(group=PREFIX + group), key=lambda one: (one.name, one.value)):
         name, its_version = (point.dist.name, point.dist.version) if point.dist else ("?", "?")
         plugin = Plugin(group, point.name, point.value, name, its_version)
         there = found.setdefault(point.name, plugin)

@@ -49,11 +49,17 @@ def beside(target: Path) -> dict[str, str]:
 def acme_installed(target: Path) -> Iterator[None]:
     """Within it, this process has what lies in the folder installed."""
     sys.path.insert(0, str(target))
-    plugins.installed.cache_clear()
+    forget()
     try:
         yield
     finally:
         sys.path.remove(str(target))
         for name in [name for name in sys.modules if name.partition(".")[0] == "acme_sop"]:
             del sys.modules[name]
-        plugins.installed.cache_clear()
+        forget()
+
+
+def forget() -> None:
+    """What is installed is looked up anew."""
+    plugins._points.cache_clear()
+    plugins.installed.cache_clear()

@@ -16,8 +16,10 @@ from cli_desk import SOP
 from patience import PATIENCE, until
 from plugged import VERSION, beside, environment, install, wheel
 
+from metaflow_agents.errors import MemoryFault, MetaflowError
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.places import journal_path
+from metaflow_agents.memory.indexes import make_index
 from metaflow_agents.schema.event import Decided, Resumed
 
 DRAWN = """
@@ -200,3 +202,133 @@ def test_what_is_wrong_with_a_source_of_tools_is_told(before: str, after: str, c
     written(tmp_path, shopping=SHOPPING.replace(before, after))
     found = sop(tmp_path, beside(acme), "check", "shopping.yaml")
     assert found.returncode == 2 and f"[{code}]" in found.stdout, (found.stdout, found.stderr)
+
+
+SAID = """
+sop: said
+roles: {bird: {profile: You repeat., model: bird}}
+models: {bird: "parrot:Polly"}
+artifacts: {first: {}, last: {file: last.txt}}
+steps:
+  hear: {role: bird, task: Say hello, makes: first}
+  say: {role: bird, task: Say goodbye, needs: [first], strategy: twice, makes: last}
+"""
+
+
+def test_models_and_strategies_are_checked_run_killed_and_resumed(acme: Path, tmp_path: Path) -> None:
+    env = {**beside(acme), "PARROT_HOLD": str(tmp_path / "hold")}
+    written(tmp_path, said=SAID)
+    assert sop(tmp_path, env, "check", "said.yaml").returncode == 0
+    (tmp_path / "hold").touch()
+    with subprocess.Popen([*SOP, "run", "said.yaml", "--name", "it"], cwd=tmp_path, env=env, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        until(lambda: "reserved" in log_of(tmp_path, "it") or process.poll() is not None, "a call is under way")
+        os.kill(process.pid, signal.SIGKILL)
+    (tmp_path / "hold").unlink()
+    refused = sop(tmp_path, environment(), "resume", "it")
+    assert refused.returncode == 2 and "`parrot` (models) of acme-sop 1.2, which is not installed" in refused.stderr
+    done = sop(tmp_path, env, "resume", "it")
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    assert (tmp_path / "workspace" / "it" / "last.txt").read_text() == "parrot:Polly says answer.\n"
+    assert opened(tmp_path, "it").plugins == {"models/parrot": "acme-sop 1.2", "strategies/twice": "acme-sop 1.2"}
+
+
+def log_of(folder: Path, run: str) -> str:
+    """The kinds of the events of a run, as far as it got."""
+    if not journal_path(folder / "workspace", run).exists():
+        return ""
+    try:
+        with Journal.read(journal_path(folder / "workspace", run)) as journal:
+            return " ".join(event.kind for _, event in journal.events())
+    except MetaflowError:                       # it is just being made
+        return ""
+
+
+def test_what_is_no_model_of_a_package_is_told_with_its_forms(acme: Path, tmp_path: Path) -> None:
+    written(tmp_path, said=SAID)
+    env = beside(acme)
+    unknown = sop(tmp_path, env, "run", "said.yaml", "--model", "parot:Polly")
+    assert unknown.returncode == 2 and "parrot:NAME" in unknown.stderr
+    bare = sop(tmp_path, env, "run", "said.yaml", "--model", "parrot")
+    assert bare.returncode == 2 and "write `parrot:NAME`" in bare.stderr, bare.stderr
+    mute = sop(tmp_path, env, "run", "said.yaml", "--model", "parrot:mute")
+    assert mute.returncode == 5 and "PARROT_KEY" in mute.stderr
+    written(tmp_path, tested=SAID.replace("sop: said", "sop: tested") + "tests: {flies: {model: 'parrot:Polly'}}\n")
+    assert "[model-in-test]" in sop(tmp_path, env, "check", "tested.yaml").stdout
+
+
+def test_an_index_is_found_by_its_name_and_held_to_its_port(acme_here: Path) -> None:
+    np = pytest.importorskip("numpy")
+    index, exact = (make_index(name, 2, "cosine") for name in ("by_length", "exact"))
+    for one in (index, exact):
+        one.add(np.array([1, 2, 3], np.int64), np.array([[1, 0], [1, 4], [3, 3]], np.float32))
+    found, wanted = (one.nearest(np.array([1, 1], np.float32), 2) for one in (index, exact))
+    assert [number for number, _ in found] == [number for number, _ in wanted] and len(index) == 3
+    assert [value for _, value in found] == pytest.approx([value for _, value in wanted])
+    index._index.nearest = lambda vector, count: [(7, 1.0)]         # type: ignore[attr-defined]
+    with pytest.raises(MemoryFault, match=r"`by_length` of acme-sop 1\.2 gave 1 memories for 2"):
+        index.nearest(np.array([1, 1], np.float32), 2)
+    with pytest.raises(MemoryFault, match="there is no index `by_lenght`: did you mean `by_length`"):
+        make_index("by_lenght", 2)
+
+
+def test_an_index_that_is_unknown_is_told_by_check_and_one_that_is_used_is_in_the_journal(acme: Path, tmp_path: Path) -> None:
+    pytest.importorskip("numpy")
+    recalls = SAID.replace("model: bird}", "model: bird, memory: {window: 0 turns, recall: {importance: 0, embeddings: dry, "
+                           "index: by_length}}}")
+    written(tmp_path, known=recalls, unknown=recalls.replace("by_length", "by_lenght"))
+    env = beside(acme)
+    told = sop(tmp_path, env, "check", "unknown.yaml")
+    assert told.returncode == 2 and "there is no index `by_lenght`" in told.stdout and "did you mean `by_length`" in told.stdout
+    done = sop(tmp_path, env, "run", "known.yaml", "--name", "it")
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    assert opened(tmp_path, "it").plugins["memory_indexes/by_length"] == "acme-sop 1.2"
+
+
+def test_a_command_of_a_package(acme: Path, tmp_path: Path) -> None:
+    written(tmp_path, drawn=DRAWN)
+    env = beside(acme)
+    done = sop(tmp_path, env, "weigh", "drawn.yaml")
+    assert (done.returncode, done.stdout) == (0, "drawn.yaml weighs 2\n"), done.stderr
+    assert "weigh  acme-sop 1.2" in " ".join(sop(tmp_path, env, "--help").stdout.split("\n")).replace("   ", " ")
+    assert "A SOP." in sop(tmp_path, env, "weigh", "--help").stdout
+    broken = sop(tmp_path, env, "weigh", "drawn.yaml", "--break-it")
+    assert broken.returncode == 1 and "`sop weigh` of acme-sop 1.2 failed" in broken.stderr and "scales" in broken.stderr
+    unknown = sop(tmp_path, environment(), "weigh", "drawn.yaml")
+    assert unknown.returncode == 2 and "weigh" in unknown.stderr
+
+
+def test_what_a_package_exports_and_checks(acme: Path, tmp_path: Path) -> None:
+    written(tmp_path, called="sop: called\nartifacts: {it: {}}\nsteps: {say: {call: 'acme.words:first', args: {text: one two}, "
+                             "makes: it}}\n")
+    env = beside(acme)
+    assert json.loads(sop(tmp_path, env, "run", "called.yaml", "--name", "it", "--json").stdout)["outputs"] == {"it": "one"}
+    assert opened(tmp_path, "it").plugins == {"functions/acme.words": "acme-sop 1.2"}
+    assert sop(tmp_path, env, "export", "it", "--for", "acme_names", "--output", "names.jsonl").returncode == 0
+    assert (tmp_path / "names.jsonl").read_text() == '{"sop":"called.yaml"}\n'
+    said = {one["what"]: one for one in json.loads(sop(tmp_path, env, "doctor", "--json").stdout)}
+    assert said["acme"] == {"what": "acme", "state": "ok", "said": "the drawing board is flat"}
+
+
+def test_nothing_of_a_package_is_imported_before_it_is_named(acme: Path, tmp_path: Path) -> None:
+    written(tmp_path, plain="sop: plain\nartifacts: {it: {}}\nsteps: {say: {value: \"'hello'\", makes: it}}\n")
+    code = ("import sys\nfrom metaflow_agents.cli import command\n"
+            "print(command(['check', 'plain.yaml']), command(['run', 'plain.yaml']), command(['--help']))\n"
+            "print([name for name in sys.modules if name.startswith('acme_sop')])\n")
+    done = subprocess.run([SOP[0], "-c", code], cwd=tmp_path, env=beside(acme), capture_output=True, text=True, timeout=PATIENCE)
+    assert done.stdout.splitlines()[-2:] == ["0 0 0", "[]"], (done.stdout, done.stderr)
+
+
+def test_the_core_works_without_any_package_and_imports_no_kit(tmp_path: Path) -> None:
+    written(tmp_path, plain="sop: plain\nroles: {writer: {profile: You write.}}\nartifacts: {it: {}, words: {schema: integer}}\n"
+                            "steps:\n  say: {role: writer, task: Go., makes: it}\n"
+                            "  count: {value: it | length, needs: [it], makes: words}\ntests: {walks: {model: dry}}\n")
+    code = ("import importlib.metadata as metadata\n"
+            "metadata.entry_points = metadata.EntryPoints\n"
+            "import sys\nfrom metaflow_agents import plugins\nfrom metaflow_agents.cli import command\n"
+            "assert not any(plugins.installed(group) for group in plugins.GROUPS)\n"
+            "print(command(['check', 'plain.yaml']), command(['run', 'plain.yaml', '--model', 'dry', '--name', 'it']),\n"
+            "      command(['test', 'plain.yaml']), command(['show', 'it']), command(['schema']))\n"
+            "print([name for name in sys.modules if name.startswith('metaflow_agents.kits')])\n")
+    done = subprocess.run([SOP[0], "-c", code], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=PATIENCE)
+    assert done.stdout.splitlines()[-2:] == ["0 0 0 0 0", "[]"], (done.stdout[-2000:], done.stderr)

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from metaflow_agents.errors import ModelMissing, UsageError
+from metaflow_agents.errors import ModelMissing, UsageError, raised
 from metaflow_agents.models import ways
 from metaflow_agents.models.dry import DryModel
-from metaflow_agents.models.port import Model, ModelRequest, identity, traits
+from metaflow_agents.models.port import Model, ModelRequest, ModelSetting, identity, traits
 from metaflow_agents.models.pricing import Flat
 from metaflow_agents.models.python import PythonModel
 from metaflow_agents.modules import load_function, sources_of
@@ -245,6 +245,9 @@ class _Making:
 
     def _of_text(self, text: str, folders: Sequence[Path]) -> Model:
         form, _, rest = text.partition(":")
+        plugin = ways.plugin_of(text)
+        if plugin is not None:
+            return self._of_package(plugin, rest, folders)
         match form:
             case "dry":
                 return DryModel()
@@ -260,6 +263,23 @@ class _Making:
 
                 return manual_model(rest)
         return self._replay(rest, folders)
+
+    def _of_package(self, plugin: Plugin, name: str, folders: Sequence[Path]) -> Model:
+        """A model that an installed package makes. Raises UsageError, which names the package, and ModelMissing."""
+        self.plugins.append(plugin)
+        text, make = f"{plugin.name}:{name}", plugin.load()
+        try:
+            made = make(name, ModelSetting(self._settings.variable, tuple(folders)))
+        except (UsageError, ModelMissing):
+            raise
+        except Exception as error:          # somebody else's code
+            raise UsageError(f"the model `{text}` of {plugin.maker} can't be made: {raised(error)}") from error
+        if isinstance(made, Model):
+            return made
+        if not callable(made):
+            raise UsageError(f"the model `{text}` of {plugin.maker} is {type(made).__name__}, and neither a model nor a function; "
+                             f"fix or uninstall {plugin.distribution}")
+        return PythonModel(text, made)
 
     @staticmethod
     def _function(target: str, folders: Sequence[Path], price: Price | None = None) -> Model:

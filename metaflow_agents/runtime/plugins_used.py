@@ -60,6 +60,8 @@ def _names(sop: SOP) -> Iterator[tuple[str, list[str]]]:
     """What a SOP names, by group; names of this package's own are among them."""
     yield "executors", [step.use for step in sop.steps.values() if step.use is not None]
     yield "strategies", [name for step in sop.steps.values() for name in step.strategy or {}]
+    recalls = [role.memory.recall for role in sop.roles.values()]
+    yield "memory_indexes", [one.index for one in recalls if one is not None and one.embedder is not None]
     yield "tools", [spec.source or "" for spec in sop.tool_sources.values()]
     yield "functions", [above for spec in functions_of(sop) for above in _above(spec.rpartition(":")[0])]
 
