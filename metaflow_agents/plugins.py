@@ -28,6 +28,7 @@ GROUPS: Mapping[str, str] = {
     "memory_indexes": "a class that fits `memory.indexes.port.VectorIndex`, made with its dimensions and the similarity",
     "commands": "a function with typer's annotations, or a `typer.Typer`: a command of `sop`",
     "tools": "a subclass of `tools.plugin_source.ToolSource`: a source that a SOP names under `tools`",
+    "renderers": "a subclass of `views.renderer.Renderer`: `sop run --progress NAME`",
     "exports": "a function `(journals, *, untrusted)` that gives `lines`, JSON values, and `left_out`, a Counter of reasons",
     "checkups": "a function without parameters that gives a line of `sop doctor`: `ok`, `note` or `bad`, and a text",
     "functions": "a module, under the name by which SOPs call its functions",

@@ -324,7 +324,7 @@ def test_the_core_works_without_any_package_and_imports_no_kit(tmp_path: Path) -
                             "steps:\n  say: {role: writer, task: Go., makes: it}\n"
                             "  count: {value: it | length, needs: [it], makes: words}\ntests: {walks: {model: dry}}\n")
     code = ("import importlib.metadata as metadata\n"
-            "metadata.entry_points = metadata.EntryPoints\n"
+            "metadata.entry_points = lambda **_: metadata.EntryPoints()\n"
             "import sys\nfrom metaflow_agents import plugins\nfrom metaflow_agents.cli import command\n"
             "assert not any(plugins.installed(group) for group in plugins.GROUPS)\n"
             "print(command(['check', 'plain.yaml']), command(['run', 'plain.yaml', '--model', 'dry', '--name', 'it']),\n"
@@ -332,3 +332,15 @@ def test_the_core_works_without_any_package_and_imports_no_kit(tmp_path: Path) -
             "print([name for name in sys.modules if name.startswith('metaflow_agents.kits')])\n")
     done = subprocess.run([SOP[0], "-c", code], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=PATIENCE)
     assert done.stdout.splitlines()[-2:] == ["0 0 0 0 0", "[]"], (done.stdout[-2000:], done.stderr)
+
+
+def test_a_renderer_shows_a_run_and_a_broken_one_breaks_nothing(acme: Path, tmp_path: Path) -> None:
+    written(tmp_path, said=SAID)
+    env = beside(acme)
+    shown = sop(tmp_path, env, "run", "said.yaml", "--progress", "dots", "--name", "it")
+    assert shown.returncode == 0 and shown.stdout.startswith(".\n..\nit: 2 of 2\nit: success\n"), (shown.stdout, shown.stderr)
+    broken = sop(tmp_path, {**env, "DOTS_BREAK": "1"}, "run", "said.yaml", "--progress", "dots", "--name", "other")
+    assert broken.returncode == 0 and "`dots` failed, and plain lines go on" in broken.stderr and "hear@1: makes" in broken.stdout, broken.stdout
+    unknown = sop(tmp_path, env, "run", "said.yaml", "--progress", "dotts")
+    assert unknown.returncode == 2 and "did you mean `dots`" in unknown.stderr
+    assert not (tmp_path / "workspace" / "said").exists()
