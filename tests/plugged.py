@@ -1,4 +1,4 @@
-"""A stranger's distribution (`tests/plugins/acme`), built as a wheel and installed in a folder beside ours, which PYTHONPATH names."""
+"""A stranger's distribution (`tests/plugins/acme`), built as a wheel and installed in a folder that PYTHONPATH names."""
 
 from __future__ import annotations
 

@@ -338,9 +338,11 @@ def test_a_renderer_shows_a_run_and_a_broken_one_breaks_nothing(acme: Path, tmp_
     written(tmp_path, said=SAID)
     env = beside(acme)
     shown = sop(tmp_path, env, "run", "said.yaml", "--progress", "dots", "--name", "it")
-    assert shown.returncode == 0 and shown.stdout.startswith(".\n..\nit: 2 of 2\nit: success\n"), (shown.stdout, shown.stderr)
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.startswith(".\n..\nit: 2 of 2\nit: success\n"), shown.stdout
     broken = sop(tmp_path, {**env, "DOTS_BREAK": "1"}, "run", "said.yaml", "--progress", "dots", "--name", "other")
-    assert broken.returncode == 0 and "`dots` failed, and plain lines go on" in broken.stderr and "hear@1: makes" in broken.stdout, broken.stdout
+    assert broken.returncode == 0 and "`dots` failed, and plain lines go on" in broken.stderr, broken.stderr
+    assert "hear@1" in broken.stdout.partition("other: success")[0], broken.stdout
     unknown = sop(tmp_path, env, "run", "said.yaml", "--progress", "dotts")
     assert unknown.returncode == 2 and "did you mean `dots`" in unknown.stderr
     assert not (tmp_path / "workspace" / "said").exists()

@@ -41,7 +41,7 @@ def check(files: Files, json: Json = False) -> int:
 
 
 def _missing(index: str) -> str:
-    from metaflow_agents.memory.indexes import missing      # few SOPs recall by embeddings
+    from metaflow_agents.memory.indexes import missing  # few SOPs recall by embeddings
 
     return missing(index)
 

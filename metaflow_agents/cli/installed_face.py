@@ -1,4 +1,4 @@
-"""A renderer of an installed package, as a face of the command line: it shows a run until it fails, and plain lines go on then."""
+"""A renderer of an installed package, as a face of the command line; where it fails, plain lines go on."""
 
 from __future__ import annotations
 

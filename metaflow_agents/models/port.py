@@ -215,8 +215,8 @@ class Model(Protocol):
 class ModelSetting:
     """What the models of installed packages are made with.
 
-    `variable(NAME)` is an environment variable, None where it is not set: keys come from there alone. `folders` are the SOP's, its
-    own first, where files that a model's name speaks of are looked for.
+    `variable(NAME)` is an environment variable, None where it is not set: keys come from there alone. `folders` are the SOP's,
+    its own first, where files that a model's name speaks of are looked for.
     """
 
     variable: Callable[[str], str | None]

@@ -277,8 +277,8 @@ class _Making:
         if isinstance(made, Model):
             return made
         if not callable(made):
-            raise UsageError(f"the model `{text}` of {plugin.maker} is {type(made).__name__}, and neither a model nor a function; "
-                             f"fix or uninstall {plugin.distribution}")
+            raise UsageError(f"the model `{text}` of {plugin.maker} is {type(made).__name__}, and neither a model nor a "
+                             f"function; fix or uninstall {plugin.distribution}")
         return PythonModel(text, made)
 
     @staticmethod

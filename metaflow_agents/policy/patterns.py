@@ -106,8 +106,8 @@ class PathPattern:
 
 @dataclass(frozen=True, slots=True)
 class NamePattern:
-    """Globs of a name; `dotted`: of `SERVER.TOOL`, whose two parts are matched apart. One that is not means, of a name with a dot,
-    all that the name before it has as well: `call(shop)` is about `shop.search`.
+    """Globs of a name; `dotted`: of `SERVER.TOOL`, whose two parts are matched apart. One that is not means, of a name with a
+    dot, all that the name before it has as well: `call(shop)` is about `shop.search`.
     """
 
     parts: tuple[str, ...]

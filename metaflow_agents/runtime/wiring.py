@@ -231,7 +231,8 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
     tool_steps = ToolSteps(sop, state, equipment, acceptance, commands, functions)
     documents = Documents(sop, tree, state, values, options.sandbox, dry=options.models.dry)
     doers = Doers(sop, agent, commands, functions, Executors(sop, acceptance, observations, effects),
-                  Expressions(sop, acceptance), Humans(program, acceptance, desk), tool_steps, documents, acceptance, Parts(program, state, values, memory, known, above),
+                  Expressions(sop, acceptance), Humans(program, acceptance, desk), tool_steps, documents, acceptance,
+                  Parts(program, state, values, memory, known, above),
                   Code(program, reading, options.inner), sops,
                   dry=options.models.dry, given=options.given)
     parking = Parking(desk)

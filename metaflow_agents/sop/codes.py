@@ -147,7 +147,8 @@ GROUPS: dict[str, dict[str, Code]] = {
         "when-constant": Code("`when` does not depend on anything.", "Leave it out, or name what it depends on.", "warning"),
     },
     "Doers": {
-        "no-doer": Code("A step says nobody who works.", "Add one of `role`, `run`, `call`, `use`, `tool`, `value`, `human`, `sop`."),
+        "no-doer": Code("A step says nobody who works.",
+                        "Add one of `role`, `run`, `call`, `use`, `tool`, `value`, `human`, `sop`."),
         "sop-not-found": Code("There is no SOP of the name that `sop` gives.", "Write the name of one beside this file."),
         "sop-recursion": Code("A SOP is a step of itself, or of one of its own steps.", "Use `foreach` or `rounds`."),
         "sop-input": Code("A SOP that is a step is not given what it wants, or what it does not know.", "Mend `inputs`."),

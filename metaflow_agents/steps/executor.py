@@ -64,8 +64,8 @@ class Executor(ABC, Generic[P]):
 
     @abstractmethod
     def make(self, job: Job) -> Any:
-        """The artifact's value, now or by a coroutine: JSON, a pydantic model, bytes, or for files path → text or bytes (None: the
-        file is deleted). One that is no coroutine runs in a thread.
+        """The artifact's value, now or by a coroutine: JSON, a pydantic model, bytes, or for files path → text or bytes (None:
+        the file is deleted). One that is no coroutine runs in a thread.
 
         What it gave is in the journal before anything is built on it: a resume does not make it again. An exception fails the
         attempt, and its words are told to people: no secrets. After a crash in between it may be called a second time, unless the
@@ -92,7 +92,7 @@ class Executors:
         self._threads = Threads(THREADS, "executor")
 
     async def work(self, activation: Activation) -> Work:
-        """What it made, as the artifact. Raises AttemptFailed where it raised or does not take what it is given, AnswerInvalid."""
+        """What it made, as the artifact. Raises AttemptFailed where it raised or can't take what it is given, AnswerInvalid."""
         step = self._sop.steps[activation.key.step]
         name, given = step.use or "", render_args(step.with_ or {}, activation.scope)
         read = {what: loaded(plain(value)) for what, value in activation.scope.items() if what in activation.read}

@@ -1,7 +1,8 @@
 """Sources of tools that installed packages add (entry points `metaflow_agents.tools`), as SOPs declare them under `tools`.
 
-What such a package gives is treated as a server's: its tools are called `NAME.TOOL`, its schemas are looked at before a model sees
-them, what comes of a call is untrusted, without the SOP's secrets, and bounded, and the policy is asked about `call(NAME.TOOL)`.
+What such a package gives is treated as a server's: its tools are called `NAME.TOOL`, its schemas are looked at before a model
+sees them, what comes of a call is untrusted, without the SOP's secrets, and bounded, and the policy is asked about
+`call(NAME.TOOL)`.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ from typing import Any
 class Stage:
     """What a renderer is given of a run.
 
-    `run`: its name. `program`: the compiled SOP as JSON, as `sop check --json` has it under `program`. `blob(digest)`: the payload
-    that an event names, as JSON; raises JournalError. `say(line)` prints a line, without secrets; what a person is asked is never
-    written over. Nothing else may write to stdout.
+    `run`: its name. `program`: the compiled SOP as JSON, as `sop check --json` has it under `program`. `blob(digest)`: the
+    payload that an event names, as JSON; raises JournalError. `say(line)` prints a line, without secrets; what a person is asked
+    is never written over. Nothing else may write to stdout.
     """
 
     run: str
@@ -38,12 +38,12 @@ class Renderer(ABC):
         sitting, all of which come first.
         """
 
-    def tick(self) -> None:
+    def tick(self) -> None:  # noqa: B027
         """Called a few times a second, but not while a person is asked something. By default nothing."""
 
     def note(self, text: str) -> None:
         """A word to the person, such as that the run is being stopped."""
         self.stage.say(text)
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027
         """The run rests. Called once. By default nothing."""

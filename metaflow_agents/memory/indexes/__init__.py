@@ -19,8 +19,8 @@ _PACKAGES: dict[str, tuple[str, ...]] = {"exact": ("numpy",), "hnsw": ("numpy", 
 
 
 def missing(name: IndexName) -> str:
-    """What an index needs and is not installed here, with the mend after the first `: `; empty where nothing is missing. Nothing of
-    ours is imported; a package that adds the index is.
+    """What an index needs and is not installed here, with the mend after the first `: `; empty where nothing is missing. Nothing
+    of ours is imported; a package that adds the index is.
     """
     if name not in _MODULES:
         try:

@@ -17,7 +17,8 @@ FITS = {"task": ("role", "human"), "show": ("role",), "self": ("role",), "memory
         "strategy": ("role",), "check": ("role", "tool"),
         "review": ("role",), "talks_to": ("role",), "stuck": ("role",), "model": ("role",), "parse": ("run", "tool"),
         "packages": ("run", "role", "tool"),
-        "args": ("call",), "with": ("use",), "inputs": ("sop", "tool"), "output": ("sop",), "inherits_memory": ("sop",), "tools": ("role",),
+        "args": ("call",), "with": ("use",), "inputs": ("sop", "tool"), "output": ("sop",), "inherits_memory": ("sop",),
+        "tools": ("role",),
         "trusts": ("role", "call", "use", "run", "tool", "value", "sop"),
         "effect": ("call", "use"),
         "on_no_answer": ("role", "human", "tool")}

@@ -15,8 +15,8 @@ from metaflow_agents.schema.strategies import Reference, StrategySpec, unloadabl
 from metaflow_agents.schema.strategies.base import model_at
 from metaflow_agents.sop.checks.context import Context, Place
 from metaflow_agents.sop.checks.doers import blind, command
-from metaflow_agents.sop.checks.installed import broken
 from metaflow_agents.sop.checks.expressions import Scope, expression, step_scope, template
+from metaflow_agents.sop.checks.installed import broken
 from metaflow_agents.sop.shape_errors import problems_of
 
 
