@@ -34,6 +34,12 @@ GROUPS: Mapping[str, str] = {
     "functions": "a module, under the name by which SOPs call its functions",
 }
 """What an entry point of each group names."""
+NAMED_BY: Mapping[str, str] = {
+    "strategies": "`strategy: NAME`", "executors": "a step: `use: NAME`, `with: {…}`", "models": "a model: `FORM:NAME`",
+    "memory_indexes": "`recall: {embeddings: …, index: NAME}`", "commands": "`sop NAME`",
+    "tools": "`tools: {SHOP: {source: NAME, with: {…}}}`, whose tools are `SHOP.TOOL`", "renderers": "`--progress NAME`",
+    "exports": "`sop export --for NAME`", "checkups": "`sop doctor`", "functions": "`call: MODULE:FUNCTION`"}
+"""Where a person, or a SOP, names what is offered."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -16,11 +17,12 @@ from cli_desk import SOP
 from patience import PATIENCE, until
 from plugged import VERSION, beside, environment, install, wheel
 
+from metaflow_agents.api.run import start
 from metaflow_agents.errors import MemoryFault, MetaflowError
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.places import journal_path
 from metaflow_agents.memory.indexes import make_index
-from metaflow_agents.schema.event import Decided, Resumed
+from metaflow_agents.schema.event import Decided, Observed, Resumed
 
 DRAWN = """
 sop: drawn
@@ -346,3 +348,26 @@ def test_a_renderer_shows_a_run_and_a_broken_one_breaks_nothing(acme: Path, tmp_
     unknown = sop(tmp_path, env, "run", "said.yaml", "--progress", "dotts")
     assert unknown.returncode == 2 and "did you mean `dots`" in unknown.stderr
     assert not (tmp_path / "workspace" / "said").exists()
+
+
+async def test_what_an_executor_gave_is_observed(acme_here: Path, tmp_path: Path) -> None:
+    written(tmp_path, drawn=DRAWN)
+    async with start(tmp_path / "drawn.yaml", word="cat", log="", workspace=None) as going:
+        assert (await going.result()).ok
+        assert [event.key for _, event in going.journal.events(Observed)] == ["sketch@1~0/use", "paint@1~0/use"]
+
+
+def test_the_package_of_the_page_is_built_and_its_sop_runs(tmp_path: Path) -> None:
+    page = (Path(__file__).parent.parent / "docs" / "plugins.md").read_text(encoding="utf-8")
+    source = tmp_path / "source"
+    source.mkdir()
+    for block in re.findall(r"^```\w+\n(# file: .*?)^```$", page, re.M | re.S):
+        (source / block.split()[2]).write_text(block, encoding="utf-8")
+    install(wheel(tmp_path, "0.1", source), tmp_path / "there")
+    env = beside(tmp_path / "there")
+    written(tmp_path, banner=(source / "banner.yaml").read_text(encoding="utf-8"))
+    assert sop(tmp_path, env, "check", "banner.yaml").returncode == 0
+    done = sop(tmp_path, env, "run", "banner.yaml", "--title", "hello", "--name", "it")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "workspace" / "it" / "banner.txt").read_text() == "#########\n# HELLO #\n#########\n"
+    assert opened(tmp_path, "it").plugins == {"executors/banner": "banner-sop 0.1"}
