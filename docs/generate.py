@@ -23,7 +23,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 import metaflow_agents
-from metaflow_agents import errors
+from metaflow_agents import errors, plugins
 from metaflow_agents.agent.ask_role import AskRole
 from metaflow_agents.agent.offered import FindTools
 from metaflow_agents.agent.talking import AskPerson, StartRole
@@ -213,6 +213,13 @@ def strategies_() -> str:
         if spec.PROMPTS:
             rows.append(["", "`prompts`", "", f"{_ticked(spec.PROMPTS)}: prompt → file name of the template in its place"])
     return table(["strategy", "parameter", "default", "what it does"], rows)
+
+
+@_named("plugin-groups")
+def plugin_groups() -> str:
+    """The groups of entry points, and what each names."""
+    return table(["group", "named in", "what an entry point names"],
+                 [[f"`{group}`", plugins.NAMED_BY[group], what] for group, what in plugins.GROUPS.items()])
 
 
 # --- schemas

@@ -147,3 +147,22 @@ def _nothing_learned() -> None:
     known = sys.modules.get("metaflow_agents.models.endpoint.learned")
     if known is not None:
         known._KNOWN.clear()
+
+
+@pytest.fixture(scope="session")
+def acme(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which a stranger's distribution is installed (`tests/plugins/acme`); nobody has it on their path yet."""
+    from plugged import install, wheel
+
+    folder = tmp_path_factory.mktemp("acme")
+    install(wheel(folder), folder / "installed")
+    return folder / "installed"
+
+
+@pytest.fixture
+def acme_here(acme: Path) -> Generator[Path, None, None]:
+    """The same, installed for this process too."""
+    from plugged import acme_installed
+
+    with acme_installed(acme):
+        yield acme

@@ -129,6 +129,11 @@ GENERATED: dict[str, tuple[Callable[[Path], None], str]] = {
 }
 
 
+OF_PACKAGES = {"plugin-parameter", "plugin-broken"}
+"""Codes of what an installed package adds, and the tests in which one is installed."""
+TOLD_THERE = (Path(__file__).parent / "test_plugins.py").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("code", GENERATED)
 def test_what_is_too_large_to_store_is_made_here(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make, message = GENERATED[code]
@@ -143,7 +148,9 @@ def test_what_is_too_large_to_store_is_made_here(code: str, tmp_path: Path, monk
 
 
 def test_every_code_has_its_file_and_every_file_its_code() -> None:
-    assert {code_of(name) for name in NAMES} | set(GENERATED) == set(CODES)
+    assert {code_of(name) for name in NAMES} | set(GENERATED) | OF_PACKAGES == set(CODES)
+    for code in OF_PACKAGES:
+        assert f'"{code}"' in TOLD_THERE or f"[{code}]" in TOLD_THERE
     assert len(CODES) >= 60
     assert {file.stem for file in BAD.glob("**/*.txt")} == set(NAMES)
 

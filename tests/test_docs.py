@@ -24,7 +24,8 @@ from metaflow_agents.sop.shape_errors import MODELS, keys_of
 
 TOP = Path(__file__).resolve().parent.parent
 PAGES = [TOP / "README.md", TOP / "CONTRIBUTING.md", TOP / "CHANGELOG.md", *sorted((TOP / "docs").glob("**/*.md"))]
-EXAMPLES = [TOP / "README.md", *sorted((TOP / "docs").glob("*.md"))]
+EXAMPLES = [TOP / "README.md", *sorted(page for page in (TOP / "docs").glob("*.md") if page.name != "plugins.md")]
+"""`plugins.md` is a package to be installed: `tests/test_plugins.py` builds it and runs its SOP."""
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INPUTS = {"--letters", "--idea", "--transcript", "--letter", "--title", "--question", "--documents", "--order", "--repo",
           "--issue", "--diff", "--feedback"}

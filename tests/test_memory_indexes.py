@@ -9,10 +9,10 @@ import pytest
 from metaflow_agents.errors import MemoryFault
 from metaflow_agents.memory import indexes
 from metaflow_agents.memory.indexes import IndexName, make_index
-from metaflow_agents.schema.role import Similarity
+from metaflow_agents.schema.role import OwnIndex, Similarity
 
 np = pytest.importorskip("numpy")
-NAMES = get_args(IndexName)
+NAMES = get_args(OwnIndex)
 
 
 def installed(name: IndexName) -> IndexName:

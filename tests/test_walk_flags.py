@@ -315,7 +315,8 @@ def keys(whole: typer.Typer) -> Iterator[str]:
 
 
 KEYS = tuple(keys(app))
-SHOWN_ELSEWHERE = {"run --demo": ".ci/run", "run --dry-tools": "tests/test_examples_stockroom.py"}
+SHOWN_ELSEWHERE = {"run --demo": ".ci/run", "run --dry-tools": "tests/test_examples_stockroom.py",
+                   "run --progress": "tests/test_plugins.py", "resume --progress": "tests/test_plugins.py"}
 """Options whose runs are too large for a pair, and the tests that run them."""
 COMMANDS_OF_SOP = tuple(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
 

@@ -92,6 +92,13 @@ def no_endpoint_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
+def acme_is_installed_where_it_is_named(request: pytest.FixtureRequest) -> None:
+    pair = getattr(request.node, "callspec", None) and request.node.callspec.params.get("pair")
+    if isinstance(pair, Pair) and "Acme" in pair.base:
+        request.getfixturevalue("acme_here")
+
+
+@pytest.fixture(autouse=True)
 def no_planner_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     real = Unconfined.run
 

@@ -228,6 +228,19 @@ artifacts: {size: {schema: integer}}
 steps: {measure: {call: "desk:count", needs: [words], makes: size}}
 """
 
+DRAWN = """
+sop: walk       # with Acme's package installed
+artifacts: {picture: {}}
+steps: {draw: {use: draw, with: {word: tea}, makes: picture}}
+"""
+
+SHOPPED = """
+sop: walk       # with Acme's package installed
+tools: {acme: {source: shop, with: {stock: {tea: 3}}}}
+artifacts: {count: {schema: {ware: string, count: integer}}}
+steps: {look: {tool: acme.order, inputs: {ware: "'tea'"}, makes: count, parse: json}}
+"""
+
 TESTED = """
 sop: walk
 inputs: {topic: {type: string, default: rain}}

@@ -143,7 +143,8 @@ class Equipment:
 
     def _verb(self, name: str) -> Verb:
         """What a call of a server's or a service's tools is, to the policy."""
-        return "mcp" if name.partition(".")[0] in self._sop.mcp_servers else "api"
+        source = name.partition(".")[0]
+        return "mcp" if source in self._sop.mcp_servers else "call" if source in self._sop.tools else "api"
 
     def _makes_files(self, activation: Activation) -> bool:
         return bool(self._sop.artifacts[self._sop.steps[activation.key.step].makes.artifact].files)

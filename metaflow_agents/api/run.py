@@ -22,11 +22,12 @@ from typing import Any
 from metaflow_agents.api.demo import RecordedResults
 from metaflow_agents.engine.result_cache import EarlierRun
 from metaflow_agents.engine.work import Earlier
-from metaflow_agents.errors import RunBusy, RunSucceeded, UsageError, did_you_mean
+from metaflow_agents.errors import RunBusy, RunSucceeded, SOPInvalid, UsageError, did_you_mean
 from metaflow_agents.journal.approvals import Consents
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.keeping import given_before, kept_values, overlooked
 from metaflow_agents.journal.places import never_began
+from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.values import Values
 from metaflow_agents.models.limits import Limiters
 from metaflow_agents.models.recording import read_recording
@@ -36,6 +37,7 @@ from metaflow_agents.questions.broker import Asker
 from metaflow_agents.runtime.caps import caps, refuse_unpriced
 from metaflow_agents.runtime.handle import Run, RunResult
 from metaflow_agents.runtime.inputs import Remote, added, initial_versions, labels, read_inputs
+from metaflow_agents.runtime.plugins_used import refuse_lost, replaced, used
 from metaflow_agents.runtime.prepare import (
     WORKSPACE,
     allowed_packages,
@@ -73,6 +75,7 @@ from metaflow_agents.schema.program import Program
 from metaflow_agents.settings import Settings
 from metaflow_agents.sop.functions import located
 from metaflow_agents.sop.library import python_folders
+from metaflow_agents.sop.load import LoadedSOP
 from metaflow_agents.steps.repeats import asked_in
 
 
@@ -177,7 +180,8 @@ def start(
         run=label, **identity(loaded), **answering(program, all_models, chosen), sandbox=confining.name, image=confining.image,
         until=until, budget=over, given=given_payloads(program, given, blobs), reused_from=from_run,
         recorded="" if recorded is None else str(recorded.resolve()),
-        package=installed("metaflow-agents"), allowed=allowed_packages(program, allow), staged=staged, functions=located(loaded),
+        package=installed("metaflow-agents"), plugins=used(program, all_models), allowed=allowed_packages(program, allow),
+        staged=staged, functions=located(loaded),
         left_out={name: some(listed) for name, listed in left_out.items()},
         untaken={name: {why: some(listed) for why, listed in reasons.items()} for name, reasons in untaken.items()},
         kept={name: one.source for name, one in kept.items()})
@@ -243,7 +247,7 @@ def go_on(
         if state.ended is not None and state.ended.outcome == "success":
             raise RunSucceeded(f"run `{name}` has succeeded: there is nothing to go on with; `sop fork` branches from it")
         recorded = Program.model_validate_json(journal.blob(state.compiled))
-        loaded, told = as_it_is_now(opened, recorded, settings)
+        loaded, told = _as_it_is_now(name, state, recorded, settings, accept_changes=accept_changes)
         if told and not accept_changes:
             listed = "\n".join(f"  {change}" for change in told)
             raise UsageError(f"the SOP of run `{name}` changed since it ran:\n{listed}\n"
@@ -269,8 +273,10 @@ def go_on(
         values = Values(journal.blob, state)
         given = {artifact: values.plain(payload) for artifact, payload in opened.given.items()}
         which = identity(loaded) if loaded is not None and told else same_identity(journal, recorded)
+        uses = used(program, all_models)
         resumed = Resumed(**which, **answering(program, all_models, chosen), changes=told, sandbox=confining.name,
-                          image=confining.image, until=until, budget=over)
+                          image=confining.image, until=until, budget=over, plugins=uses if uses or state.plugins else None,
+                          replaced=replaced(state.plugins, uses))
         blobs = sources_of(loaded) if loaded is not None and told else {}
         new, more = added(program, [*state.versions], partial(load_function, folders=folders)) if told else ({}, {})
         blobs |= more
@@ -315,6 +321,24 @@ def _firing(name: str, at: str, fired: Mapping[str, int]) -> str:
 
 def _kind(inner: Sequence[Address], first: Address) -> str:
     return "a step of a sub-SOP" if inner else "one of its items" if first.item is not None else "a step without a round"
+
+
+def _as_it_is_now(name: str, state: RunState, recorded: Program, settings: Settings, *,
+                  accept_changes: bool) -> tuple[LoadedSOP | None, tuple[str, ...]]:
+    """As `as_it_is_now`. Raises UsageError where an installed package that the run uses is gone, unless the SOP was changed so
+    that it does without, and that is accepted.
+    """
+    assert state.opened is not None
+    if not accept_changes:
+        refuse_lost(name, state.plugins)
+    try:
+        loaded, told = as_it_is_now(state.opened, recorded, settings)
+    except SOPInvalid:
+        refuse_lost(name, state.plugins)
+        raise
+    if not told:
+        refuse_lost(name, state.plugins)
+    return loaded, told
 
 
 def fork(name: str, *, at: str | None = None, new_name: str | None = None, workspace: Path | str = WORKSPACE) -> str:

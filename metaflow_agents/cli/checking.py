@@ -26,7 +26,7 @@ def check(files: Files, json: Json = False) -> int:
     reports = []
     for place, file in enumerate(files):
         try:
-            report = look(file, models=models, tools=known_tools)
+            report = look(file, models=models, tools=known_tools, missing=_missing)
         except SOPNotFound as error:
             status = complain(str(error), error.exit_status)
             continue
@@ -38,6 +38,12 @@ def check(files: Files, json: Json = False) -> int:
     if json and reports:
         say_json(reports[0] if len(files) == 1 else reports)
     return status
+
+
+def _missing(index: str) -> str:
+    from metaflow_agents.memory.indexes import missing  # few SOPs recall by embeddings
+
+    return missing(index)
 
 
 def graph(file: SOPFile,

@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Any
 
 from metaflow_agents.cli.asking import TerminalAsker, at_terminal
+from metaflow_agents.cli.installed_face import OWN, InstalledFace, renderer
 from metaflow_agents.cli.output import page, say, say_json
 from metaflow_agents.cli.renderers import Face, PlainFace, SilentFace, live_face, shows_board
 from metaflow_agents.cli.told import telling
@@ -44,9 +45,11 @@ _HEARD = 0.5                # seconds in which the loop has to hear that it is t
 _TICK = 0.12                # seconds between two drawings of the board
 
 
-def drive(run: Run, home: Path, *, json: bool) -> int:
-    """Runs it, shows it, tells how it ended. `home` is its workspace. Returns the exit status."""
-    result = asyncio.run(_driven(run, json))
+def drive(run: Run, home: Path, *, json: bool, progress: str = "auto") -> int:
+    """Runs it, shows it, tells how it ended. `home` is its workspace. `progress`: `auto`, `plain`, or an installed renderer.
+    Returns the exit status. Raises UsageError where there is no such renderer.
+    """
+    result = asyncio.run(_driven(run, json, progress))
     with telling(home, run.name) as told:
         if json:
             say_json({**told.as_json(), "outcome": result.outcome, "exit_status": result.exit_status,
@@ -83,8 +86,9 @@ def _overtaken(told: Told) -> list[str]:
         safe(f"the next run reads {one.source} for `{name}`, and not what this one made: `{one.run}` began later"), "yellow"))]
 
 
-async def _driven(run: Run, json: bool) -> RunResult:
-    writing, board = Writing(), shows_board(json=json, spoken=run.at_terminal)
+async def _driven(run: Run, json: bool, progress: str) -> RunResult:
+    kind = None if progress in OWN or json else renderer(progress)
+    writing, board = Writing(), progress == "auto" and shows_board(json=json, spoken=run.at_terminal)
     if not json:
         run.watch(writing.hear)
     calling = Calling(writing)
@@ -104,8 +108,12 @@ async def _driven(run: Run, json: bool) -> RunResult:
         def blob(digest: str) -> Any:
             return loads(going.journal.blob(digest))
 
-        face: Face = SilentFace() if json else PlainFace(
-            readers(plain), blob, _pulse(going, calling), calling, commands_of(plain))
+        def lines() -> Face:
+            return PlainFace(readers(plain), blob, _pulse(going, calling), calling, commands_of(plain))
+
+        face: Face = SilentFace() if json else lines()
+        if kind is not None:
+            face = InstalledFace(progress, kind, going.name, plain, blob, lines)
         if board:
             budget = run_budget(going.program, state.budget)
             face = live_face(Board(going.program, graph, state, budget, lambda: going.waiting, writing, blob))

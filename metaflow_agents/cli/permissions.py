@@ -99,7 +99,7 @@ def _action(written: str, sop: SOP) -> Action:
         verb, target = split(written)
     except VerbUnknown as fault:
         server = written.strip().partition(".")[0]
-        tool = "mcp" if server in sop.mcp_servers else "api" if server in sop.openapi else None
+        tool = "mcp" if server in sop.mcp_servers else "api" if server in sop.openapi else "call" if server in sop.tools else None
         raise UsageError(f"{fault.message}: {fault.mend}" if tool is None or "(" in written else
                          f"`{written.strip()}` is a tool: write what a call of it is, `{tool}({written.strip()})`") from None
     except RuleWritten:

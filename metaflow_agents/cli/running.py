@@ -23,6 +23,8 @@ OPEN = {"ignore_unknown_options": True, "allow_interspersed_args": True}
 
 Pairs = Annotated[list[str] | None, typer.Option(
     "--input", metavar="NAME=VALUE", help="An input that is called like one of these options. May be repeated.")]
+Progress = Annotated[str, typer.Option(
+    "--progress", metavar="NAME", help="How it is shown: `auto`, `plain` lines, or as an installed package does.")]
 RunLabel = Annotated[str | None, typer.Option("--name", metavar="NAME", help="What the run is called.")]
 
 
@@ -46,6 +48,7 @@ def run(context: typer.Context,
             "--everything", help="Read whole folders, with keys, journals and what .gitignore names.")] = False,
         allow: Annotated[list[str] | None, typer.Option(
             "--allow", metavar="PACKAGE", help="Let the run install a Python package. May be repeated.")] = None,
+        progress: Progress = "auto",
         demo: Annotated[bool, typer.Option("--demo", help="Answer from the recording that comes with the SOP.")] = False,
         pairs: Pairs = None,
         json: Json = False,
@@ -81,7 +84,8 @@ def run(context: typer.Context,
 
     return drive(start(found.file, model=everybody, models=named, inputs=inputs, name=name, workspace=workspace, until=until,
                        from_run=from_run, keep_from=keep_from, staged=staged, everything=everything, allow=allow or (),
-                       sandbox=sandbox, budget=options.budget(budget), yes=yes, recorded=recorded), workspace, json=json)
+                       sandbox=sandbox, budget=options.budget(budget), yes=yes, recorded=recorded), workspace, json=json,
+                 progress=progress)
 
 
 def resume(name: RunName,
@@ -94,6 +98,7 @@ def resume(name: RunName,
                "--retry-changed-prompts", help="Call the model (and pay) again where a prompt changed.")] = False,
            until: Until = None,
            yes: Yes = False,
+           progress: Progress = "auto",
            workspace: Workspace = WORKSPACE,
            json: Json = False) -> int:
     """Resume a run after a crash, a budget limit, a failure, a question or Ctrl-C."""
@@ -108,7 +113,7 @@ def resume(name: RunName,
                       until=until, accept_changes=accept_changes, reask=reask, yes=yes)
     except RunSucceeded:
         return rested(name, workspace, json=json)
-    return drive(going, workspace, json=json)
+    return drive(going, workspace, json=json, progress=progress)
 
 
 def fork(name: RunName,

@@ -89,7 +89,7 @@ class Labels:
 
     def _is_closed(self, name: str) -> bool:
         sop, step = self._program.sop, self._program.sop.steps[name]
-        held = step.doer in ("role", "call", "value") or (step.run is not None and (step.parse or "").startswith("json"))
+        held = step.doer in ("role", "call", "use", "value") or (step.run is not None and (step.parse or "").startswith("json"))
         if not held or sop.artifacts[step.makes.artifact].files or tools_in(sop, step, self._strategies) or step.talks_to:
             return False
         return closed(self._program.schemas.get(step.makes.artifact))

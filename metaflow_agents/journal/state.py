@@ -123,6 +123,7 @@ class RunState:
     models: dict[str, str] = field(default_factory=dict)
     sandbox: str = ""                                              # where commands run; empty where none was chosen
     chosen: dict[str, str | EndpointModel] = field(default_factory=dict)
+    plugins: dict[str, str] = field(default_factory=dict)          # `GROUP/NAME` → distribution and version
     base_url: str | None = None
     budget: dict[str, float] = field(default_factory=dict)
     replies: int = 0                                               # model calls that were answered, those of looks left out
@@ -182,6 +183,7 @@ class RunState:
         self.compiled, self.models, self.until = event.compiled, dict(event.models), event.until
         self.budget, self.sandbox = dict(event.budget), event.sandbox
         self.chosen, self.base_url = dict(event.chosen), event.base_url
+        self.plugins = dict(event.plugins)
 
     def _run_ended(self, event: RunEnded) -> None:
         self.ended = event
@@ -246,6 +248,7 @@ class RunState:
         self.ended = None
         self.compiled, self.until = event.compiled, event.until
         self.sandbox = event.sandbox or self.sandbox
+        self.plugins = self.plugins if event.plugins is None else dict(event.plugins)
         if event.models:                                           # a fork begins with an event that names none
             self.models, self.chosen, self.base_url = dict(event.models), dict(event.chosen), event.base_url
         self.budget.update(event.budget)

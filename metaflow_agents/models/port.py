@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from metaflow_agents.models.pricing import Tariff
@@ -208,6 +209,25 @@ class Model(Protocol):
         a `python:` model raises).
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSetting:
+    """What the models of installed packages are made with.
+
+    `variable(NAME)` is an environment variable, None where it is not set: keys come from there alone. `folders` are the SOP's,
+    its own first, where files that a model's name speaks of are looked for.
+    """
+
+    variable: Callable[[str], str | None]
+    folders: Sequence[Path] = ()
+
+
+MakeModel = Callable[[str, ModelSetting], "Model | Callable[[ModelRequest], Any]"]
+"""What an entry point of the group `models` names. `acme = "acme.models:make"` makes the model of `acme:NAME` by
+`make("NAME", setting)`, once for a run: a `Model`, or a function that answers as that of a `python:` model does. Nothing is asked
+yet. What it raises refuses the run; UsageError and ModelMissing say why in words of their own.
+"""
 
 
 def answering(model: Model, request: ModelRequest) -> Model:

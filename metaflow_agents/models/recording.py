@@ -213,7 +213,7 @@ def _add_results(recording: Recording, journal: RawJournal, program: Mapping[str
             continue
         key = f"{path}/{event['activation']}".lstrip("/")
         step = _step(program, steps_in(key))
-        if any(step.get(doer) for doer in ("run", "tool", "call")):
+        if any(step.get(doer) for doer in ("run", "tool", "call", "use")):
             depends = fingerprint(event["parts"])
             found[slots(key), depends] = Result(key, depends, event["payload"], event.get("untrusted", ""))
     for one in found.values():

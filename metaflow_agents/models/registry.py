@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from metaflow_agents.errors import ModelMissing, UsageError
+from metaflow_agents.errors import ModelMissing, UsageError, raised
 from metaflow_agents.models import ways
 from metaflow_agents.models.dry import DryModel
-from metaflow_agents.models.port import Model, ModelRequest, identity, traits
+from metaflow_agents.models.port import Model, ModelRequest, ModelSetting, identity, traits
 from metaflow_agents.models.pricing import Flat
 from metaflow_agents.models.python import PythonModel
 from metaflow_agents.modules import load_function, sources_of
+from metaflow_agents.plugins import Plugin
 from metaflow_agents.schema.endpoint import PYTHON, EndpointModel, Price, faults, url_fault
 from metaflow_agents.schema.model import fingerprint
 from metaflow_agents.schema.role import model_for_role
@@ -118,6 +119,7 @@ class Resolved:
     told: Mapping[str, str]
     chosen: Mapping[str, Spec]
     base_url: str | None = None
+    plugins: tuple[Plugin, ...] = ()            # those that made some of them
 
 
 def resolve(asked: Iterable[tuple[str, str | None]], sources: Sources, embedders: Iterable[str] = ()) -> Resolved:
@@ -146,7 +148,8 @@ def resolve(asked: Iterable[tuple[str, str | None]], sources: Sources, embedders
     everybody = made.get("*")
     models = Models({name: model for name, model in made.items() if name != "*"}, everybody)
     told = {name: making.told(wanted[name], model) for name, model in made.items()}
-    return Resolved(models, told, {name: _recorded(given, told[name]) for name, given in chosen.items()}, making.asked_base_url)
+    return Resolved(models, told, {name: _recorded(given, told[name]) for name, given in chosen.items()}, making.asked_base_url,
+                    tuple(making.plugins))
 
 
 def _wanted(used: Iterable[str], sources: Sources, making: _Making) -> tuple[dict[str, Given], dict[str, Given]]:
@@ -189,6 +192,7 @@ class _Making:
     def __init__(self, sources: Sources) -> None:
         self._sources, self._settings = sources, sources.settings
         self._made: dict[str, Model] = {}
+        self.plugins: list[Plugin] = []
         self.asked_base_url: str | None = None          # that of OPENAI_BASE_URL, where a model depends on it
 
     def given(self, given: Given) -> Given:
@@ -241,6 +245,9 @@ class _Making:
 
     def _of_text(self, text: str, folders: Sequence[Path]) -> Model:
         form, _, rest = text.partition(":")
+        plugin = ways.plugin_of(text)
+        if plugin is not None:
+            return self._of_package(plugin, rest, folders)
         match form:
             case "dry":
                 return DryModel()
@@ -256,6 +263,23 @@ class _Making:
 
                 return manual_model(rest)
         return self._replay(rest, folders)
+
+    def _of_package(self, plugin: Plugin, name: str, folders: Sequence[Path]) -> Model:
+        """A model that an installed package makes. Raises UsageError, which names the package, and ModelMissing."""
+        self.plugins.append(plugin)
+        text, make = f"{plugin.name}:{name}", plugin.load()
+        try:
+            made = make(name, ModelSetting(self._settings.variable, tuple(folders)))
+        except (UsageError, ModelMissing):
+            raise
+        except Exception as error:          # somebody else's code
+            raise UsageError(f"the model `{text}` of {plugin.maker} can't be made: {raised(error)}") from error
+        if isinstance(made, Model):
+            return made
+        if not callable(made):
+            raise UsageError(f"the model `{text}` of {plugin.maker} is {type(made).__name__}, and neither a model nor a "
+                             f"function; fix or uninstall {plugin.distribution}")
+        return PythonModel(text, made)
 
     @staticmethod
     def _function(target: str, folders: Sequence[Path], price: Price | None = None) -> Model:

@@ -6,16 +6,24 @@ import re
 from collections.abc import Iterable
 
 from metaflow_agents.errors import nearest
+from metaflow_agents.plugins import Plugin, installed
 from metaflow_agents.settings import Settings
 
 FORMS = ("openai:NAME", "python:FILE.py:function", "replay:RECORDING", "manual", "dry")
 _FORM = re.compile(r"dry|manual(:.+)?|(openai|python):.+|replay:[^,]+(,.+)?", re.DOTALL)
+_OWN = tuple(form.partition(":")[0] for form in FORMS)
 _BARE = re.compile(r"[A-Za-z0-9][\w.-]*+[/:]?[\w.:-]*")
 
 
 def is_form(text: str) -> bool:
-    """Whether a text is a model by its form, and no name of one."""
-    return _FORM.fullmatch(text) is not None
+    """Whether a text is a model by its form, and no name of one: by a form of this package, or of an installed one."""
+    return _FORM.fullmatch(text) is not None or plugin_of(text) is not None
+
+
+def plugin_of(text: str) -> Plugin | None:
+    """The plugin whose models a text of the form `FORM:NAME` means; None for forms of this package, and for what is none."""
+    form, _, name = text.partition(":")
+    return installed("models").get(form) if name and form not in _OWN else None
 
 
 def mend(text: str, names: Iterable[str]) -> str:
@@ -25,6 +33,8 @@ def mend(text: str, names: Iterable[str]) -> str:
     if close is not None:
         return f"did you mean `{close}`? {_listed(known)}"
     kind = text.partition(":")[0]
+    if kind not in _OWN and kind in installed("models"):
+        return f"write `{kind}:NAME`"
     if kind in ("openai", "python", "replay", "manual"):
         form = {"openai": "openai:NAME", "python": "python:FILE.py:function", "replay": "replay:RECORDING",
                 "manual": "manual:FOLDER"}[kind]
@@ -37,7 +47,7 @@ def mend(text: str, names: Iterable[str]) -> str:
 
 
 def _listed(names: Iterable[str]) -> str:
-    return f"there is: {', '.join([*names, *FORMS])}"
+    return f"there is: {', '.join([*names, *FORMS, *(f'{form}:NAME' for form in installed('models') if form not in _OWN)])}"
 
 
 def none_configured(settings: Settings, *, demo: bool) -> str:

@@ -33,9 +33,11 @@ def judged(tool: str, sop: SOP) -> Judged | None:
     """How a tool is judged, by its name as roles write it; None for what is no tool of the SOP."""
     if tool in BUILT_IN:
         return Judged(tool, BUILT_IN[tool])
+    source, _, pattern = tool.partition(".")
+    if source in sop.tools and sop.tools[source].source is not None:
+        return Judged(tool, "call", f"{source}.{pattern or '*'}")
     if tool in sop.tools:
         return Judged(tool, "call", tool)
-    source, _, pattern = tool.partition(".")
     if source in sop.mcp_servers:
         return Judged(tool, "mcp", f"{source}.{pattern or '*'}")
     if source in sop.openapi:
@@ -45,5 +47,5 @@ def judged(tool: str, sop: SOP) -> Judged | None:
 
 def tool_names(sop: SOP) -> tuple[str, ...]:
     """All that a role may write under `tools`."""
-    declared = (name for name in sop.tools if name not in BUILT_IN)
-    return (*BUILT_IN, *declared, *(f"{name}.*" for name in (*sop.mcp_servers, *sop.openapi)))
+    declared = (name for name in sop.tools if name not in BUILT_IN and name not in sop.tool_sources)
+    return (*BUILT_IN, *declared, *(f"{name}.*" for name in (*sop.tool_sources, *sop.mcp_servers, *sop.openapi)))

@@ -106,7 +106,9 @@ class PathPattern:
 
 @dataclass(frozen=True, slots=True)
 class NamePattern:
-    """Globs of a name; `dotted`: of `SERVER.TOOL`, whose two parts are matched apart."""
+    """Globs of a name; `dotted`: of `SERVER.TOOL`, whose two parts are matched apart. One that is not means, of a name with a
+    dot, all that the name before it has as well: `call(shop)` is about `shop.search`.
+    """
 
     parts: tuple[str, ...]
     dotted: bool
@@ -138,6 +140,8 @@ class NamePattern:
 
     @staticmethod
     def _match(globs: Sequence[str], names: Sequence[str]) -> bool:
+        if len(globs) == 1:
+            return any(fnmatchcase(name, globs[0]) for name in (names[0], names[0].partition(".")[0]))
         return len(globs) == len(names) and all(fnmatchcase(name, glob) for name, glob in zip(names, globs, strict=True))
 
     def within(self, other: Pattern) -> bool:

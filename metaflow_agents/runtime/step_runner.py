@@ -11,6 +11,7 @@ from metaflow_agents.agent.tool_step import ToolSteps
 from metaflow_agents.engine.work import Activation, Work
 from metaflow_agents.models.dry import example_path
 from metaflow_agents.models.port import identity
+from metaflow_agents.runtime.plugins_used import of_step
 from metaflow_agents.runtime.subworkflow import SubSOPs
 from metaflow_agents.schema.minimal_example import smallest
 from metaflow_agents.schema.model import fingerprint
@@ -21,6 +22,7 @@ from metaflow_agents.schema.step import Step
 from metaflow_agents.steps.code import Code
 from metaflow_agents.steps.command import Commands
 from metaflow_agents.steps.documents import Documents
+from metaflow_agents.steps.executor import Executors
 from metaflow_agents.steps.expression import Expressions
 from metaflow_agents.steps.function import Functions
 from metaflow_agents.steps.given import NOT_GIVEN, StandIns
@@ -32,12 +34,13 @@ from metaflow_agents.steps.validation import Acceptance
 class Doers:
     """Fits the engine's `StepRunner`. `dry`: nothing is executed, nobody asked. `given`: stands in for work."""
 
-    def __init__(self, sop: SOP, agent: RoleAgent, commands: Commands, functions: Functions, expressions: Expressions,
+    def __init__(self, sop: SOP, agent: RoleAgent, commands: Commands, functions: Functions, executors: Executors,
+                 expressions: Expressions,
                  humans: Humans, tools: ToolSteps, documents: Documents, acceptance: Acceptance, parts: Parts, code: Code,
                  sops: SubSOPs, *,
                  dry: bool = False, given: Mapping[str, Any] | None = None) -> None:
         self._sop, self._agent, self._commands, self._functions = sop, agent, commands, functions
-        self._expressions, self._humans, self._tools = expressions, humans, tools
+        self._executors, self._expressions, self._humans, self._tools = executors, expressions, humans, tools
         self._documents, self._acceptance, self._parts = documents, acceptance, parts
         self._code, self._sops, self._dry, self._given = code, sops, dry, StandIns(sop, given or {})
 
@@ -67,6 +70,8 @@ class Doers:
                 return await self._commands.work(activation)
             case "call":
                 return await self._functions.work(activation)
+            case "use":
+                return await self._executors.work(activation)
             case "tool":
                 return await self._tools.work(activation, self._walked)
             case "human":
@@ -97,10 +102,12 @@ class Doers:
                 parts["given"] = fingerprint(inside)
             if step.inherits_memory:
                 parts["memory"] = self._parts.inherited(activation)
+        if makers := of_step(self._sop, step):
+            parts["plugins"] = fingerprint(makers)
         given = self._given.find(activation)
         if given is not NOT_GIVEN:
             parts["given"] = fingerprint(given)
-        elif self._dry and step.doer in ("run", "call", "tool", "human"):
+        elif self._dry and step.doer in ("run", "call", "use", "tool", "human"):
             parts["dry"] = "not executed"
         return parts
 

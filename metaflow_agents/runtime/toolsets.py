@@ -89,6 +89,10 @@ def _functions(sop: SOP, names: Iterable[str], setting: Setting, load: Callable[
 
 def _sources(program: Program, names: Iterable[str], setting: Setting) -> Iterator[Source]:
     wanted = {name.partition(".")[0] for name in names}
+    for name, spec in program.sop.tool_sources.items():
+        if name in wanted:
+            from metaflow_agents.tools.plugin_source import PluginSource
+            yield PluginSource(name, spec, setting)
     for name, server in program.sop.mcp_servers.items():
         if name in wanted:
             from metaflow_agents.tools.mcp import McpServer

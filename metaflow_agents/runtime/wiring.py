@@ -60,6 +60,7 @@ from metaflow_agents.steps.code import Code
 from metaflow_agents.steps.command import Commands
 from metaflow_agents.steps.documents import Documents
 from metaflow_agents.steps.effects import Effects
+from metaflow_agents.steps.executor import Executors
 from metaflow_agents.steps.expression import Expressions
 from metaflow_agents.steps.function import Functions
 from metaflow_agents.steps.given import given_inside
@@ -176,7 +177,8 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
         keep_head(journal, Heads(options.settings.heads))
     prefix, above = (within.prefix, within.policies) if within else ("", ())
     repeats = Repeats(desk, options.effects, secrets.masked, prefix)
-    functions = Functions(sop, acceptance, observations, Effects(bus, state, observations, desk, repeats), load)
+    effects = Effects(bus, state, observations, desk, repeats)
+    functions = Functions(sop, acceptance, observations, effects, load)
     commands = Commands(sop, acceptance, tree, values, observations, options.sandbox, options.settings)
     memory = RoleMemory(state, values, {step: graph.rank(step) for step in graph.steps})
     file = within.memory if within else MemoryFile(partial(MemoryStore, memory_file(options, folder)))
@@ -228,8 +230,9 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
                    {name: models.identities for name, models in options.inner.items()})
     tool_steps = ToolSteps(sop, state, equipment, acceptance, commands, functions)
     documents = Documents(sop, tree, state, values, options.sandbox, dry=options.models.dry)
-    doers = Doers(sop, agent, commands, functions, Expressions(sop, acceptance), Humans(program, acceptance, desk), tool_steps,
-                  documents, acceptance, Parts(program, state, values, memory, known, above),
+    doers = Doers(sop, agent, commands, functions, Executors(sop, acceptance, observations, effects),
+                  Expressions(sop, acceptance), Humans(program, acceptance, desk), tool_steps, documents, acceptance,
+                  Parts(program, state, values, memory, known, above),
                   Code(program, reading, options.inner), sops,
                   dry=options.models.dry, given=options.given)
     parking = Parking(desk)

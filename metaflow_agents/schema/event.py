@@ -60,6 +60,8 @@ class RunOpened(_Event):
     untaken: dict[str, dict[str, tuple[str, ...]]] = Field(
         default_factory=dict, description="input that is a folder → why paths in it were not read, whatever was asked for → "
                                           "these paths: at most 20, and how many more")
+    plugins: dict[str, str] = Field(
+        default_factory=dict, description="what installed packages add and the run uses, `GROUP/NAME` → distribution and version")
     kept: dict[str, str] = Field(default_factory=dict, description="input → artifact and run that its value was kept from")
     kept_without: dict[str, dict[str, str]] = Field(
         default_factory=dict, description="input that looked for a kept value → run whose values are not in it, as it began "
@@ -83,6 +85,8 @@ class Resumed(_Event):
     base_url: str | None = None
     until: str | None = None
     budget: dict[str, float] = Field(default_factory=dict)
+    plugins: dict[str, str] | None = Field(None, description="as in `run_opened`, from here on; None: as before")
+    replaced: tuple[str, ...] = Field((), description="other versions of packages than before, in words")
     forked_from: str | None = Field(None, description="`RUN@FIRING`, where this event begins a fork")
 
 

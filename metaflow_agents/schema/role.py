@@ -12,7 +12,9 @@ from metaflow_agents.schema.scalars import Accepts, Name, Texts, Window
 from metaflow_agents.schema.tools import PolicySpec
 
 Weight = Annotated[float, Field(ge=0, le=1000)]
-IndexName = Literal["hnsw", "exact", "faiss"]
+OwnIndex = Literal["hnsw", "exact", "faiss"]
+IndexName = str
+"""One of `OwnIndex`, or one that an installed package adds."""
 Similarity = Literal["cosine", "inner_product"]
 """Cosine looks at directions alone. The inner product prefers long vectors too; of vectors of length 1 they are the same."""
 
@@ -37,7 +39,8 @@ class Recall(Value):
     embeddings: str | None = Field(
         None, min_length=1, description="who embeds memories, so that one in other words than the task is found: a name under "
                                         "`models`, or a model itself; by default nobody")
-    index: IndexName = Field("hnsw", description="how the nearest embeddings are found: `hnsw`, `exact` or `faiss`")
+    index: IndexName = Field("hnsw", description="how the nearest embeddings are found: `hnsw`, `exact` or `faiss`, or an index "
+                                                 "that an installed package adds")
     similarity: Similarity = Field(
         "cosine", description="what near means: `cosine`, or `inner_product`, which prefers long vectors")
 

@@ -138,6 +138,11 @@ class SOP(Value):
     mcp_servers: dict[Name, ServerSpec] = Field(default_factory=dict, alias="mcpServers", description="MCP servers by name")
     openapi: dict[Name, ApiSpec] = Field(default_factory=dict, description="services with an OpenAPI description, by name")
 
+    @property
+    def tool_sources(self) -> dict[str, ToolSpec]:
+        """Of the declared tools those that are sources, which installed packages add."""
+        return {name: spec for name, spec in self.tools.items() if spec.source is not None}
+
     def tools_of(self, step: Step, role: str | None = None) -> tuple[str, ...]:
         """The tools that a role may use in a step, as they are written. By default that of the step itself; where it is worked
         out at run time which one works there, all that any of them has. Of a step that calls a tool itself: that tool.

@@ -15,7 +15,8 @@ from metaflow_agents.schema.caps import Budget
 from metaflow_agents.schema.model import Value
 from metaflow_agents.schema.scalars import Expression, Name, Seconds, Template, Texts
 
-DOERS = ("role", "run", "call", "tool", "value", "human", "sop")
+Doer = Literal["role", "run", "call", "use", "tool", "value", "human", "sop"]
+DOERS: tuple[Doer, ...] = get_args(Doer)
 READS = ("needs", "wants", "sees")
 
 
@@ -170,6 +171,10 @@ class Step(Value):
     run: str | tuple[str, ...] | None = Field(
         None, description="a command: text split into arguments, or a list of them; no shell")
     call: str | None = Field(None, description="a Python function, `package.module:function`, async or not")
+    use: str | None = Field(
+        None, min_length=1, description="a type of step that an installed package adds, by its name")
+    with_: dict[str, Any] | None = Field(
+        None, alias="with", description="of `use`: what that type of step takes; texts are templates")
     tool: str | None = Field(
         None, min_length=1, description="a tool that is called without a model: `fetch`, `SERVICE.OPERATION`, `SERVER.TOOL`")
     value: Expression | None = Field(None, description="an expression; free, no model")
@@ -222,7 +227,7 @@ class Step(Value):
     trusts: Texts = Field((), description="inputs, artifacts and tools whose words may decide about actions here; "
                                     "`input.NAME`, `artifact.NAME`, `tool.NAME` where a plain name could be two things")
     effect: Literal["idempotent", "once"] | None = Field(
-        None, description="of a function: whether it may run again after a crash; `once` asks a person")
+        None, description="of a function, or of `use`: whether it may run again after a crash; `once` asks a person")
     on_no_answer: Literal["wait", "assume", "fail"] = Field(
         "wait", description="where nobody answers: the run parks, the role goes on with an assumption, or the attempt fails")
 
@@ -237,6 +242,6 @@ class Step(Value):
         return None if self.model is None or _MODEL_WRITTEN.fullmatch(self.model) else self.model
 
     @property
-    def doer(self) -> Literal["role", "run", "call", "tool", "value", "human", "sop"]:
+    def doer(self) -> Doer:
         """Which of the keys names the worker; `sop check` holds that there is exactly one."""
-        return next(key for key in ("role", "run", "call", "tool", "value", "human", "sop") if getattr(self, key) is not None)
+        return next(key for key in DOERS if getattr(self, key) is not None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -28,6 +28,12 @@ class ToolSpec(Value):
     """A tool that a SOP declares, or what it sets of a built-in one."""
 
     python: str | None = Field(None, description="a Python function, `package.module:function`: its signature is the schema")
+    source: str | None = Field(
+        None, description="a source of tools that an installed package adds; they are called `NAME.TOOL`")
+    with_: dict[str, Any] = Field(
+        default_factory=dict, alias="with", description="of a `source`: what it takes; `${NAME}` in texts is a secret")
+    effects: dict[str, Effect] = Field(
+        default_factory=dict, description="of a `source`: tool → `none`, `idempotent` or `once`; by default as it says itself")
     description: str | None = Field(None, description="what roles are told it is for; by default its docstring")
     effect: Effect | None = Field(None, description="`none`, `idempotent` or `once`, which is what is taken for granted")
     secrets: dict[str, str] = Field(

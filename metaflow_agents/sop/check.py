@@ -139,6 +139,10 @@ def _checked(c: Context) -> Bounds | None:
         from metaflow_agents.sop.checks.packages import check_packages
 
         check_packages(c)
+    if any(step.use is not None for step in c.sop.steps.values()):
+        from metaflow_agents.sop.checks.installed import check_executors
+
+        check_executors(c)
     check_strategies(c)
     check_together(c)
     check_files(c)

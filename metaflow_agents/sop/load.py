@@ -31,7 +31,8 @@ from metaflow_agents.sop.shape_errors import keys_of, problems_of, unknown_key
 
 _ENOUGH = MAX_PROBLEMS + 1                # naming the nearest choices costs time: no more of it than is shown
 ROLE_ONLY = frozenset({"task", "self", "strategy", "model", "budget", "tools", "review", "talks_to", "stuck"})
-DOER_ONLY = {"parse": ("run", "tool"), "args": ("call",), "effect": ("call",), "inputs": ("sop", "tool"), "output": ("sop",)}
+DOER_ONLY = {"parse": ("run", "tool"), "args": ("call",), "with": ("use",), "effect": ("call", "use"),
+              "inputs": ("sop", "tool"), "output": ("sop",)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ def texts_of(program: Program, step: Step, strategies: Specs = STRATEGIES) -> It
     for command in (step.run, step.check.run if step.check else None):
         if command is not None:
             yield from ((part, True) for part in ([command] if isinstance(command, str) else command))
-    yield from ((text, True) for text in _strings(step.args))
+    yield from ((text, True) for written in (step.args, step.with_) for text in _strings(written))
     yield from ((text, False) for text in step.inputs.values())
     if step.review is not None and step.review.accept is not None:
         yield step.review.accept, False

@@ -98,7 +98,7 @@ class Functions:
             if isinstance(error, ValidationError) and not _inside(function, error):
                 raise AttemptFailed(f"{spec} does not take what it is given: {_told(error, scope)}") from error
             raise AttemptFailed(f"{spec} raised {raised(error)}") from error
-        return _json(spec, given)
+        return as_json(spec, given)
 
 
 def _unreadable(spec: str, error: Exception) -> AttemptFailed:
@@ -173,7 +173,7 @@ def _no_text(where: tuple[int | str, ...], scope: Mapping[str, Any]) -> str:
     return f"it is a file that is no text{named}; {_BYTES}"
 
 
-def _json(spec: str, given: Any) -> Any:
+def as_json(spec: str, given: Any) -> Any:
     """What a function gave: JSON, what a file holds, or path → what files hold. Raises AttemptFailed for all else."""
     try:
         value = unloaded(given)

@@ -13,6 +13,8 @@ def is_lookup(program: Program, action: Action) -> bool:
     sop = program.sop
     source, _, tool = action.target.partition(".")
     if action.verb == "call":
+        if source in sop.tool_sources:
+            return sop.tools[source].effects.get(tool) == "none"
         return action.target in sop.tools and sop.tools[action.target].effect == "none"
     if action.verb == "mcp":
         return source in sop.mcp_servers and sop.mcp_servers[source].effect_of(tool) == "none"

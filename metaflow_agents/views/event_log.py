@@ -157,7 +157,8 @@ def _resumed(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:
     changed = f", with {amount(len(event['changes']), 'change')} of its SOP: {listed(event['changes'])}" if event.get(
         "changes") else ""
     confined = f", {sandbox_told(event['sandbox'])}" if event.get("sandbox") else ""
-    return "run", f"goes on{confined}{forked}{changed}"
+    replaced = f", with {listed(event['replaced'])}" if event.get("replaced") else ""
+    return "run", f"goes on{confined}{forked}{changed}{replaced}"
 
 
 def _fired(event: Raw, _: Mapping[str, list[str]]) -> tuple[str, str]:

@@ -99,7 +99,8 @@ def _who(step: Step) -> str:
         return f"SOP {step.sop}"
     if step.doer == "tool":
         return f"tool {step.tool}"
-    return {"run": "command", "call": f"call {step.call}", "value": "expression", "human": "a person"}[step.doer]
+    return {"run": "command", "call": f"call {step.call}", "use": f"use {step.use}", "value": "expression",
+            "human": "a person"}[step.doer]
 
 
 def _tools(sop: SOP, step: Step) -> tuple[str, ...]:

@@ -19,8 +19,8 @@ MESSAGE = "Message"
 FRAMEWORK = "metaflow-agents <metaflow-agents@framework.invalid>"
 PERSON = "user <user@run.invalid>"
 """Who gives a run its inputs, and changes its SOP."""
-_DOERS = {"run": "a command", "call": "a function", "tool": "a tool", "value": "an expression", "human": "a person",
-          "sop": "a SOP"}
+_DOERS = {"run": "a command", "call": "a function", "use": "an installed package", "tool": "a tool",
+          "value": "an expression", "human": "a person", "sop": "a SOP"}
 _LISTED = 100               # a firing of a thousand items is told by its first hundred
 _LONGEST = 200
 _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")

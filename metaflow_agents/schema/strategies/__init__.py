@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
-from pydantic import ValidationError
+from pydantic import ConfigDict, ValidationError
 
 from metaflow_agents import plugins
+from metaflow_agents.errors import UsageError
 from metaflow_agents.schema.strategies.base import (
     TYPED_CALLS,
     AnswerExpression,
@@ -41,8 +42,33 @@ Specs = Mapping[str, type[StrategySpec]]
 """Strategies by name."""
 
 
+class Unloadable(StrategySpec):
+    """What stands for the parameters of an installed strategy that can't be loaded. `WHY`: what is wrong, and the fix."""
+
+    model_config = ConfigDict(extra="allow")
+    WHY: ClassVar[str] = ""
+
+
+def unloadable(spec: type[StrategySpec]) -> str:
+    """Why a strategy of an installed package can't be loaded, and the fix; empty where it can."""
+    return spec.WHY if issubclass(spec, Unloadable) else ""
+
+
+def _of_package(plugin: plugins.Plugin) -> type[StrategySpec]:
+    try:
+        spec = getattr(plugin.load(), "SPEC", None)
+        if not (isinstance(spec, type) and issubclass(spec, StrategySpec)):
+            raise UsageError(f"`{plugin.name}` (strategies) of {plugin.maker} has no `SPEC`; fix or uninstall "
+                             f"{plugin.distribution}")
+    except UsageError as error:
+        return type("Unloadable", (Unloadable,), {"WHY": str(error)})
+    return spec
+
+
 class Written(Specs):
-    """Those of this version and of installed packages, each loaded when it is looked up, and after them those of `more`."""
+    """Those of this version and of installed packages, each loaded when it is looked up, and after them those of `more`. One of a
+    package that can't be loaded is `Unloadable`.
+    """
 
     def __init__(self, more: Specs) -> None:
         self._more = more
@@ -54,7 +80,7 @@ class Written(Specs):
         if name in CLASSES:
             found = getattr(import_module(f"{__name__}.{name}"), CLASSES[name])
         else:
-            found = plugins.installed("strategies")[name].load().SPEC
+            found = _of_package(plugins.installed("strategies")[name])
         return found
 
     def __contains__(self, name: object) -> bool:
@@ -83,4 +109,4 @@ def references(strategy: Mapping[str, Any] | None, known: Specs = STRATEGIES) ->
 
 
 __all__ = ["CLASSES", "STRATEGIES", "TYPED_CALLS", "AnswerExpression", "Evaluator", "Reference", "Refers", "RoleName", "Specs",
-           "StrategySpec", "Written", "references"]
+           "StrategySpec", "Written", "references", "unloadable"]

@@ -17,9 +17,10 @@ FITS = {"task": ("role", "human"), "show": ("role",), "self": ("role",), "memory
         "strategy": ("role",), "check": ("role", "tool"),
         "review": ("role",), "talks_to": ("role",), "stuck": ("role",), "model": ("role",), "parse": ("run", "tool"),
         "packages": ("run", "role", "tool"),
-        "args": ("call",), "inputs": ("sop", "tool"), "output": ("sop",), "inherits_memory": ("sop",), "tools": ("role",),
-        "trusts": ("role", "call", "run", "tool", "value", "sop"),
-        "effect": ("call",),
+        "args": ("call",), "with": ("use",), "inputs": ("sop", "tool"), "output": ("sop",), "inherits_memory": ("sop",),
+        "tools": ("role",),
+        "trusts": ("role", "call", "use", "run", "tool", "value", "sop"),
+        "effect": ("call", "use"),
         "on_no_answer": ("role", "human", "tool")}
 
 
@@ -42,7 +43,7 @@ def _doer(c: Context, name: str, step: Step) -> None:
     found = [key for key in DOERS if getattr(step, key) is not None]
     if not found:
         c.say("no-doer", ("steps", name), f"`{name}` has no type of step",
-              "add one of `role: NAME`, `run: COMMAND`, `call: MODULE:FUNCTION`, `tool: NAME`, "
+              "add one of `role: NAME`, `run: COMMAND`, `call: MODULE:FUNCTION`, `use: NAME`, `tool: NAME`, "
               "`value: EXPRESSION`, `human: text`, `sop: NAME`", key=True)
     elif len(found) > 1:
         listed = " and ".join(f"`{key}`" for key in found)
@@ -53,7 +54,7 @@ def _doer(c: Context, name: str, step: Step) -> None:
 def _fitting(c: Context, name: str, step: Step) -> None:
     doer = c.doers[name]
     for key, doers in FITS.items():
-        field = "self_" if key == "self" else key
+        field = f"{key}_" if key in ("self", "with") else key
         written = field in step.model_fields_set and getattr(step, field) not in (None, {})
         if not written or doer in doers or not c.own("steps", name, key):
             continue

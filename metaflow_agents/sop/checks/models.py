@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from metaflow_agents.errors import UsageError
 from metaflow_agents.models import ways
 from metaflow_agents.modules import locate_file
 from metaflow_agents.schema.endpoint import EndpointModel, faults
@@ -9,6 +10,7 @@ from metaflow_agents.schema.step import Step
 from metaflow_agents.sop.checks.assignment import worked_out
 from metaflow_agents.sop.checks.calls import check_python_model
 from metaflow_agents.sop.checks.context import Context, Place
+from metaflow_agents.sop.checks.installed import broken
 
 _IN_TESTS = "write `dry`, `python:FILE.py:function` or `replay:FILE.jsonl`: `sop test` is free of charge, and works offline"
 
@@ -33,7 +35,9 @@ def check_models(c: Context) -> None:
         for where, model in models.items() if "model" in case.model_fields_set else ():
             _text(c, where, model)
             if _has_endpoint(c, model):
-                c.say("model-in-test", where, f"the test `{name}` would ask `{model}`, which has an endpoint", _IN_TESTS)
+                c.say("model-in-test", where, f"the test `{name}` would ask `{model}`, which may have an endpoint"
+                      if isinstance(model, str) and ways.plugin_of(model) else
+                      f"the test `{name}` would ask `{model}`, which has an endpoint", _IN_TESTS)
 
 
 def _declared(c: Context, name: str, model: str | EndpointModel) -> None:
@@ -72,6 +76,11 @@ def _text(c: Context, where: Place, model: str, *, named: bool = True) -> None:
         return
     if not ways.is_form(model):
         c.say("unknown-model", where, f"`{model}` is no model", ways.mend(model, (*c.sop.models, *c.models) if named else ()))
+    elif (plugin := ways.plugin_of(model)) is not None:
+        try:
+            plugin.load()
+        except UsageError as error:
+            broken(c, where, error)
     elif model.startswith("python:"):
         check_python_model(c, where, model)
     elif model.startswith("replay:"):
@@ -95,4 +104,4 @@ def _has_endpoint(c: Context, model: str | EndpointModel) -> bool:
     if found is not None:
         return _has_endpoint(c, found) if found != model else False
     other = model.removeprefix("replay:").partition(",")[2] if model.startswith("replay:") else ""
-    return model.startswith("openai:") or bool(other and _has_endpoint(c, other))
+    return model.startswith("openai:") or ways.plugin_of(model) is not None or bool(other and _has_endpoint(c, other))

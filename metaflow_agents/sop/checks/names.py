@@ -234,4 +234,4 @@ def _looked_at(c: Context, artifact: str) -> bool:
     """Whether an expression or template names the result, or a role or function is given the whole of it."""
     if any(path[0] == artifact and (len(path) == 1 or path[1] not in ("stdout", "stderr")) for path in c.named_paths):
         return True
-    return any(artifact in reads(step) and c.doers.get(name) in ("role", "call") for name, step in c.sop.steps.items())
+    return any(artifact in reads(step) and c.doers.get(name) in ("role", "call", "use") for name, step in c.sop.steps.items())

@@ -116,6 +116,9 @@ def _about_nothing(c: Context, one: _Written, sops: list[SOP]) -> None:
     what, named = _NAMED[one.rule.verb]
     names = {name: None for sop in sops for name in named(sop)}
     meant, *tool = one.rule.pattern.parts
+    source = meant.partition(".")[0]
+    if any(source in sop.tool_sources for sop in sops) and one.rule.verb == "call":
+        return                                            # which tools it has is known in a run
     if not any(fnmatchcase(name.casefold(), meant.casefold()) for name in names):
         _say(c, one, f"the SOP has no {what} `{meant}`", did_you_mean(meant, names) if names else "remove it, or mend the name")
     elif tool and meant in names and tool[0] != "*":

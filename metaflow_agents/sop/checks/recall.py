@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from metaflow_agents.models import ways
-from metaflow_agents.schema.role import Recall, Role
+from metaflow_agents.schema.role import OwnIndex, Recall, Role
 from metaflow_agents.sop.checks.context import Context, Place
 
 
@@ -42,7 +44,8 @@ def _recall(c: Context, where: Place, recall: Recall) -> None:
     if gone := c.missing(recall.index):
         told, _, mend = gone.partition(": ")
         at: Place = (*where, "index" if "index" in recall.model_fields_set else "embeddings")
-        c.say("recall-embeddings", at, told, f"{mend}, or take another index" if recall.index != "exact" else mend)
+        own = recall.index in get_args(OwnIndex)
+        c.say("recall-embeddings", at, told, f"{mend}, or take another index" if own and recall.index != "exact" else mend)
 
 
 def _means(c: Context, name: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from metaflow_agents.errors import did_you_mean, nearest
 from metaflow_agents.sop.checks.context import Context, Place
+from metaflow_agents.sop.checks.steps import texts_in
 
 NO_SECRETS = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "PWD", "LANG", "TERM", "TMPDIR", "HOSTNAME", "SOP_MODEL")
 """Variables that say nothing secret: to redact their values would redact words."""
@@ -35,7 +36,7 @@ def check_secrets(c: Context) -> None:
                   "declare a variable of another name, and set it for this SOP alone")
         if name not in owners:
             c.say("unused-secret", c.entry("secrets", index), f"nothing is given the secret `{name}`",
-                  f"write `${{{name}}}` in the `env` or `headers` of the server that needs it, or remove it")
+                  f"write `${{{name}}}` in the `env`, `headers` or `with` of who needs it, or remove it")
     _misplaced(c)
 
 
@@ -44,6 +45,8 @@ def _uses(c: Context) -> Iterator[tuple[str, str, Place]]:
     for name, tool in c.sop.tools.items():
         for parameter, secret in tool.secrets.items():
             yield f"the tool `{name}`", secret, ("tools", name, "secrets", parameter)
+        for where, text in texts_in(tool.with_, ("tools", name, "with")):
+            yield from ((f"the tool `{name}`", secret, where) for secret in _NAMED.findall(text))
         for origin, headers in tool.headers.items():
             yield from _filled(f"the tool `{name}`", headers, ("tools", name, "headers", origin))
     for name, server in c.sop.mcp_servers.items():

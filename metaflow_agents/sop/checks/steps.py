@@ -83,8 +83,9 @@ def _step(c: Context, name: str, step: Step) -> None:
             c.say("memory-of-self", ("steps", name, "memory_of"), f"`{name}` sets twice whose memory is used: `self` gives each "
                   "character of the role a memory of its own, `memory_of` one that roles share", "keep one of the two", key=True)
     check_show(c, name, step, each)
-    for where, text in _texts(step.args, ("steps", name, "args")):
-        template(c, where, text, each, name)
+    for key, written in (("args", step.args), ("with", step.with_)):
+        for where, text in texts_in(written, ("steps", name, key)):
+            template(c, where, text, each, name)
 
 
 def _value(c: Context, name: str, step: Step, analysis: Analysis | None) -> None:
@@ -110,15 +111,16 @@ def _constant(c: Context, name: str, step: Step, analysis: Analysis | None) -> N
           "leave it out" if holds else "name what it depends on, or remove the step")
 
 
-def _texts(value: Any, where: Place) -> Iterator[tuple[Place, str]]:
+def texts_in(value: Any, where: Place) -> Iterator[tuple[Place, str]]:
+    """All texts of a written value, each with its place."""
     if isinstance(value, str):
         yield where, value
     elif isinstance(value, dict):
         for key, inner in value.items():
-            yield from _texts(inner, (*where, key))
+            yield from texts_in(inner, (*where, key))
     elif isinstance(value, list | tuple):
         for index, inner in enumerate(value):
-            yield from _texts(inner, (*where, index))
+            yield from texts_in(inner, (*where, index))
 
 
 def _stored_templates(c: Context) -> None:

@@ -7,15 +7,16 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from metaflow_agents.errors import did_you_mean
+from metaflow_agents.errors import UsageError, did_you_mean
 from metaflow_agents.prompts import analyse_template
 from metaflow_agents.schema.shape import Shape
 from metaflow_agents.schema.step import Step
-from metaflow_agents.schema.strategies import Reference, StrategySpec
+from metaflow_agents.schema.strategies import Reference, StrategySpec, unloadable
 from metaflow_agents.schema.strategies.base import model_at
 from metaflow_agents.sop.checks.context import Context, Place
 from metaflow_agents.sop.checks.doers import blind, command
 from metaflow_agents.sop.checks.expressions import Scope, expression, step_scope, template
+from metaflow_agents.sop.checks.installed import broken
 from metaflow_agents.sop.shape_errors import problems_of
 
 
@@ -35,6 +36,9 @@ def _strategy(c: Context, name: str, step: Step) -> None:
     spot: Place = (*where, strategy) if at_key else where
     if strategy not in c.strategies:
         c.say("unknown-strategy", spot, f"there is no strategy `{strategy}`", did_you_mean(strategy, c.strategies), key=at_key)
+    elif why := unloadable(c.strategies[strategy]):
+        broken(c, spot, UsageError(why), key=at_key)
+        c.lost_strategies.add(name)
     elif parameters is not None and not isinstance(parameters, dict):
         c.say("strategy-parameter", spot, f"the parameters of `{strategy}` have to be a mapping", f"write `{strategy}: {{}}`")
     else:

@@ -59,7 +59,7 @@ def _one_tool(c: Context, name: str, step: Step) -> bool:
         c.say("tool-step", where, f"a step can't call `{tool}`", _INSTEAD[tool])
         return False
     source = tool.partition(".")[0]
-    if (source in c.sop.mcp_servers or source in c.sop.openapi) and (tool == source or re.search(r"[*?\[]", tool)):
+    if source in (*c.sop.tool_sources, *c.sop.mcp_servers, *c.sop.openapi) and (tool == source or re.search(r"[*?\[]", tool)):
         c.say("tool-step", where, f"`{tool}` may be several tools, and a step calls one", f"name it: `{source}.TOOL`")
         return False
     return True

@@ -9,6 +9,7 @@ from metaflow_agents.schema.tools import ServerSpec, ToolSpec
 from metaflow_agents.schema.trusting import NAMESPACES
 from metaflow_agents.sop.checks.calls import check_function
 from metaflow_agents.sop.checks.context import Context, Place
+from metaflow_agents.sop.checks.installed import parameters, spec_of
 
 OF_THE_LOOP = ("more", "find_tools", "ask_role")
 """Tools that roles get without naming them: where results are long, tools many, or the step names whom it talks to."""
@@ -53,7 +54,7 @@ def _named(c: Context, where: Place, tools: tuple[str, ...], others: list[str]) 
 
 def unknown(c: Context, place: Place, tool: str) -> None:
     """Tells that a name is no tool of the SOP, and which was meant."""
-    server = nearest(tool.partition(".")[0], (*c.sop.mcp_servers, *c.sop.openapi)) if "." in tool else None
+    server = nearest(tool.partition(".")[0], (*c.sop.tool_sources, *c.sop.mcp_servers, *c.sop.openapi)) if "." in tool else None
     mend = f"did you mean `{server}.{tool.partition('.')[2]}`? there is: {', '.join(tool_names(c.sop))}" if server else (
         did_you_mean(tool, tool_names(c.sop), limit=20))
     habit = _HABITS.get(tool.casefold())
@@ -63,7 +64,7 @@ def unknown(c: Context, place: Place, tool: str) -> None:
 
 def _tool(c: Context, name: str, tool: ToolSpec) -> None:
     where: Place = ("tools", name)
-    for key in ("python", "secrets"):
+    for key in ("python", "source", "secrets"):
         if name in BUILT_IN and key in tool.model_fields_set:
             c.say("tool-form", (*where, key), f"`{name}` is a built-in tool, and takes no `{key}`",
                   "give your own tool another name", key=True)
@@ -74,9 +75,16 @@ def _tool(c: Context, name: str, tool: ToolSpec) -> None:
         _origin(c, (*where, "headers", origin), origin)
     if name in BUILT_IN:
         return
+    if tool.source is not None:
+        _source(c, where, name, tool)
+        return
+    for key in ("with", "effects"):
+        if getattr(tool, "with_" if key == "with" else key):
+            c.say("tool-form", (*where, key), f"`{key}` belongs to a `source`, and `{name}` is no such tool",
+                  "remove it" if key == "with" else "write `effect`", key=True)
     if tool.python is None:
         c.say("tool-form", where, f"the tool `{name}` has no function",
-              f"add `python: package.module:function`; built in are {', '.join(BUILT_IN)}", key=True)
+              f"add `python: package.module:function`, or `source: NAME`; built in are {', '.join(BUILT_IN)}", key=True)
         return
     signature = check_function(c, (*where, "python"), tool.python)
     for parameter in tool.secrets if signature is not None and not signature.takes_any else ():
@@ -84,6 +92,19 @@ def _tool(c: Context, name: str, tool: ToolSpec) -> None:
         if parameter not in known:
             c.say("call-argument", (*where, "secrets", parameter), f"`{tool.python}` has no parameter `{parameter}`",
                   did_you_mean(parameter, known) if known else "it takes none", key=True)
+
+
+def _source(c: Context, where: Place, name: str, tool: ToolSpec) -> None:
+    """A source of tools that an installed package adds."""
+    for key in ("python", "secrets", "effect", "description"):
+        if key in tool.model_fields_set:
+            c.say("tool-form", (*where, key), f"`{key}` is of a function, and `{name}` is a source of tools",
+                  "write `${NAME}` in `with`" if key == "secrets" else "write `effects: {TOOL: …}`" if key == "effect" else
+                  "remove it", key=True)
+    at: Place = (*where, "with") if c.has(*where, "with") else (*where, "source")
+    spec = spec_of(c, (*where, "source"), "tools", tool.source or "", "source of tools")
+    if spec is not None:
+        parameters(c, at, f"source: {tool.source}", tool.with_, spec)
 
 
 def _server(c: Context, where: Place, name: str, server: ServerSpec) -> None:

@@ -1,0 +1,5 @@
+"""A line of `sop doctor`."""
+
+
+def checkup():
+    return "ok", "the drawing board is flat"
