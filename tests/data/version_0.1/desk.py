@@ -1,3 +1,4 @@
+import json
 def answer(request):
     step = request.step
     if step == "plan_it":
