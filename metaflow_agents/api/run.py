@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version as installed
 from pathlib import Path
@@ -26,6 +27,7 @@ from metaflow_agents.errors import RunBusy, RunSucceeded, UsageError, did_you_me
 from metaflow_agents.journal.approvals import Consents
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.keeping import given_before, kept_values, overlooked
+from metaflow_agents.journal.lock import refuse_busy
 from metaflow_agents.journal.places import never_began
 from metaflow_agents.journal.values import Values
 from metaflow_agents.models.limits import Limiters
@@ -34,7 +36,7 @@ from metaflow_agents.models.registry import Given
 from metaflow_agents.modules import load_function
 from metaflow_agents.questions.broker import Asker
 from metaflow_agents.runtime.caps import caps, refuse_unpriced
-from metaflow_agents.runtime.handle import Run, RunResult
+from metaflow_agents.runtime.handle import Beginning, Run, RunResult
 from metaflow_agents.runtime.inputs import Remote, added, initial_versions, labels, read_inputs
 from metaflow_agents.runtime.prepare import (
     WORKSPACE,
@@ -200,8 +202,10 @@ def start(
         return [named, first]
 
     if home is None:
-        return Run(program, options, label, home, Journal.in_memory, lambda: [opened, first], blobs)
-    return Run(program, options, label, home, lambda: _created(home, label, begun, blobs, chosen=name is not None), list, {})
+        foreseen = Beginning(program, options, lambda: [opened, first], blobs)
+        return Run(label, home, foreseen, lambda: (Journal.in_memory(), foreseen))
+    foreseen = Beginning(program, options)
+    return Run(label, home, foreseen, lambda: (_created(home, label, begun, blobs, chosen=name is not None), foreseen))
 
 
 async def resume(name: str, **options: Any) -> RunResult:
@@ -230,62 +234,92 @@ def go_on(
     Models and sandbox are those that it had unless others are given; `sandbox="none"` has to be given again where that was not
     done on this machine. Where the SOP's file means something else now, what changed is told, and only `accept_changes` goes on
     with it. `reask` pays again for calls whose prompt changed. `yes` and `asker` are as for `start`.
+    The run is locked once it is entered; what somebody else did with it in between is taken up then.
     Raises UsageError (RunSucceeded, where nothing is left to do), RunBusy, SOPInvalid, ModelMissing; nothing is changed then.
     """
-    settings = settings or Settings.read()
-    home, consents = Path(workspace), Consents(settings.consents)
-    journal = Journal.open(journal_path(home, name))
-    try:
-        state = journal.state
-        opened = state.opened
-        if opened is None:
-            raise never_began(name)
-        if state.ended is not None and state.ended.outcome == "success":
-            raise RunSucceeded(f"run `{name}` has succeeded: there is nothing to go on with; `sop fork` branches from it")
-        recorded = Program.model_validate_json(journal.blob(state.compiled))
-        loaded, told = as_it_is_now(opened, recorded, settings)
-        if told and not accept_changes:
-            listed = "\n".join(f"  {change}" for change in told)
-            raise UsageError(f"the SOP of run `{name}` changed since it ran:\n{listed}\n"
-                             "`--accept-changes` goes on with it as it is now; undo the changes to go on as it was")
-        program = recorded if loaded is None or not told else loaded.program
-        folders = python_folders(Path(opened.location).parent)
-        inner_folders = {one.fingerprint: folders for one in program.all()} if loaded is None else folders_of(loaded)
-        asked = typed(given_models(program, model, models or {}), folders)
-        chosen: dict[str, Given] = {**(state.chosen if model is None else {}), **asked}
-        all_models = resolved_models(program, lambda one: sources(
-            one.sop, chosen, settings, inner_folders.get(one.fingerprint, folders), home, state.base_url, given=folders,
-            named=program.sop.models))
-        resolved = all_models[program.fingerprint]
-        confining = sandbox_for(program, sandbox or state.sandbox or None, settings, dry=resolved.models.dry)
-        if confining.name == "none" and not sandbox:
-            refuse_unconfined(name, state, consents)
-        refuse_unknown_step(program.sop, until)
-        refuse_lost_steps(program.sop, state.active)
-        for one in program.all():
-            refuse_unset_secrets(one.sop, settings, dry=resolved.models.dry)
-        over = caps(budget, program)
-        refuse_unpriced(program, lambda one: all_models[one.fingerprint].models, {**state.budget, **over})
-        values = Values(journal.blob, state)
-        given = {artifact: values.plain(payload) for artifact, payload in opened.given.items()}
-        which = identity(loaded) if loaded is not None and told else same_identity(journal, recorded)
-        resumed = Resumed(**which, **answering(program, all_models, chosen), changes=told, sandbox=confining.name,
-                          image=confining.image, until=until, budget=over)
-        blobs = sources_of(loaded) if loaded is not None and told else {}
-        new, more = added(program, [*state.versions], partial(load_function, folders=folders)) if told else ({}, {})
-        blobs |= more
-        left = opened.reused_from if opened.reused_from in run_names(home) else None        # or it was removed since
-        earlier = _earlier(home, left, program, opened.recorded)
-        if earlier is not None and earlier.effects is not None:
-            earlier.effects.recall(journal, asked_in(journal))
-        options = Options(models=resolved.models, sandbox=confining, folders=folders, inner_folders=inner_folders, given=given,
-                          earlier=earlier, effects=None if earlier is None else earlier.effects, reask=reask,
-                          limiters=Limiters(limits(program.sop, settings, resolved.models)),
-                          asker=asker, yes=yes, home=Path(opened.location).parent, settings=settings,
-                          inner=inner_models(program, all_models))
-    except BaseException:
-        journal.__exit__()
-        raise
+    path = journal_path(Path(workspace), name)
+    choosing = _Choosing(model, models or {}, sandbox, settings or Settings.read(), asker, yes)
+    sitting = partial(_sitting, name, Path(workspace), choosing, budget, until, accept_changes=accept_changes, reask=reask)
+    with Journal.read(path) as read:
+        refuse_busy(path)
+        foreseen = sitting(read)
+
+    def opening() -> tuple[Journal, Beginning]:
+        journal = Journal.open(path, read)
+        if journal.last == journal.known:
+            return journal, foreseen
+        try:                                    # somebody else went on with it in between
+            if foreseen.options.earlier is not None:
+                foreseen.options.earlier.close()
+            return journal, sitting(journal)
+        except BaseException:
+            journal.__exit__()
+            raise
+
+    return Run(name, Path(workspace), foreseen, opening)
+
+
+@dataclass(frozen=True, slots=True)
+class _Choosing:
+    """Who does the work of a sitting, and who is asked."""
+
+    model: Given | None
+    models: Mapping[str, Given]
+    sandbox: str | None
+    settings: Settings
+    asker: Asker | None
+    yes: bool
+
+
+def _sitting(name: str, home: Path, choosing: _Choosing, budget: Mapping[str, float | str] | None, until: str | None,
+             journal: Journal, *, accept_changes: bool, reask: bool) -> Beginning:
+    """What a run goes on with, as its journal stands. Nothing is changed. Raises what `go_on` does."""
+    settings, state = choosing.settings, journal.state
+    consents, opened = Consents(settings.consents), state.opened
+    if opened is None:
+        raise never_began(name)
+    if state.ended is not None and state.ended.outcome == "success":
+        raise RunSucceeded(f"run `{name}` has succeeded: there is nothing to go on with; `sop fork` branches from it")
+    recorded = Program.model_validate_json(journal.blob(state.compiled))
+    loaded, told = as_it_is_now(opened, recorded, settings)
+    if told and not accept_changes:
+        listed = "\n".join(f"  {change}" for change in told)
+        raise UsageError(f"the SOP of run `{name}` changed since it ran:\n{listed}\n"
+                         "`--accept-changes` goes on with it as it is now; undo the changes to go on as it was")
+    program = recorded if loaded is None or not told else loaded.program
+    folders = python_folders(Path(opened.location).parent)
+    inner_folders = {one.fingerprint: folders for one in program.all()} if loaded is None else folders_of(loaded)
+    asked = typed(given_models(program, choosing.model, choosing.models), folders)
+    chosen: dict[str, Given] = {**(state.chosen if choosing.model is None else {}), **asked}
+    all_models = resolved_models(program, lambda one: sources(
+        one.sop, chosen, settings, inner_folders.get(one.fingerprint, folders), home, state.base_url, given=folders,
+        named=program.sop.models))
+    resolved = all_models[program.fingerprint]
+    confining = sandbox_for(program, choosing.sandbox or state.sandbox or None, settings, dry=resolved.models.dry)
+    if confining.name == "none" and not choosing.sandbox:
+        refuse_unconfined(name, state, consents)
+    refuse_unknown_step(program.sop, until)
+    refuse_lost_steps(program.sop, state.active)
+    for one in program.all():
+        refuse_unset_secrets(one.sop, settings, dry=resolved.models.dry)
+    over = caps(budget, program)
+    refuse_unpriced(program, lambda one: all_models[one.fingerprint].models, {**state.budget, **over})
+    values = Values(journal.blob, state)
+    given = {artifact: values.plain(payload) for artifact, payload in opened.given.items()}
+    which = identity(loaded) if loaded is not None and told else same_identity(journal, recorded)
+    resumed = Resumed(**which, **answering(program, all_models, chosen), changes=told, sandbox=confining.name,
+                      image=confining.image, until=until, budget=over)
+    blobs = sources_of(loaded) if loaded is not None and told else {}
+    new, more = added(program, [*state.versions], partial(load_function, folders=folders)) if told else ({}, {})
+    left = opened.reused_from if opened.reused_from in run_names(home) else None        # or it was removed since
+    earlier = _earlier(home, left, program, opened.recorded)
+    if earlier is not None and earlier.effects is not None:
+        earlier.effects.recall(journal, asked_in(journal))
+    options = Options(models=resolved.models, sandbox=confining, folders=folders, inner_folders=inner_folders, given=given,
+                      earlier=earlier, effects=None if earlier is None else earlier.effects, reask=reask,
+                      limiters=Limiters(limits(program.sop, settings, resolved.models)),
+                      asker=choosing.asker, yes=choosing.yes, home=Path(opened.location).parent, settings=settings,
+                      inner=inner_models(program, all_models))
 
     def first_events() -> list[Event]:
         if confining.name == "none":
@@ -295,7 +329,7 @@ def go_on(
                          for name, payload in new.items())
         return [resumed, *([Committed(versions=versions)] if versions else [])]
 
-    return Run(program, options, name, home, lambda: journal, first_events, blobs)
+    return Beginning(program, options, first_events, {**blobs, **more})
 
 
 def _firing(name: str, at: str, fired: Mapping[str, int]) -> str:
