@@ -123,3 +123,30 @@ async def test_connections_stay_open_between_its_runs(tmp_path: Path) -> None:
         assert open_clients() == 0
         assert (await run(prepared, letter="z")).ok
         assert open_clients() == 0
+
+
+async def test_what_is_compiled_is_that_of_each_sop(tmp_path: Path) -> None:
+    """The SOPs that are steps have forms of their own, which their activations share."""
+    outer = write(tmp_path, """
+        sop: outer
+        inputs: {words: [string]}
+        artifacts: {lines: {each: string}}
+        steps:
+          every: {sop: inner.yaml, foreach: {in: words, as: word}, needs: [words], makes: lines, inputs: {word: word}}
+        outputs: [lines]
+    """, inner_yaml="""
+        sop: inner
+        inputs: {word: string}
+        roles: {poet: {profile: You rhyme.}}
+        artifacts: {line: {}}
+        steps: {rhyme: {role: poet, needs: [word], makes: line, task: "Answer <{{ word }}>."}}
+        outputs: [line]
+    """)
+    prepared = prepare(outer, model=echo, workspace=None)
+    for words in (["sea", "sky"], ["tree"]):
+        result = await run(prepared, words=words)
+        assert list(result["lines"].values()) == words
+    made = prepared.shared
+    assert made.of(prepared.program) is made.of(prepared.program)
+    assert made.of(prepared.program).meanings.program.sop.sop == "outer"
+    assert [made.of(one).meanings.program.sop.sop for one in prepared.program.sops.values()] == ["inner"]

@@ -24,6 +24,7 @@ from metaflow_agents.models.limits import Limiters
 from metaflow_agents.models.registry import Given, Models, Resolved
 from metaflow_agents.modules import load_function
 from metaflow_agents.runtime.caps import caps, refuse_unpriced
+from metaflow_agents.runtime.compiled import Shared
 from metaflow_agents.runtime.inputs import initial_versions
 from metaflow_agents.runtime.prepare import (
     answering,
@@ -49,6 +50,8 @@ from metaflow_agents.settings import Settings
 from metaflow_agents.sop.functions import located
 from metaflow_agents.sop.library import python_folders
 from metaflow_agents.sop.load import LoadedSOP
+from metaflow_agents.threads.collector import seldom_collected
+from metaflow_agents.threads.watchdog import watched
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +92,15 @@ class Prepared:
     inner_folders: Mapping[str, Sequence[Path]]
     resolved: Mapping[str, Resolved]        # fingerprint of a SOP → its models
     sandbox: Sandbox
+    shared: Shared = field(default_factory=Shared, repr=False, compare=False)
     _numbers: list[int] = field(default_factory=lambda: [1], repr=False, compare=False)      # the first that may be free
     _held: list[AsyncExitStack] = field(default_factory=list, repr=False, compare=False)
 
     async def __aenter__(self) -> Self:
-        """Keeps what models own (connections) open until it is left."""
+        """Until it is left, what models own (connections) stays open, and what else each run would open and close again."""
         async with AsyncExitStack() as stack:
+            stack.enter_context(seldom_collected())
+            stack.enter_context(watched())
             for models in (self.models, *self.inner.values()):
                 await stack.enter_async_context(models.open())
             self._held.append(stack.pop_all())
@@ -169,7 +175,8 @@ class Prepared:
     def options(self, **more: Any) -> Options:
         """How a run of it is carried out; `more` are the fields of `Options` that are that run's own."""
         return Options(models=self.models, sandbox=self.sandbox, folders=self.folders, inner_folders=self.inner_folders,
-                       limiters=Limiters(self._limits), home=self.place, settings=self.choices.settings, inner=self.inner, **more)
+                       limiters=Limiters(self._limits), home=self.place, settings=self.choices.settings, inner=self.inner,
+                       shared=self.shared, **more)
 
 
 def prepare(sop: str | Path, *, model: Given | None = None, models: Mapping[str, Given] | None = None,
