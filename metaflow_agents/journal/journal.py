@@ -54,7 +54,7 @@ class Journal:
     """
 
     def __init__(self, store: Store | MemoryStore, lock: RunLock | None = None, *, writable: bool = True,
-                 known: Journal | None = None) -> None:
+                 known: Journal | None = None, begun: Sequence[tuple[int, Event]] | None = None) -> None:
         self.listeners: list[Listener] = []
         self.early: list[Listener] = []
         self._store, self._lock, self._writable = store, lock, writable
@@ -69,8 +69,13 @@ class Journal:
         self._told = False
         self._state: RunState | None = None
         self._folded: Row | None = None             # the last event that the state was read up to, as it is written
-        self._last = store.last()
-        if writable:
+        if begun is not None:                       # all that is in it: it was written by this process a moment ago
+            self._last, self._state = len(begun), RunState()
+            for seq, event in begun:
+                self._state.apply(seq, event)
+        else:
+            self._last = store.last()
+        if writable and begun is None:
             self._state = self._fold(known)
         self._next = self._last + 1
         self.found = self._last                     # events that lay there before whoever opened it
@@ -91,9 +96,9 @@ class Journal:
         lock = RunLock(path)
         try:
             _refuse_begun(path)
-            events = enumerate((_written_form(event) for event in _stamped(first())), 1)
-            make(path, Batch([(seq, event.kind, form) for seq, (event, form) in events], blobs))
-            journal = cls._on_file(path, lock)
+            events = [(seq, *written) for seq, written in enumerate(map(_written_form, _stamped(first())), 1)]
+            make(path, Batch([(seq, event.kind, form) for seq, event, form in events], blobs))
+            journal = cls._on_file(path, lock, begun=[(seq, event) for seq, event, _ in events])
         except BaseException:
             lock.release()
             raise
@@ -147,10 +152,11 @@ class Journal:
             raise
 
     @classmethod
-    def _on_file(cls, path: Path, lock: RunLock, known: Journal | None = None) -> Self:
-        store = Store(path, writable=True)
+    def _on_file(cls, path: Path, lock: RunLock, known: Journal | None = None,
+                 begun: Sequence[tuple[int, Event]] | None = None) -> Self:
+        store = Store(path, writable=True, fresh=begun is not None)
         try:
-            return cls(store, lock, known=known)
+            return cls(store, lock, known=known, begun=begun)
         except BaseException:
             store.close()
             raise
