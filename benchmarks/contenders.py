@@ -1,16 +1,21 @@
-"""The same work done three ways, each in a process of its own: what `overhead.py` compares.
+"""The same work done four ways, each in a process of its own: what `overhead.py` compares.
 
     python -m benchmarks.contenders engine chain http://127.0.0.1:PORT --count 100 --folder FOLDER
 
 `engine` is this framework with everything on; `openai` a loop written by hand on `openai.AsyncOpenAI` as it comes, which saves
-each answer in a file; `aiohttp` the same loop without a client library. What is done:
+each answer in a file; `aiohttp` the same loop without a client library; `langgraph` a graph of LangGraph with a node for each
+role, which asks by `openai.AsyncOpenAI` too and keeps its state by `AsyncSqliteSaver`. What is done:
 
 - `chain`: four roles, one after the other, each given what the one before it said and its own last turn; `count` times round;
-- `runs`: such chains, `count` of them, each a run of its own with its journal, its folder and its repository;
+- `runs`: such chains, `count` of them, each a run of its own with its journal, its folder and its repository (of LangGraph: a
+  thread of its own), of a SOP that was prepared once;
+- `memory`: the same with everything in memory, and no file written by anybody;
+- `many`: the same in memory, 200 at a time;
 - `team`: a planner, `count` engineers side by side, one who judges all that they wrote;
 - `start`: one chain, to see when its first request comes.
 
-It prints one line of JSON: calls, processor seconds (children counted), seconds, and the most memory ever (bytes).
+It prints one line of JSON: calls, processor seconds (children counted), seconds, and the most memory ever (bytes); of `many` also
+by how much resident memory grew after the first tenth of the runs (`grown`).
 Nothing is imported before it is needed: `start` measures that too.
 """
 
@@ -27,7 +32,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
     from metaflow_agents import RunResult
+    from metaflow_agents.models.endpoint.model import Endpoint
 
 Ask = Callable[[list[dict[str, str]]], Awaitable[str]]
 """Messages → the answer's text."""
@@ -36,7 +44,8 @@ SYSTEM = "You are {role}: somebody who knows this trade. Your goal: good work.\n
 NEXT = "Write the next note after the one before it."
 PART = "Write the file src/{id}.py. It is one of {count} parts and does this: {text}"
 JUDGE = "Say whether this does what was asked for."
-WAIT = {"chain": 0, "runs": 0, "start": 0, "team": 200}        # milliseconds that the endpoint takes
+WAIT = {"team": 200}                # milliseconds that the endpoint takes; of other tasks none
+WIDE = 200                          # runs at a time, of `many`
 
 
 def messages(role: str, task: str, material: str = "", before: tuple[str, str] | None = None) -> list[dict[str, str]]:
@@ -52,20 +61,43 @@ def save(folder: Path, name: str, text: str) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-async def chain_by_hand(ask: Ask, folder: Path, count: int) -> int:
-    """Four roles in turn."""
+async def chain_by_hand(ask: Ask, folder: Path | None, count: int) -> int:
+    """Four roles in turn. Without a folder nothing is saved."""
     said, last = "a pocket calculator", dict[int, tuple[str, str]]()
     for number in range(4 * count):
         role = number % 4
         said = await ask(messages(f"worker_{role}", NEXT, said, last.get(role)))
         last[role] = NEXT, said
-        save(folder, f"docs/n{role}.md", said)
+        if folder is not None:
+            save(folder, f"docs/n{role}.md", said)
     return 4 * count
 
 
 async def runs_by_hand(ask: Ask, folder: Path, count: int) -> int:
     """Chains that know nothing of each other."""
     return sum([await chain_by_hand(ask, folder / str(number), 1) for number in range(count)])
+
+
+async def memory_by_hand(ask: Ask, _: Path, count: int) -> int:
+    """The same, and nothing is saved."""
+    return sum([await chain_by_hand(ask, None, 1) for _ in range(count)])
+
+
+async def many_by_hand(ask: Ask, _: Path, count: int) -> int:
+    """The same, side by side."""
+    return sum(await side_by_side(count, lambda _: chain_by_hand(ask, None, 1)))
+
+
+async def side_by_side(count: int, one: Callable[[int], Awaitable[int]]) -> list[int]:
+    """What each of so many gives; `WIDE` are under way at a time."""
+    numbers, found = iter(range(count)), list[int]()
+
+    async def next_ones() -> None:
+        for number in numbers:
+            found.append(await one(number))
+
+    await asyncio.gather(*(next_ones() for _ in range(WIDE)))
+    return found
 
 
 async def team_by_hand(ask: Ask, folder: Path, count: int) -> int:
@@ -84,7 +116,8 @@ async def team_by_hand(ask: Ask, folder: Path, count: int) -> int:
 
 
 BY_HAND: dict[str, Callable[[Ask, Path, int], Awaitable[int]]] = {
-    "chain": chain_by_hand, "runs": runs_by_hand, "start": chain_by_hand, "team": team_by_hand}
+    "chain": chain_by_hand, "runs": runs_by_hand, "memory": memory_by_hand, "many": many_by_hand, "start": chain_by_hand,
+    "team": team_by_hand}
 
 
 async def with_openai(task: str, url: str, folder: Path, count: int) -> dict[str, float]:
@@ -92,15 +125,52 @@ async def with_openai(task: str, url: str, folder: Path, count: int) -> dict[str
     from openai import AsyncOpenAI
 
     async with AsyncOpenAI(api_key="none", base_url="http://127.0.0.1:1/v1") as client:
-        def asking(wait: int) -> Ask:
-            there = client.with_options(base_url=f"{url}/{wait}/v1")
+        return await measured(task, folder, count, lambda wait: _by_openai(client, f"{url}/{wait}/v1"))
 
-            async def ask(conversation: list[dict[str, str]]) -> str:
-                answer = await there.chat.completions.create(model="mock", messages=conversation)  # type: ignore[arg-type]
-                return answer.choices[0].message.content or ""
-            return ask
 
-        return await measured(task, folder, count, asking)
+def _by_openai(client: AsyncOpenAI, url: str) -> Ask:
+    there = client.with_options(base_url=url)
+
+    async def ask(conversation: list[dict[str, str]]) -> str:
+        answer = await there.chat.completions.create(model="mock", messages=conversation)  # type: ignore[arg-type]
+        return answer.choices[0].message.content or ""
+    return ask
+
+
+async def with_langgraph(task: str, url: str, folder: Path, count: int) -> dict[str, float]:
+    """Chains alone (`runs`): a graph compiled once, each chain a thread with its checkpoints on the disk."""
+    from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+    from langgraph.graph import END, START, StateGraph
+    from openai import AsyncOpenAI
+
+    async with AsyncOpenAI(api_key="none", base_url=f"{url}/0/v1") as client, \
+            AsyncSqliteSaver.from_conn_string(str(folder / "checkpoints.db")) as saver:
+        ask = _by_openai(client, f"{url}/0/v1")
+        graph = StateGraph(dict)
+        for number in range(4):
+            graph.add_node(f"worker_{number}", _node(ask, number))
+            graph.add_edge(START if number == 0 else f"worker_{number - 1}", f"worker_{number}")
+        graph.add_edge("worker_3", END)
+        compiled = graph.compile(checkpointer=saver)
+
+        async def chain(name: str) -> int:
+            given = {"said": "a pocket calculator", "folder": str(folder / name)}
+            await compiled.ainvoke(given, {"configurable": {"thread_id": name}}, durability="sync")
+            return 4
+
+        await chain("warm")
+        with Clock() as clock:
+            clock.calls = sum([await chain(f"work{number}") for number in range(count)])
+    return clock.told
+
+
+def _node(ask: Ask, number: int) -> Callable[[dict[str, str]], Awaitable[dict[str, str]]]:
+    """A role as a node: what the one before it said → what it says, which is saved in a file too."""
+    async def node(state: dict[str, str]) -> dict[str, str]:
+        said = await ask(messages(f"worker_{number}", NEXT, state["said"]))
+        save(Path(state["folder"]), f"docs/n{number}.md", said)
+        return {**state, "said": said}
+    return node
 
 
 async def with_aiohttp(task: str, url: str, folder: Path, count: int) -> dict[str, float]:
@@ -125,7 +195,7 @@ async def measured(task: str, folder: Path, count: int, asking: Callable[[int], 
     if task != "start":
         await chain_by_hand(asking(0), folder / "warm", 1)
     with Clock() as clock:
-        clock.calls = await BY_HAND[task](asking(WAIT[task]), folder / "work", count)
+        clock.calls = await BY_HAND[task](asking(WAIT.get(task, 0)), folder / "work", count)
     return clock.told
 
 
@@ -185,34 +255,70 @@ SOPS: dict[str, Callable[[int], str]] = {"chain": chain_sop, "start": chain_sop,
 
 
 async def with_engine(task: str, url: str, folder: Path, count: int) -> dict[str, float]:
-    """Everything on: SOP checked, journal synced, files in the run's folder, git history at the end."""
+    """Everything on: SOP checked, journal synced, files in the run's folder, git history at the end; but what `memory` and `many`
+    keep in memory. A SOP that runs many times is prepared once.
+    """
+    if task in ("runs", "memory", "many"):
+        return await _many_runs(task, url, folder, count)
     if task != "start":
         await _run("chain", f"{url}/0/v1", folder, 1, "warm")
-    url = f"{url}/{WAIT[task]}/v1"
     with Clock() as clock:
-        if task == "runs":
-            clock.calls = sum([(await _run("chain", url, folder, 1, f"work{number}")).calls for number in range(count)])
-        else:
-            clock.calls = (await _run(task, url, folder, count, "work")).calls
+        clock.calls = (await _run(task, f"{url}/{WAIT.get(task, 0)}/v1", folder, count, "work")).calls
     return clock.told
+
+
+async def _many_runs(task: str, url: str, folder: Path, count: int) -> dict[str, float]:
+    """Runs of four calls: one after the other, or side by side."""
+    from metaflow_agents import prepare, run
+
+    sop = folder / "chain.yaml"
+    sop.write_text(chain_sop(1), encoding="utf-8")
+    async with prepare(sop, model=_model(f"{url}/0/v1"), workspace=folder / "runs" if task == "runs" else None) as prepared:
+        settled = 0
+
+        async def one(number: int) -> int:
+            nonlocal settled
+            result = await run(prepared, idea="a pocket calculator")
+            if not result.ok:
+                raise RuntimeError(f"the run ended with {result.outcome}: {result.reason}")
+            if number == count // 10:
+                settled = _resident()
+            return result.calls
+
+        await one(-1)
+        with Clock() as clock:
+            clock.calls = sum(await side_by_side(count, one) if task == "many" else [await one(each) for each in range(count)])
+        return {**clock.told, "grown": _resident() - settled}
+
+
+def _resident() -> int:
+    """Bytes of memory that the process has now; 0 where the system does not tell it in this form."""
+    try:
+        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * resource.getpagesize()
+    except OSError:
+        return 0
+
+
+def _model(url: str) -> Endpoint:
+    from metaflow_agents.models.endpoint.model import endpoint_model
+    from metaflow_agents.schema.endpoint import EndpointModel
+
+    return endpoint_model(EndpointModel(name="mock", endpoint=url, max_tokens=65_536), "none", None)
 
 
 async def _run(task: str, url: str, folder: Path, count: int, name: str) -> RunResult:
     from metaflow_agents import run
-    from metaflow_agents.models.endpoint.model import endpoint_model
-    from metaflow_agents.schema.endpoint import EndpointModel
 
     sop = folder / f"{name}.yaml"
     sop.write_text(SOPS[task](count), encoding="utf-8")
-    model = endpoint_model(EndpointModel(name="mock", endpoint=url, max_tokens=65_536), "none", None)
-    result = await run(sop, model=model, workspace=folder / "runs", name=name, idea="a pocket calculator")
+    result = await run(sop, model=_model(url), workspace=folder / "runs", name=name, idea="a pocket calculator")
     if not result.ok:
         raise RuntimeError(f"the run ended with {result.outcome}: {result.reason}")
     return result
 
 
 CONTENDERS: dict[str, Callable[[str, str, Path, int], Any]] = {
-    "engine": with_engine, "openai": with_openai, "aiohttp": with_aiohttp}
+    "engine": with_engine, "openai": with_openai, "aiohttp": with_aiohttp, "langgraph": with_langgraph}
 
 
 def main() -> None:

@@ -5,8 +5,9 @@
     python -m benchmarks.overhead --tiny     # sizes that only show that it works
 
 The endpoint is a process of its own (`endpoint.py`), and so is each contender each time (`contenders.py`): this engine with
-everything on, a bare loop on `openai.AsyncOpenAI` as it comes, a loop on aiohttp alone. They take turns, A B C A B C, and what
-is told are medians; a bound stands on the ratio to the bare `openai` loop. `benchmarks/README.md` says what each row means.
+everything on, a bare loop on `openai.AsyncOpenAI` as it comes, a loop on aiohttp alone, and LangGraph for the short runs. They
+take turns, A B C A B C, and what is told are medians; a bound stands on the ratio to the one that is named beside it.
+`benchmarks/README.md` says what each row means.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from benchmarks.report import Report, command_line
 
 TOP = Path(__file__).resolve().parent.parent
 WHO = ("engine", "openai", "aiohttp")
+NAMED = {"openai": "the bare `openai` loop", "langgraph": "LangGraph, `AsyncSqliteSaver`"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +40,13 @@ class Sizes:
     """How much of everything."""
 
     rounds: int = 250           # of four calls, in one run
-    runs: int = 25              # of four calls each
+    runs: int = 60              # of four calls each
+    many: int = 10_000          # likewise, 200 at a time
     wide: tuple[int, ...] = (200, 1000)
     repeats: int = 5
 
 
-TINY = Sizes(rounds=2, runs=2, wide=(3, 5), repeats=1)
+TINY = Sizes(rounds=2, runs=2, many=3, wide=(3, 5), repeats=1)
 Found = dict[str, list[dict[str, float]]]
 """Contender → what it told, each time."""
 
@@ -56,7 +59,8 @@ class Bench:
 
     def run(self) -> Report:
         """All rows."""
-        for name, part in (("chain", self.chain), ("runs", self.runs), ("team", self.team), ("start", self.start)):
+        for name, part in (("chain", self.chain), ("memory", self.memory), ("runs", self.runs), ("many", self.many),
+                           ("team", self.team), ("start", self.start)):
             print(f"{name} …", file=sys.stderr, flush=True)
             part()
         return self.report
@@ -64,13 +68,26 @@ class Bench:
     def chain(self) -> None:
         """CPU per call of a chain of four roles."""
         found = self._turns("chain", self.sizes.rounds)
-        self._compared("(a) four roles in turn, one long run: CPU a call", found, _cpu, "ms", 0.5)
+        self._compared("(a) four roles in turn, one long run: CPU a call", found, _cpu, "ms", 0.7)
         self._beside("(a) four roles in turn: CPU a call on aiohttp alone", found, "aiohttp", _cpu, "ms")
 
+    def memory(self) -> None:
+        """Where each chain is a run of its own, all in memory."""
+        found = self._turns("memory", self.sizes.runs, ("engine", "openai"))
+        self._compared("(f) runs of four calls, in memory: CPU a call", found, _cpu, "ms", 1.0)
+
     def runs(self) -> None:
-        """The same where each chain is a run of its own."""
-        found = self._turns("runs", self.sizes.runs, ("engine", "openai"))
-        self._compared("four roles in turn, each chain a run: CPU a call", found, _cpu, "ms")
+        """The same with everything on disk, beside a graph that keeps its checkpoints there."""
+        found = self._turns("runs", self.sizes.runs, ("engine", "openai", "langgraph"))
+        self._compared("(g) runs of four calls, durable: CPU a call", found, _cpu, "ms", 1.6)
+        for what, of in (("CPU", _cpu), ("time", _each)):
+            self._compared(f"(g) runs of four calls, durable: {what} a call", found, of, "ms", 0.75, beside="langgraph")
+
+    def many(self) -> None:
+        """Many runs side by side in one process."""
+        told = self._once("engine", "many", self.sizes.many)
+        self.report.add(f"(h) {self.sizes.many:,} runs of four calls, 200 at a time: CPU a call", _cpu(told), "ms")
+        self.report.add("(h) memory grown after the first tenth of them", told["grown"] / 2**20, "MB", bound=16)
 
     def team(self) -> None:
         """Makespan of a planner, many engineers and a judge; and memory."""
@@ -79,7 +96,8 @@ class Bench:
             self._compared(f"({letter}) {count:,} engineers at 200 ms: makespan", found, _wall, "s", bound)
             self._beside(f"({letter}) {count:,} engineers: makespan on aiohttp alone", found, "aiohttp", _wall, "s")
             self._compared(f"({letter}) {count:,} engineers: CPU a call", found, _cpu, "ms")
-        self._compared(f"(e) {self.sizes.wide[-1]:,} engineers: most memory", found, lambda told: told["memory"] / 2**20, "MB")
+        self._compared(f"(e) {self.sizes.wide[-1]:,} engineers: most memory", found, lambda told: told["memory"] / 2**20, "MB",
+                       1.2)
 
     def start(self) -> None:
         """From the start of the process to the first request."""
@@ -118,17 +136,21 @@ class Bench:
         return first or 0.0, came
 
     def _compared(self, name: str, found: Found, of: Callable[[dict[str, float]], float], unit: str,
-                  bound: float | None = None) -> None:
-        mine, other = (statistics.median(map(of, found[who])) for who in ("engine", "openai"))
-        self.report.add(name, mine, unit, "the bare `openai` loop", other, bound=bound, compared=True)
+                  bound: float | None = None, *, beside: str = "openai") -> None:
+        mine, other = (statistics.median(map(of, found[who])) for who in ("engine", beside))
+        self.report.add(name, mine, unit, NAMED[beside], other, bound=bound, compared=True)
 
     def _beside(self, name: str, found: Found, who: str, of: Callable[[dict[str, float]], float], unit: str) -> None:
         mine, other = (statistics.median(map(of, found[each])) for each in (who, "openai"))
-        self.report.add(name, mine, unit, "the bare `openai` loop", other, compared=True)
+        self.report.add(name, mine, unit, NAMED["openai"], other, compared=True)
 
 
 def _cpu(told: dict[str, float]) -> float:
     return told["cpu"] / told["calls"] * 1e3
+
+
+def _each(told: dict[str, float]) -> float:
+    return told["wall"] / told["calls"] * 1e3
 
 
 def _wall(told: dict[str, float]) -> float:
@@ -153,7 +175,7 @@ def measure(folder: Path, sizes: Sizes) -> tuple[Report, dict[str, Any]]:
     """All rows, in one run. `folder` is where runs are written: on a real disk, or the synced journal costs nothing."""
     with endpoint() as url:
         report = Bench(url, folder, sizes).run()
-    return report, {"openai": version("openai"), "aiohttp": version("aiohttp")}
+    return report, {name: version(name) for name in ("openai", "aiohttp", "langgraph")}
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
     from metaflow_agents.runtime.handle import Run, RunResult
     from metaflow_agents.runtime.prepare import check
+    from metaflow_agents.runtime.prepared import Prepared, prepare
     from metaflow_agents.sop.check import CheckReport
     from metaflow_agents.sop.load import LoadedSOP, load_sop
 
@@ -48,15 +49,16 @@ _HOMES = {
     "Run": "runtime.handle", "RunResult": "runtime.handle",
     "fork": "api.run", "go_on": "api.run", "resume": "api.run", "run": "api.run",
     "run_sync": "api.run", "start": "api.run",
+    "Prepared": "runtime.prepared", "prepare": "runtime.prepared",
     "CheckReport": "sop.check", "check": "runtime.prepare",
     "LoadedSOP": "sop.load", "load_sop": "sop.load",
 }
 
 __all__ = [
     "AnswerInvalid", "AttemptFailed", "BudgetExceeded", "CheckReport", "EndpointRefused", "ExpressionError", "JournalError",
-    "LoadedSOP", "MetaflowError", "ModelMissing", "ModelRequest", "Problem", "PromptChanged", "Reply", "Run", "RunBusy",
-    "RunError", "RunResult", "RunSucceeded", "SOPError", "SOPInvalid", "SOPNotFound", "StepFailed", "ToolCall", "UsageError",
-    "Waiting", "check", "fork", "go_on", "load_sop", "resume", "run", "run_sync", "start",
+    "LoadedSOP", "MetaflowError", "ModelMissing", "ModelRequest", "Prepared", "Problem", "PromptChanged", "Reply", "Run",
+    "RunBusy", "RunError", "RunResult", "RunSucceeded", "SOPError", "SOPInvalid", "SOPNotFound", "StepFailed", "ToolCall",
+    "UsageError", "Waiting", "check", "fork", "go_on", "load_sop", "prepare", "resume", "run", "run_sync", "start",
 ]
 
 

@@ -24,6 +24,7 @@ from metaflow_agents.api.mcp_server import Serving, parameters
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.runtime.handle import RunResult
 from metaflow_agents.runtime.prepare import journal_path
+from metaflow_agents.runtime.prepared import Choices
 from metaflow_agents.sop.load import load_sop
 
 WAITED = 120.0                      # seconds
@@ -267,7 +268,7 @@ def test_definitions_of_inputs_keep_apart(home: Path) -> None:
 
 def test_a_run_that_waits_names_the_inbox(home: Path) -> None:
     result = RunResult("monday", "waiting", "1: sign? (`sop inbox monday` shows it)", {}, None, 0, 0, 0.0, 0)
-    serving = Serving.of(str(home / "looped.yaml"), workspace=Path("there"))
+    serving = Serving.of(str(home / "looped.yaml"), Choices(home=Path("there")))
     told = serving._why(result)
     assert "waits for a person: 1: sign?\n`sop inbox --workspace there`" in told
     assert "`sop answer monday --workspace there`" in told

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import io
 import os
 import shutil
 import signal
@@ -15,12 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dulwich.pack import write_pack_index
 from real_git import git
 from scripted import Scripted, block, write
 
 from metaflow_agents import fork, resume, run, start
 from metaflow_agents.errors import RunError, UsageError
 from metaflow_agents.journal.journal import Journal
+from metaflow_agents.output.history.objects import small_index
 from metaflow_agents.output.history.writing import rebuild
 from metaflow_agents.output.history.writing import write as write_history
 from metaflow_agents.runtime.prepare import journal_path
@@ -533,3 +537,13 @@ async def test_writing_it_does_not_hold_up_the_event_loop(tmp_path: Path, monkey
     async with asyncio.timeout(60):
         await town(tmp_path)
     assert seen == [False], "once, when the run rests, and in a thread"
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 300])
+def test_the_index_of_a_pack_is_git_s_own(count: int) -> None:
+    """Byte for byte what dulwich writes, which writes each of its fields by itself."""
+    entries = sorted((hashlib.sha1(str(number).encode()).digest(), 12 + 1000 * number, number * 7919 % 2**32)
+                     for number in range(count))
+    file, checksum = io.BytesIO(), hashlib.sha1(b"pack").digest()
+    write_pack_index(file, entries, checksum)
+    assert small_index(entries, checksum) == file.getvalue()

@@ -39,7 +39,6 @@ from metaflow_agents.prompts import from_package
 from metaflow_agents.schema.caps import ANSWER_REPAIRS
 from metaflow_agents.schema.keys import CHECKED
 from metaflow_agents.schema.model import as_ordered
-from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.step import Step
 from metaflow_agents.schema.trust import joined
 from metaflow_agents.steps.assignment import model_for, role_for
@@ -54,14 +53,15 @@ from metaflow_agents.tools.port import Result
 class RoleAgent:
     """Does the work of `role:` steps."""
 
-    def __init__(self, program: Program, models: Models, caller: Caller, acceptance: Acceptance, commands: Commands,
+    def __init__(self, conversations: Conversations, models: Models, caller: Caller, acceptance: Acceptance, commands: Commands,
                  functions: Functions, memory: RoleMemory, project: ProjectMemory, observations: Observations, state: RunState,
                  values: Values, material: Material, equipment: Equipment) -> None:
+        program = conversations.program
         self._program, self._sop, self._models, self._caller = program, program.sop, models, caller
         self._acceptance, self._commands, self._functions = acceptance, commands, functions
         self._memory, self._observations, self._state, self._values = memory, observations, state, values
         self._remembering = Remembering(self._sop, memory, project, observations, Embedding(models, caller, state, values))
-        self._conversations, self._material, self._equipment = Conversations(program, acceptance), material, equipment
+        self._conversations, self._material, self._equipment = conversations, material, equipment
         self._consulting = Consulting(program.sop, caller, self._conversations, memory, state)
         self._means = Means(program, caller, acceptance, Answers(program.sop, acceptance, values, dry=models.dry), commands,
                             observations, self.model_of, dry=models.dry)

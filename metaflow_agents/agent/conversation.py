@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from metaflow_agents.agent.strategies.port import Messages
@@ -18,14 +19,22 @@ from metaflow_agents.steps.validation import Acceptance
 WRITING = ("write", "edit", "run")  # tools that write files
 
 
+@dataclass(frozen=True, slots=True)
+class Wordings:
+    """Texts of prompts that the SOP alone decides, each made when it is first asked for: they are the same in all its runs."""
+
+    systems: dict[tuple[str, str], str] = field(default_factory=dict)   # (role, step) → its prompt, if nothing else decides it
+    formats: dict[tuple[str, bool], str] = field(default_factory=dict)  # (artifact, revised?) → what is told of data and texts
+    tasks: dict[str, str] = field(default_factory=dict)                 # plain task → what is asked, where there is no item
+
+
 class Conversations:
     """Builds prompts. The stable part comes first and in stable order, so that providers' caches hit."""
 
-    def __init__(self, program: Program, acceptance: Acceptance) -> None:
-        self._program, self._sop, self._acceptance = program, program.sop, acceptance
-        self._systems: dict[tuple[str, str], str] = {}         # (role, step) → its prompt, where nothing else decides it
-        self._formats: dict[tuple[str, bool], str] = {}        # (artifact, revised?) → what is told of data and texts
-        self._tasks: dict[str, str] = {}                       # plain task → what is asked, where there is no item
+    def __init__(self, program: Program, acceptance: Acceptance, wordings: Wordings | None = None) -> None:
+        self.program, self._sop, self._acceptance = program, program.sop, acceptance
+        kept = wordings or Wordings()
+        self._systems, self._formats, self._tasks = kept.systems, kept.formats, kept.tasks
 
     def system(self, name: str, role: Role, activation: Activation) -> str:
         """The role's own prompt: its template, or the package's. Most see only who it is, and are rendered once a step."""
@@ -38,7 +47,7 @@ class Conversations:
         return text
 
     def _sees_only_the_role(self, template: str) -> bool:
-        texts = self._program.templates
+        texts = self.program.templates
         return (analyse_template(texts[template], {}, texts).names <= {"role", "step"}
                 and not any("history" in text for text in texts.values()))
 
@@ -47,13 +56,13 @@ class Conversations:
         scope = {**activation.scope, "role": told, "step": activation.key.step}
         if role.prompt is None:
             return from_package("role", scope)
-        return render(self._program.templates[role.prompt], scope, self._program.templates, name=role.prompt)
+        return render(self.program.templates[role.prompt], scope, self.program.templates, name=role.prompt)
 
     def asked(self, step: Step, activation: Activation, item: Mapping[str, Any] | None) -> str:
         """What the role is to do: its item, as `Material.item` gives it, and its task. It is what the role remembers; empty where
         there is neither.
         """
-        task = render(step.task or "", activation.scope, self._program.templates)
+        task = render(step.task or "", activation.scope, self.program.templates)
         if item is None and task == (step.task or ""):
             if task not in self._tasks:
                 self._tasks[task] = from_package("activation", {"item": None, "task": task})

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +22,12 @@ from metaflow_agents.runtime.caps import caps
 from metaflow_agents.runtime.handle import Run, RunResult
 from metaflow_agents.runtime.inputs import Remote
 from metaflow_agents.runtime.prepare import WORKSPACE, checked
+from metaflow_agents.runtime.prepared import Choices, Prepared, ready
 from metaflow_agents.schema import references
 from metaflow_agents.schema.binary import announced
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import PATHS
-from metaflow_agents.settings import Settings
+from metaflow_agents.sop.load import LoadedSOP
 from metaflow_agents.threads.blocking import to_the_end
 from metaflow_agents.views.event_log import minute, readers
 from metaflow_agents.views.page import safe
@@ -40,20 +42,20 @@ _TOLD = ("fired", "finished", "failed", "committed")
 """Events that are told as progress."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Serving:
-    """What is served, and how its runs are made. `options` are those of `start`, besides inputs and workspace."""
+    """What is served, as its file was at the start, and how its runs are made. `options` are those of `start`, besides inputs and
+    what `choices` say.
+    """
 
-    file: str
-    program: Program
-    workspace: Path = Path(WORKSPACE)
+    loaded: LoadedSOP
+    choices: Choices
     remote: Remote = field(default_factory=Remote)
     options: Mapping[str, Any] = field(default_factory=dict)
     under_way: set[asyncio.Task[Any]] = field(default_factory=set)
 
     @classmethod
-    def of(cls, file: str, *, workspace: Path = Path(WORKSPACE), root: Path | None = None, trust_inputs: bool = False,
-           **options: Any) -> Serving:
+    def of(cls, file: str, choices: Choices, *, root: Path | None = None, trust_inputs: bool = False, **options: Any) -> Serving:
         """For a SOP's file or name. `root`: the folder below which clients may name files; `trust_inputs`: the user vouches for
         what clients hand in. Raises SOPInvalid, SOPNotFound; UsageError where `root` is no folder or the
         `budget` caps what is not there.
@@ -61,9 +63,24 @@ class Serving:
         if root is not None and not root.is_dir():
             raise UsageError(f"`--root {root}`: it is {'a file' if root.exists() else 'not there'}; a folder was expected")
         remote = Remote(None if root is None else root.resolve(), trust_inputs)
-        program = checked(file, Settings.read()).program
-        caps(options.get("budget"), program)            # told to who starts the server, and not to each of its clients
-        return cls(file, program, workspace, remote, options)
+        loaded = checked(file, choices.settings)
+        caps(options.get("budget"), loaded.program)         # told to who starts the server, and not to each of its clients
+        return cls(loaded, choices, remote, options)
+
+    @property
+    def program(self) -> Program:
+        """The SOP that is served."""
+        return self.loaded.program
+
+    @property
+    def workspace(self) -> Path:
+        """Where its runs lie."""
+        return self.choices.home or WORKSPACE
+
+    @cached_property
+    def prepared(self) -> Prepared:
+        """What all runs share, from the first call for which there are models on. Raises UsageError, ModelMissing."""
+        return ready(self.loaded, self.choices)
 
     async def over_stdio(self) -> None:
         """Serves until the client has gone. Nothing but the protocol is written to standard output."""
@@ -117,7 +134,7 @@ class Serving:
 
     async def _result(self, inputs: Mapping[str, Any], progress: Callable[[int, str], Any]) -> CallToolResult:
         try:
-            run = start(self.file, inputs=inputs, workspace=self.workspace, remote=self.remote, **self.options)
+            run = start(self.prepared, inputs=inputs, remote=self.remote, **self.options)
             if run.at_terminal:
                 raise UsageError("a model is asked at the terminal, and here MCP is spoken there: `manual:FOLDER` asks by files")
             async with run as going:
@@ -134,7 +151,7 @@ class Serving:
 
     def _why(self, result: RunResult) -> str:
         """What a run without success came to, and what can be done."""
-        where = "" if self.workspace == Path(WORKSPACE) else f" --workspace {self.workspace}"
+        where = "" if self.workspace == WORKSPACE else f" --workspace {self.workspace}"
         told = f"the run {result.name} of {self.program.sop.sop} "
         if result.outcome == "waiting":
             asked = result.reason.rpartition(" (`sop inbox ")[0] or result.reason     # the commands follow, with the workspace

@@ -14,7 +14,8 @@ from metaflow_agents.errors import UsageError, did_you_mean
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.models.port import ModelRequest, tokens_of
 from metaflow_agents.runtime.handle import RunResult
-from metaflow_agents.runtime.prepare import checked, inner_program
+from metaflow_agents.runtime.prepare import inner_program
+from metaflow_agents.runtime.prepared import prepare
 from metaflow_agents.schema.address import Address, address_of, alike, lies_in, parse_address
 from metaflow_agents.schema.event import Reserved
 from metaflow_agents.schema.keys import activations_in, steps_in
@@ -74,9 +75,10 @@ async def rehearse(sop: str | Path, step: str, *, inputs: Mapping[str, Any], giv
     UsageError for a step that is unknown, asks no model, or is not reached.
     """
     address = _address(step)
-    program, outer = checked(sop).program, address[0]
+    prepared = prepare(sop, model="dry", workspace=None)
+    program, outer = prepared.program, address[0]
     step_at(program, address)
-    async with start(sop, model="dry", inputs=inputs, given=given, workspace=None,
+    async with start(prepared, inputs=inputs, given=given,
                      until=outer.step if outer.round in (None, 1) else None) as going:
         shown = going.material.note()
         result = await going.result()

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from importlib.metadata import version as installed
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from importlib.metadata import version
 from pathlib import Path
 from time import time
 from typing import Any
@@ -26,60 +27,46 @@ from metaflow_agents.errors import RunBusy, RunSucceeded, SOPInvalid, UsageError
 from metaflow_agents.journal.approvals import Consents
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.keeping import given_before, kept_values, overlooked
+from metaflow_agents.journal.lock import refuse_busy
 from metaflow_agents.journal.places import never_began
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.values import Values
-from metaflow_agents.models.limits import Limiters
 from metaflow_agents.models.recording import read_recording
 from metaflow_agents.models.registry import Given
 from metaflow_agents.modules import load_function
 from metaflow_agents.questions.broker import Asker
-from metaflow_agents.runtime.caps import caps, refuse_unpriced
-from metaflow_agents.runtime.handle import Run, RunResult
-from metaflow_agents.runtime.inputs import Remote, added, initial_versions, labels, read_inputs
-from metaflow_agents.runtime.plugins_used import refuse_lost, replaced, used
+from metaflow_agents.runtime.handle import Beginning, Run, RunResult
+from metaflow_agents.runtime.inputs import Remote, added, labels, read_inputs
+from metaflow_agents.runtime.plugins_used import refuse_lost, replaced
 from metaflow_agents.runtime.prepare import (
     WORKSPACE,
     allowed_packages,
-    answering,
     as_it_is_now,
     checked,
     fine_name,
     folders_of,
     free_name,
-    given_models,
     given_payloads,
-    identity,
-    inner_models,
     journal_path,
-    limits,
     refuse_lost_steps,
     refuse_taken,
     refuse_unconfined,
-    refuse_unknown_step,
-    resolved_models,
     run_names,
     same_identity,
-    sandbox_for,
     some,
-    sources,
-    sources_of,
-    typed,
 )
-from metaflow_agents.runtime.toolsets import refuse_unset_secrets
-from metaflow_agents.runtime.wiring import Options
+from metaflow_agents.runtime.prepared import Before, Choices, Prepared, joined, ready
 from metaflow_agents.schema.address import Address, parse_address
 from metaflow_agents.schema.event import Committed, Event, Fired, Resumed, RunEnded, RunOpened, Version
 from metaflow_agents.schema.keys import firing_key, parse_firing
 from metaflow_agents.schema.program import Program
 from metaflow_agents.settings import Settings
-from metaflow_agents.sop.functions import located
 from metaflow_agents.sop.library import python_folders
 from metaflow_agents.sop.load import LoadedSOP
 from metaflow_agents.steps.repeats import asked_in
 
 
-async def run(sop: str | Path, /, **options: Any) -> RunResult:
+async def run(sop: str | Path | Prepared, /, **options: Any) -> RunResult:
     """Begins a run of a SOP and waits for its end.
 
     The options are those of `start`. Raises SOPInvalid, UsageError, ModelMissing before anything is made; how the run
@@ -89,7 +76,7 @@ async def run(sop: str | Path, /, **options: Any) -> RunResult:
         return await going.result()
 
 
-def run_sync(sop: str | Path, /, **options: Any) -> RunResult:
+def run_sync(sop: str | Path | Prepared, /, **options: Any) -> RunResult:
     """`run` for programs without an event loop; under a running one (a notebook) it works in a thread of its own."""
     try:
         asyncio.get_running_loop()
@@ -102,7 +89,7 @@ def run_sync(sop: str | Path, /, **options: Any) -> RunResult:
 
 
 def start(
-    sop: str | Path,
+    sop: str | Path | Prepared,
     /,
     *,
     model: Given | None = None,
@@ -129,6 +116,8 @@ def start(
 ) -> Run:
     """A new run, to be entered with `async with`.
 
+    `sop` is a file, a name, or what `prepare` made of one; then `model`, `models`, `sandbox`, `workspace`, `settings` and `late`
+    are chosen already, and giving one here is a UsageError.
     `model` answers for every role (a name such as `dry`, or a function that gets the request), `models` for the names that
     the SOP gives. Inputs are keywords, or stand in `inputs`. `workspace` is where runs lie; None keeps journal and files in
     memory. `until` is a step after which the run rests, `from_run` a run whose unchanged activations are taken over, and what
@@ -147,65 +136,70 @@ def start(
     them where all that they depend on is equal.
     Raises SOPInvalid, SOPNotFound, UsageError, ModelMissing; nothing has been made then.
     """
-    settings = settings or Settings.read()
     if recorded is not None and from_run is not None:
         raise UsageError(f"`--demo` takes results over from a recording and `--from {from_run}` from a run: leave one of them "
                          "out")
-    loaded = checked(sop, settings)
-    program, folders = loaded.program, python_folders(loaded.folder)
-    inner_folders = folders_of(loaded)
-    chosen = typed(given_models(program, model, models or {}), folders)
-    home = None if workspace is None else Path(workspace)
-    all_models = resolved_models(program, lambda one: sources(
-        one.sop, chosen, settings, inner_folders[one.fingerprint], home, given=folders, named=program.sop.models))
-    resolved = all_models[program.fingerprint]
-    confining = sandbox_for(program, sandbox, settings, dry=resolved.models.dry, late=late)
-    refuse_unknown_step(program.sop, until)
-    over = caps(budget, program)
-    refuse_unpriced(program, lambda one: all_models[one.fingerprint].models, over)
-    for one in program.all():
-        refuse_unset_secrets(one.sop, settings, dry=resolved.models.dry or late)
-    load = partial(load_function, folders=folders)
+    prepared = _prepared(sop, model=model, models=models, sandbox=sandbox, workspace=workspace, settings=settings, late=late)
+    program, home = prepared.program, prepared.choices.home
+    over = prepared.capped(budget, until)
     handed = {**(inputs or {}), **more_inputs}
     wanted = {name: spec.keep for name, spec in program.sop.inputs.items() if spec.keep is not None and name not in handed}
     kept = kept_values(home, program.sop.sop, wanted, keep_from=keep_from, from_run=from_run)
     kept |= {name: one for name, one in given_before(home, from_run).items()
              if name in program.sop.inputs and name not in handed and name not in wanted}
-    payloads, blobs, left_out, untaken = read_inputs(program, handed, load, remote, everything=everything, kept=kept)
-    label = free_name(home, program.sop.sop) if name is None else fine_name(name)
+    payloads, blobs, left_out, untaken = read_inputs(program, handed, partial(load_function, folders=prepared.folders), remote,
+                                                     everything=everything, kept=kept)
+    label = prepared.free_name() if name is None else fine_name(name)
     if home is not None and not journal_path(home, label).exists():
         refuse_taken(home, label)
-    blobs.update(sources_of(loaded))
+    blobs.update(prepared.sources)
     opened = RunOpened(
-        run=label, **identity(loaded), **answering(program, all_models, chosen), sandbox=confining.name, image=confining.image,
-        until=until, budget=over, given=given_payloads(program, given, blobs), reused_from=from_run,
+        run=label, **prepared.identity, **prepared.told, until=until, budget=over,
+        given=given_payloads(program, given, blobs), reused_from=from_run,
         recorded="" if recorded is None else str(recorded.resolve()),
-        package=installed("metaflow-agents"), plugins=used(program, all_models), allowed=allowed_packages(program, allow),
-        staged=staged, functions=located(loaded),
+        package=_package(), plugins=prepared.plugins, allowed=allowed_packages(program, allow), staged=staged,
+        functions=prepared.functions,
         left_out={name: some(listed) for name, listed in left_out.items()},
         untaken={name: {why: some(listed) for why, listed in reasons.items()} for name, reasons in untaken.items()},
         kept={name: one.source for name, one in kept.items()})
-    versions = {**payloads, **initial_versions(program, blobs, load)}
+    initial, texts = prepared.initial
+    blobs.update(texts)
     untrusted = labels(program, handed, remote, kept)
     first = Committed(versions=tuple(
-        Version(artifact=a, number=1, payload=p, untrusted=untrusted.get(a, "")) for a, p in versions.items()))
+        Version(artifact=a, number=1, payload=p, untrusted=untrusted.get(a, "")) for a, p in {**payloads, **initial}.items()))
     earlier = _earlier(home, from_run, program, opened.recorded)
-    options = Options(models=resolved.models, sandbox=confining, folders=folders, inner_folders=inner_folders,
-                      given=dict(given or {}), earlier=earlier, effects=None if earlier is None else earlier.effects,
-                      limiters=Limiters(limits(program.sop, settings, resolved.models)),
-                      asker=asker, yes=yes, home=loaded.folder, settings=settings, inner=inner_models(program, all_models))
+    options = prepared.options(given=dict(given or {}), earlier=earlier, effects=None if earlier is None else earlier.effects,
+                               asker=asker, yes=yes)
 
     def begun(label: str) -> list[Event]:
         named = opened.model_copy(update={"run": label, "at": time()})
         if home is not None and keep_from is None and from_run is None:         # as late as can be: another may begin meanwhile
             named = named.model_copy(update={"kept_without": overlooked(home, program.sop.sop, wanted, kept)})
-        if confining.name == "none":
-            Consents(settings.consents).give(named, named.compiled)     # before the event: a kill in between loses nothing
+        if opened.sandbox == "none":        # before the event: a kill in between loses nothing
+            Consents(prepared.choices.settings.consents).give(named, named.compiled)
         return [named, first]
 
     if home is None:
-        return Run(program, options, label, home, Journal.in_memory, lambda: [opened, first], blobs)
-    return Run(program, options, label, home, lambda: _created(home, label, begun, blobs, chosen=name is not None), list, {})
+        foreseen = Beginning(program, options, lambda: [opened, first], blobs)
+        return Run(label, home, foreseen, lambda: (Journal.in_memory(), foreseen))
+    foreseen = Beginning(program, options)
+    return Run(label, home, foreseen, lambda: (_created(home, label, begun, blobs, chosen=name is not None), foreseen))
+
+
+def _prepared(sop: str | Path | Prepared, **choices: Any) -> Prepared:
+    """A SOP ready to run, by the options of `start` that choose who does the work and where. Raises UsageError where one of them
+    is given for what is prepared already.
+    """
+    if isinstance(sop, Prepared):
+        usual = dict.fromkeys(choices, None) | {"workspace": WORKSPACE, "late": False}
+        for name, value in choices.items():
+            if value is not usual[name]:
+                raise UsageError(f"`{name}` is chosen when a SOP is prepared: write `prepare(…, {name}=…)`, or give `start` the "
+                                 "SOP's file")
+        return sop
+    settings, home = choices["settings"] or Settings.read(), choices["workspace"]
+    return ready(checked(sop, settings), Choices(choices["model"], choices["models"] or {}, choices["sandbox"],
+                                                 None if home is None else Path(home), settings, choices["late"]))
 
 
 async def resume(name: str, **options: Any) -> RunResult:
@@ -234,64 +228,82 @@ def go_on(
     Models and sandbox are those that it had unless others are given; `sandbox="none"` has to be given again where that was not
     done on this machine. Where the SOP's file means something else now, what changed is told, and only `accept_changes` goes on
     with it. `reask` pays again for calls whose prompt changed. `yes` and `asker` are as for `start`.
+    The run is locked once it is entered; what somebody else did with it in between is taken up then.
     Raises UsageError (RunSucceeded, where nothing is left to do), RunBusy, SOPInvalid, ModelMissing; nothing is changed then.
     """
-    settings = settings or Settings.read()
-    home, consents = Path(workspace), Consents(settings.consents)
-    journal = Journal.open(journal_path(home, name))
-    try:
-        state = journal.state
-        opened = state.opened
-        if opened is None:
-            raise never_began(name)
-        if state.ended is not None and state.ended.outcome == "success":
-            raise RunSucceeded(f"run `{name}` has succeeded: there is nothing to go on with; `sop fork` branches from it")
-        recorded = Program.model_validate_json(journal.blob(state.compiled))
-        loaded, told = _as_it_is_now(name, state, recorded, settings, accept_changes=accept_changes)
-        if told and not accept_changes:
-            listed = "\n".join(f"  {change}" for change in told)
-            raise UsageError(f"the SOP of run `{name}` changed since it ran:\n{listed}\n"
-                             "`--accept-changes` goes on with it as it is now; undo the changes to go on as it was")
-        program = recorded if loaded is None or not told else loaded.program
-        folders = python_folders(Path(opened.location).parent)
-        inner_folders = {one.fingerprint: folders for one in program.all()} if loaded is None else folders_of(loaded)
-        asked = typed(given_models(program, model, models or {}), folders)
-        chosen: dict[str, Given] = {**(state.chosen if model is None else {}), **asked}
-        all_models = resolved_models(program, lambda one: sources(
-            one.sop, chosen, settings, inner_folders.get(one.fingerprint, folders), home, state.base_url, given=folders,
-            named=program.sop.models))
-        resolved = all_models[program.fingerprint]
-        confining = sandbox_for(program, sandbox or state.sandbox or None, settings, dry=resolved.models.dry)
-        if confining.name == "none" and not sandbox:
-            refuse_unconfined(name, state, consents)
-        refuse_unknown_step(program.sop, until)
-        refuse_lost_steps(program.sop, state.active)
-        for one in program.all():
-            refuse_unset_secrets(one.sop, settings, dry=resolved.models.dry)
-        over = caps(budget, program)
-        refuse_unpriced(program, lambda one: all_models[one.fingerprint].models, {**state.budget, **over})
-        values = Values(journal.blob, state)
-        given = {artifact: values.plain(payload) for artifact, payload in opened.given.items()}
-        which = identity(loaded) if loaded is not None and told else same_identity(journal, recorded)
-        uses = used(program, all_models)
-        resumed = Resumed(**which, **answering(program, all_models, chosen), changes=told, sandbox=confining.name,
-                          image=confining.image, until=until, budget=over, plugins=uses if uses or state.plugins else None,
-                          replaced=replaced(state.plugins, uses))
-        blobs = sources_of(loaded) if loaded is not None and told else {}
-        new, more = added(program, [*state.versions], partial(load_function, folders=folders)) if told else ({}, {})
-        blobs |= more
-        left = opened.reused_from if opened.reused_from in run_names(home) else None        # or it was removed since
-        earlier = _earlier(home, left, program, opened.recorded)
-        if earlier is not None and earlier.effects is not None:
-            earlier.effects.recall(journal, asked_in(journal))
-        options = Options(models=resolved.models, sandbox=confining, folders=folders, inner_folders=inner_folders, given=given,
-                          earlier=earlier, effects=None if earlier is None else earlier.effects, reask=reask,
-                          limiters=Limiters(limits(program.sop, settings, resolved.models)),
-                          asker=asker, yes=yes, home=Path(opened.location).parent, settings=settings,
-                          inner=inner_models(program, all_models))
-    except BaseException:
-        journal.__exit__()
-        raise
+    path = journal_path(Path(workspace), name)
+    choices = Choices(model, models or {}, sandbox, Path(workspace), settings or Settings.read())
+    asked = _Asked(budget, until, accept_changes, reask, asker, yes)
+    sitting = partial(_sitting, name, Path(workspace), choices, asked)
+    with Journal.read(path) as read:
+        refuse_busy(path)
+        foreseen = sitting(read)
+
+    def opening() -> tuple[Journal, Beginning]:
+        journal = Journal.open(path, read)
+        if journal.last == journal.known:
+            return journal, foreseen
+        try:                                    # somebody else went on with it in between
+            if foreseen.options.earlier is not None:
+                foreseen.options.earlier.close()
+            return journal, sitting(journal)
+        except BaseException:
+            journal.__exit__()
+            raise
+
+    return Run(name, Path(workspace), foreseen, opening)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is asked of one sitting of a run: see `go_on`."""
+
+    budget: Mapping[str, float | str] | None
+    until: str | None
+    accept_changes: bool
+    reask: bool
+    asker: Asker | None
+    yes: bool
+
+
+def _sitting(name: str, home: Path, choices: Choices, asked: _Asked, journal: Journal) -> Beginning:
+    """What a run goes on with, as its journal stands. Nothing is changed. Raises what `go_on` does."""
+    settings, state = choices.settings, journal.state
+    consents, opened = Consents(settings.consents), state.opened
+    if opened is None:
+        raise never_began(name)
+    if state.ended is not None and state.ended.outcome == "success":
+        raise RunSucceeded(f"run `{name}` has succeeded: there is nothing to go on with; `sop fork` branches from it")
+    recorded = Program.model_validate_json(journal.blob(state.compiled))
+    loaded, told = _as_it_is_now(name, state, recorded, settings, accept_changes=asked.accept_changes)
+    if told and not asked.accept_changes:
+        listed = "\n".join(f"  {change}" for change in told)
+        raise UsageError(f"the SOP of run `{name}` changed since it ran:\n{listed}\n"
+                         "`--accept-changes` goes on with it as it is now; undo the changes to go on as it was")
+    program = recorded if loaded is None or not told else loaded.program
+    place = Path(opened.location).parent
+    inner_folders = dict.fromkeys((one.fingerprint for one in program.all()), python_folders(place)) if loaded is None \
+        else folders_of(loaded)
+    prepared = joined(program, place, inner_folders, replace(choices, sandbox=choices.sandbox or state.sandbox or None),
+                      loaded=loaded, before=Before(state.chosen, state.base_url))
+    confining = prepared.sandbox
+    if confining.name == "none" and not choices.sandbox:
+        refuse_unconfined(name, state, consents)
+    refuse_lost_steps(program.sop, state.active)
+    over = prepared.capped(asked.budget, asked.until, state.budget)
+    values = Values(journal.blob, state)
+    given = {artifact: values.plain(payload) for artifact, payload in opened.given.items()}
+    which = prepared.identity if told else same_identity(journal, recorded)
+    uses = prepared.plugins
+    resumed = Resumed(**which, **prepared.told, changes=told, until=asked.until, budget=over,
+                      plugins=uses if uses or state.plugins else None, replaced=replaced(state.plugins, uses))
+    new, more = added(program, [*state.versions], partial(load_function, folders=prepared.folders)) if told else ({}, {})
+    left = opened.reused_from if opened.reused_from in run_names(home) else None        # or it was removed since
+    earlier = _earlier(home, left, program, opened.recorded)
+    if earlier is not None and earlier.effects is not None:
+        earlier.effects.recall(journal, asked_in(journal))
+    options = prepared.options(given=given, earlier=earlier, effects=None if earlier is None else earlier.effects,
+                               reask=asked.reask, asker=asked.asker, yes=asked.yes)
 
     def first_events() -> list[Event]:
         if confining.name == "none":
@@ -301,7 +313,7 @@ def go_on(
                          for name, payload in new.items())
         return [resumed, *([Committed(versions=versions)] if versions else [])]
 
-    return Run(program, options, name, home, lambda: journal, first_events, blobs)
+    return Beginning(program, options, first_events, {**(prepared.sources if told else {}), **more})
 
 
 def _firing(name: str, at: str, fired: Mapping[str, int]) -> str:
@@ -373,6 +385,12 @@ def _created(home: Path, label: str, first: Callable[[str], list[Event]], blobs:
             if chosen:
                 raise
             label = free_name(home, label)
+
+
+@cache
+def _package() -> str:
+    """The version that is installed, as it was when it was first asked for: what runs in this process."""
+    return version("metaflow-agents")
 
 
 def _earlier(home: Path | None, from_run: str | None, program: Program, recorded: str) -> Earlier | None:

@@ -30,11 +30,12 @@ def mcp(file: SOPFile,
     import asyncio
 
     from metaflow_agents.api.mcp_server import Serving
+    from metaflow_agents.runtime.prepared import Choices
+    from metaflow_agents.settings import Settings
 
     everybody, named = options.models(model)
-    asyncio.run(_served(Serving.of(
-        file, workspace=workspace, root=root, trust_inputs=trust_inputs, model=everybody, models=named, sandbox=sandbox,
-        budget=options.budget(budget))))
+    choices = Choices(everybody, named, sandbox, workspace, Settings.read())
+    asyncio.run(_served(Serving.of(file, choices, root=root, trust_inputs=trust_inputs, budget=options.budget(budget))))
     return 0
 
 

@@ -53,7 +53,8 @@ class Journal:
     must not go on half told.
     """
 
-    def __init__(self, store: Store | MemoryStore, lock: RunLock | None = None, *, writable: bool = True) -> None:
+    def __init__(self, store: Store | MemoryStore, lock: RunLock | None = None, *, writable: bool = True,
+                 known: Journal | None = None, begun: Sequence[tuple[int, Event]] | None = None) -> None:
         self.listeners: list[Listener] = []
         self.early: list[Listener] = []
         self._store, self._lock, self._writable = store, lock, writable
@@ -67,11 +68,19 @@ class Journal:
         self._failure: Exception | None = None
         self._told = False
         self._state: RunState | None = None
-        self._last = store.last()
-        if writable:
-            self._state = self._fold()
+        self._folded: Row | None = None             # the last event that the state was read up to, as it is written
+        if begun is not None:                       # all that is in it: it was written by this process a moment ago
+            self._last, self._state = len(begun), RunState()
+            for seq, event in begun:
+                self._state.apply(seq, event)
+        else:
+            self._last = store.last()
+        if writable and begun is None:
+            self._state = self._fold(known)
         self._next = self._last + 1
         self.found = self._last                     # events that lay there before whoever opened it
+        # How many of these stood in what it was opened with already; 0 where that was read anew.
+        self.known = 0 if known is None or known._folded is None or self._state is not known._state else known._folded[0]
 
     @classmethod
     def create(cls, path: Path, first: Callable[[], Sequence[Event]] = tuple, blobs: Mapping[str, bytes] = _NONE) -> Self:
@@ -87,9 +96,9 @@ class Journal:
         lock = RunLock(path)
         try:
             _refuse_begun(path)
-            events = enumerate((_written_form(event) for event in _stamped(first())), 1)
-            make(path, Batch([(seq, event.kind, form) for seq, (event, form) in events], blobs))
-            journal = cls._on_file(path, lock)
+            events = [(seq, *written) for seq, written in enumerate(map(_written_form, _stamped(first())), 1)]
+            make(path, Batch([(seq, event.kind, form) for seq, event, form in events], blobs))
+            journal = cls._on_file(path, lock, begun=[(seq, event) for seq, event, _ in events])
         except BaseException:
             lock.release()
             raise
@@ -97,13 +106,16 @@ class Journal:
         return journal
 
     @classmethod
-    def open(cls, path: Path) -> Self:
-        """An existing run's journal for writing: locked, its events folded. Raises UsageError, RunBusy, JournalError."""
+    def open(cls, path: Path, known: Journal | None = None) -> Self:
+        """An existing run's journal for writing: locked, its events folded. Raises UsageError, RunBusy, JournalError.
+
+        `known` is the same file as somebody read it before: its state goes on from there, and only what came since is folded.
+        """
         if not path.is_file():
             raise unknown_run(path)
         lock = RunLock(path)
         try:
-            return cls._on_file(path, lock)
+            return cls._on_file(path, lock, known)
         except BaseException:
             lock.release()
             raise
@@ -140,10 +152,11 @@ class Journal:
             raise
 
     @classmethod
-    def _on_file(cls, path: Path, lock: RunLock) -> Self:
-        store = Store(path, writable=True)
+    def _on_file(cls, path: Path, lock: RunLock, known: Journal | None = None,
+                 begun: Sequence[tuple[int, Event]] | None = None) -> Self:
+        store = Store(path, writable=True, fresh=begun is not None)
         try:
-            return cls(store, lock)
+            return cls(store, lock, known=known, begun=begun)
         except BaseException:
             store.close()
             raise
@@ -252,15 +265,22 @@ class Journal:
                 return
             after, left = rows[-1][0], left - size
 
-    def _fold(self) -> RunState:
-        state = RunState()
-        expected = 1
-        for seq, event in self.events():
+    def _fold(self, known: Journal | None = None) -> RunState:
+        state, read = RunState(), 0
+        if known is not None and known._folded is not None and self._row(known._folded[0]) == known._folded:
+            state, read = known.state, known._folded[0]
+        expected = read + 1
+        for seq, event in self.events(after=read):
             if seq != expected:
                 raise JournalError(f"{self.path} is damaged: event {expected} is missing; restore the file from a copy")
             state.apply(seq, event)
             expected += 1
+        if not self._writable:
+            self._folded = self._row(expected - 1)
         return state
+
+    def _row(self, seq: int) -> Row | None:
+        return next(iter(self._store.page((), seq - 1, seq, 1)), None)
 
     def _parse(self, row: Row) -> Any:
         seq, kind, data = row

@@ -49,6 +49,12 @@ class RunLock:
             os.close(fd)
 
 
+def refuse_busy(journal: Path) -> None:
+    """Raises RunBusy where the run is open already, as `RunLock` does, and holds nothing afterwards."""
+    if journal.with_name(journal.name + ".lock").exists():          # else nobody holds it, and nobody is disturbed
+        RunLock(journal).release()
+
+
 def _acquire(path: Path, run: str) -> int:
     deadline = time.monotonic() + _GRACE
     while True:

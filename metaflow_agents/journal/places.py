@@ -63,12 +63,11 @@ def refuse_taken(home: Path | None, name: str) -> None:
                          "give another name, or move it away")
 
 
-def free_name(home: Path | None, base: str) -> str:
-    """The first of `base-1`, `base-2`, … that no run of the workspace has."""
+def free_name(home: Path | None, base: str, number: int = 1) -> str:
+    """The first of `base-1`, `base-2`, … from `number` on that no run of the workspace has."""
     if home is None:
         return base
     base = re.sub(r"-\d+$", "", base)
-    number = 1
     while (home / JOURNALS / f"{base}-{number}.db").exists() or folder_taken(home / f"{base}-{number}"):
         number += 1
     return f"{base}-{number}"

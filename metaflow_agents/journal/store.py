@@ -53,11 +53,14 @@ class Batch:
 class Store:
     """The file, for one writer and for reading.
 
+    One that is `fresh` was laid down by this process: what it is is not looked at again, and what reads it is opened when it is
+    first read, since a short run seldom reads what it wrote itself.
+
     `write` belongs to one thread at a time; everything else may be called from any thread. Every error of SQLite comes out
     as JournalError that says what to do.
     """
 
-    def __init__(self, path: Path, *, writable: bool) -> None:
+    def __init__(self, path: Path, *, writable: bool, fresh: bool = False) -> None:
         if not path.is_file():
             raise unknown_run(path)
         self.path = path
@@ -67,15 +70,18 @@ class Store:
         self._window: Window | None = None                      # once something is written
         self._format = FORMAT
         self._cache = BlobCache(_CACHE)
+        self._closed = False
         if not path.stat().st_size:
             raise JournalError(f"{path} is empty: its process was killed, or its disk full, before anything was written; its name"
                                f" is free: `sop run FILE --name {path.stem}`")
         try:
-            with self.translated("read"):
-                self._reader = self._connect_to_read()
-                self._check_format(self._reader)
+            if not fresh:
+                with self.translated("read"):
+                    self._reader = self._connect_to_read()
+                    self._check_format(self._reader)
             if writable:
-                tighten(path)
+                if not fresh:
+                    tighten(path)
                 with self.translated("open"):
                     self._writer = self._connect("rw")
                     _use_wal(self._writer)
@@ -145,6 +151,7 @@ class Store:
     def close(self) -> None:
         """Folds the WAL into the file, if this store wrote it, and closes. Reading still works, by a connection a call."""
         with self._lock:
+            self._closed = True
             reader, self._reader = self._reader, None
             writer, self._writer = self._writer, None
         if reader is not None:
@@ -154,13 +161,17 @@ class Store:
             with suppress(sqlite3.Error):
                 writer.execute("PRAGMA busy_timeout=0")
                 writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-                writer.execute("PRAGMA journal_mode=DELETE")
+                # Only bytes of the header change, all in the file's first sector: a journal on the disk for them would guard
+                # nothing, and be synced three times. The mode that the file says afterwards is the same.
+                writer.execute("PRAGMA journal_mode=MEMORY")
             writer.close()
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """A connection to read from, for one short query; errors of SQLite come out as JournalError."""
         with self._lock, self.translated("read"):
+            if self._reader is None and not self._closed:
+                self._reader = self._connect_to_read()
             if self._reader is not None:
                 yield self._reader
                 return

@@ -13,7 +13,7 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -75,10 +75,7 @@ class Workspace:
         if pair:
             raise RunError(f"`{pair[0]}` can't be a file and the folder of `{pair[1]}`")
         async with self._lock:
-            there = await self._run(self._listed)
-            extra = sorted(path for path, digest in there.items() if path not in files or digest is None)
-            await self._run(partial(self._apply, {}, extra))
-            await self._run(self._prune)
+            there, extra = await self._run(partial(self._cleared, files))
             differing = sorted(path for path, digest in files.items() if there.get(path) != digest)
             for first in range(0, len(differing), _TOGETHER):
                 some = {path: await load(files[path]) for path in differing[first:first + _TOGETHER]}
@@ -163,6 +160,15 @@ class Workspace:
                     raise
             above = above.rpartition("/")[0]
 
+    def _cleared(self, files: Container[str]) -> tuple[dict[str, str | None], list[str]]:
+        """What stands there, and what of it is none of `files`, or no file: deleted, and folders that hold nothing with it."""
+        there, hollow = self._listed()
+        extra = sorted(path for path, digest in there.items() if path not in files or digest is None)
+        self._apply({}, extra)
+        if extra or hollow:
+            self._prune()
+        return there, extra
+
     def _walk(self) -> Iterator[tuple[str, str, list[str], list[str], int]]:
         """Every folder but `.git`, deepest first: path, its prefix, the folders and the other entries in it, and it, open."""
         for where, folders, others, here in os.fwalk(self.folder, topdown=False, onerror=_raise):
@@ -171,13 +177,15 @@ class Workspace:
             if inside.split("/")[0] != ".git":
                 yield inside, f"{inside}/" if inside else "", folders, others, here
 
-    def _listed(self) -> dict[str, str | None]:
-        """Path → digest of what stands there; None for what is not a regular file."""
+    def _listed(self) -> tuple[dict[str, str | None], bool]:
+        """Path → digest of what stands there; None for what is not a regular file. And whether a folder holds nothing."""
         self.folder.mkdir(parents=True, exist_ok=True)
         if self.folder.is_symlink():
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         found: dict[str, str | None] = {}
-        for _, prefix, folders, others, here in self._walk():
+        hollow = False
+        for inside, prefix, folders, others, here in self._walk():
+            hollow = hollow or bool(inside and not folders and not others)
             for name in (*others, *folders):
                 mode = os.lstat(name, dir_fd=here).st_mode
                 if stat.S_ISREG(mode):
@@ -186,7 +194,7 @@ class Workspace:
                     found[prefix + name] = digest if stat.S_IMODE(mode) == 0o644 else f"mode {mode:o}"
                 elif not stat.S_ISDIR(mode):
                     found[prefix + name] = None
-        return found
+        return found, hollow
 
     def _prune(self) -> None:
         """Remove the folders that hold nothing."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -105,14 +105,30 @@ class RunResult:
         return TypeAdapter(type_).validate_python(self[output])
 
 
-class Run:
-    """A run under way. Made by `start` and `go_on`; an async context manager: leaving it early stops the run."""
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """What a run is entered with: its SOP, how it is carried out, and what its journal gets before anything else (`first`, which
+    is asked for then, and the blobs that its events name).
+    """
 
-    def __init__(self, program: Program, options: Options, name: str, home: Path | None, journal: Callable[[], Journal],
-                 first: Callable[[], list[Event]], blobs: Mapping[str, bytes]) -> None:
-        self.program, self.name = program, name
+    program: Program
+    options: Options
+    first: Callable[[], Sequence[Event]] = tuple
+    blobs: Mapping[str, bytes] = field(default_factory=dict)
+
+
+class Run:
+    """A run under way. Made by `start` and `go_on`; an async context manager: leaving it early stops the run.
+
+    Until it is entered it holds nothing, and no lock. `opening` gives the journal, locked, and what the run really begins with:
+    another `Beginning` than was foreseen where the journal is not what it was.
+    """
+
+    def __init__(self, name: str, home: Path | None, foreseen: Beginning,
+                 opening: Callable[[], tuple[Journal, Beginning]]) -> None:
+        self.program, self.name = foreseen.program, name
         self.folder = None if home is None else home / name
-        self._options, self._open, self._first, self._blobs = options, journal, first, dict(blobs)
+        self._options, self._opening = foreseen.options, opening
         self.earlier = 0                                       # events of sittings before this one
         self.lacking = ""                                      # what is not there on this machine, where that stopped the run
         self._joined: Assembly | None = None
@@ -199,7 +215,9 @@ class Run:
                          {name: label for name in made if (label := state.untrusted(name))}, made)
 
     async def __aenter__(self) -> Self:
-        journal = self._open()
+        journal, begins = self._opening()
+        self.program = begins.program
+        self._options = replace(begins.options, asker=self._options.asker, watch=self._options.watch)
         if self.folder is not None:
             self.name, self.folder = journal.path.stem, self.folder.with_name(journal.path.stem)
         await journal.__aenter__()
@@ -207,8 +225,8 @@ class Run:
         try:
             self._opened.enter_context(seldom_collected())
             self._opened.enter_context(watched())
-            if first := self._first():
-                await journal.append(*first, blobs=self._blobs)
+            if first := begins.first():
+                await journal.append(*first, blobs=begins.blobs)
             self._joined = assemble(self.program, journal, self._options, folder=self.folder)
             for models in self._options.all_models:
                 await self._opened.enter_async_context(models.open())
@@ -221,7 +239,7 @@ class Run:
             finally:
                 await journal.close()
             raise
-        self._blobs.clear()
+        self._opening = _entered                # what it began with, files that it was given included, is let go
         self._work = asyncio.create_task(self._scheduled(), name=f"run {self.name}")
         self._task = asyncio.create_task(self._drive(self._work), name=f"last event of run {self.name}")
         return self
@@ -337,6 +355,10 @@ class Run:
         state = self.journal.state
         cap = run_budget(self.program, state.budget).time
         return None if cap is None else max(cap - state.elapsed, 0.0)
+
+
+def _entered() -> tuple[Journal, Beginning]:
+    raise UsageError("a run is entered once: `go_on` goes on with one")
 
 
 def _fault(error: BaseException) -> str:

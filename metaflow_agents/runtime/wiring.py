@@ -46,6 +46,7 @@ from metaflow_agents.questions.answer_queue import Mailbox
 from metaflow_agents.questions.broker import Asker, Desk
 from metaflow_agents.questions.inner import InnerDesk
 from metaflow_agents.runtime.caps import run_budget, step_budget
+from metaflow_agents.runtime.compiled import Shared
 from metaflow_agents.runtime.output_sync import Folder
 from metaflow_agents.runtime.step_runner import Doers
 from metaflow_agents.runtime.subworkflow import Joined, SubSOPs
@@ -92,6 +93,7 @@ class Options:
     home: Path = Path()                        # the SOP's folder
     settings: Settings = field(default_factory=Settings)
     inner: Mapping[str, Models] = field(default_factory=dict)      # fingerprint of a sub-SOP → its models
+    shared: Shared = field(default_factory=Shared)
 
     @property
     def all_models(self) -> tuple[Models, ...]:
@@ -150,7 +152,8 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
     state, sop = journal.state, program.sop
     secrets = secrets_of(sop, options.settings)
     name = within.run if within else "" if state.opened is None else state.opened.run
-    bus, graph = Bus(journal), SOPGraph(sop)
+    compiled = options.shared.of(program)
+    bus, graph = Bus(journal), compiled.graph
     values = Values(journal.blob, state)
     tree = Tree(program, values, state, name)
     scopes = Scopes(program, values, name)
@@ -165,7 +168,8 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
         return partial(sources_of, folders=folders_of(one))
 
     load = loading(program)
-    acceptance = Acceptance(program, values, load, within.acceptance if within else None)
+    acceptance = Acceptance(program, values, load, within.acceptance if within else None, compiled.validators)
+    conversations = Conversations(program, acceptance, compiled.wordings)
     observations = Observations(bus, state, values)
     told = within.told if within else told_name(journal)
     desk: Desk
@@ -202,8 +206,8 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
                           commands.files, dry=options.models.dry, above=above, allowed=allowed, packages=commands.packages)
     known = strategies.known()
     material = Material(program, values, tree.as_rendered, noted=within.noted if within else None, prefix=prefix)
-    agent = RoleAgent(program, options.models, caller, acceptance, commands, functions, memory, project, observations, state,
-                      values, material, equipment)
+    agent = RoleAgent(conversations, options.models, caller, acceptance, commands, functions, memory, project, observations,
+                      state, values, material, equipment)
 
     def join(inner: Program, its: InnerJournal, activation: Activation) -> Joined:
         key = str(activation.key)
@@ -232,7 +236,7 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
     documents = Documents(sop, tree, state, values, options.sandbox, dry=options.models.dry)
     doers = Doers(sop, agent, commands, functions, Executors(sop, acceptance, observations, effects),
                   Expressions(sop, acceptance), Humans(program, acceptance, desk), tool_steps, documents, acceptance,
-                  Parts(program, state, values, memory, known, above),
+                  Parts(compiled.meanings, state, values, memory, above),
                   Code(program, reading, options.inner), sops,
                   dry=options.models.dry, given=options.given)
     parking = Parking(desk)
@@ -242,7 +246,7 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
                     strategies=known, halting=halting)
     progress = None
     if sop.progress is not None:
-        judge = RunJudge(sop, sop.progress, options.models, caller, Conversations(program, acceptance), memory,
+        judge = RunJudge(sop, sop.progress, options.models, caller, conversations, memory,
                          observations, state, values, run_budget(program, over))
         progress = Progress(sop, sop.progress, bus, state, values, scopes, judge)
     scheduler = Scheduler(program, graph, bus, state, values, scopes, fanout, until=state.until, progress=progress)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 from pydantic import Field
@@ -40,7 +41,7 @@ class Program(Value):
         """The bytes that the journal stores; the order of steps is kept, since rank depends on it."""
         return json.dumps(self.plain(), ensure_ascii=False, separators=(",", ":")).encode()
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """Equal for files that differ in comments or the order of keys only."""
         return fingerprint(self.plain())

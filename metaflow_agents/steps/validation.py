@@ -28,12 +28,13 @@ _TEXT: dict[str, Any] = {"type": "string"}
 class Acceptance:
     """Turns what a doer gave into a payload, or raises AnswerInvalid with every fault, told as its author needs it.
 
-    `outer`: that of the SOP which this one is a step of.
+    `outer`: that of the SOP which this one is a step of. `validators`: artifact → the check of its data, made before.
     """
 
-    def __init__(self, program: Program, values: Values, load: Callable[[str], Any], outer: Acceptance | None = None) -> None:
+    def __init__(self, program: Program, values: Values, load: Callable[[str], Any], outer: Acceptance | None = None,
+                 validators: dict[str, Validator] | None = None) -> None:
         self._program, self._sop, self._values, self._load, self._outer = program, program.sop, values, load, outer
-        self._validators: dict[str, Validator] = {}            # a python model is imported once, and all are asked for often
+        self._validators = {} if validators is None else validators     # a python model is imported once; all are asked often
 
     def schema(self, artifact: str) -> dict[str, Any] | None:
         """What the endpoint is asked for: JSON Schema; None for text and for files."""

@@ -19,11 +19,13 @@ from metaflow_agents.journal.values import Values
 from metaflow_agents.models.registry import Given
 from metaflow_agents.prompts import MISSING, analyse_expression
 from metaflow_agents.runtime.prepare import checked
+from metaflow_agents.runtime.prepared import Choices, ready
 from metaflow_agents.schema.binary import jsonable
 from metaflow_agents.schema.case import Case
 from metaflow_agents.schema.role import model_for_role
 from metaflow_agents.schema.shape import Shape
 from metaflow_agents.schema.sop import PATHS, SOP
+from metaflow_agents.settings import Settings
 from metaflow_agents.sop.load import LoadedSOP
 
 
@@ -80,9 +82,8 @@ async def _try(loaded: LoadedSOP, name: str, case: Case, sandbox: str | None) ->
     everybody, of_roles = _models(case)
     try:
         with TemporaryDirectory(prefix="sop-test-") as inline:
-            run = start(loaded.folder / Path(loaded.entry).name, model=everybody, models=of_roles,
-                        inputs=_inputs(sop, case, loaded.folder, Path(inline)), given=case.given, until=case.until,
-                        workspace=None, sandbox=sandbox, late=True)
+            prepared = ready(loaded, Choices(everybody, of_roles, sandbox, None, Settings.read(), late=True))
+            run = start(prepared, inputs=_inputs(sop, case, loaded.folder, Path(inline)), given=case.given, until=case.until)
         async with run as going:
             result = await going.result()
             if going.lacking:               # it says nothing of the SOP, whatever the case expects

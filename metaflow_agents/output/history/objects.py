@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import struct
 import zlib
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import IO
 
@@ -28,6 +30,7 @@ FILE, FOLDER = 0o100644, 0o040000
 TEMPORARY = ("tmp_pack_sop", "tmp_idx_sop")
 """Names of a pack in the making. git leaves `tmp_` files alone while they are young and clears them away later."""
 _LEVEL = 1
+_SMALL = 1 << 31                    # bytes of a pack, from which on an index holds some offsets in another table
 
 
 class Packer:
@@ -72,11 +75,14 @@ class Packer:
         self._file.close()
         with open(self._pack, "r+b") as file:
             checksum = hashlib.file_digest(file, "sha1").digest()
-            file.seek(0, os.SEEK_END)
+            size = file.seek(0, os.SEEK_END)
             file.write(checksum)
         with open(self._index, "wb") as file:
-            write_pack_index(file, sorted((bytes.fromhex(name.decode()), *place) for name, place in self._entries.items()),
-                             checksum)
+            entries = sorted((bytes.fromhex(name.decode()), *place) for name, place in self._entries.items())
+            if size < _SMALL:
+                file.write(small_index(entries, checksum))
+            else:
+                write_pack_index(file, entries, checksum)
         name = f"pack-{checksum.hex()}"
         os.replace(self._pack, self._folder / f"{name}.pack")
         os.replace(self._index, self._folder / f"{name}.idx")
@@ -172,6 +178,17 @@ def write_object(to: Callable[[bytes], int], kind: int, data: bytes) -> int:
     packed = bytes(pack_object_header(kind, None, len(data), SHA1)) + zlib.compress(data, _LEVEL)
     to(packed)
     return zlib.crc32(packed)
+
+
+def small_index(entries: Sequence[tuple[bytes, int, int]], checksum: bytes) -> bytes:
+    """The index of a pack below 2 GB, version 2, in one piece. `entries`: id (20 bytes), offset, CRC-32, sorted by id."""
+    fan, count = [0] * 256, len(entries)
+    for name, _, _ in entries:
+        fan[name[0]] += 1
+    body = b"".join((b"\xfftOc", struct.pack(">257I", 2, *accumulate(fan)), *(name for name, _, _ in entries),
+                     struct.pack(f">{count}I", *(crc for _, _, crc in entries)),
+                     struct.pack(f">{count}I", *(offset for _, offset, _ in entries)), checksum))
+    return body + hashlib.sha1(body).digest()
 
 
 def _joined(folder: str, name: bytes) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from metaflow_agents.errors import ExpressionError
@@ -136,7 +137,7 @@ class _Fold:
         return Commit(seq, event["at"], wording.PERSON, wording.documented(name, notes, seq), written, deleted)
 
     def _take_program(self, event: Raw) -> None:
-        self._program = Program.model_validate_json(self._blob(event["compiled"]))
+        self._program = _program(self._blob(event["compiled"]))
         self._tree = Tree(self._program, self._values, self, self._run)
 
     def _changed(self, artifacts: Sequence[str]) -> tuple[dict[str, Leaf], frozenset[str], list[str]]:
@@ -157,3 +158,9 @@ class _Fold:
             deleted |= before.keys() - held.keys()
             self._held[name] = held
         return written, frozenset(deleted - written.keys()), notes
+
+
+@lru_cache(maxsize=8)
+def _program(stored: bytes) -> Program:
+    """A compiled SOP; the runs of a process are often those of one."""
+    return Program.model_validate_json(stored)

@@ -44,9 +44,23 @@ class Repository:
     def __init__(self, folder: Path) -> None:
         self.folder, self.git = folder, folder / ".git"
         self.packs = self.git / "objects" / "pack"
+        self._new = False                       # made by this process a moment ago: nothing of anybody's can be in it
 
     def lay_out(self) -> None:
         """Makes what a repository needs. A pack whose index a killed process did not come to is cleared away."""
+        try:
+            os.mkdir(self.git)
+        except (FileNotFoundError, FileExistsError):            # nor is there a folder; or there is one, and maybe a link
+            self._complete()
+        else:
+            self._new = True
+            for part in ("objects", "objects/pack", "objects/info", "refs", "refs/heads", "refs/tags"):
+                os.mkdir(f"{self.git}/{part}")
+        if self._new or not _VERSION.search(self._read("config")):          # not there, or cut short by a power cut
+            self._put("config", _CONFIG.encode())
+
+    def _complete(self) -> None:
+        """What is missing of one that is there."""
         for part in ("", "objects", "objects/pack", "objects/info", "refs", "refs/heads", "refs/tags", "damaged"):
             if (self.git / part).is_symlink():
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
@@ -55,12 +69,12 @@ class Repository:
         for pack in self.packs.glob("pack-*.pack"):
             if not pack.with_suffix(".idx").exists():
                 pack.unlink()
-        if not _VERSION.search(self._read("config")):           # not there, or cut short by a power cut
-            self._put("config", _CONFIG.encode())
 
     def known(self) -> set[ObjectID]:
         """The ids of all objects in packs that are sound. One that is not is laid aside, in `.git/damaged`."""
         found: set[ObjectID] = set()
+        if self._new:
+            return found
         for index in sorted(self.packs.glob("pack-*.idx")):
             if _is_sound(index):
                 with closing(load_pack_index(str(index), SHA1)) as entries:
@@ -90,6 +104,8 @@ class Repository:
 
     def strangers(self, own: Collection[ObjectID]) -> list[ObjectID]:
         """Commits that are not the run's `own`, where its branch or a detached `HEAD` stands, and that can be read."""
+        if self._new:
+            return []
         heads = (self.main(), self._id(self.head().encode()))
         return [name for name in dict.fromkeys(heads) if name is not None and name not in own and self.commit(name) is not None]
 
@@ -110,7 +126,7 @@ class Repository:
         if check_out:
             self._put("HEAD", f"ref: {BRANCH}\n".encode())
             self._write_index(files)
-        if self.main() != tip:
+        if self._new or self.main() != tip:
             self._put(BRANCH, tip + b"\n")
 
     def _write_index(self, files: Iterable[tuple[str, ObjectID]]) -> None:
@@ -133,9 +149,12 @@ class Repository:
 
     def _place(self, name: str, write: Callable[[Path], None]) -> None:
         partial = self.git / _PARTIAL
-        partial.unlink(missing_ok=True)
         try:
-            write(partial)
+            try:
+                write(partial)
+            except FileExistsError:             # of a process that was killed in between
+                partial.unlink()
+                write(partial)
             os.replace(partial, self.git / name)
         except OSError:
             with suppress(OSError):     # the first error is told; a leftover is cleared away next time
