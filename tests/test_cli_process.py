@@ -378,7 +378,8 @@ def test_a_strategy_is_loaded_by_the_sops_that_think_by_it(home: Path) -> None:
 def test_tools_and_sandboxes_are_loaded_by_the_sops_that_have_some(home: Path) -> None:
     script = ("import re, sys; sys.argv[0] = 'sop'\nfrom metaflow_agents.cli import command\nstatus = command(sys.argv[1:])\n"
               "print(sorted(name for name in sys.modules if re.fullmatch(r'metaflow_agents\\.('\n"
-              "    r'documents\\.(?!publishing$)\\w+|network\\.(?!hosts|addresses)\\w+|policy\\.policy|sandbox\\.(bubblewrap|unconfined)|'\n"
+              "    r'documents\\.(?!publishing$)\\w+|network\\.(?!hosts|addresses)\\w+|policy\\.policy|'\n"
+              "    r'sandbox\\.(bubblewrap|unconfined)|'\n"
               "    r'tools\\.(commands|files|web))', name)))\n"
               "sys.exit(status)")
     plain = (home / "looped.yaml").read_text()
