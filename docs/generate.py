@@ -117,7 +117,8 @@ _MEANT = {
     "connect": "a host that a command in the sandbox reaches",
     "install": "a Python package for the environment of commands, with its extras",
     "mcp": "`SERVER.TOOL`, or a server's name for all its tools",
-    "api": "`SERVICE.OPERATION`, or a service's name for all its operations", "call": "a function under `tools`",
+    "api": "`SERVICE.OPERATION`, or a service's name for all its operations",
+    "call": "a function under `tools`, `NAME.TOOL` of a source there, or a source's name for all its tools",
     "ask_person": "a question to a person", "start_role": "a role that is given work"}
 
 

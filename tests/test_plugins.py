@@ -92,6 +92,7 @@ def test_a_resume_without_the_package_is_refused_by_its_name_with_the_fix(acme: 
     assert sop(tmp_path, beside(acme), "resume", "it").returncode == 0         # nothing was changed by the refusal
 
 
+@pytest.mark.one_in(4)
 def test_another_version_goes_on_and_says_so_once(acme: Path, tmp_path: Path) -> None:
     killed_at_paint(tmp_path, beside(acme))
     newer = tmp_path / "newer"
@@ -105,6 +106,7 @@ def test_another_version_goes_on_and_says_so_once(acme: Path, tmp_path: Path) ->
         assert [event.replaced for _, event in journal.events(Resumed)] == [(told,), ()]
 
 
+@pytest.mark.one_in(4)
 def test_an_accepted_change_does_without_the_package(acme: Path, tmp_path: Path) -> None:
     killed_at_paint(tmp_path, beside(acme))
     written(tmp_path, drawn=DRAWN.replace('use: draw, with: {word: "{{ word }}", log: "{{ log }}"}', "value: word").replace(
@@ -115,6 +117,7 @@ def test_an_accepted_change_does_without_the_package(acme: Path, tmp_path: Path)
     assert (tmp_path / "workspace" / "it" / "picture.txt").read_text() == f"CATCATCAT\nword: cat\nlog: {tmp_path / 'log'}\n"
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("change", "code", "told"), [
     ({"use: draw, with: {word": "use: drow, with: {word"}, "unknown-plugin", "there is no type of step `drow`"),
     ({"width: 2": "wide: 2"}, "plugin-parameter", "`use: draw` takes no `wide`"),
@@ -134,6 +137,7 @@ def test_without_the_package_the_name_is_unknown_and_the_group_is_named(tmp_path
     assert "[unknown-plugin]" in found.stdout and "metaflow_agents.executors" in found.stdout
 
 
+@pytest.mark.one_in(4)
 def test_a_package_that_cant_be_loaded_is_named_and_harms_nobody_else(acme: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     shutil.copytree(acme, broken)
@@ -154,6 +158,7 @@ def test_a_package_that_cant_be_loaded_is_named_and_harms_nobody_else(acme: Path
     assert any("`acme.words` (functions)" in text and state == "ok" for text, state in states.items())
 
 
+@pytest.mark.one_in(4)
 def test_a_result_of_an_earlier_run_is_taken_over_unless_its_package_changed(acme: Path, tmp_path: Path) -> None:
     written(tmp_path, drawn=DRAWN)
     log = tmp_path / "log"
@@ -196,6 +201,7 @@ def test_a_source_of_tools_is_called_under_the_policy_and_its_words_are_untruste
     assert refused.returncode == 1 and "deny call(acme)" in refused.stdout, refused.stdout
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("before", "after", "code"), [
     ("source: shop", "source: shpo", "unknown-plugin"), ("stock: {tea: 3}, ", "", "plugin-parameter"),
     ("{tea: 3}", "{tea: many}", "plugin-parameter"), ("effects: {order: once}", "effect: once", "tool-form"),
@@ -246,6 +252,7 @@ def log_of(folder: Path, run: str) -> str:
         return ""
 
 
+@pytest.mark.one_in(4)
 def test_what_is_no_model_of_a_package_is_told_with_its_forms(acme: Path, tmp_path: Path) -> None:
     written(tmp_path, said=SAID)
     env = beside(acme)
@@ -274,6 +281,7 @@ def test_an_index_is_found_by_its_name_and_held_to_its_port(acme_here: Path) -> 
         make_index("by_lenght", 2)
 
 
+@pytest.mark.one_in(4)
 def test_an_index_that_is_unknown_is_told_by_check_and_one_that_is_used_is_in_the_journal(acme: Path, tmp_path: Path) -> None:
     pytest.importorskip("numpy")
     recalls = SAID.replace("model: bird}", "model: bird, memory: {window: 0 turns, recall: {importance: 0, embeddings: dry, "
@@ -287,6 +295,7 @@ def test_an_index_that_is_unknown_is_told_by_check_and_one_that_is_used_is_in_th
     assert opened(tmp_path, "it").plugins["memory_indexes/by_length"] == "acme-sop 1.2"
 
 
+@pytest.mark.one_in(4)
 def test_a_command_of_a_package(acme: Path, tmp_path: Path) -> None:
     written(tmp_path, drawn=DRAWN)
     env = beside(acme)
@@ -300,6 +309,7 @@ def test_a_command_of_a_package(acme: Path, tmp_path: Path) -> None:
     assert unknown.returncode == 2 and "weigh" in unknown.stderr
 
 
+@pytest.mark.one_in(4)
 def test_what_a_package_exports_and_checks(acme: Path, tmp_path: Path) -> None:
     written(tmp_path, called="sop: called\nartifacts: {it: {}}\nsteps: {say: {call: 'acme.words:first', args: {text: one two}, "
                              "makes: it}}\n")
@@ -371,3 +381,29 @@ def test_the_package_of_the_page_is_built_and_its_sop_runs(tmp_path: Path) -> No
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "workspace" / "it" / "banner.txt").read_text() == "#########\n# HELLO #\n#########\n"
     assert opened(tmp_path, "it").plugins == {"executors/banner": "banner-sop 0.1"}
+
+
+@pytest.mark.one_in(4)
+def test_a_call_of_a_packages_tool_is_killed_and_made_again_as_its_effect_says(acme: Path, tmp_path: Path) -> None:
+    hold = tmp_path / "hold"
+    held = SHOPPING.replace('key: "${SHOP_KEY}"', f'hold: "{hold}"').replace("secrets: [SHOP_KEY]\n", "")
+    written(tmp_path, shopping=held)
+    hold.touch()
+    with subprocess.Popen([*SOP, "run", "shopping.yaml", "--ware", "tea", "--name", "it"], cwd=tmp_path, env=beside(acme),
+                          stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        until(lambda: (tmp_path / "hold.log").exists() or process.poll() is not None, "the tool is called")
+        os.kill(process.pid, signal.SIGKILL)
+    hold.unlink()
+    refused = sop(tmp_path, environment(), "resume", "it")
+    assert refused.returncode == 2 and "`shop` (tools) of acme-sop 1.2, which is not installed" in refused.stderr
+    done = sop(tmp_path, beside(acme), "resume", "it", "--json")
+    assert json.loads(done.stdout)["outputs"] == {"count": {"ware": "tea", "count": 3}}, (done.stdout, done.stderr)
+    assert (tmp_path / "hold.log").read_text().split() == ["count", "count"]          # its effect is `none`
+
+
+@pytest.mark.one_in(4)
+def test_editors_are_told_what_is_installed(acme: Path, tmp_path: Path) -> None:
+    found = json.loads(sop(tmp_path, beside(acme), "schema").stdout)["definitions"]
+    assert found["Step"]["properties"]["use"]["examples"] == ["draw"]
+    assert found["ToolSpec"]["properties"]["source"]["examples"] == ["shop"]
+    assert found["Recall"]["properties"]["index"]["examples"] == ["hnsw", "exact", "faiss", "by_length"]

@@ -25,6 +25,7 @@ from metaflow_agents.runtime.caps import run_budget
 from metaflow_agents.runtime.handle import Run, RunResult
 from metaflow_agents.sandbox.process import end_all
 from metaflow_agents.schema.binary import announced
+from metaflow_agents.schema.event import Resumed
 from metaflow_agents.sop.graph import SOPGraph, outputs_of
 from metaflow_agents.terminal.reader import standard_input
 from metaflow_agents.threads.watchdog import watched
@@ -37,7 +38,7 @@ from metaflow_agents.views.page import safe
 from metaflow_agents.views.pulse import Pulse
 from metaflow_agents.views.roles_table import cast_lines
 from metaflow_agents.views.summary import Told, ending_lines, kept_lines
-from metaflow_agents.views.wording import amount
+from metaflow_agents.views.wording import amount, listed
 from metaflow_agents.views.writing import Writing
 
 _KILLED = 130               # exit status of a process that was interrupted
@@ -97,9 +98,13 @@ async def _driven(run: Run, json: bool, progress: str) -> RunResult:
         run.attend(asker)
     async with run as going:
         graph, state = SOPGraph(going.program.sop), going.journal.state
-        if not json:
+        if json:
+            say(_replaced(going), sys.stderr)
+        else:
             if going.earlier and not board:
                 say([f"{going.name}: goes on after {amount(going.earlier, 'event')}, which `sop log {going.name}` tells"])
+            if board or kind is not None:
+                say(_replaced(going), sys.stderr)
             say(cast_lines(going.program, state.models, state.latest, page()))
             if state.opened is not None and not going.earlier:
                 say(kept_lines(state.opened.kept, state.opened.kept_without, page()))
@@ -124,6 +129,12 @@ async def _driven(run: Run, json: bool, progress: str) -> RunResult:
                 return await _shown(going, face)
         finally:
             face.close()
+
+
+def _replaced(going: Run) -> list[str]:
+    """That other versions of packages go on with it; plain lines tell it with the event."""
+    told = [event.replaced for _, event in going.journal.events(Resumed)] if going.earlier else []
+    return [f"sop: {going.name} goes on with {listed([*told[-1]])}"] if told and told[-1] else []
 
 
 def _pulse(going: Run, calling: Calling) -> Pulse:

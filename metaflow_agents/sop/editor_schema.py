@@ -12,13 +12,15 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter
 
+from metaflow_agents import plugins
 from metaflow_agents.schema.artifact import Artifact
 from metaflow_agents.schema.endpoint import EndpointModel, ModelSpec
 from metaflow_agents.schema.model import Value
-from metaflow_agents.schema.role import Memory, MemorySpec, Role
+from metaflow_agents.schema.role import Memory, MemorySpec, OwnIndex, Recall, Role
 from metaflow_agents.schema.scalars import NAME_PATTERN, Calls, Count, Dollars, Expression, Seconds, Texts, Window
 from metaflow_agents.schema.sop import LANGUAGE_VERSIONS, PATHS, SOP, Input
 from metaflow_agents.schema.step import Review, Step, ToolChoice, ToolsSpec
+from metaflow_agents.schema.tools import ToolSpec
 
 Node = dict[str, Any]
 
@@ -58,6 +60,11 @@ _FIELDS: dict[tuple[type[Value], str], Node] = {
 }
 """Keys with a spelling of their own."""
 
+_INSTALLED: dict[tuple[type[Value], str], tuple[str, tuple[str, ...]]] = {
+    (Step, "use"): ("executors", ()), (ToolSpec, "source"): ("tools", ()),
+    (Recall, "index"): ("memory_indexes", get_args(OwnIndex))}
+"""Keys that name what installed packages add: the group, and what this package has itself."""
+
 _OPTIONAL: dict[type[Value], frozenset[str]] = {Step: frozenset({"makes"})}
 """Required keys that `defaults` may give in a key's place."""
 
@@ -88,6 +95,10 @@ def _define(model: type[Value], found: dict[str, Node]) -> None:
     for name, field in model.model_fields.items():
         key = field.alias or name
         node = dict(_FIELDS.get((model, name)) or _node(hints[name], found))
+        if (model, name) in _INSTALLED:
+            group, own = _INSTALLED[model, name]
+            if known := [*own, *(one for one in plugins.installed(group) if one not in own)]:
+                node["examples"] = known
         if field.description:
             node["description"] = field.description
         if field.is_required() and name not in _OPTIONAL.get(model, ()):

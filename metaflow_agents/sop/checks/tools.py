@@ -169,6 +169,6 @@ def _unused(c: Context) -> None:
     for attribute, key in _DECLARED:
         for name in getattr(c.sop, attribute):
             if name not in used:
-                told = f"{name}.*" if key != "tools" else name
+                told = f"{name}.*" if key != "tools" or name in c.sop.tool_sources else name
                 c.say("unused-tool", (key, name), f"no role uses `{name}`",
                       f"add `{told}` to the `tools` of a role, or remove it", key=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from metaflow_agents.schema.model import Value
@@ -14,6 +16,7 @@ class Shelf(Value):
 
     stock: dict[str, int]
     key: str = ""
+    hold: str = ""
 
 
 class Shop(ToolSource[Shelf]):
@@ -27,6 +30,11 @@ class Shop(ToolSource[Shelf]):
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> Any:
         ware = arguments["ware"]
+        if self.given.hold:
+            with Path(f"{self.given.hold}.log").open("a", encoding="utf-8") as log:
+                log.write(f"{tool}\n")
+            while Path(self.given.hold).exists():
+                await asyncio.sleep(0.01)
         if ware not in self.given.stock:
             raise KeyError(f"no {ware} on the shelf of {self.given.key}")
         return {"ware": ware, "count": self.given.stock[ware] + (tool == "order")}
