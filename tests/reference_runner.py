@@ -16,6 +16,7 @@ from metaflow_agents.engine.work import Activation, Work
 from metaflow_agents.errors import AttemptFailed, StepFailed
 from metaflow_agents.journal.bus import Bus
 from metaflow_agents.journal.journal import Journal
+from metaflow_agents.journal.run_context import RunContext
 from metaflow_agents.journal.values import Values
 from metaflow_agents.prompts import MISSING, CollectionView, FilesView
 from metaflow_agents.schema.event import Committed, Event, Fired, Resumed, RunEnded, RunOpened, Version
@@ -107,8 +108,8 @@ class Machine:
         self.bus = Bus(self.journal)
         scopes = Scopes(program, self.values, "test")
         self.runner = held(procedure, self.sop, self.values)
-        fanout = Fanout(program, self.bus, state, self.values, scopes, self.runner)
-        self.scheduler = Scheduler(program, SOPGraph(self.sop), self.bus, state, self.values, scopes, fanout)
+        context = RunContext(program, self.bus, state, self.values)
+        self.scheduler = Scheduler(context, SOPGraph(self.sop), scopes, Fanout(context, scopes, self.runner))
         self.task: asyncio.Task[RunEnded] | None = None
 
     async def __aenter__(self) -> Machine:

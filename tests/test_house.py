@@ -205,3 +205,20 @@ def test_text_has_one_way_out() -> None:
                         r"(sys\.(__)?std(out|err)(__)?(\.buffer)?\.(write|writelines)|.*console\.(print|log|out))", called):
                     found.append(f"{name}:{node.lineno}: {called}")
     assert found == []
+
+
+MOST_PARAMETERS = 8
+OPTIONS = {"api/run.py:start", "api/run.py:go_on", "cli/making.py:export", "cli/people.py:answer", "cli/running.py:run",
+           "cli/running.py:resume"}
+"""What people choose by name, one parameter an option: of the public API and of the command line."""
+
+
+def test_nothing_takes_too_many_parameters() -> None:
+    """Of functions and constructors as they are written; fields of values (dataclasses, models) are named where they are made."""
+    def count(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+        given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+        return len([one for one in given if one.arg not in ("self", "cls")])
+
+    found = {f"{room(path)}:{node.name}" for path in MODULES for node in parsed(path)
+             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and count(node) > MOST_PARAMETERS}
+    assert found == OPTIONS, "bundle what belongs together into a value; `journal/run_context.py` has what all parts need"

@@ -55,7 +55,7 @@ async def a_run(path: Path) -> AsyncIterator[tuple[Caller, Journal]]:
                                  Fired(step="write", round=1, read={}))
         bus = Bus(journal)
         try:
-            yield Caller(bus, journal, Budgets()), journal
+            yield Caller(bus, Budgets()), journal
         finally:
             bus.close()
 

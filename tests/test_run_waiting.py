@@ -17,12 +17,14 @@ from virtual_time import simulated
 
 from metaflow_agents.api.run import go_on, resume, run, start
 from metaflow_agents.engine import step_execution as fanout
+from metaflow_agents.engine.attempts import Holding
 from metaflow_agents.engine.scheduler import Scheduler
 from metaflow_agents.engine.scope import Scopes
 from metaflow_agents.engine.step_execution import Fanout
 from metaflow_agents.engine.suspension import Parking
 from metaflow_agents.engine.work import Activation, Work
 from metaflow_agents.errors import Waiting
+from metaflow_agents.journal.run_context import RunContext
 from metaflow_agents.questions.answering import give
 from metaflow_agents.questions.inbox import open_questions
 from metaflow_agents.questions.question import Answer, Question
@@ -100,8 +102,9 @@ async def waited(procedure: Procedure, seed: int, *, here: bool, share: float = 
 
     def scheduler() -> Scheduler:
         scopes = Scopes(program, machine.values, "test")
-        work = Fanout(program, machine.bus, state, machine.values, scopes, runner, parking=Parking(answers))
-        return Scheduler(program, SOPGraph(machine.sop), machine.bus, state, machine.values, scopes, work)
+        context = RunContext(program, machine.bus, state, machine.values)
+        work = Fanout(context, scopes, runner, holding=Holding(parking=Parking(answers)))
+        return Scheduler(context, SOPGraph(machine.sop), scopes, work)
 
     machine.scheduler = scheduler()
     async with machine:

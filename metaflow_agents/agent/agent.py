@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from typing import Any
 
 from metaflow_agents.agent import rounds, strategies
@@ -16,7 +17,7 @@ from metaflow_agents.agent.conversation import Conversations
 from metaflow_agents.agent.embedding import Embedding
 from metaflow_agents.agent.loop_detection import Ladder
 from metaflow_agents.agent.material import Material
-from metaflow_agents.agent.prompt_builder import Briefing
+from metaflow_agents.agent.prompt_builder import Briefing, Mind
 from metaflow_agents.agent.reflecting import Typed
 from metaflow_agents.agent.remembering import Kept, Remembering, Says
 from metaflow_agents.agent.reviewing import Reviewing
@@ -28,8 +29,7 @@ from metaflow_agents.agent.tool_executor import Acting, Scene
 from metaflow_agents.agent.toolset import Equipment
 from metaflow_agents.engine.work import Activation, Work
 from metaflow_agents.errors import AnswerInvalid, failure_of
-from metaflow_agents.journal.state import RunState
-from metaflow_agents.journal.values import Values
+from metaflow_agents.journal.run_context import RunContext
 from metaflow_agents.memory.project import ProjectMemory
 from metaflow_agents.memory.window import RoleMemory, Turn
 from metaflow_agents.models.caller import Caller
@@ -46,19 +46,35 @@ from metaflow_agents.steps.command import Commands
 from metaflow_agents.steps.function import Functions
 from metaflow_agents.steps.labelled import labelled
 from metaflow_agents.steps.side_effects import Observations
-from metaflow_agents.steps.validation import Acceptance
 from metaflow_agents.tools.port import Result
+
+
+@dataclass(frozen=True, slots=True)
+class Minds:
+    """What roles remember: of this run, and of others in the project."""
+
+    memory: RoleMemory
+    project: ProjectMemory
+
+
+@dataclass(frozen=True, slots=True)
+class Hands:
+    """What carries out what roles do, and what checks it."""
+
+    commands: Commands
+    functions: Functions
+    equipment: Equipment
 
 
 class RoleAgent:
     """Does the work of `role:` steps."""
 
-    def __init__(self, conversations: Conversations, models: Models, caller: Caller, acceptance: Acceptance, commands: Commands,
-                 functions: Functions, memory: RoleMemory, project: ProjectMemory, observations: Observations, state: RunState,
-                 values: Values, material: Material, equipment: Equipment) -> None:
-        program = conversations.program
+    def __init__(self, context: RunContext, conversations: Conversations, material: Material, models: Models, caller: Caller,
+                 observations: Observations, minds: Minds, hands: Hands) -> None:
+        program, state, values, acceptance = context.program, context.state, context.values, conversations.acceptance
+        memory, project, commands, equipment = minds.memory, minds.project, hands.commands, hands.equipment
         self._program, self._sop, self._models, self._caller = program, program.sop, models, caller
-        self._acceptance, self._commands, self._functions = acceptance, commands, functions
+        self._acceptance, self._commands, self._functions = acceptance, commands, hands.functions
         self._memory, self._observations, self._state, self._values = memory, observations, state, values
         self._remembering = Remembering(self._sop, memory, project, observations, Embedding(models, caller, state, values))
         self._conversations, self._material, self._equipment = conversations, material, equipment
@@ -107,18 +123,18 @@ class RoleAgent:
         """`asked`: what the role is to do. `heard`: the label of what the activation takes in besides what it starts with."""
         step = self._sop.steps[activation.key.step]
         name = self.role_of(activation)
-        briefing = Briefing(self._conversations, self._material, self._memory, self._sop, step, activation, name,
-                            self._remembering.mind(activation, name), asked, recalled, letters)
+        briefing = Briefing(self._conversations, self._material, self._memory, activation,
+                            Mind(name, self._remembering.mind(activation, name), recalled, letters), asked)
         (strategy, parameters), = (step.strategy or {"single": {}}).items()
         thinks = strategies.make(strategy, parameters or {})
-        prompting = Prompting(strategy, asked, briefing.form, thinks.given.prompts, thinks.given.TEXTS, briefing.of)
         delegate, consult = self._delegate(activation), self._consulting.of(activation, self.model_of)
         acting = await self._equipment.acting(activation, name, delegate, consult, joined(activation.untrusted, heard))
-        equip = self._equip(activation, name, delegate, consult)
+        prompting = Prompting(strategy, asked, briefing.form, thinks.given.prompts, thinks.given.TEXTS, briefing.of,
+                              self._equip(activation, name, delegate, consult))
         with labelled(lambda: acting.untrusted):
             async with acting, AsyncExitStack() as opened:
                 ladder = Ladder(step, activation.key.step, acting.desk, dry=self._models.dry)
-                thinking = ActivationThinking(self._means, activation, name, acting, prompting, equip, ladder, opened)
+                thinking = ActivationThinking(self._means, activation, name, acting, prompting, ladder, opened)
                 summaries = await self._remembering.summarised(activation, name, self._plainly(briefing, thinking))
                 briefing.sum_up(summaries)
                 briefing.hint = await self._hint(step, activation, thinking)

@@ -125,7 +125,7 @@ class Answers:
     def _writing(self, activation: Activation, written: Mapping[str, Content], deleted: tuple[str, ...],
                  acting: Acting) -> Writing:
         by_tools = {path for path, data in acting.tree.written.items() if path in written and data_of(written[path]) == data}
-        return Writing(activation, self._sop.steps[activation.key.step], acting, written, deleted, self._files_before(activation),
+        return Writing(activation, acting, written, deleted, self._files_before(activation),
                        by_tools | (acting.tree.deleted - set(written)), partial(self._acceptance.named, activation),
                        lambda path, held: self._acceptance.copied(path, digest(data_of(held))))
 

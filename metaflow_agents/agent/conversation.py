@@ -32,7 +32,7 @@ class Conversations:
     """Builds prompts. The stable part comes first and in stable order, so that providers' caches hit."""
 
     def __init__(self, program: Program, acceptance: Acceptance, wordings: Wordings | None = None) -> None:
-        self.program, self._sop, self._acceptance = program, program.sop, acceptance
+        self.program, self._sop, self.acceptance = program, program.sop, acceptance
         kept = wordings or Wordings()
         self._systems, self._formats, self._tasks = kept.systems, kept.formats, kept.tasks
 
@@ -86,7 +86,7 @@ class Conversations:
 
     def _format(self, name: str, activation: Activation) -> str:
         spec = self._sop.artifacts[name]
-        schema = self._acceptance.schema(name)
+        schema = self.acceptance.schema(name)
         kind = "files" if spec.files else "text" if schema is None or schema == {"type": "string"} else "data"
         return from_package("output_format", {
             "name": name, "kind": kind, "description": spec.description,

@@ -12,8 +12,7 @@ from metaflow_agents.agent.structured_output import typed
 from metaflow_agents.engine.progress import Judgement
 from metaflow_agents.engine.work import Activation
 from metaflow_agents.errors import AnswerInvalid
-from metaflow_agents.journal.state import RunState
-from metaflow_agents.journal.values import Values
+from metaflow_agents.journal.run_context import RunContext
 from metaflow_agents.memory.window import RoleMemory
 from metaflow_agents.models.caller import Caller
 from metaflow_agents.models.port import ModelRequest, traits
@@ -22,7 +21,7 @@ from metaflow_agents.models.registry import Models
 from metaflow_agents.prompts import from_package, render
 from metaflow_agents.schema.caps import Budget
 from metaflow_agents.schema.keys import LOOK
-from metaflow_agents.schema.sop import SOP, Progress
+from metaflow_agents.schema.sop import Progress
 from metaflow_agents.schema.trust import joined
 from metaflow_agents.steps.side_effects import Observations
 
@@ -32,11 +31,11 @@ _SHOWN = 2000                       # characters of each artifact
 class RunJudge:
     """Fits the engine's `Judge`. `caps` are those of the run."""
 
-    def __init__(self, sop: SOP, spec: Progress, models: Models, caller: Caller, conversations: Conversations, memory: RoleMemory,
-                 observations: Observations, state: RunState, values: Values, caps: Budget) -> None:
-        self._sop, self._spec, self._models, self._caller = sop, spec, models, caller
+    def __init__(self, context: RunContext, spec: Progress, models: Models, caller: Caller, conversations: Conversations,
+                 memory: RoleMemory, observations: Observations, caps: Budget) -> None:
+        self._sop, self._spec, self._models, self._caller = context.sop, spec, models, caller
         self._conversations, self._memory, self._observations = conversations, memory, observations
-        self._state, self._values, self._caps = state, values, caps
+        self._state, self._values, self._caps = context.state, context.values, caps
 
     async def judged(self, activation: Activation, *, replan: bool) -> Judgement:
         """See `Judge`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from metaflow_agents.agent.conversation import Conversations
 from metaflow_agents.agent.material import Material
@@ -11,8 +11,17 @@ from metaflow_agents.agent.strategies.port import Messages
 from metaflow_agents.agent.tool_executor import Acting
 from metaflow_agents.engine.work import Activation
 from metaflow_agents.memory.window import RoleMemory, Turn
-from metaflow_agents.schema.sop import SOP
-from metaflow_agents.schema.step import Step
+
+
+class Mind(NamedTuple):
+    """Whose mind it is that works: the role, the name under which it remembers (an item may have its own), what came to mind,
+    and what it was told since.
+    """
+
+    role: str
+    name: str
+    recalled: Sequence[Turn] = ()
+    letters: Sequence[Turn] = ()
 
 
 class Briefing:
@@ -22,15 +31,15 @@ class Briefing:
     told before the ending of each prompt where it is stuck; other roles are not.
     """
 
-    def __init__(self, conversations: Conversations, material: Material, memory: RoleMemory, sop: SOP, step: Step,
-                 activation: Activation, name: str, mind: str, asked: str, recalled: Sequence[Turn],
-                 letters: Sequence[Turn]) -> None:
+    def __init__(self, conversations: Conversations, material: Material, memory: RoleMemory, activation: Activation, mind: Mind,
+                 asked: str) -> None:
+        sop = conversations.program.sop
         self._conversations, self._memory, self._sop, self._activation = conversations, memory, sop, activation
-        self._name, self._asked = name, asked
-        role = sop.roles[name]
-        self.system = conversations.system(name, role, activation)
-        self._at = len(recalled)
-        self.remembered = [*recalled, *memory.turns(mind, role, activation.key.firing), *letters]
+        self._name, self._asked = mind.role, asked
+        role, step = sop.roles[mind.role], sop.steps[activation.key.step]
+        self.system = conversations.system(mind.role, role, activation)
+        self._at = len(mind.recalled)
+        self.remembered = [*mind.recalled, *memory.turns(mind.name, role, activation.key.firing), *mind.letters]
         self._output_format = conversations.output_format(step, activation)
         self._works_from, self._material = material, material.text(step, activation)
         self._step = step

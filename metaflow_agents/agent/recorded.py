@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from time import time
 from typing import Any
 
@@ -20,6 +20,18 @@ from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.payload import Data, Patch, pack, unpack
 from metaflow_agents.schema.tools import Effect
 from metaflow_agents.tools.port import Result, Situation
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a call ended: it was `refused`, or only `staged`, or it took so many `seconds`."""
+
+    refused: bool = False
+    staged: bool = False
+    seconds: float = 0.0
+
+
+CARRIED_OUT, REFUSED, STAGED = Ended(), Ended(refused=True), Ended(staged=True)
 
 
 class Recorded:
@@ -88,8 +100,8 @@ class Recorded:
         name = digest(data)
         return {name: data}, Intended(at=time(), key=key, tool=tool, arguments=name, effect=effect)
 
-    async def done(self, key: str, tool: str, arguments: Any, effect: Effect, result: Result, act: Act | None, *,
-                   refused: bool = False, staged: bool = False, seconds: float = 0.0) -> Result:
+    async def done(self, key: str, tool: str, arguments: Any, effect: Effect, result: Result, act: Act | None,
+                   ended: Ended = CARRIED_OUT) -> Result:
         """Journals how a call ended, and gives the result as everybody sees it: secrets redacted."""
         masks = self._around.secrets
         source = masks.masked(result.untrusted)
@@ -108,8 +120,8 @@ class Recorded:
             more, intended = self._intention(key, tool, arguments, effect)
             blobs |= more
             events.append(intended)
-        events.append(Done(at=time(), key=key, payload=digest(told), patch=patch, error=result.error, refused=refused,
-                           untrusted=source, staged=staged, seconds=seconds))
+        events.append(Done(at=time(), key=key, payload=digest(told), patch=patch, error=result.error, refused=ended.refused,
+                           untrusted=source, staged=ended.staged, seconds=ended.seconds))
         if effect == "none":
             self._around.bus.post(*events, blobs=blobs)
         else:

@@ -53,7 +53,7 @@ class Means:
 class Prompting:
     """The prompts of one activation: what is asked, the form of the answer, and `prompts`, the SOP's own templates in the place
     of the strategy's. `texts`: the strategy's own, where it is no strategy of this package. `compose` gives, for a role, what
-    makes its messages: the last one ends with a text.
+    makes its messages: the last one ends with a text. `equip` gives what a role has at hand that thinks beside it.
     """
 
     strategy: str
@@ -62,17 +62,18 @@ class Prompting:
     prompts: Mapping[str, str]
     texts: Mapping[str, str]
     compose: Callable[[str], Callable[[str], Messages]]
+    equip: Equip
 
 
 class ActivationThinking:
     """Fits `Thinking`. `branch`: the key below which all of its calls lie. `kept`: what stays open until the activation ends."""
 
-    def __init__(self, means: Means, activation: Activation, role: str, acting: Acting, prompting: Prompting, equip: Equip,
-                 ladder: Ladder, kept: AsyncExitStack, branch: str = "") -> None:
+    def __init__(self, means: Means, activation: Activation, role: str, acting: Acting, prompting: Prompting, ladder: Ladder,
+                 kept: AsyncExitStack, branch: str = "") -> None:
         self._means, self._activation, self.role, self.acting = means, activation, role, acting
         self._kept = kept
         self._author: ActivationThinking | None = None
-        self._prompting, self._equip, self._branch = prompting, equip, branch
+        self._prompting, self._branch = prompting, branch
         self.ladder, self._acts = ladder, Acts()
         self.lessons: list[str] = []
         self.key = f"{activation.key}/{branch}" if branch else str(activation.key)
@@ -212,9 +213,9 @@ class ActivationThinking:
     async def apart(self, branch: str, role: str = "") -> AsyncIterator[Thinking]:
         """See `Thinking`."""
         name, place = role or self.role, f"{self._branch}/{branch}" if self._branch else branch
-        acting = await self._equip(name, f"{self._activation.key}/{place}", self.acting)
-        other = ActivationThinking(self._means, self._activation, name, acting, self._prompting, self._equip, self.ladder,
-                                   self._kept, place)
+        acting = await self._prompting.equip(name, f"{self._activation.key}/{place}", self.acting)
+        other = ActivationThinking(self._means, self._activation, name, acting, self._prompting, self.ladder, self._kept,
+                                   place)
         if name == self.role:
             other.lessons = self.lessons
         async with AsyncExitStack() as opened:

@@ -16,7 +16,7 @@ from time import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from metaflow_agents.agent.offered import Offered
-from metaflow_agents.agent.recorded import Recorded, packed, short
+from metaflow_agents.agent.recorded import REFUSED, STAGED, Ended, Recorded, packed, short
 from metaflow_agents.agent.surroundings import Surroundings, Tree
 from metaflow_agents.agent.unframed import told_by_a_person, unframed
 from metaflow_agents.errors import AnswerInvalid, MetaflowError, raise_first, raised
@@ -52,6 +52,17 @@ ANSWER = "answer"
 _STRICT = {"allow": 0, "ask": 1, "deny": 2}
 
 
+@dataclass(frozen=True, slots=True)
+class May:
+    """What decides what a role may do: see `Acting`."""
+
+    policy: Callable[[], Policy]
+    untrusted: str = ""
+    trusted: Sequence[str] = ()
+    above: Acting | None = None
+    doubted: Sequence[str] = ()
+
+
 class Acting:
     """The tool calls of one role in one activation; an async context manager: leaving it ends what its tools keep open.
 
@@ -63,13 +74,11 @@ class Acting:
     as JSON.
     """
 
-    def __init__(self, around: Surroundings, step: Step, role: str, slot: Slot, policy: Callable[[], Policy], offered: Offered,
-                 tree: Tree, untrusted: str = "", *, trusted: Sequence[str] = (), above: Acting | None = None,
-                 doubted: Sequence[str] = (),
+    def __init__(self, around: Surroundings, step: Step, role: str, slot: Slot, may: May, offered: Offered, tree: Tree,
                  packages: Callable[[], AbstractAsyncContextManager[Path | None]] | None = None) -> None:
-        self._around, self._step, self.role, self._slot = around, step, role, slot
-        self._policy, self.offered, self.tree, self.above = policy, offered, tree, above
-        self.untrusted, self.heard, self._trusted, self._doubted = untrusted, "", trusted, doubted
+        self._around, self.step, self.role, self._slot = around, step, role, slot
+        self._policy, self.offered, self.tree, self.above = may.policy, offered, tree, may.above
+        self.untrusted, self.heard, self._trusted, self._doubted = may.untrusted, "", may.trusted, may.doubted
         self._packages = packages
         self.assumed: list[str] = []
         self.gives: dict[str, Any] | None = None
@@ -162,7 +171,7 @@ class Acting:
                 faults = list(error.faults)
         if tool is None or action is None or not isinstance(arguments, Mapping):
             told = f"`{call.name}` was not called: " + "; ".join(faults)
-            return await self.recorded.done(key, call.name, arguments, "none", Result(told, error=True), act, refused=True)
+            return await self.recorded.done(key, call.name, arguments, "none", Result(told, error=True), act, REFUSED)
         return await self._decided(key, tool, action, arguments, scene, act)
 
     async def _decided(self, key: str, tool: Tool, action: Action, arguments: Mapping[str, Any], scene: Scene,
@@ -173,7 +182,7 @@ class Acting:
         decision = self.decide(key, tool.name, action, lookup=tool.effect(arguments) == "none")
         if decision.verdict == "deny":
             told = f"`{action}` is not allowed ({decision.rule}), and nothing was done" + "; go on without it" * bool(self.role)
-            return await self.recorded.done(key, tool.name, arguments, "none", Result(told, error=True), act, refused=True)
+            return await self.recorded.done(key, tool.name, arguments, "none", Result(told, error=True), act, REFUSED)
         looks_up = decision.verdict == "allow" and tool.effect(arguments) == "none"
         if self._around.staged and action.acting and not looks_up:
             return await self._staged(key, tool, action, arguments, decision, act)
@@ -184,7 +193,7 @@ class Acting:
         if decision.verdict == "ask":
             asked = await self._permission(key, tool, action, arguments, decision)
             if isinstance(asked, Result):
-                return await self.recorded.done(key, tool.name, arguments, "none", asked, act, refused=True)
+                return await self.recorded.done(key, tool.name, arguments, "none", asked, act, REFUSED)
             arguments, action = asked, tool.action(asked)       # a person may have changed them
             if action.verb == "read":
                 self._readable[action.target] = True
@@ -269,7 +278,7 @@ class Acting:
             key=f"{key}/may", kind="action", role=self.role,
             text=f"May {who} do `{masked(str(action))}`?{self._culprits(action)}", step=_step_of(key), tool=tool.name,
             action=masked(str(action)), arguments=self.recorded.masked(dict(arguments)), rule=decision.rule,
-            effect=tool.effect(arguments), untrusted=self.untrusted, on_no_answer=self._step.on_no_answer))
+            effect=tool.effect(arguments), untrusted=self.untrusted, on_no_answer=self.step.on_no_answer))
         if answer.verdict != "yes":
             why = f": {answer.text}" if answer.text else ""
             return Result(f"a person did not allow `{action}`{why}; nothing was done", error=True)
@@ -295,7 +304,7 @@ class Acting:
                       act: Act | None) -> Result:
         asks = f", once a person has allowed it ({decision.rule})" if decision.verdict == "ask" else ""
         told = f"staged: nothing was done. `{action}` would have been done{asks}; go on as if it had been, as far as you can"
-        return await self.recorded.done(key, tool.name, arguments, "none", Result(told), act, staged=True)
+        return await self.recorded.done(key, tool.name, arguments, "none", Result(told), act, STAGED)
 
     async def _carried_out(self, key: str, tool: Tool, arguments: Mapping[str, Any], scene: Scene, act: Act | None) -> Result:
         effect = tool.effect(arguments)
@@ -322,7 +331,7 @@ class Acting:
             result = Result(f"`{tool.name}` failed: {raised(error)}", error=True, untrusted=source)
         if not self.role:
             result = unframed(tool.name, result, effect, self._around.secrets.masked)
-        return await self.recorded.done(key, tool.name, arguments, effect, result, act, seconds=time() - started)
+        return await self.recorded.done(key, tool.name, arguments, effect, result, act, Ended(seconds=time() - started))
 
     async def _happened(self, key: str, tool: Tool, act: Act) -> Answer:
         """Whether an effect that a crash cut off has happened: a person has to say. Raises Waiting."""

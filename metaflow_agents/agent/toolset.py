@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from metaflow_agents.agent.ask_role import AskRole, Consult
 from metaflow_agents.agent.offered import Offered
 from metaflow_agents.agent.surroundings import Surroundings, Tree
 from metaflow_agents.agent.talking import AskPerson, Delegate, StartRole
-from metaflow_agents.agent.tool_executor import Acting, Scene
+from metaflow_agents.agent.tool_executor import Acting, May, Scene
 from metaflow_agents.engine.work import Activation
 from metaflow_agents.errors import AttemptFailed, RunError
 from metaflow_agents.policy.action import Action, Verb
@@ -21,6 +19,7 @@ from metaflow_agents.schema.tools import PolicySpec
 from metaflow_agents.schema.trust import joined
 from metaflow_agents.schema.trusting import trusted_tools
 from metaflow_agents.steps.assignment import tools_for
+from metaflow_agents.steps.command import Commands
 from metaflow_agents.steps.side_effects import Observations
 from metaflow_agents.tools.port import Tool
 from metaflow_agents.tools.toolbox import Toolbox
@@ -30,17 +29,15 @@ if TYPE_CHECKING:
 
 
 class Equipment:
-    """Equips activations. `files` gives the tree that a step's command would see. `dry`: no server is
-    started, since nobody calls its tools. `above`: the policies of the SOPs that this one is a step of. `allowed`: packages that
-    the user lets the run install. `packages` opens the environment of an activation's commands.
+    """Equips activations. `commands` give the tree that a step's command would see, and open its environment. `dry`: no server
+    is started, since nobody calls its tools. `above`: the policies of the SOPs that this one is a step of. `allowed`: packages
+    that the user lets the run install.
     """
 
-    def __init__(self, sop: SOP, around: Surroundings, toolbox: Toolbox, observations: Observations,
-                 files: Callable[[Activation], Mapping[str, bytes]], *, dry: bool = False,
-                 above: Sequence[PolicySpec | None] = (), allowed: Sequence[str] = (),
-                 packages: Callable[[Activation], AbstractAsyncContextManager[Path | None]] | None = None) -> None:
+    def __init__(self, sop: SOP, around: Surroundings, toolbox: Toolbox, observations: Observations, commands: Commands, *,
+                 dry: bool = False, above: Sequence[PolicySpec | None] = (), allowed: Sequence[str] = ()) -> None:
         self._sop, self._around, self._toolbox, self._observations = sop, around, toolbox, observations
-        self._files, self._dry, self._above, self._allowed, self._packages = files, dry, above, allowed, packages
+        self._commands, self._dry, self._above, self._allowed = commands, dry, above, allowed
         self._policies: dict[str, Policy] = {}
 
     async def acting(self, activation: Activation, role: str, delegate: Delegate, consult: Consult,
@@ -48,7 +45,8 @@ class Equipment:
         """The tool calls of an activation, not yet entered. Raises RunError where a server can't be asked for its tools."""
         names = self._names(activation, role)
         offered = await self._offered(activation, role, names, delegate, str(activation.key), consult)
-        tree = Tree(self._files(activation) if names else {}, activation.patterns if self._makes_files(activation) else ())
+        seen = self._commands.files(activation) if names else {}
+        tree = Tree(seen, activation.patterns if self._makes_files(activation) else ())
         return self._acting(activation, role, offered, tree, untrusted, None)
 
     async def alone(self, activation: Activation) -> Acting:
@@ -57,7 +55,7 @@ class Equipment:
         """
         step = self._sop.steps[activation.key.step]
         name, key = step.tool or "", str(activation.key)
-        tree = Tree(self._files(activation), activation.patterns if self._makes_files(activation) else ())
+        tree = Tree(self._commands.files(activation), activation.patterns if self._makes_files(activation) else ())
         if self._toolbox.elsewhere(name):
             acting = self._acting(activation, "", Offered(self._toolbox, [], []), tree, activation.untrusted, None)
             action = Action(self._verb(name), name)
@@ -85,7 +83,7 @@ class Equipment:
         """
         names = self._names(activation, role) if role == acting.role else self._sop.roles[role].tools
         offered = await self._offered(activation, role, names, delegate, key, consult if role == acting.role else None)
-        files = acting.tree.seen if acting.offered or not names else self._files(activation)
+        files = acting.tree.seen if acting.offered or not names else self._commands.files(activation)
         tree = Tree(files, acting.tree.patterns, dict(acting.tree.written), set(acting.tree.deleted))
         return self._acting(activation, role, offered, tree, joined(acting.untrusted, untrusted), acting.above)
 
@@ -106,10 +104,9 @@ class Equipment:
                 above: Acting | None) -> Acting:
         step = self._sop.steps[activation.key.step]
         slot = self._around.state.active[activation.key.firing].slot(activation.key.item)
-        return Acting(self._around, step, role, slot, partial(self._policy, role), offered, tree, untrusted,
-                      trusted=trusted_tools(self._sop, step), above=above,
-                      packages=None if self._packages is None else partial(self._packages, activation),
-                      doubted=[name for name in activation.labels if name in self._sop.inputs or name in self._sop.artifacts])
+        doubted = [name for name in activation.labels if name in self._sop.inputs or name in self._sop.artifacts]
+        may = May(partial(self._policy, role), untrusted, trusted_tools(self._sop, step), above, doubted)
+        return Acting(self._around, step, role, slot, may, offered, tree, partial(self._commands.packages, activation))
 
     async def _offered(self, activation: Activation, role: str, names: tuple[str, ...], delegate: Delegate, key: str,
                        consult: Consult | None = None) -> Offered:

@@ -13,7 +13,6 @@ from metaflow_agents.policy.action import Action, Decision
 from metaflow_agents.questions.question import Question
 from metaflow_agents.schema.binary import Content, data_of, described
 from metaflow_agents.schema.model import digest
-from metaflow_agents.schema.step import Step
 
 
 class Writing:
@@ -22,10 +21,10 @@ class Writing:
     a person gave this very file.
     """
 
-    def __init__(self, activation: Activation, step: Step, acting: Acting, written: Mapping[str, Content],
-                 deleted: Collection[str], before: Mapping[str, Content], judged: Collection[str], named: Callable[[str], bool],
+    def __init__(self, activation: Activation, acting: Acting, written: Mapping[str, Content], deleted: Collection[str],
+                 before: Mapping[str, Content], judged: Collection[str], named: Callable[[str], bool],
                  copied: Callable[[str, Content], bool]) -> None:
-        self._key, self._step, self._acting, self._written, self._before = str(activation.key), step, acting, written, before
+        self._key, self._acting, self._written, self._before = str(activation.key), acting, written, before
         self._named, self._copied = named, copied
         self._paths = [path for path in (*written, *deleted) if path not in judged and self._touched(path)]
 
@@ -55,7 +54,7 @@ class Writing:
         answer = await self._acting.asked(Question(
             key=f"{self._key}/{ANSWER}.{told}/may", kind="action",
             text=f"May `{role}` do `{action}`?", role=role, step=self._key.partition("@")[0], tool=ANSWER, action=action,
-            arguments=what, rule=decision.rule, untrusted=self._acting.untrusted, on_no_answer=self._step.on_no_answer))
+            arguments=what, rule=decision.rule, untrusted=self._acting.untrusted, on_no_answer=self._acting.step.on_no_answer))
         if answer.arguments not in (None, what):
             return f"a person did not allow `{action}` as it stands, and wants it to be: {answer.arguments}"
         if answer.verdict == "yes":

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from time import time
 from typing import Any, cast
 
@@ -41,6 +41,15 @@ Outcome = tuple[Finished, dict[str, bytes], Held]
 
 
 @dataclass(frozen=True, slots=True)
+class Holding:
+    """What holds activations up, or ends them: caps on time, questions to people, the end of a run."""
+
+    caps: TimeCaps = field(default_factory=lambda: TimeCaps({}))
+    parking: Parking = field(default_factory=Parking)
+    halting: Halting = field(default_factory=Halting)
+
+
+@dataclass(frozen=True, slots=True)
 class Means:
     """What carrying out firings takes; the same for all firings of a run."""
 
@@ -51,12 +60,25 @@ class Means:
     scopes: Scopes
     runner: StepRunner
     earlier: Earlier | None
-    caps: TimeCaps
-    parking: Parking
+    holding: Holding
     labels: Labels
     recalled: Recalled
     strategies: Specs
-    halting: Halting
+
+    @property
+    def caps(self) -> TimeCaps:
+        """The caps on time of steps and roles."""
+        return self.holding.caps
+
+    @property
+    def parking(self) -> Parking:
+        """Where what waits for a person stands."""
+        return self.holding.parking
+
+    @property
+    def halting(self) -> Halting:
+        """What ends the run early."""
+        return self.holding.halting
 
 
 class Prior(Mapping[str, Any]):

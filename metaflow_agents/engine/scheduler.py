@@ -18,13 +18,13 @@ from metaflow_agents.engine.scope import Scopes
 from metaflow_agents.engine.step_execution import Fanout
 from metaflow_agents.engine.suspension import Lot
 from metaflow_agents.errors import AnswerInvalid, BudgetExceeded, ExpressionError, failure_of
-from metaflow_agents.journal.bus import Bus, Subscription
-from metaflow_agents.journal.state import Firing, RunState
+from metaflow_agents.journal.bus import Subscription
+from metaflow_agents.journal.run_context import RunContext
+from metaflow_agents.journal.state import Firing
 from metaflow_agents.journal.values import Values
 from metaflow_agents.prompts import MISSING, evaluate, truthy
 from metaflow_agents.schema.event import Committed, Fired, Outcome, RunEnded, Settled
 from metaflow_agents.schema.keys import LOOK, firing_key, parse_firing
-from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.schema.step import Step
 from metaflow_agents.sop.graph import SOPGraph, needed, outputs_of, reads, triggers
@@ -33,10 +33,10 @@ from metaflow_agents.sop.graph import SOPGraph, needed, outputs_of, reads, trigg
 class Scheduler:
     """Runs a program from wherever its journal stands to the point where nothing runs and nothing is ready."""
 
-    def __init__(self, program: Program, graph: SOPGraph, bus: Bus, state: RunState, values: Values, scopes: Scopes,
-                 fanout: Fanout, *, until: str | None = None, progress: Progress | None = None) -> None:
-        self._sop, self._graph, self._bus, self._state = program.sop, graph, bus, state
-        self._values, self._scopes, self._fanout, self._until = values, scopes, fanout, until
+    def __init__(self, context: RunContext, graph: SOPGraph, scopes: Scopes, fanout: Fanout, *, until: str | None = None,
+                 progress: Progress | None = None) -> None:
+        self._sop, self._graph, self._bus, self._state = context.sop, graph, context.bus, context.state
+        self._values, self._scopes, self._fanout, self._until = context.values, scopes, fanout, until
         self._running: dict[str, str] = {}                     # step → its firing, from the decision to the commit
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._parking, self._progress = fanout.parking, progress

@@ -9,25 +9,20 @@ from dataclasses import dataclass, field
 from functools import partial
 from time import time
 
-from metaflow_agents.engine.attempts import Attempts, Means, Outcome
-from metaflow_agents.engine.clock import TimeCaps
+from metaflow_agents.engine.attempts import Attempts, Holding, Means, Outcome
 from metaflow_agents.engine.failing import unless_stopped
-from metaflow_agents.engine.halting import Halting
 from metaflow_agents.engine.items import before, walk
 from metaflow_agents.engine.labels import Labels
 from metaflow_agents.engine.merge import gathered, overlaid, still_missing
 from metaflow_agents.engine.scope import Scopes
-from metaflow_agents.engine.suspension import Parking
 from metaflow_agents.engine.work import Earlier, Item, Recalled, StepRunner
 from metaflow_agents.errors import BudgetExceeded, Waiting
-from metaflow_agents.journal.bus import Bus
 from metaflow_agents.journal.records import Result
-from metaflow_agents.journal.state import Firing, RunState
-from metaflow_agents.journal.values import Values
+from metaflow_agents.journal.run_context import RunContext
+from metaflow_agents.journal.state import Firing
 from metaflow_agents.schema.event import Committed, Finished, Version
 from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.payload import Collection, Data, Files, Held, Patch, pack
-from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.step import Foreach, Step
 from metaflow_agents.schema.strategies import STRATEGIES, Specs
 from metaflow_agents.schema.trust import joined
@@ -50,13 +45,12 @@ class Progress:
 class Fanout:
     """Carries out firings: asks the step runner, journals what came, and commits."""
 
-    def __init__(self, program: Program, bus: Bus, state: RunState, values: Values, scopes: Scopes, runner: StepRunner,
-                 *, earlier: Earlier | None = None, caps: TimeCaps | None = None, parking: Parking | None = None,
-                 recalled: Recalled = lambda _: "", strategies: Specs = STRATEGIES,
-                 halting: Halting | None = None) -> None:
-        self.parking = parking or Parking()
-        self._means = Means(program.sop, bus, state, values, scopes, runner, earlier, caps or TimeCaps({}), self.parking,
-                            Labels(program, state, strategies), recalled, strategies, halting or Halting())
+    def __init__(self, context: RunContext, scopes: Scopes, runner: StepRunner, *, earlier: Earlier | None = None,
+                 holding: Holding | None = None, recalled: Recalled = lambda _: "", strategies: Specs = STRATEGIES) -> None:
+        holding = holding or Holding()
+        self.parking = holding.parking
+        self._means = Means(context.sop, context.bus, context.state, context.values, scopes, runner, earlier, holding,
+                            Labels(context.program, context.state, strategies), recalled, strategies)
 
     def items(self, step: Step, read: Mapping[str, int], round_: int) -> list[Item] | None:
         """The items of a firing that reads these versions; None without `foreach`."""

@@ -72,19 +72,33 @@ class MemoryFile:
         return self._store
 
 
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """What the memory of a SOP in a run has of it: `run` is the whole run's, `prefix` begins its keys there. `alone`: nothing of
+    other runs comes in, whoever asks. `inherited`: what it is told of the run; None: nothing.
+    """
+
+    run: RunId | None = None
+    prefix: str = ""
+    alone: bool = False
+    inherited: Inherited | None = None
+
+
+WHOLE = Inside()
+"""Of a run itself."""
+
+
 class ProjectMemory:
-    """The memory of one run in its project, or of a SOP in it: `run` is then the whole run's, `prefix` begins its keys there.
+    """The memory of one run in its project, or of a SOP in it, which has what `inside` says.
 
     `masked` blots secrets out: nothing that a SOP declares as one comes into the file. Without `keeps` nothing is handed over:
-    nobody remembers anything. `apart`: roles whose memories are the run's alone. `alone`: nothing of other runs comes in, whoever
-    asks. `inherited`: what a SOP in a run is told of it; None: nothing.
+    nobody remembers anything. `apart`: roles whose memories are the run's alone.
     """
 
     def __init__(self, file: MemoryFile, state: RunState, values: Values, masked: Callable[[str], str], *, keeps: bool = True,
-                 run: RunId | None = None, prefix: str = "", apart: Container[str] = (), alone: bool = False,
-                 inherited: Inherited | None = None) -> None:
-        self._file, self._state, self._values, self._masked, self._keeps = file, state, values, masked, keeps
-        self._given, self._prefix, self._apart, self._alone, self._inherited = run, prefix, apart, alone, inherited
+                 apart: Container[str] = (), inside: Inside = WHOLE) -> None:
+        self._file, self._state, self._values, self._masked, self._keeps, self._apart = file, state, values, masked, keeps, apart
+        self._given, self._prefix, self._alone, self._inherited = inside.run, inside.prefix, inside.alone, inside.inherited
         self._handed_over = 0                                   # firings, in the order in which they committed
 
     async def recall(self, role: str, wanted: Recall, past: Sequence[Entry], standing: Sequence[Entry],

@@ -11,7 +11,6 @@ from typing import Protocol
 
 from metaflow_agents.errors import AttemptFailed, EndpointRefused, MetaflowError, PromptChanged, failure_of, raised
 from metaflow_agents.journal.bus import Bus
-from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.records import Call
 from metaflow_agents.models.budget import Budgets
 from metaflow_agents.models.faults import CallFailed
@@ -49,11 +48,11 @@ class Caller:
     told of each call that goes out.
     """
 
-    def __init__(self, bus: Bus, journal: Journal, budgets: Budgets | InnerBudgets, limiters: Limiters | None = None, *,
+    def __init__(self, bus: Bus, budgets: Budgets | InnerBudgets, limiters: Limiters | None = None, *,
                  patience: Patience | None = None, reask: bool = False, watch: Watch | None = None, prefix: str = "",
                  sent: Sent = _at_once) -> None:
         self._prefix, self._sent = prefix, sent
-        self._bus, self._journal, self._budgets, self._reask = bus, journal, budgets, reask
+        self._bus, self._journal, self._budgets, self._reask = bus, bus.journal, budgets, reask
         self._limiters, self._patience, self._watch = limiters or Limiters(), patience or Patience(), watch
 
     @property
@@ -152,6 +151,16 @@ class Caller:
 
 
 @dataclass(frozen=True, slots=True)
+class _Then:
+    """What follows a failed try: another one, `wait` seconds later, or the end of the run; and what kind of trouble it was."""
+
+    again: bool = False
+    stops: bool = False
+    trouble: Trouble = "failed"
+    wait: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class _Try:
     """One try, reserved: how it ends is journalled, and what it held is released."""
 
@@ -201,9 +210,9 @@ class _Try:
         wait = patience.pause(before, failure.after) if again else 0.0
         if failure.busy:
             self.admission.refused(failure.after)
-        await self._end(failure.told, tokens=tokens, cost=cost, calls=0 if failure.refused else 1, again=again,
-                        stops=failure.then == "stop", estimated=failure.charged is None or cost > 0, trouble=failure.trouble,
-                        wait=wait)
+        await self._end(failure.told, tokens=tokens, cost=cost, calls=0 if failure.refused else 1,
+                        estimated=failure.charged is None or cost > 0,
+                        then=_Then(again, failure.then == "stop", failure.trouble, wait))
         if again:
             return wait
         if failure.then == "stop":
@@ -221,12 +230,13 @@ class _Try:
         """The attempt failed, and it cost nothing, since the model is none that is paid for; else the worst case."""
         await self._end(told, tokens=self.worst if paid else 0, cost=self.worst_cost if paid else 0, estimated=paid)
 
-    async def _end(self, told: str, *, tokens: int, cost: int, calls: int = 1, again: bool = False, stops: bool = False,
-                   estimated: bool = False, trouble: Trouble = "failed", wait: float = 0.0) -> None:
+    async def _end(self, told: str, *, tokens: int, cost: int, calls: int = 1, estimated: bool = False,
+                   then: _Then | None = None) -> None:
+        then = then or _Then()
         self._release(tokens, calls, cost)
         await self.caller._bus.publish(
-            Settled(key=self.request.key, try_=self.number, error=told, tokens_in=tokens, cost=cost, calls=calls, again=again,
-                    stops=stops, estimated=estimated, trouble=trouble, wait=round(wait, 3)))
+            Settled(key=self.request.key, try_=self.number, error=told, tokens_in=tokens, cost=cost, calls=calls,
+                    again=then.again, stops=then.stops, estimated=estimated, trouble=then.trouble, wait=round(then.wait, 3)))
 
     def _release(self, tokens: int, calls: int, cost: int) -> None:
         self.reservation.settle(tokens, calls, cost)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from metaflow_agents.agent.agent import RoleAgent
@@ -31,18 +31,31 @@ from metaflow_agents.steps.parts import Parts
 from metaflow_agents.steps.validation import Acceptance
 
 
+@dataclass(frozen=True, slots=True)
+class StepTypes:
+    """What carries out the steps of each type, and makes documents of what they made. `installed`: types that packages add."""
+
+    agent: RoleAgent
+    commands: Commands
+    functions: Functions
+    installed: Executors
+    expressions: Expressions
+    humans: Humans
+    tools: ToolSteps
+    documents: Documents
+    sops: SubSOPs
+
+
 class Doers:
     """Fits the engine's `StepRunner`. `dry`: nothing is executed, nobody asked. `given`: stands in for work."""
 
-    def __init__(self, sop: SOP, agent: RoleAgent, commands: Commands, functions: Functions, executors: Executors,
-                 expressions: Expressions,
-                 humans: Humans, tools: ToolSteps, documents: Documents, acceptance: Acceptance, parts: Parts, code: Code,
-                 sops: SubSOPs, *,
-                 dry: bool = False, given: Mapping[str, Any] | None = None) -> None:
-        self._sop, self._agent, self._commands, self._functions = sop, agent, commands, functions
-        self._executors, self._expressions, self._humans, self._tools = executors, expressions, humans, tools
-        self._documents, self._acceptance, self._parts = documents, acceptance, parts
-        self._code, self._sops, self._dry, self._given = code, sops, dry, StandIns(sop, given or {})
+    def __init__(self, sop: SOP, types: StepTypes, acceptance: Acceptance, parts: Parts, code: Code, *, dry: bool = False,
+                 given: Mapping[str, Any] | None = None) -> None:
+        self._sop, self._agent, self._commands, self._functions = sop, types.agent, types.commands, types.functions
+        self._executors, self._expressions = types.installed, types.expressions
+        self._humans, self._tools = types.humans, types.tools
+        self._documents, self._acceptance, self._parts = types.documents, acceptance, parts
+        self._code, self._sops, self._dry, self._given = code, types.sops, dry, StandIns(sop, given or {})
 
     async def work(self, activation: Activation) -> Work:
         """Does the work, its documents included. Raises what its doer raises, and AttemptFailed for documents."""

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from metaflow_agents.agent import strategies
-from metaflow_agents.agent.agent import RoleAgent
+from metaflow_agents.agent.agent import Hands, Minds, RoleAgent
 from metaflow_agents.agent.conversation import Conversations
 from metaflow_agents.agent.material import Material, Shown
 from metaflow_agents.agent.progressing import RunJudge
 from metaflow_agents.agent.surroundings import Surroundings
 from metaflow_agents.agent.tool_step import ToolSteps
 from metaflow_agents.agent.toolset import Equipment
+from metaflow_agents.engine.attempts import Holding
 from metaflow_agents.engine.clock import TimeCaps
 from metaflow_agents.engine.earlier_effects import EarlierEffects
 from metaflow_agents.engine.halting import Halting
@@ -29,10 +30,11 @@ from metaflow_agents.journal.audit import Heads, keep_head
 from metaflow_agents.journal.bus import Bus
 from metaflow_agents.journal.inner import InnerJournal
 from metaflow_agents.journal.journal import Journal
+from metaflow_agents.journal.run_context import RunContext
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.tree import Tree
 from metaflow_agents.journal.values import Values
-from metaflow_agents.memory.project import Inherited, MemoryFile, ProjectMemory, RunId
+from metaflow_agents.memory.project import WHOLE, Inherited, Inside, MemoryFile, ProjectMemory, RunId
 from metaflow_agents.memory.store import PLACE, MemoryStore
 from metaflow_agents.memory.window import RoleMemory
 from metaflow_agents.models.budget import Budgets
@@ -48,7 +50,7 @@ from metaflow_agents.questions.inner import InnerDesk
 from metaflow_agents.runtime.caps import run_budget, step_budget
 from metaflow_agents.runtime.compiled import Shared
 from metaflow_agents.runtime.output_sync import Folder
-from metaflow_agents.runtime.step_runner import Doers
+from metaflow_agents.runtime.step_runner import Doers, StepTypes
 from metaflow_agents.runtime.subworkflow import Joined, SubSOPs
 from metaflow_agents.runtime.toolsets import secrets_of, toolbox
 from metaflow_agents.sandbox.choice import Unchosen
@@ -155,6 +157,7 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
     compiled = options.shared.of(program)
     bus, graph = Bus(journal), compiled.graph
     values = Values(journal.blob, state)
+    context = RunContext(program, bus, state, values)
     tree = Tree(program, values, state, name)
     scopes = Scopes(program, values, name)
 
@@ -189,11 +192,10 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
     over, path = (within.over, within.path) if within else (state.budget, "")
     caps = budgets(program, state, over, told) if within is None else InnerBudgets(
         budgets(program, state, over, told, path=path, whole=f"SOP {sop.sop}"), within.budgets, within.step)
-    project = ProjectMemory(file, state, values, secrets.masked, keeps=sop.remembers, run=within.remembered if within else None,
-                            prefix=prefix, apart=sop.apart, alone=within is not None and within.alone,
-                            inherited=within.inherited if within else None)
+    project = ProjectMemory(file, state, values, secrets.masked, keeps=sop.remembers, apart=sop.apart, inside=Inside(
+        within.remembered, prefix, within.alone, within.inherited) if within else WHOLE)
     halting = Halting(None if within is None else within.halting)
-    caller = Caller(bus, journal, caps, options.limiters, patience=options.patience, reask=options.reask,
+    caller = Caller(bus, caps, options.limiters, patience=options.patience, reask=options.reask,
                     watch=options.watch, prefix=prefix, sent=halting.sent)
     toolboxes = within.toolboxes if within else {one.fingerprint: toolbox(
         one, options.home, options.sandbox, options.settings, secrets_of(one.sop, options.settings), loading(one),
@@ -203,11 +205,10 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
     staged = within.staged if within else state.opened is not None and state.opened.staged
     allowed = within.allowed if within else () if state.opened is None else state.opened.allowed
     equipment = Equipment(sop, Surroundings(bus, state, values, desk, secrets, repeats, staged=staged), tools, observations,
-                          commands.files, dry=options.models.dry, above=above, allowed=allowed, packages=commands.packages)
-    known = strategies.known()
+                          commands, dry=options.models.dry, above=above, allowed=allowed)
     material = Material(program, values, tree.as_rendered, noted=within.noted if within else None, prefix=prefix)
-    agent = RoleAgent(conversations, options.models, caller, acceptance, commands, functions, memory, project, observations,
-                      state, values, material, equipment)
+    agent = RoleAgent(context, conversations, material, options.models, caller, observations, Minds(memory, project),
+                      Hands(commands, functions, equipment))
 
     def join(inner: Program, its: InnerJournal, activation: Activation) -> Joined:
         key = str(activation.key)
@@ -234,22 +235,21 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
                    {name: models.identities for name, models in options.inner.items()})
     tool_steps = ToolSteps(sop, state, equipment, acceptance, commands, functions)
     documents = Documents(sop, tree, state, values, options.sandbox, dry=options.models.dry)
-    doers = Doers(sop, agent, commands, functions, Executors(sop, acceptance, observations, effects),
-                  Expressions(sop, acceptance), Humans(program, acceptance, desk), tool_steps, documents, acceptance,
-                  Parts(compiled.meanings, state, values, memory, above),
-                  Code(program, reading, options.inner), sops,
-                  dry=options.models.dry, given=options.given)
+    types = StepTypes(agent, commands, functions, Executors(sop, acceptance, observations, effects), Expressions(sop, acceptance),
+                      Humans(program, acceptance, desk), tool_steps, documents, sops)
+    doers = Doers(sop, types, acceptance, Parts(compiled.meanings, state, values, memory, above),
+                  Code(program, reading, options.inner), dry=options.models.dry, given=options.given)
     parking = Parking(desk)
     desk.idle = parking.seconds_idle
-    fanout = Fanout(program, bus, state, values, scopes, doers, earlier=options.earlier,
-                    caps=time_caps(program, state, over, told, path), parking=parking, recalled=doers.recalled,
-                    strategies=known, halting=halting)
+    holding = Holding(time_caps(program, state, over, told, path), parking, halting)
+    fanout = Fanout(context, scopes, doers, earlier=options.earlier, holding=holding, recalled=doers.recalled,
+                    strategies=strategies.known())
     progress = None
     if sop.progress is not None:
-        judge = RunJudge(sop, sop.progress, options.models, caller, conversations, memory,
-                         observations, state, values, run_budget(program, over))
+        judge = RunJudge(context, sop.progress, options.models, caller, conversations, memory, observations,
+                         run_budget(program, over))
         progress = Progress(sop, sop.progress, bus, state, values, scopes, judge)
-    scheduler = Scheduler(program, graph, bus, state, values, scopes, fanout, until=state.until, progress=progress)
+    scheduler = Scheduler(context, graph, scopes, fanout, until=state.until, progress=progress)
     kept = None if folder is None else Folder(bus, state, tree, folder, journal.path)
     return Assembly(journal, bus, values, scheduler, graph, kept, parking, tuple(toolboxes.values()), project,
                     material, documents)

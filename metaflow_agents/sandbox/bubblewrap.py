@@ -26,7 +26,7 @@ from metaflow_agents.errors import RunError
 from metaflow_agents.sandbox import bridging
 from metaflow_agents.sandbox.carrier import SAME_EVERYWHERE, Order
 from metaflow_agents.sandbox.cgroup import group_parent
-from metaflow_agents.sandbox.confined import MEND, Confined, gated
+from metaflow_agents.sandbox.confined import MEND, Confined, Place, gated
 from metaflow_agents.sandbox.copies import Copy
 from metaflow_agents.sandbox.denied import Tree, denied_places, hides
 from metaflow_agents.sandbox.interpreter import interpreter_places, user_base
@@ -80,8 +80,8 @@ class Bubblewrap(Filtered):
                      _HELD_SHELL if spare else _SHELL)
         return Confined((*self._begin(laid_out, without, filtering, spare), *gate), order.argv,
                         environment=environment, limits=self.limits, timeout=self.seconds(order), descriptors=(filtering,),
-                        folders=(copy.work, copy.home, copy.tmp), parent=group_parent(), channel=order.channel,
-                        mounts=_IN_MEMORY if self._bounds_memory() else ())
+                        channel=order.channel, place=Place((copy.work, copy.home, copy.tmp), group_parent(),
+                                                           _IN_MEMORY if self._bounds_memory() else ()))
 
     def _bounds_memory(self) -> bool:
         """Whether this bubblewrap makes file systems in memory that have a size."""

@@ -15,6 +15,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from metaflow_agents.errors import RunError
@@ -40,13 +41,23 @@ _GONE_SECONDS = 10.0
 MEND = "`sop doctor` says what is missing; mend it, then `sop resume`"
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a command runs. `folders`: what it writes to. `parent`: where it gets a control group of its own; None: the watchdog
+    adds up what it takes. `mounts`: file systems of its own inside.
+    """
+
+    folders: Sequence[Path]
+    parent: Path | None = None
+    mounts: Sequence[str] = ()
+
+
 class Confined(ProcessGroup):
     """`argv` is bubblewrap's, ending in `gated(command, …)`; `command` is what it is about.
 
     Bubblewrap is not asked for the process (`--info-fd`): where we died while it answered, it would leave one behind.
 
-    `folders`: what the command writes to. `descriptors`: what bubblewrap is handed, and released here. `parent`: where the
-    command gets a control group of its own; None: the watchdog adds up what it takes. `mounts`: file systems of its own inside.
+    `descriptors`: what bubblewrap is handed, and released here.
     """
 
     confining = "bubblewrap"                            # what is said to confine, where it does not
@@ -54,12 +65,11 @@ class Confined(ProcessGroup):
 
     def __init__(
         self, argv: Sequence[str], command: Sequence[str], *, environment: Mapping[str, str], limits: Limits,
-        timeout: float | None, folders: Sequence[Path], descriptors: Sequence[int] = (), parent: Path | None = None,
-        channel: Channel | None = None, mounts: Sequence[str] = (),
+        timeout: float | None, place: Place, descriptors: Sequence[int] = (), channel: Channel | None = None,
     ) -> None:
         super().__init__(argv, folder=Path("/"), environment=environment, timeout=timeout, channel=channel)
-        self._program, self._limits, self._folders, self._mounts = command[0], limits, folders, mounts
-        self._descriptors, self._parent = list(descriptors), parent
+        self._program, self._limits, self._folders, self._mounts = command[0], limits, place.folders, place.mounts
+        self._descriptors, self._parent = list(descriptors), place.parent
         self._control: ControlGroup | None = None
         self._ours, self._theirs = socket.socketpair()
         self._heard = b""

@@ -19,6 +19,7 @@ from metaflow_agents.errors import RunError
 from metaflow_agents.sandbox import bridging, unspaced
 from metaflow_agents.sandbox.carrier import SAME_EVERYWHERE, Order
 from metaflow_agents.sandbox.cgroup import group_parent
+from metaflow_agents.sandbox.confined import Place
 from metaflow_agents.sandbox.copies import Copy
 from metaflow_agents.sandbox.denied import Tree, denied_places
 from metaflow_agents.sandbox.interpreter import interpreter_places, user_base
@@ -69,7 +70,7 @@ class Landlock(Filtered):
                            ) from error
         argv = (sys.executable, "-I", "-m", KEEPER, str(file), *order.argv)
         return Kept(argv, order.argv, environment=self._variables(copy, order), limits=self.limits, timeout=self.seconds(order),
-                    folders=folders, parent=group_parent(), channel=order.channel)
+                    place=Place(folders, group_parent()), channel=order.channel)
 
     def shown(self, copy: Copy, packages: Path | None = None) -> Shown:
         """As `Unconfined` shows it."""
