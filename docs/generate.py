@@ -3,7 +3,7 @@
     python docs/generate.py
 
 A test asserts that running it changes nothing. Each function below that is registered under a NAME gives one table.
-`docs/errors.md` and the JSON Schemas for editors are written whole.
+`docs/reference/errors.md` and the JSON Schemas for editors are written whole.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from metaflow_agents.tools.showing import More
 from metaflow_agents.tools.web import Fetch
 
 TOP = Path(__file__).resolve().parent.parent
-DOCUMENTS = [TOP / "README.md", TOP / "CONTRIBUTING.md", *sorted((TOP / "docs").glob("*.md"))]
+DOCUMENTS = [TOP / "README.md", TOP / "CONTRIBUTING.md", *sorted(path for path in (TOP / "docs").glob("**/*.md") if path.parent.name != "decisions")]
 _BLOCK = re.compile(r"(<!-- generated: ([a-z-]+)(?: ([\w/.-]+))? -->\n).*?(<!-- end -->)", re.DOTALL)
 
 Table = Callable[..., str]
@@ -486,7 +486,7 @@ def wanted() -> dict[Path, str]:
     schemas = {"sop": sop_schema(), "role": role_schema()}
     return {
         **{path: regenerated(path.read_text(encoding="utf-8")) for path in DOCUMENTS},
-        TOP / "docs" / "errors.md": codes.page(),
+        TOP / "docs" / "reference" / "errors.md": codes.page(),
         **{TOP / "docs" / f"{kind}.schema.json": json.dumps(schema, ensure_ascii=False, indent=2) + "\n"
            for kind, schema in schemas.items()},
     }

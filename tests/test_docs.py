@@ -24,7 +24,7 @@ from metaflow_agents.sop.shape_errors import MODELS, keys_of
 
 TOP = Path(__file__).resolve().parent.parent
 PAGES = [TOP / "README.md", TOP / "CONTRIBUTING.md", TOP / "CHANGELOG.md", *sorted((TOP / "docs").glob("**/*.md"))]
-EXAMPLES = [TOP / "README.md", *sorted((TOP / "docs").glob("*.md"))]
+EXAMPLES = [TOP / "README.md", *sorted(path for path in (TOP / "docs").glob("**/*.md") if path.parent.name != "decisions")]
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INPUTS = {"--letters", "--idea", "--transcript", "--letter", "--title", "--question", "--documents", "--order", "--repo",
           "--issue", "--diff", "--feedback"}
@@ -145,11 +145,11 @@ def test_every_program_runs(page: Path, project: Path) -> None:
             runpy.run_path(os.fspath(script), run_name="__main__")
 
 
-def test_the_readmes_program_is_the_one_that_python_md_runs() -> None:
+def test_the_readmes_program_is_the_one_that_the_python_page_runs() -> None:
     """It stands there without its surroundings: what it calls has to be what the examples call."""
     shown = "\n".join(block.text for block in blocks(TOP / "README.md") if block.language == "python")
     assert "from metaflow_agents import run\n" in shown
-    assert 'result = await run("letters.yaml", letter=' in (TOP / "docs" / "python.md").read_text(encoding="utf-8")
+    assert 'result = await run("letters.yaml", letter=' in (TOP / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
     assert 'result = await run("letters.yaml", letter=text, model=my_function)' in shown
 
 
@@ -171,7 +171,7 @@ def test_every_table_is_used_and_every_marker_closed() -> None:
 
 
 def test_the_reference_has_every_key_built_or_not() -> None:
-    text = (TOP / "docs" / "language.md").read_text(encoding="utf-8")
+    text = "".join(page.read_text(encoding="utf-8") for page in sorted((TOP / "docs" / "reference").glob("*.md")))
     told = {kind for kind in MODELS if f"<!-- generated: keys {kind} -->" in text}
     assert set(MODELS) - told == {"defaults"}, "its two keys are told in a sentence"
     assert all(f"`defaults.{key}`" in text for key in keys_of("defaults"))

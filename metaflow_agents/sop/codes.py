@@ -1,4 +1,4 @@
-"""Every code that a problem of a SOP can have: what it means, and how severe it is. `docs/errors.md` is printed from here."""
+"""Every code that a problem of a SOP can have: what it means, and how severe it is. `docs/reference/errors.md` is printed from here."""
 
 from __future__ import annotations
 
@@ -310,12 +310,12 @@ CODES: dict[str, Code] = {code: meaning for group in GROUPS.values() for code, m
 
 
 def page() -> str:
-    """The text of `docs/errors.md`."""
-    lines = ["# What `sop check` says", "",
-             "Every problem has a code, a place, what is wrong there, and the mend. An error has to be mended before a SOP runs;",
-             "a warning is allowed and probably not meant. Each code has an example in `tests/sops/bad/`.", ""]
+    """The text of `docs/reference/errors.md`."""
+    lines = ["# Error codes of `sop check`", "",
+             "Every problem has a code, a place, what is wrong there, and the fix. Fix every error before you run a SOP;",
+             "a warning does not stop a run, but the file probably does not say what you mean. Each code has an example in `tests/sops/bad/`.", ""]
     for group, codes in GROUPS.items():
-        lines += [f"## {group}", "", "| code | means | mend |", "| --- | --- | --- |"]
+        lines += [f"## {group}", "", "| code | means | fix |", "| --- | --- | --- |"]
         lines += [f"| `{name}`{' (warning)' if code.severity == 'warning' else ''} | {_cell(code.meaning)} | {_cell(code.mend)} |"
                   for name, code in codes.items()]
         lines.append("")
