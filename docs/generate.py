@@ -41,11 +41,12 @@ from metaflow_agents.sandbox.sanitised import SHOWN_CHARACTERS
 from metaflow_agents.schema import acting_files, keywords, results
 from metaflow_agents.schema.event import Entry, Event, Version
 from metaflow_agents.schema.shorthand import NAMES
-from metaflow_agents.schema.sop import NOT_BUILT
+from metaflow_agents.schema.sop import NOT_BUILT, SOP
 from metaflow_agents.schema.strategies import STRATEGIES
 from metaflow_agents.schema.tools import PolicySpec
 from metaflow_agents.sop import codes
 from metaflow_agents.sop.editor_schema import role_schema, sop_schema
+from metaflow_agents.sop.graph import SOPGraph
 from metaflow_agents.sop.names import RESERVED
 from metaflow_agents.sop.shape_errors import MODELS
 from metaflow_agents.tools.commands import Python, Run
@@ -53,6 +54,7 @@ from metaflow_agents.tools.files import file_tools
 from metaflow_agents.tools.map import MapTool
 from metaflow_agents.tools.showing import More
 from metaflow_agents.tools.web import Fetch
+from metaflow_agents.views.picture import svg
 
 TOP = Path(__file__).resolve().parent.parent
 DOCUMENTS = [TOP / "README.md", TOP / "CONTRIBUTING.md", *sorted(path for path in (TOP / "docs").glob("**/*.md") if path.parent.name != "decisions")]
@@ -473,6 +475,36 @@ def owners() -> str:
     return table(["package", "imported in"], [[f"`{name}`", _ticked(where)] for name, where in found.items()])
 
 
+@_named("decisions")
+def decisions() -> str:
+    """Every note on a decision, by its heading."""
+    rows = []
+    for path in sorted((TOP / "docs" / "decisions").glob("*.md")):
+        number, _, title = path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ").partition(". ")
+        rows.append([number, f"[{title}](../decisions/{path.name})"])
+    return table(["", "decision"], rows)
+
+
+_PICTURE = re.compile(r"pictures/graph-(\w+)\.svg")
+
+
+def pictures() -> dict[Path, str]:
+    """The graphs that pages show, as `sop graph --svg` draws them: of a block of the page with that name, or of a SOP that ships.
+
+    Raises KeyError where a page shows the graph of a SOP that is neither.
+    """
+    drawn: dict[Path, str] = {}
+    for page in DOCUMENTS:
+        text = page.read_text(encoding="utf-8")
+        blocks = {match[1]: match[0] for match in re.finditer(r"^(?:# file: .*\n)?sop: (\w+)\n(?:.*\n)*?(?=^```$)", text, re.MULTILINE)}
+        for name in dict.fromkeys(_PICTURE.findall(text)):
+            ships = TOP / "sops" / f"{name}.yaml"
+            written = ships.read_text(encoding="utf-8") if name not in blocks and ships.is_file() else blocks[name]
+            sop = SOP.model_validate(yaml.safe_load(written))
+            drawn[TOP / "docs" / "pictures" / f"graph-{name}.svg"] = "\n".join(svg(sop, SOPGraph(sop))) + "\n"
+    return drawn
+
+
 def regenerated(text: str) -> str:
     """A document with every table made anew. Raises KeyError for a table of an unknown name."""
     def fill(match: re.Match[str]) -> str:
@@ -486,6 +518,7 @@ def wanted() -> dict[Path, str]:
     schemas = {"sop": sop_schema(), "role": role_schema()}
     return {
         **{path: regenerated(path.read_text(encoding="utf-8")) for path in DOCUMENTS},
+        **pictures(),
         TOP / "docs" / "reference" / "errors.md": codes.page(),
         **{TOP / "docs" / f"{kind}.schema.json": json.dumps(schema, ensure_ascii=False, indent=2) + "\n"
            for kind, schema in schemas.items()},

@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import NamedTuple
 
 import pytest
+import yaml
 
 from metaflow_agents import check
 from metaflow_agents.agent import strategies
@@ -131,7 +132,7 @@ async def test_the_tests_of_every_procedure_hold(page: Path, project: Path) -> N
 
 
 @pytest.mark.one_in(4)
-@pytest.mark.parametrize("page", [page for page in EXAMPLES if any(b.language == "python" for b in blocks(page))
+@pytest.mark.parametrize("page", [page for page in EXAMPLES if any(b.language == "python" and b.file is None for b in blocks(page))
                                   and page.name != "README.md"], ids=name)
 def test_every_program_runs(page: Path, project: Path) -> None:
     """In the order of the page, in one folder; blocks that name a file are there from the start."""
@@ -230,6 +231,8 @@ def test_commands_that_pages_show_exist(page: Path) -> None:
     """Each `sop …` line: the command exists, and so does each of its options (inputs of a SOP after `sop run` aside)."""
     commands = load_generator().command_tree()
     text = page.read_text(encoding="utf-8")
+    written = [yaml.safe_load(block.text) for block in blocks(page) if block.language == "yaml"]
+    inputs = {f"--{given}" for sop in written if isinstance(sop, dict) for given in sop.get("inputs", {})}
     shown = [line for block in blocks(page) if block.language == "sh" for line in block.text.splitlines()]
     shown += re.findall(r"`(sop [a-z]+[^`|]*)`", text)
     for line in shown:
@@ -240,4 +243,4 @@ def test_commands_that_pages_show_exist(page: Path) -> None:
         assert called in commands, f"{name(page)}: `{line}`"
         known = {option for part in commands[called].params for option in part.opts}
         unknown = [word for word in words if word.startswith("--") and word not in known]
-        assert set(unknown) <= (INPUTS if words[1] == "run" else set()), f"{name(page)}: `{line}`"
+        assert set(unknown) <= (INPUTS | inputs if words[1] in ("run", "prompt") else set()), f"{name(page)}: `{line}`"

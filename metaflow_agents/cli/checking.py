@@ -42,15 +42,17 @@ def check(files: Files, json: Json = False) -> int:
 
 def graph(file: SOPFile,
           mermaid: Annotated[bool, typer.Option("--mermaid", help="A Mermaid flowchart.")] = False,
+          svg: Annotated[bool, typer.Option("--svg", help="A picture, as SVG.")] = False,
           json: Json = False) -> int:
     """Draws a SOP: steps by stage, who feeds whom, loops."""
     from metaflow_agents.errors import SOPInvalid, UsageError
     from metaflow_agents.sop.graph import SOPGraph
     from metaflow_agents.sop.load import read_sop
     from metaflow_agents.views import graph as drawn
+    from metaflow_agents.views.picture import svg as picture
 
-    if mermaid and json:
-        raise UsageError("`--mermaid` and `--json` are two forms of the drawing: give one")
+    if mermaid + svg + json > 1:
+        raise UsageError("`--mermaid`, `--svg` and `--json` are forms of the drawing: give one")
     reading = read_sop(file)
     if reading.loaded is None:
         raise SOPInvalid(reading.problems)
@@ -58,6 +60,8 @@ def graph(file: SOPFile,
     steps = SOPGraph(sop)
     if json:
         say_json(drawn.as_json(sop, steps))
+    elif svg:
+        say(picture(sop, steps))
     else:
         say(drawn.mermaid(sop, steps) if mermaid else drawn.drawing(sop, steps, page()))
     return 0
