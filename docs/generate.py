@@ -57,7 +57,8 @@ from metaflow_agents.tools.web import Fetch
 from metaflow_agents.views.picture import svg
 
 TOP = Path(__file__).resolve().parent.parent
-DOCUMENTS = [TOP / "README.md", TOP / "CONTRIBUTING.md", *sorted(path for path in (TOP / "docs").glob("**/*.md") if path.parent.name != "decisions")]
+DOCUMENTS = [TOP / "README.md", TOP / "CONTRIBUTING.md",
+             *sorted(path for path in (TOP / "docs").glob("**/*.md") if path.parent.name != "decisions")]
 _BLOCK = re.compile(r"(<!-- generated: ([a-z-]+)(?: ([\w/.-]+))? -->\n).*?(<!-- end -->)", re.DOTALL)
 
 Table = Callable[..., str]
@@ -86,7 +87,7 @@ def first_line(text: str | None) -> str:
 
 def _default(field: FieldInfo) -> str:
     if field.is_required():
-        return "must be there"
+        return "required"
     value = field.get_default(call_default_factory=True)
     if isinstance(value, BaseModel) or value in (None, "", (), {}, []):
         return ""
@@ -104,7 +105,7 @@ def keys(kind: str) -> str:
     """The keys of one mapping of the language."""
     model = MODELS[kind]
     rows = [[f"`{field.alias or name}`", field.description or "", _default(field)] for name, field in model.model_fields.items()]
-    return table(["key", "what it says", "default"], rows)
+    return table(["key", "meaning", "default"], rows)
 
 
 _PLACES = {"sop": "key of a SOP", "role": "key of a role", "step": "key of a step", "foreach": "key of `foreach`",
@@ -127,13 +128,13 @@ _MEANT = {
 def verbs() -> str:
     """The verbs of rules."""
     tools = {verb: ", ".join(f"`{tool}`" for tool, of in BUILT_IN.items() if of == verb) for verb in VERBS}
-    return table(["verb", "what stands in its brackets", "built-in tools", "like"],
+    return table(["verb", "what its brackets hold", "built-in tools", "example"],
                  [[f"`{verb}`", _MEANT[verb], tools[verb], f"`{EXAMPLES[verb]}`"] for verb in VERBS])
 
 
 @_named("tools")
 def tools_() -> str:
-    """The built-in tools, as a role is told of them."""
+    """The built-in tools, as a role sees them."""
     classes = [*(type(tool) for tool in file_tools()), MapTool, Run, Python, Fetch, AskPerson, StartRole, AskRole, FindTools,
                More]
     rows = []
@@ -141,7 +142,7 @@ def tools_() -> str:
         takes = [f"`{field.alias or name}`: {field.description}" if field.description else f"`{field.alias or name}`"
                  for name, field in cls.takes.model_fields.items()]
         rows.append([f"`{cls.name}`", " ".join((cls.__doc__ or "").split()), "; ".join(takes)])
-    return table(["tool", "what roles are told of it", "arguments"], rows)
+    return table(["tool", "description", "arguments"], rows)
 
 
 @_named("presets")
@@ -230,7 +231,7 @@ def schema_keywords() -> str:
     """The keywords of JSON Schema that are supported."""
     rows = [["what a value is", _ticked(("type", *keywords.FORMS))], ["of text", _ticked(keywords.OF_STRINGS)],
             ["of numbers", _ticked(keywords.OF_NUMBERS)], ["of lists", _ticked(keywords.OF_LISTS)],
-            ["of objects", _ticked(keywords.OF_OBJECTS)], ["told, not checked", _ticked(keywords.ANNOTATIONS)],
+            ["of objects", _ticked(keywords.OF_OBJECTS)], ["passed on, not checked", _ticked(keywords.ANNOTATIONS)],
             ["at the top only", _ticked(keywords.ROOT_ONLY)], ["read and dropped", _ticked(keywords.DROPPED)]]
     return table(["keywords", ""], rows)
 
@@ -447,17 +448,17 @@ def public() -> str:
     return table(["name", "", "what it is"], rows)
 
 
-@_named("rooms")
-def rooms() -> str:
-    """Floors and rooms: the layers that the import contract holds, each with what its docstring says."""
+@_named("layers")
+def layers_() -> str:
+    """Layers and packages, as the import contract has them, each with what its docstring says."""
     project = tomllib.loads((TOP / "pyproject.toml").read_text(encoding="utf-8"))
-    layers = project["tool"]["importlinter"]["contracts"][0]["layers"]
+    contract = project["tool"]["importlinter"]["contracts"][0]["layers"]
     rows = []
-    for number, layer in enumerate(reversed(layers), 1):
+    for number, layer in enumerate(reversed(contract), 1):
         names = [name.strip("()") for name in re.split(r"\s*[:|]\s*", layer)]
         rows += [[str(number), f"`{name}/`" if folder.is_dir() else f"`{name}.py`", _module_line(name)]
                  for name in names if (folder := TOP / "metaflow_agents" / name).is_dir() or folder.with_suffix(".py").is_file()]
-    return table(["floor", "room", "holds"], rows)
+    return table(["layer", "package", "contents"], rows)
 
 
 def _module_line(name: str) -> str:
@@ -468,7 +469,7 @@ def _module_line(name: str) -> str:
 
 @_named("owners")
 def owners() -> str:
-    """External packages and the rooms that may import them, as the test holds it."""
+    """External packages and where they may be imported, as the test holds it."""
     tree = ast.parse((TOP / "tests" / "test_house.py").read_text(encoding="utf-8"))
     node = next(node for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "ONLY_IN")
     found: dict[str, tuple[str, ...]] = ast.literal_eval(node.value)
@@ -485,7 +486,8 @@ def decisions() -> str:
     return table(["", "decision"], rows)
 
 
-_PICTURE = re.compile(r"pictures/graph-(\w+)\.svg")
+_PICTURE = re.compile(r"pictures/graph-([a-z]\w*)\.svg")
+_SOP = re.compile(r"^(?:# file: .*\n)?sop: (\w+)\n(?:.*\n)*?(?=^```$)", re.MULTILINE)
 
 
 def pictures() -> dict[Path, str]:
@@ -496,7 +498,7 @@ def pictures() -> dict[Path, str]:
     drawn: dict[Path, str] = {}
     for page in DOCUMENTS:
         text = page.read_text(encoding="utf-8")
-        blocks = {match[1]: match[0] for match in re.finditer(r"^(?:# file: .*\n)?sop: (\w+)\n(?:.*\n)*?(?=^```$)", text, re.MULTILINE)}
+        blocks = {match[1]: match[0] for match in _SOP.finditer(text)}
         for name in dict.fromkeys(_PICTURE.findall(text)):
             ships = TOP / "sops" / f"{name}.yaml"
             written = ships.read_text(encoding="utf-8") if name not in blocks and ships.is_file() else blocks[name]

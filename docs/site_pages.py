@@ -1,7 +1,7 @@
 """A hook of mkdocs: links that leave `docs/` lead to pages that the site gets for them.
 
-In a clone a page links to `../examples/book/README.md`. A site has its pages alone, so each file of the repository that a page links to
-becomes a page below `repository/`: Markdown as it is, other text as a block of code. The search passes over them.
+In a clone a page links to `../examples/book/README.md`. A site has its pages alone, so each file of the repository that a page links
+to becomes a page below `repository/`: Markdown as it is, other text as a block of code. The search passes over them.
 """
 
 from __future__ import annotations
@@ -100,8 +100,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
 
 def on_post_build(config: Any) -> None:
     """Raises where a page would load something from the network."""
-    loads = re.compile(r"<(?:script|img|iframe|source)[^>]*\ssrc=[\"']?(https?:)?//|<link[^>]*rel=[\"']?(?:stylesheet|preconnect|icon)"
-                       r"[\"']?[^>]*href=[\"']?(?:https?:)?//")
+    loads = re.compile(r"<(?:script|img|iframe|source)[^>]*\ssrc=[\"']?(?:https?:)?//"
+                       r"|<link[^>]*rel=[\"']?(?:stylesheet|preconnect|icon)[\"']?[^>]*href=[\"']?(?:https?:)?//")
     for folder, _, names in os.walk(config.site_dir):
         for name in names:
             file = Path(folder) / name

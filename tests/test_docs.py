@@ -15,12 +15,12 @@ from types import ModuleType
 from typing import NamedTuple
 
 import pytest
-import yaml
 
 from metaflow_agents import check
 from metaflow_agents.agent import strategies
 from metaflow_agents.api.sop_test import try_out
 from metaflow_agents.schema.sop import NOT_BUILT
+from metaflow_agents.sop.reading import read_yaml
 from metaflow_agents.sop.shape_errors import MODELS, keys_of
 
 TOP = Path(__file__).resolve().parent.parent
@@ -132,8 +132,8 @@ async def test_the_tests_of_every_procedure_hold(page: Path, project: Path) -> N
 
 
 @pytest.mark.one_in(4)
-@pytest.mark.parametrize("page", [page for page in EXAMPLES if any(b.language == "python" and b.file is None for b in blocks(page))
-                                  and page.name != "README.md"], ids=name)
+@pytest.mark.parametrize("page", [page for page in EXAMPLES if page.name != "README.md" and any(
+    b.language == "python" and b.file is None for b in blocks(page))], ids=name)
 def test_every_program_runs(page: Path, project: Path) -> None:
     """In the order of the page, in one folder; blocks that name a file are there from the start."""
     lay_out(page, project)
@@ -231,7 +231,7 @@ def test_commands_that_pages_show_exist(page: Path) -> None:
     """Each `sop …` line: the command exists, and so does each of its options (inputs of a SOP after `sop run` aside)."""
     commands = load_generator().command_tree()
     text = page.read_text(encoding="utf-8")
-    written = [yaml.safe_load(block.text) for block in blocks(page) if block.language == "yaml"]
+    written = [read_yaml(block.text.encode(), name(page)).data for block in blocks(page) if block.language == "yaml"]
     inputs = {f"--{given}" for sop in written if isinstance(sop, dict) for given in sop.get("inputs", {})}
     shown = [line for block in blocks(page) if block.language == "sh" for line in block.text.splitlines()]
     shown += re.findall(r"`(sop [a-z]+[^`|]*)`", text)

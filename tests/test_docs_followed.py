@@ -1,4 +1,4 @@
-"""The tutorial and the how-to guides are followed: in an empty folder, block by block, as a reader would, without a model and a network."""
+"""The tutorial and the how-to guides are followed in an empty folder, block by block, without a model and a network."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 from test_docs import Block, name
 
 from metaflow_agents.cli import command as sop
@@ -54,7 +55,7 @@ def carried_out(line: str, capfd: pytest.CaptureFixture[str]) -> tuple[int, str]
     if words[:1] == ["sop"] and not _SHELL.search(line.partition(" #")[0].replace("</dev/null", "")):
         status = sop([word for word in words[1:] if word != "</dev/null"])
         return status, "\n".join(capfd.readouterr())
-    ended = subprocess.run(["bash", "-c", line], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False)
+    ended = subprocess.run(["bash", "-c", line], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE, check=False)
     return ended.returncode, ended.stdout + ended.stderr
 
 
@@ -79,7 +80,8 @@ def test_a_guide_works_in_an_empty_folder(page: Path, tmp_path: Path, monkeypatc
             continue
         for line, status in commands(block):
             ended, said = carried_out(line, capfd)
-            assert ended == status and "Traceback" not in said, f"{name(page)}:{block.line}: {line}\nstatus {ended}\n{said[-4000:]}"
+            where = f"{name(page)}:{block.line}: {line}\nstatus {ended}\n{said[-4000:]}"
+            assert ended == status and "Traceback" not in said, where
 
 
 def test_most_guides_are_followed() -> None:

@@ -1,4 +1,4 @@
-"""Every code that a problem of a SOP can have: what it means, and how severe it is. `docs/reference/errors.md` is printed from here."""
+"""Every code that a problem of a SOP can have: meaning, severity and fix. `docs/reference/errors.md` is printed from here."""
 
 from __future__ import annotations
 
@@ -313,7 +313,8 @@ def page() -> str:
     """The text of `docs/reference/errors.md`."""
     lines = ["# Error codes of `sop check`", "",
              "Every problem has a code, a place, what is wrong there, and the fix. Fix every error before you run a SOP;",
-             "a warning does not stop a run, but the file probably does not say what you mean. Each code has an example in `tests/sops/bad/`.", ""]
+             "a warning does not stop a run, but the file probably does not say what you mean.",
+             "Each code has an example in `tests/sops/bad/`.", ""]
     for group, codes in GROUPS.items():
         lines += [f"## {group}", "", "| code | means | fix |", "| --- | --- | --- |"]
         lines += [f"| `{name}`{' (warning)' if code.severity == 'warning' else ''} | {_cell(code.meaning)} | {_cell(code.mend)} |"
