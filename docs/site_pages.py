@@ -1,7 +1,7 @@
 """A hook of mkdocs: links that leave `docs/` lead to pages that the site gets for them.
 
-In a clone a page links to `../examples/book/README.md`. A site has its pages alone, so each file of the repository that a page links
-to becomes a page below `repository/`: Markdown as it is, other text as a block of code. The search passes over them.
+In a clone a page links to `../examples/book/README.md`. A site has its pages alone, so each file of the repository that a page
+links to becomes a page below `repository/`: Markdown as it is, other text as a block of code. The search passes over them.
 """
 
 from __future__ import annotations
@@ -95,7 +95,15 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         _, sign, anchor = link.partition("#")
         return f"]({posixpath.relpath(_place(file), posixpath.dirname(here) or '.')}{sign}{anchor})"
 
-    return _linked(markdown, led)
+    return without_escaped_bars(_linked(markdown, led))
+
+
+def without_escaped_bars(markdown: str) -> str:
+    """Tables with `|` in their code: the repository's viewer wants it escaped there, Python-Markdown shows the backslash."""
+    def bare(code: re.Match[str]) -> str:
+        return code[0].replace("\\|", "|")
+
+    return re.sub(r"^\|.*$", lambda row: re.sub(r"`[^`]*`", bare, row[0]), markdown, flags=re.MULTILINE)
 
 
 def on_post_build(config: Any) -> None:

@@ -55,7 +55,8 @@ def carried_out(line: str, capfd: pytest.CaptureFixture[str]) -> tuple[int, str]
     if words[:1] == ["sop"] and not _SHELL.search(line.partition(" #")[0].replace("</dev/null", "")):
         status = sop([word for word in words[1:] if word != "</dev/null"])
         return status, "\n".join(capfd.readouterr())
-    ended = subprocess.run(["bash", "-c", line], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    ended = subprocess.run(["bash", "-c", line], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE,
+                           check=False)
     return ended.returncode, ended.stdout + ended.stderr
 
 

@@ -12,14 +12,14 @@ from metaflow_agents.errors import UsageError, did_you_mean
 from metaflow_agents.schema.scalars import NAME_PATTERN
 
 TEMPLATES = ("pipeline", "review-loop", "fan-out", "tools", "human-approval")
-"""Folders of `scaffolds/`. `__NAME__` in their texts and paths is the SOP's name, `__PLACE__` its path; `X.txt` is written as `X`."""
+"""Folders of `scaffolds/`. `__NAME__` in their texts and paths is the SOP's name, `__PLACE__` its path; `X.txt` becomes `X`."""
 
 
 def new_sop(name: str, folder: Path, template: str = TEMPLATES[0]) -> list[Path]:
     """Writes the files of a new SOP into a folder, and returns them, the SOP first.
 
     The JSON Schemas that its first line names for editors are written beside it, unless they are there already. Raises UsageError
-    for a name that can't be a SOP's, for a template that does not exist, and where a file is there already: nothing is written then.
+    for a name that can't be a SOP's, a template that does not exist, and a file that is there already: nothing is written then.
     """
     if not re.match(NAME_PATTERN, name):
         fine = re.sub(r"\W+", "_", name).strip("_").lower()
