@@ -207,15 +207,20 @@ def reserved() -> str:
 
 @_named("strategies")
 def strategies_() -> str:
-    """The strategies that are built, with their parameters."""
-    rows = []
-    for name, spec in STRATEGIES.items():
-        rows.append([f"`{name}`", "", "", first_line(spec.__doc__)])
-        rows += [["", f"`{field.alias or key}`", _default(field), field.description or ""]
-                 for key, field in spec.model_fields.items() if key != "prompts"]
-        if spec.PROMPTS:
-            rows.append(["", "`prompts`", "", f"{_ticked(spec.PROMPTS)}: prompt → file name of the template in its place"])
-    return table(["strategy", "parameter", "default", "what it does"], rows)
+    """The strategies that are built."""
+    rows = [[f"`{name}`" if name == "single" else f"[`{name}`](#{name})", first_line(spec.__doc__)] for name, spec in STRATEGIES.items()]
+    return table(["strategy", "what it does"], rows)
+
+
+@_named("parameters")
+def parameters(name: str) -> str:
+    """The parameters of one strategy."""
+    spec = STRATEGIES[name]
+    rows = [[f"`{field.alias or key}`", field.description or "", _default(field)]
+            for key, field in spec.model_fields.items() if key != "prompts"]
+    if spec.PROMPTS:
+        rows.append(["`prompts`", f"{_ticked(spec.PROMPTS)}: prompt → file name of the template in its place", ""])
+    return table(["parameter", "meaning", "default"], rows)
 
 
 # --- schemas

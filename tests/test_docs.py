@@ -20,6 +20,7 @@ from metaflow_agents import check
 from metaflow_agents.agent import strategies
 from metaflow_agents.api.sop_test import try_out
 from metaflow_agents.schema.sop import NOT_BUILT
+from metaflow_agents.schema.strategies import STRATEGIES
 from metaflow_agents.sop.reading import read_yaml
 from metaflow_agents.sop.shape_errors import MODELS, keys_of
 
@@ -166,8 +167,8 @@ def test_every_table_is_used_and_every_marker_closed() -> None:
     used = {found for text in texts for found in re.findall(r"<!-- generated: ([a-z-]+)", text)}
     assert used == set(generator.TABLES)
     for page, text in zip(generator.DOCUMENTS, texts, strict=True):
-        closed = re.findall(r"<!-- generated: [a-z -]+ -->\n(.*?)<!-- end -->", _FENCE.sub("", text), re.DOTALL)
-        opened = re.findall(r"^<!-- generated: [a-z -]+ -->$", _FENCE.sub("", text), re.MULTILINE)
+        closed = re.findall(r"<!-- generated: [\w -]+ -->\n(.*?)<!-- end -->", _FENCE.sub("", text), re.DOTALL)
+        opened = re.findall(r"^<!-- generated: [\w -]+ -->$", _FENCE.sub("", text), re.MULTILINE)
         assert len(closed) == len(opened) and all(closed), f"{name(page)}: an empty table, or one that is not closed"
 
 
@@ -177,6 +178,7 @@ def test_the_reference_has_every_key_built_or_not() -> None:
     assert set(MODELS) - told == {"defaults"}, "its two keys are told in a sentence"
     assert all(f"`defaults.{key}`" in text for key in keys_of("defaults"))
     assert all(f"`{key}`" in text for kind in NOT_BUILT for key in NOT_BUILT[kind])
+    assert all(f"<!-- generated: parameters {name} -->" in text for name in STRATEGIES if name != "single")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
@@ -233,7 +235,7 @@ def test_commands_that_pages_show_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     written = [read_yaml(block.text.encode(), name(page)).data for block in blocks(page) if block.language == "yaml"]
     inputs = {f"--{given}" for sop in written if isinstance(sop, dict) for given in sop.get("inputs", {})}
-    shown = [line for block in blocks(page) if block.language == "sh" for line in block.text.splitlines()]
+    shown = [line for block in blocks(page) if block.language == "sh" for line in block.text.replace("\\\n", " ").splitlines()]
     shown += re.findall(r"`(sop [a-z]+[^`|]*)`", text)
     for line in shown:
         words = re.sub(r'"[^"]*"', "TEXT", line.partition("#")[0]).split()

@@ -34,7 +34,7 @@ def commands(block: Block) -> list[tuple[str, int]]:
     """The commands of a block, each with the exit status that its comment names; one with a here-document has several lines."""
     found: list[tuple[str, int]] = []
     until = None
-    for line in block.text.splitlines():
+    for line in block.text.replace("\\\n", " ").splitlines():
         if until is not None:
             found[-1] = (f"{found[-1][0]}\n{line}", found[-1][1])
             until = None if line == until else until
