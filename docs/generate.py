@@ -208,7 +208,8 @@ def reserved() -> str:
 @_named("strategies")
 def strategies_() -> str:
     """The strategies that are built."""
-    rows = [[f"`{name}`" if name == "single" else f"[`{name}`](#{name})", first_line(spec.__doc__)] for name, spec in STRATEGIES.items()]
+    rows = [[f"`{name}`" if name == "single" else f"[`{name}`](#{name})", first_line(spec.__doc__)]
+            for name, spec in STRATEGIES.items()]
     return table(["strategy", "what it does"], rows)
 
 
