@@ -3,9 +3,9 @@ PYTHON ?= python3
 VENV   ?= .venv
 RUN    := $(VENV)/bin/python
 
-.PHONY: check venv lint types test test-all mutations docs bench clean
+.PHONY: check venv lint types test test-all mutations docs site bench clean
 
-check: lint types test          ## all that CI asks of the source
+check: lint types site test     ## all that CI asks of the source
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -33,8 +33,11 @@ mutations: venv                 ## every mechanism that tests/mutations names ta
 docs: venv                      ## the tables of the documents, made anew from the code
 	$(RUN) docs/generate.py
 
+site: venv                      ## the documents as a site in site/; a broken link is an error
+	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --quiet
+
 bench: venv                     ## the engine's figures, in one run
 	$(RUN) benchmarks/engine.py
 
 clean:                          ## what can be made again
-	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) dist build site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -3,7 +3,7 @@
     python docs/generate.py
 
 A test asserts that running it changes nothing. Each function below that is registered under a NAME gives one table.
-`docs/errors.md` and the JSON Schemas for editors are written whole.
+`docs/reference/errors.md` and the JSON Schemas for editors are written whole.
 """
 
 from __future__ import annotations
@@ -41,11 +41,12 @@ from metaflow_agents.sandbox.sanitised import SHOWN_CHARACTERS
 from metaflow_agents.schema import acting_files, keywords, results
 from metaflow_agents.schema.event import Entry, Event, Version
 from metaflow_agents.schema.shorthand import NAMES
-from metaflow_agents.schema.sop import NOT_BUILT
+from metaflow_agents.schema.sop import NOT_BUILT, SOP
 from metaflow_agents.schema.strategies import STRATEGIES
 from metaflow_agents.schema.tools import PolicySpec
 from metaflow_agents.sop import codes
 from metaflow_agents.sop.editor_schema import role_schema, sop_schema
+from metaflow_agents.sop.graph import SOPGraph
 from metaflow_agents.sop.names import RESERVED
 from metaflow_agents.sop.shape_errors import MODELS
 from metaflow_agents.tools.commands import Python, Run
@@ -53,9 +54,11 @@ from metaflow_agents.tools.files import file_tools
 from metaflow_agents.tools.map import MapTool
 from metaflow_agents.tools.showing import More
 from metaflow_agents.tools.web import Fetch
+from metaflow_agents.views.picture import svg
 
 TOP = Path(__file__).resolve().parent.parent
-DOCUMENTS = [TOP / "README.md", TOP / "CONTRIBUTING.md", *sorted((TOP / "docs").glob("*.md"))]
+DOCUMENTS = [TOP / "README.md", TOP / "CONTRIBUTING.md",
+             *sorted(path for path in (TOP / "docs").glob("**/*.md") if path.parent.name != "decisions")]
 _BLOCK = re.compile(r"(<!-- generated: ([a-z-]+)(?: ([\w/.-]+))? -->\n).*?(<!-- end -->)", re.DOTALL)
 
 Table = Callable[..., str]
@@ -84,7 +87,7 @@ def first_line(text: str | None) -> str:
 
 def _default(field: FieldInfo) -> str:
     if field.is_required():
-        return "must be there"
+        return "required"
     value = field.get_default(call_default_factory=True)
     if isinstance(value, BaseModel) or value in (None, "", (), {}, []):
         return ""
@@ -102,7 +105,7 @@ def keys(kind: str) -> str:
     """The keys of one mapping of the language."""
     model = MODELS[kind]
     rows = [[f"`{field.alias or name}`", field.description or "", _default(field)] for name, field in model.model_fields.items()]
-    return table(["key", "what it says", "default"], rows)
+    return table(["key", "meaning", "default"], rows)
 
 
 _PLACES = {"sop": "key of a SOP", "role": "key of a role", "step": "key of a step", "foreach": "key of `foreach`",
@@ -126,13 +129,13 @@ _MEANT = {
 def verbs() -> str:
     """The verbs of rules."""
     tools = {verb: ", ".join(f"`{tool}`" for tool, of in BUILT_IN.items() if of == verb) for verb in VERBS}
-    return table(["verb", "what stands in its brackets", "built-in tools", "like"],
+    return table(["verb", "what its brackets hold", "built-in tools", "example"],
                  [[f"`{verb}`", _MEANT[verb], tools[verb], f"`{EXAMPLES[verb]}`"] for verb in VERBS])
 
 
 @_named("tools")
 def tools_() -> str:
-    """The built-in tools, as a role is told of them."""
+    """The built-in tools, as a role sees them."""
     classes = [*(type(tool) for tool in file_tools()), MapTool, Run, Python, Fetch, AskPerson, StartRole, AskRole, FindTools,
                More]
     rows = []
@@ -140,7 +143,7 @@ def tools_() -> str:
         takes = [f"`{field.alias or name}`: {field.description}" if field.description else f"`{field.alias or name}`"
                  for name, field in cls.takes.model_fields.items()]
         rows.append([f"`{cls.name}`", " ".join((cls.__doc__ or "").split()), "; ".join(takes)])
-    return table(["tool", "what roles are told of it", "arguments"], rows)
+    return table(["tool", "description", "arguments"], rows)
 
 
 @_named("presets")
@@ -205,15 +208,21 @@ def reserved() -> str:
 
 @_named("strategies")
 def strategies_() -> str:
-    """The strategies that are built, with their parameters."""
-    rows = []
-    for name, spec in STRATEGIES.items():
-        rows.append([f"`{name}`", "", "", first_line(spec.__doc__)])
-        rows += [["", f"`{field.alias or key}`", _default(field), field.description or ""]
-                 for key, field in spec.model_fields.items() if key != "prompts"]
-        if spec.PROMPTS:
-            rows.append(["", "`prompts`", "", f"{_ticked(spec.PROMPTS)}: prompt → file name of the template in its place"])
-    return table(["strategy", "parameter", "default", "what it does"], rows)
+    """The strategies that are built."""
+    rows = [[f"`{name}`" if name == "single" else f"[`{name}`](#{name})", first_line(spec.__doc__)]
+            for name, spec in STRATEGIES.items()]
+    return table(["strategy", "what it does"], rows)
+
+
+@_named("parameters")
+def parameters(name: str) -> str:
+    """The parameters of one strategy."""
+    spec = STRATEGIES[name]
+    rows = [[f"`{field.alias or key}`", field.description or "", _default(field)]
+            for key, field in spec.model_fields.items() if key != "prompts"]
+    if spec.PROMPTS:
+        rows.append(["`prompts`", f"{_ticked(spec.PROMPTS)}: prompt → file name of the template in its place", ""])
+    return table(["parameter", "meaning", "default"], rows)
 
 
 @_named("plugin-groups")
@@ -236,7 +245,7 @@ def schema_keywords() -> str:
     """The keywords of JSON Schema that are supported."""
     rows = [["what a value is", _ticked(("type", *keywords.FORMS))], ["of text", _ticked(keywords.OF_STRINGS)],
             ["of numbers", _ticked(keywords.OF_NUMBERS)], ["of lists", _ticked(keywords.OF_LISTS)],
-            ["of objects", _ticked(keywords.OF_OBJECTS)], ["told, not checked", _ticked(keywords.ANNOTATIONS)],
+            ["of objects", _ticked(keywords.OF_OBJECTS)], ["passed on, not checked", _ticked(keywords.ANNOTATIONS)],
             ["at the top only", _ticked(keywords.ROOT_ONLY)], ["read and dropped", _ticked(keywords.DROPPED)]]
     return table(["keywords", ""], rows)
 
@@ -453,17 +462,17 @@ def public() -> str:
     return table(["name", "", "what it is"], rows)
 
 
-@_named("rooms")
-def rooms() -> str:
-    """Floors and rooms: the layers that the import contract holds, each with what its docstring says."""
+@_named("layers")
+def layers_() -> str:
+    """Layers and packages, as the import contract has them, each with what its docstring says."""
     project = tomllib.loads((TOP / "pyproject.toml").read_text(encoding="utf-8"))
-    layers = project["tool"]["importlinter"]["contracts"][0]["layers"]
+    contract = project["tool"]["importlinter"]["contracts"][0]["layers"]
     rows = []
-    for number, layer in enumerate(reversed(layers), 1):
+    for number, layer in enumerate(reversed(contract), 1):
         names = [name.strip("()") for name in re.split(r"\s*[:|]\s*", layer)]
         rows += [[str(number), f"`{name}/`" if folder.is_dir() else f"`{name}.py`", _module_line(name)]
                  for name in names if (folder := TOP / "metaflow_agents" / name).is_dir() or folder.with_suffix(".py").is_file()]
-    return table(["floor", "room", "holds"], rows)
+    return table(["layer", "package", "contents"], rows)
 
 
 def _module_line(name: str) -> str:
@@ -474,11 +483,42 @@ def _module_line(name: str) -> str:
 
 @_named("owners")
 def owners() -> str:
-    """External packages and the rooms that may import them, as the test holds it."""
+    """External packages and where they may be imported, as the test holds it."""
     tree = ast.parse((TOP / "tests" / "test_house.py").read_text(encoding="utf-8"))
     node = next(node for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "ONLY_IN")
     found: dict[str, tuple[str, ...]] = ast.literal_eval(node.value)
     return table(["package", "imported in"], [[f"`{name}`", _ticked(where)] for name, where in found.items()])
+
+
+@_named("decisions")
+def decisions() -> str:
+    """Every note on a decision, by its heading."""
+    rows = []
+    for path in sorted((TOP / "docs" / "decisions").glob("*.md")):
+        number, _, title = path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ").partition(". ")
+        rows.append([number, f"[{title}](../decisions/{path.name})"])
+    return table(["", "decision"], rows)
+
+
+_PICTURE = re.compile(r"pictures/graph-([a-z]\w*)\.svg")
+_SOP = re.compile(r"^(?:# file: .*\n)?sop: (\w+)\n(?:.*\n)*?(?=^```$)", re.MULTILINE)
+
+
+def pictures() -> dict[Path, str]:
+    """The graphs that pages show, as `sop graph --svg` draws them: of a block of the page with that name, or of a SOP that ships.
+
+    Raises KeyError where a page shows the graph of a SOP that is neither.
+    """
+    drawn: dict[Path, str] = {}
+    for page in DOCUMENTS:
+        text = page.read_text(encoding="utf-8")
+        blocks = {match[1]: match[0] for match in _SOP.finditer(text)}
+        for name in dict.fromkeys(_PICTURE.findall(text)):
+            ships = TOP / "sops" / f"{name}.yaml"
+            written = ships.read_text(encoding="utf-8") if name not in blocks and ships.is_file() else blocks[name]
+            sop = SOP.model_validate(yaml.safe_load(written))
+            drawn[TOP / "docs" / "pictures" / f"graph-{name}.svg"] = "\n".join(svg(sop, SOPGraph(sop))) + "\n"
+    return drawn
 
 
 def regenerated(text: str) -> str:
@@ -494,7 +534,8 @@ def wanted() -> dict[Path, str]:
     schemas = {"sop": sop_schema(), "role": role_schema()}
     return {
         **{path: regenerated(path.read_text(encoding="utf-8")) for path in DOCUMENTS},
-        TOP / "docs" / "errors.md": codes.page(),
+        **pictures(),
+        TOP / "docs" / "reference" / "errors.md": codes.page(),
         **{TOP / "docs" / f"{kind}.schema.json": json.dumps(schema, ensure_ascii=False, indent=2) + "\n"
            for kind, schema in schemas.items()},
     }

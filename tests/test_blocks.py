@@ -177,9 +177,9 @@ def test_a_file_is_no_folder() -> None:
     assert (written, deleted) == ({"a/b": ""}, ("a",))
 
 
-def test_the_page_on_files_from_a_model_shows_the_markers_that_are_read() -> None:
-    page = (Path(__file__).parent.parent / "docs" / "language.md").read_text(encoding="utf-8")
-    shown = page.partition("## Files from a model")[2].partition("```text\n")[2].partition("\n```")[0]
+def test_the_page_on_answers_with_files_shows_the_markers_that_are_read() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "reference" / "answers.md").read_text(encoding="utf-8")
+    shown = page.partition("## Answers with files")[2].partition("```text\n")[2].partition("\n```")[0]
     edit = Edit(("lines as they are, found exactly once",), ("what stands there instead",), 5)
     assert [(block.kind, block.path, block.edits, block.target) for block in parse_blocks(shown)] == [
         ("file", "src/a.py", (), ""), ("edit", "src/b.py", (edit,), ""), ("rename", "src/old.py", (), "src/new.py"),

@@ -18,7 +18,7 @@ from metaflow_agents.sop.codes import CODES, page
 from metaflow_agents.tools.known import known_tools
 
 BAD = Path(__file__).parent / "sops" / "bad"
-DOCS = Path(__file__).parent.parent / "docs" / "errors.md"
+DOCS = Path(__file__).parent.parent / "docs" / "reference" / "errors.md"
 FILES = sorted(file for file in [*BAD.glob("*.yaml"),
                                  *BAD.glob("*/*.yaml")] if file.parent == BAD or file.stem == file.parent.name)
 NAMES = [file.stem for file in FILES]

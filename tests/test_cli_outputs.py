@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from cli_desk import LOOPED, lay_out
 
+from metaflow_agents.api.scaffold import TEMPLATES
 from metaflow_agents.cli import command
 from metaflow_agents.kits.company.probing import browser_path
 
@@ -103,15 +104,39 @@ def test_graph_of_an_invalid_file_tells_its_problems(say: Say, home: Path) -> No
 
 
 @pytest.mark.one_in(4)
-@pytest.mark.parametrize("name", ["tea_round", "x", "end"])
-def test_what_new_writes_passes_check_and_test_and_a_dry_run(name: str, say: Say) -> None:
-    status, out, _ = say("new", name)
+@pytest.mark.parametrize(("name", "template"), [
+    ("tea_round", "pipeline"), ("x", "review-loop"), ("end", "fan-out"), ("t", "tools"), ("asked", "human-approval")])
+def test_what_new_writes_passes_check_and_test_and_a_run(name: str, template: str, say: Say, home: Path) -> None:
+    chosen = () if template == TEMPLATES[0] else ("--template", template)
+    status, out, _ = say("new", name, *chosen)
     assert status == 0 and out.startswith(f"wrote {name}/{name}.yaml\n")
     status, out, err = say("check", f"{name}/{name}.yaml")
     assert status == 0 and "warning" not in out, out + err
-    assert say("test", f"{name}/{name}.yaml")[::2] == (0, "")
-    assert say("run", f"{name}/{name}.yaml", "--model", "dry", "--topic", "tea")[0] == 0
-    assert say("new", name)[0] == 2, "nothing is overwritten"
+    status, out, err = say("test", f"{name}/{name}.yaml")
+    assert (status, err) == (0, "") and len(re.findall("^ok ", out, re.MULTILINE)) >= 2
+    model = f"python:{name}_model.py:answer" if template == "tools" else "dry"
+    assert say("run", f"{name}/{name}.yaml", "--model", model, "--topic", "tea")[0] == 0
+    assert say("new", name, *chosen)[0] == 2, "nothing is overwritten"
+    written = [path for path in (home / name).rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    assert not [path for path in written if re.search("__(NAME|PLACE)__", f"{path}\n{path.read_text()}")]
+
+
+def test_every_template_is_tried() -> None:
+    folders = {path.name for path in (Path(__file__).parent.parent / "metaflow_agents/api/scaffolds").iterdir()}
+    assert set(TEMPLATES) == folders == {"pipeline", "review-loop", "fan-out", "tools", "human-approval"}
+
+
+def test_new_writes_the_line_for_editors_and_the_schemas_that_it_names(say: Say, home: Path) -> None:
+    assert say("new", "edited", "--folder", "edited")[0] == 0
+    for path in [*(home / "edited").glob("*.yaml"), *(home / "edited/roles").glob("*.yaml")]:
+        named = re.fullmatch(r"# yaml-language-server: \$schema=(\S+)", path.read_text().splitlines()[0])
+        kind = "role" if path.parent.name == "roles" else "sop"
+        assert named and (path.parent / named[1]).resolve() == home / "edited" / f"{kind}.schema.json"
+    assert (home / "edited/sop.schema.json").read_text() == say("schema")[1]
+    (home / "edited/sop.schema.json").write_text("mine")
+    assert say("new", "second", "--folder", "edited")[0] == 0
+    assert (home / "edited/sop.schema.json").read_text() == "mine", "a second SOP beside it keeps the schemas that are there"
+    assert "did you mean `review-loop`" in say("new", "third", "--template", "reviewloop")[2] and not (home / "third").exists()
 
 
 def test_new_overwrites_nothing_and_writes_nothing_then(say: Say, home: Path) -> None:

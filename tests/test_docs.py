@@ -20,11 +20,14 @@ from metaflow_agents import check
 from metaflow_agents.agent import strategies
 from metaflow_agents.api.sop_test import try_out
 from metaflow_agents.schema.sop import NOT_BUILT
+from metaflow_agents.schema.strategies import STRATEGIES
+from metaflow_agents.sop.reading import read_yaml
 from metaflow_agents.sop.shape_errors import MODELS, keys_of
 
 TOP = Path(__file__).resolve().parent.parent
 PAGES = [TOP / "README.md", TOP / "CONTRIBUTING.md", TOP / "CHANGELOG.md", *sorted((TOP / "docs").glob("**/*.md"))]
-EXAMPLES = [TOP / "README.md", *sorted(page for page in (TOP / "docs").glob("*.md") if page.name != "plugins.md")]
+EXAMPLES = [TOP / "README.md", *sorted(path for path in (TOP / "docs").glob("**/*.md")
+                                       if path.parent.name != "decisions" and path.name != "plugins.md")]
 """`plugins.md` is a package to be installed: `tests/test_plugins.py` builds it and runs its SOP."""
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INPUTS = {"--letters", "--idea", "--transcript", "--letter", "--title", "--question", "--documents", "--order", "--repo",
@@ -132,8 +135,8 @@ async def test_the_tests_of_every_procedure_hold(page: Path, project: Path) -> N
 
 
 @pytest.mark.one_in(4)
-@pytest.mark.parametrize("page", [page for page in EXAMPLES if any(b.language == "python" for b in blocks(page))
-                                  and page.name != "README.md"], ids=name)
+@pytest.mark.parametrize("page", [page for page in EXAMPLES if page.name != "README.md" and any(
+    b.language == "python" and b.file is None for b in blocks(page))], ids=name)
 def test_every_program_runs(page: Path, project: Path) -> None:
     """In the order of the page, in one folder; blocks that name a file are there from the start."""
     lay_out(page, project)
@@ -146,11 +149,11 @@ def test_every_program_runs(page: Path, project: Path) -> None:
             runpy.run_path(os.fspath(script), run_name="__main__")
 
 
-def test_the_readmes_program_is_the_one_that_python_md_runs() -> None:
+def test_the_readmes_program_is_the_one_that_the_python_page_runs() -> None:
     """It stands there without its surroundings: what it calls has to be what the examples call."""
     shown = "\n".join(block.text for block in blocks(TOP / "README.md") if block.language == "python")
     assert "from metaflow_agents import run\n" in shown
-    assert 'result = await run("letters.yaml", letter=' in (TOP / "docs" / "python.md").read_text(encoding="utf-8")
+    assert 'result = await run("letters.yaml", letter=' in (TOP / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
     assert 'result = await run("letters.yaml", letter=text, model=my_function)' in shown
 
 
@@ -166,17 +169,18 @@ def test_every_table_is_used_and_every_marker_closed() -> None:
     used = {found for text in texts for found in re.findall(r"<!-- generated: ([a-z-]+)", text)}
     assert used == set(generator.TABLES)
     for page, text in zip(generator.DOCUMENTS, texts, strict=True):
-        closed = re.findall(r"<!-- generated: [a-z -]+ -->\n(.*?)<!-- end -->", _FENCE.sub("", text), re.DOTALL)
-        opened = re.findall(r"^<!-- generated: [a-z -]+ -->$", _FENCE.sub("", text), re.MULTILINE)
+        closed = re.findall(r"<!-- generated: [\w -]+ -->\n(.*?)<!-- end -->", _FENCE.sub("", text), re.DOTALL)
+        opened = re.findall(r"^<!-- generated: [\w -]+ -->$", _FENCE.sub("", text), re.MULTILINE)
         assert len(closed) == len(opened) and all(closed), f"{name(page)}: an empty table, or one that is not closed"
 
 
 def test_the_reference_has_every_key_built_or_not() -> None:
-    text = (TOP / "docs" / "language.md").read_text(encoding="utf-8")
+    text = "".join(page.read_text(encoding="utf-8") for page in sorted((TOP / "docs" / "reference").glob("*.md")))
     told = {kind for kind in MODELS if f"<!-- generated: keys {kind} -->" in text}
     assert set(MODELS) - told == {"defaults"}, "its two keys are told in a sentence"
     assert all(f"`defaults.{key}`" in text for key in keys_of("defaults"))
     assert all(f"`{key}`" in text for kind in NOT_BUILT for key in NOT_BUILT[kind])
+    assert all(f"<!-- generated: parameters {name} -->" in text for name in STRATEGIES if name != "single")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
@@ -231,7 +235,9 @@ def test_commands_that_pages_show_exist(page: Path) -> None:
     """Each `sop …` line: the command exists, and so does each of its options (inputs of a SOP after `sop run` aside)."""
     commands = load_generator().command_tree()
     text = page.read_text(encoding="utf-8")
-    shown = [line for block in blocks(page) if block.language == "sh" for line in block.text.splitlines()]
+    written = [read_yaml(block.text.encode(), name(page)).data for block in blocks(page) if block.language == "yaml"]
+    inputs = {f"--{given}" for sop in written if isinstance(sop, dict) for given in sop.get("inputs", {})}
+    shown = [line for block in blocks(page) if block.language == "sh" for line in block.text.replace("\\\n", " ").splitlines()]
     shown += re.findall(r"`(sop [a-z]+[^`|]*)`", text)
     for line in shown:
         words = re.sub(r'"[^"]*"', "TEXT", line.partition("#")[0]).split()
@@ -241,4 +247,4 @@ def test_commands_that_pages_show_exist(page: Path) -> None:
         assert called in commands, f"{name(page)}: `{line}`"
         known = {option for part in commands[called].params for option in part.opts}
         unknown = [word for word in words if word.startswith("--") and word not in known]
-        assert set(unknown) <= (INPUTS if words[1] == "run" else set()), f"{name(page)}: `{line}`"
+        assert set(unknown) <= (INPUTS | inputs if words[1] in ("run", "prompt") else set()), f"{name(page)}: `{line}`"

@@ -368,7 +368,7 @@ async def test_what_an_executor_gave_is_observed(acme_here: Path, tmp_path: Path
 
 
 def test_the_package_of_the_page_is_built_and_its_sop_runs(tmp_path: Path) -> None:
-    page = (Path(__file__).parent.parent / "docs" / "plugins.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parent.parent / "docs" / "how-to" / "plugins.md").read_text(encoding="utf-8")
     source = tmp_path / "source"
     source.mkdir()
     for block in re.findall(r"^```\w+\n(# file: .*?)^```$", page, re.M | re.S):

@@ -184,7 +184,7 @@ roles: {writer: {profile: You write.}}
 artifacts: {number: {schema: integer, initial: 0}, verdict: {schema: boolean}}
 steps:
   judge: {value: number >= 9, needs: [number], makes: verdict}
-  fix:  {role: writer, needs: [verdict], sees: [number], when: not verdict, makes: number, rounds: 2}
+  mend: {role: writer, needs: [verdict], sees: [number], when: not verdict, makes: number, rounds: 2}
 """
 
 TWO_ROLES = """

@@ -48,15 +48,17 @@ def _missing(index: str) -> str:
 
 def graph(file: SOPFile,
           mermaid: Annotated[bool, typer.Option("--mermaid", help="Print a Mermaid flowchart.")] = False,
+          svg: Annotated[bool, typer.Option("--svg", help="Print a picture as SVG.")] = False,
           json: Json = False) -> int:
     """Draw the graph of a SOP: steps by stage, data flow, loops."""
     from metaflow_agents.errors import SOPInvalid, UsageError
     from metaflow_agents.sop.graph import SOPGraph
     from metaflow_agents.sop.load import read_sop
     from metaflow_agents.views import graph as drawn
+    from metaflow_agents.views.picture import svg as picture
 
-    if mermaid and json:
-        raise UsageError("`--mermaid` and `--json` are two forms of the drawing: give one")
+    if mermaid + svg + json > 1:
+        raise UsageError("`--mermaid`, `--svg` and `--json` are forms of the drawing: give one")
     reading = read_sop(file)
     if reading.loaded is None:
         raise SOPInvalid(reading.problems)
@@ -64,6 +66,8 @@ def graph(file: SOPFile,
     steps = SOPGraph(sop)
     if json:
         say_json(drawn.as_json(sop, steps))
+    elif svg:
+        say(picture(sop, steps))
     else:
         say(drawn.mermaid(sop, steps) if mermaid else drawn.drawing(sop, steps, page()))
     return 0

@@ -15,11 +15,14 @@ from metaflow_agents.plugins import installed
 
 def new(name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the SOP.")],
         folder: Annotated[Path | None, typer.Option("--folder", metavar="DIR", help="Target directory; by default NAME/.")
-                          ] = None) -> int:
+                          ] = None,
+        template: Annotated[str, typer.Option(
+            "--template", metavar="NAME", help="Template: pipeline, review-loop, fan-out, tools or human-approval.")
+        ] = "pipeline") -> int:
     """Create a SOP to start from, with roles, prompts and tests."""
     from metaflow_agents.api.scaffold import new_sop
 
-    files = new_sop(name, Path(name) if folder is None else folder)
+    files = new_sop(name, Path(name) if folder is None else folder, template)
     say([*(f"wrote {file}" for file in files), "", "look at it, then:", f"  sop check {files[0]}", f"  sop test {files[0]}",
          f'  sop run {files[0]} --model dry --topic "tea"'])
     return 0

@@ -1,8 +1,8 @@
 """What a person may write in `sops/*.yaml`, as frozen pydantic models: the SOP as a whole, what a run of it is given and tests.
 
-The fields are the keys of the language; `docs/language.md` is generated from their descriptions. Roles, steps and artifacts
-have files of their own beside this one. A key of the language that this version does not build stands in `NOT_BUILT` and is
-refused by name, never accepted and ignored.
+The fields are the keys of the language; the tables of keys in `docs/reference/` are generated from their descriptions. Roles,
+steps and artifacts have files of their own beside this one. A key of the language that this version does not build stands in
+`NOT_BUILT` and is refused by name, never accepted and ignored.
 """
 
 from __future__ import annotations

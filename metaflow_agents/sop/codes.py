@@ -1,4 +1,4 @@
-"""Every code that a problem of a SOP can have: what it means, and how severe it is. `docs/errors.md` is printed from here."""
+"""Every code that a problem of a SOP can have: meaning, severity and fix. `docs/reference/errors.md` is printed from here."""
 
 from __future__ import annotations
 
@@ -328,7 +328,7 @@ CODES: dict[str, Code] = {code: meaning for group in GROUPS.values() for code, m
 
 
 def page() -> str:
-    """The text of `docs/errors.md`."""
+    """The text of `docs/reference/errors.md`."""
     lines = ["# Error codes", "",
              "`sop check` reports each problem with its code, its place and how to fix it. Errors must be fixed before a SOP",
              "runs; a warning allows the run, but is probably a mistake. Each code has an example in `tests/sops/bad/`.", ""]

@@ -33,9 +33,9 @@ def as_json(sop: SOP, graph: SOPGraph) -> dict[str, Any]:
     """Steps with stage and doer, edges with their artifact and kind, and the loops."""
     return {
         "sop": sop.sop,
-        "steps": {name: {"stage": graph.stage.get(name), "doer": step.doer, "who": _who(step), "makes": list(makes(step)),
+        "steps": {name: {"stage": graph.stage.get(name), "doer": step.doer, "who": worker_of(step), "makes": list(makes(step)),
                          "loop": graph.in_loop(name)} for name, step in graph.steps.items()},
-        "edges": [{"from": a, "to": b, "artifact": artifact, "kind": kind} for a, b, artifact, kind in _edges(graph)],
+        "edges": [{"from": a, "to": b, "artifact": artifact, "kind": kind} for a, b, artifact, kind in edges_of(graph)],
         "loops": loops(graph),
     }
 
@@ -65,9 +65,10 @@ def drawing(sop: SOP, graph: SOPGraph, page: Page) -> list[str]:
 def _step(name: str, graph: SOPGraph, read: dict[str, list[str]], page: Page, lead: str, tools: tuple[str, ...]) -> list[str]:
     step = graph.steps[name]
     marks = " ↻" if graph.in_loop(name) else ""
-    head = f"{page.paint(lead, 'dim')} {page.paint(name, 'bold')}{page.paint(marks, 'yellow')} {page.paint(_who(step), 'cyan')}"
+    who = worker_of(step)
+    head = f"{page.paint(lead, 'dim')} {page.paint(name, 'bold')}{page.paint(marks, 'yellow')} {page.paint(who, 'cyan')}"
     if step.foreach:
-        plain = columns(f"{lead} {name}{marks} {_who(step)} ")
+        plain = columns(f"{lead} {name}{marks} {who} ")
         each = f"for each {step.foreach.as_} in {step.foreach.in_}"
         head += f" {each}" if page.width is None or plain + columns(each) <= page.width else ""
     pad = " " * (columns(lead) + 3)
@@ -92,7 +93,8 @@ def _mark(step: Step, artifact: str) -> str:
     return "" if artifact in needed(step) else " (if there)" if artifact in triggers(step) else " (seen)"
 
 
-def _who(step: Step) -> str:
+def worker_of(step: Step) -> str:
+    """Who or what does the work of a step, in words: `role clerk`, `command`, `a person`."""
     if step.doer == "role":
         return f"role {step.role}"
     if step.doer == "sop":
@@ -108,7 +110,7 @@ def _tools(sop: SOP, step: Step) -> tuple[str, ...]:
     return sop.tools_of(step) if step.role in sop.roles or step.tools is not None else ()
 
 
-def _edges(graph: SOPGraph) -> list[tuple[str, str, str, str]]:
+def edges_of(graph: SOPGraph) -> list[tuple[str, str, str, str]]:
     """(maker or input, reader, artifact, needs | wants | sees), in the order of the file."""
     found = []
     for name, step in graph.steps.items():
@@ -125,7 +127,7 @@ def mermaid(sop: SOP, graph: SOPGraph) -> list[str]:
     Source: https://mermaid.js.org/syntax/flowchart.html
     """
     lines = ["flowchart TD"]
-    edges = _edges(graph)
+    edges = edges_of(graph)
     for source in dict.fromkeys(a for a, *_ in edges if a.startswith("input:")):
         name = source.removeprefix("input:")
         lines.append(f"    {_id(source)}([{_text(name)}])")
@@ -156,7 +158,7 @@ def _id(name: str) -> str:
 
 
 def _node(name: str, step: Step) -> str:
-    return f"{_id(name)}[{_text(f'{name}<br/>{_who(step)}' + (' ×n' if step.foreach else ''), breaks=True)}]"
+    return f"{_id(name)}[{_text(f'{name}<br/>{worker_of(step)}' + (' ×n' if step.foreach else ''), breaks=True)}]"
 
 
 def _text(text: str, *, breaks: bool = False) -> str:

@@ -34,7 +34,7 @@ class Renderer(ABC):
 
     @abstractmethod
     def hear(self, event: Mapping[str, Any], *, earlier: bool) -> None:
-        """One more event of the journal, as JSON without defaults (`docs/language.md`, The journal); `earlier`: of an earlier
+        """One more event of the journal, as JSON without defaults (`docs/reference/journal.md`); `earlier`: of an earlier
         sitting, all of which come first.
         """
 

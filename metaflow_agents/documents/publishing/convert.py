@@ -20,7 +20,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 READS = "commonmark+pipe_tables+footnotes+task_lists+strikeout+gfm_auto_identifiers+implicit_figures-raw_html"
-"""What of Markdown is read; docs/language.md says so in words."""
+"""What of Markdown is read; docs/reference/artifacts.md describes it."""
 FAULTY = 3
 """What this process ends with where the text asks for what can't be: the words on stderr say it all."""
 WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"

@@ -1,0 +1,106 @@
+"""`sop graph --svg`: every step, every edge, no box over another one, and nothing of a SOP's text as markup."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import xml.etree.ElementTree as ET
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiers import examples
+
+from metaflow_agents.schema.sop import SOP
+from metaflow_agents.sop.graph import SOPGraph
+from metaflow_agents.views.graph import edges_of
+from metaflow_agents.views.picture import svg
+
+NS = "{http://www.w3.org/2000/svg}"
+LOOP = {
+    "sop": "loop", "inputs": {"topic": "string"}, "artifacts": {"draft": {}, "verdict": {}, "final": {}}, "outputs": ["final"],
+    "steps": {
+        "write": {"value": "1", "needs": ["topic"], "wants": ["verdict"], "rounds": 3, "makes": "draft"},
+        "judge": {"human": "text", "needs": ["draft"], "makes": "verdict"},
+        "publish": {"value": "1", "needs": ["draft"], "sees": ["verdict"], "makes": "final"}}}
+
+
+def drawn(data: dict[str, Any]) -> tuple[SOPGraph, ET.Element]:
+    sop = SOP.model_validate(data)
+    graph = SOPGraph(sop)
+    return graph, ET.fromstring("\n".join(svg(sop, graph)))
+
+
+def boxes(root: ET.Element) -> list[tuple[float, float, float, float]]:
+    """Left, top, right, bottom of each box; the first rectangle is the ground."""
+    found = []
+    for box in root.findall(f"{NS}rect")[1:]:
+        x, y, width, height = (float(box.get(name, "")) for name in ("x", "y", "width", "height"))
+        found.append((x, y, x + width, y + height))
+    return found
+
+
+def edges(root: ET.Element) -> list[ET.Element]:
+    """The paths that are edges: those of the legend are straight."""
+    return [path for path in root.findall(f"{NS}path") if "C" in path.get("d", "")]
+
+
+def test_what_closes_a_loop_leads_up_in_a_colour_of_its_own() -> None:
+    _, root = drawn(LOOP)
+    back = [path for path in edges(root) if path.get("class") == "back"]
+    assert len(edges(root)) == 6 and len(back) == 1
+    numbers = [float(number) for number in re.findall(r"[\d.]+", back[0].get("d", ""))]
+    assert numbers[1] > numbers[-1], "it leads upwards"
+    assert back[0].get("stroke-dasharray") and not edges(root)[0].get("stroke-dasharray")
+    texts = [text.text for text in root.findall(f"{NS}text")]
+    assert {"write ↻3", "a person", "→ verdict", "topic", "final", "needs", "wants, back", "sees"} <= set(texts)
+
+
+def test_text_of_a_sop_is_no_markup() -> None:
+    _, root = drawn({
+        "sop": "x", "inputs": {"topic": "string"}, "roles": {"a": {"profile": "x"}}, "artifacts": {"draft": {}},
+        "steps": {"write": {"role": "'<script>alert(1)</script>' & \"a\"", "needs": ["topic"], "makes": "draft"}}})
+    assert not [one for one in root.iter() if one.tag.endswith("script")]
+    assert any("<script>" in (text.text or "") for text in root.findall(f"{NS}text"))
+
+
+@st.composite
+def procedures(draw: st.DrawFn) -> dict[str, Any]:
+    """SOPs of expressions that read what any step makes, loops included."""
+    number = draw(st.integers(1, 9))
+    names = [f"s{place}" for place in range(number)]
+    steps: dict[str, Any] = {}
+    for place, name in enumerate(names):
+        step: dict[str, Any] = {"value": "1", "makes": f"a{place}", "rounds": 2}
+        made = draw(st.lists(st.integers(0, number - 1), max_size=4, unique=True))
+        for other in made:
+            key = "needs" if other < place and draw(st.booleans()) else draw(st.sampled_from(["wants", "sees"]))
+            step.setdefault(key, []).append(f"a{other}")
+        steps[name] = step
+    return {"sop": "x", "inputs": {"i": "string"}, "artifacts": {f"a{place}": {} for place in range(number)}, "steps": steps}
+
+
+@settings(max_examples=examples(120))
+@given(procedures())
+def test_boxes_keep_apart_and_every_edge_is_there(data: dict[str, Any]) -> None:
+    graph, root = drawn(data)
+    for one, other in itertools.combinations(boxes(root), 2):
+        assert one[2] <= other[0] + 0.2 or other[2] <= one[0] + 0.2 or one[3] <= other[1] or other[3] <= one[1], (one, other)
+    shown = {text.text for text in root.findall(f"{NS}text[@class='name']")}
+    assert shown == {f"{name} ↻2" for name in graph.steps}
+    outputs = len(boxes(root)) - len(graph.steps)
+    assert len(edges(root)) == len({(maker, reader) for maker, reader, *_ in edges_of(graph)}) + outputs
+    left, top, right, bottom = (float(number) for number in root.get("viewBox", "").split())
+    assert all(left <= x and top <= y and to_x <= right and to_y <= bottom for x, y, to_x, to_y in boxes(root))
+
+
+def test_the_same_sop_gives_the_same_picture() -> None:
+    sop = SOP.model_validate(LOOP)
+    assert svg(sop, SOPGraph(sop)) == svg(sop, SOPGraph(sop))
+
+
+@pytest.mark.parametrize("data", [{"sop": "x", "artifacts": {"a": {}}, "steps": {"s": {"value": "1", "makes": "a"}}}])
+def test_one_step_is_a_picture(data: dict[str, Any]) -> None:
+    _, root = drawn(data)
+    assert len(boxes(root)) == 2 and len(edges(root)) == 1
