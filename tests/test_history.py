@@ -129,7 +129,7 @@ async def test_the_log_reads_like_the_minutes_of_the_work(tmp_path: Path) -> Non
         "write_code: code@1 by engineer and poet, 3 items | engineer <engineer@role.invalid>",
         "count: lines@1 by a command | count <count@step.invalid>",
         "judge: enough@1 by an expression | judge <judge@step.invalid>",
-        "fix: code@2 by engineer | engineer <engineer@role.invalid>",
+        "mend: code@2 by engineer | engineer <engineer@role.invalid>",
         "count: lines@2 by a command | count <count@step.invalid>"]
     assert sorted(said[8:]) == ["conclude: words@1 by an expression | conclude <conclude@step.invalid>",
                                 "sing: verse@1 by poet | poet <poet@role.invalid>"]
@@ -146,7 +146,7 @@ async def test_a_commit_says_round_items_and_what_it_was_made_from(tmp_path: Pat
         "- a (by engineer)", "- b (by engineer, attempt 2)", "- song (by poet)", "",
         "Step: write_code", "Round: 1", "Role: engineer", "Role: poet", "Artifact: code@1", "Made-From: prd@1",
         f"Message: {seq}", "Co-authored-by: poet <poet@role.invalid>"])
-    mend = git(folder, "log", "--format=%H", "--grep=^fix: ")
+    mend = git(folder, "log", "--format=%H", "--grep=^mend: ")
     assert trailers(folder, mend, "Activation") == ["mend@1~0"]
     assert trailers(folder, mend, "Made-From") == ["enough@1, code@1"]
     assert trailers(folder, git(folder, "rev-list", "--max-parents=0", "HEAD"), "Run") == ["town"]
