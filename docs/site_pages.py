@@ -33,6 +33,8 @@ def _target(link: str, origin: str) -> str | None:
     if "://" in link or not path or link.startswith("mailto:"):
         return None
     found = posixpath.normpath(posixpath.join(posixpath.dirname(origin), path))
+    if found.startswith(("..", "/")):
+        return None
     if (TOP / found).is_dir():
         found = f"{found}/README.md"
     return found if (TOP / found).is_file() else None

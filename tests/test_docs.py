@@ -247,4 +247,4 @@ def test_commands_that_pages_show_exist(page: Path) -> None:
         assert called in commands, f"{name(page)}: `{line}`"
         known = {option for part in commands[called].params for option in part.opts}
         unknown = [word for word in words if word.startswith("--") and word not in known]
-        assert set(unknown) <= (INPUTS | inputs if words[1] in ("run", "prompt") else set()), f"{name(page)}: `{line}`"
+        assert set(unknown) <= (INPUTS | inputs if words[1] in ("run", "prompt", "preview") else set()), f"{name(page)}: `{line}`"
