@@ -15,7 +15,7 @@ role, which asks by `openai.AsyncOpenAI` too and keeps its state by `AsyncSqlite
 - `start`: one chain, to see when its first request comes.
 
 It prints one line of JSON: calls, processor seconds (children counted), seconds, and the most memory ever (bytes); of `many` also
-by how much resident memory grew after the first tenth of the runs (`grown`).
+by how much resident memory grew in the second half of the runs (`grown`).
 Nothing is imported before it is needed: `start` measures that too.
 """
 
@@ -281,7 +281,7 @@ async def _many_runs(task: str, url: str, folder: Path, count: int) -> dict[str,
             result = await run(prepared, idea="a pocket calculator")
             if not result.ok:
                 raise RuntimeError(f"the run ended with {result.outcome}: {result.reason}")
-            if number == count // 10:
+            if number == count // 2:
                 settled = _resident()
             return result.calls
 

@@ -81,13 +81,13 @@ class Bench:
         found = self._turns("runs", self.sizes.runs, ("engine", "openai", "langgraph"))
         self._compared("(g) runs of four calls, durable: CPU a call", found, _cpu, "ms", 1.6)
         for what, of in (("CPU", _cpu), ("time", _each)):
-            self._compared(f"(g) runs of four calls, durable: {what} a call", found, of, "ms", 0.75, beside="langgraph")
+            self._compared(f"(g) the same beside LangGraph: {what} a call", found, of, "ms", 0.75, beside="langgraph")
 
     def many(self) -> None:
         """Many runs side by side in one process."""
         told = self._once("engine", "many", self.sizes.many)
         self.report.add(f"(h) {self.sizes.many:,} runs of four calls, 200 at a time: CPU a call", _cpu(told), "ms")
-        self.report.add("(h) memory grown after the first tenth of them", told["grown"] / 2**20, "MB", bound=16)
+        self.report.add("(h) memory grown in the second half of them", told["grown"] / 2**20, "MB", bound=16)
 
     def team(self) -> None:
         """Makespan of a planner, many engineers and a judge; and memory."""

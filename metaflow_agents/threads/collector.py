@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
 
-THRESHOLDS = (50_000, 20, 50)
+THRESHOLDS = (50_000, 20, 4)
 _LOCK = Lock()
 _open = 0
 _before: tuple[int, int, int] | None = None
