@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from benchmarks.report import Report, command_line
 from metaflow_agents.memory.indexes import IndexName, make_index
 from metaflow_agents.memory.scoring import Weights, best
-from metaflow_agents.memory.store import Memory, MemoryStore, Scope
+from metaflow_agents.memory.store import Memory, MemoryDatabase, Scope
 
 INDEXES: tuple[IndexName, ...] = ("hnsw", "faiss")
 SPREAD = 1.0
@@ -124,7 +124,7 @@ class Bench:
         memories = [Memory(f"k{place}", "turn", "earlier", "earlier-1", "writer", "write@1~0", float(place),
                            " ".join(f"w{number}" for number in drawn[end - length:end]), int(length) % 10 + 1)
                     for place, (end, length) in enumerate(zip(ends, lengths, strict=True))]
-        store = MemoryStore(self.folder / "project.db")
+        store = MemoryDatabase(self.folder / "project.db")
         began = time.monotonic()
         for start in range(0, len(memories), 1000):
             store.keep(memories[start:start + 1000])

@@ -87,17 +87,17 @@ def _parsers() -> dict[str, Parser]:
     from metaflow_agents.policy import rules, shell
     from metaflow_agents.prompts import evaluate
     from metaflow_agents.sandbox import command
-    from metaflow_agents.sandbox.sanitised import Shown
+    from metaflow_agents.sandbox.sanitised import OutputSanitiser
     from metaflow_agents.schema import paths, shorthand, trust
     from metaflow_agents.schema.difference import unified
     from metaflow_agents.schema.external_schema import widened
-    from metaflow_agents.schema.source import Page, Source
+    from metaflow_agents.schema.source import Source, SourcePage
     from metaflow_agents.tools import arguments, mcp_schema, mcp_text, openapi_document, retrieval
     from metaflow_agents.tools.secrets import Secrets
     from metaflow_agents.views import page as shown_page
 
     def source(text: str) -> Source:
-        return Source(id="S1", path="a.md", title="A", kind="text", words=1, notes=(), pages=(Page(text=text),))
+        return Source(id="S1", path="a.md", title="A", kind="text", words=1, notes=(), pages=(SourcePage(text=text),))
 
     def request(text: str) -> ModelRequest:
         return ModelRequest(key="a", role="r", step="s", messages=({"role": "user", "content": text},), model="m")
@@ -109,7 +109,7 @@ def _parsers() -> dict[str, Parser]:
     report = {"title": "T", "language": "en", "question": "q", "sections": [], "sources": [], "quotations": [], "citations": 0,
               "unread": [], "faults": []}
     masks = Secrets(["A"], lambda _: "abcdefgh")
-    places = Shown([("/tmp/a", ".")])
+    places = OutputSanitiser([("/tmp/a", ".")])
     text_file = "".join(f"def f{number}(x): return x + {number}\n" for number in range(400))
     string = {"type": "object", "properties": {"a": {"type": "string"}}}
     return {

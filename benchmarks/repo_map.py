@@ -27,7 +27,7 @@ from pathlib import Path
 from metaflow_agents.codemap.languages import language_of
 from metaflow_agents.codemap.parsing import parse_job
 from metaflow_agents.codemap.ranking import ranked
-from metaflow_agents.codemap.reading import Kept
+from metaflow_agents.codemap.reading import KeptTags
 
 HERE = Path(__file__).parent.parent
 FIRST = 5
@@ -81,7 +81,7 @@ class Git:
         return {path: self._held[name] for path, name in files.items()}
 
 
-async def places(kept: Kept, files: Mapping[str, bytes], request: str, changed: Mapping[str, int]) -> tuple[int, int]:
+async def places(kept: KeptTags, files: Mapping[str, bytes], request: str, changed: Mapping[str, int]) -> tuple[int, int]:
     """Where the first of the changed files stands, and where the one that changed most, from 1."""
     parts = await kept.read(files)
     order = [path for path, _ in ranked(parts, request) if language_of(path)]
@@ -119,8 +119,8 @@ async def main() -> None:
     given = parser.parse_args()
     python = {path.as_posix(): path.read_bytes() for path in sorted(HERE.rglob("*.py")) if ".venv" not in path.parts}
     size = sum(map(len, python.values())) / 1e6
-    await Kept().read(dict(list(python.items())[:4]))           # the workers have started
-    kept = Kept()
+    await KeptTags().read(dict(list(python.items())[:4]))           # the workers have started
+    kept = KeptTags()
     for name in ("parsed", "again, nothing changed"):
         begun = time.perf_counter()
         parts = await kept.read(python)

@@ -36,7 +36,7 @@ from metaflow_agents.prompts.environment import FUNCTIONS
 from metaflow_agents.prompts.filters import FILTERS
 from metaflow_agents.prompts.predicates import TESTS
 from metaflow_agents.runtime.handle import EXIT_STATUS
-from metaflow_agents.sandbox.limits import Limits
+from metaflow_agents.sandbox.limits import SandboxLimits
 from metaflow_agents.sandbox.sanitised import SHOWN_CHARACTERS
 from metaflow_agents.schema import acting_files, keywords, results
 from metaflow_agents.schema.event import Entry, Event, Version
@@ -49,7 +49,7 @@ from metaflow_agents.sop.editor_schema import role_schema, sop_schema
 from metaflow_agents.sop.graph import SOPGraph
 from metaflow_agents.sop.names import RESERVED
 from metaflow_agents.sop.shape_errors import MODELS
-from metaflow_agents.tools.commands import Python, Run
+from metaflow_agents.tools.commands import Python, RunArguments
 from metaflow_agents.tools.files import file_tools
 from metaflow_agents.tools.map import MapTool
 from metaflow_agents.tools.showing import More
@@ -136,8 +136,18 @@ def verbs() -> str:
 @_named("tools")
 def tools_() -> str:
     """The built-in tools, as a role sees them."""
-    classes = [*(type(tool) for tool in file_tools()), MapTool, Run, Python, Fetch, AskPerson, StartRole, AskRole, FindTools,
-               More]
+    classes = [
+        *(type(tool) for tool in file_tools()),
+        MapTool,
+        RunArguments,
+        Python,
+        Fetch,
+        AskPerson,
+        StartRole,
+        AskRole,
+        FindTools,
+        More,
+    ]
     rows = []
     for cls in classes:
         takes = [f"`{field.alias or name}`: {field.description}" if field.description else f"`{field.alias or name}`"
@@ -182,7 +192,7 @@ def sandbox_differences() -> str:
 @_named("command-limits")
 def limits_of_commands() -> str:
     """What a confined command may take."""
-    most, megabyte = Limits(), 1 << 20
+    most, megabyte = SandboxLimits(), 1 << 20
     rows = [
         ["wall time", f"{most.seconds:g} s, or the `timeout` of its step", "ended"],
         ["processor time of a process", f"{most.cpu} s, or that `timeout` where it is longer", "ended"],

@@ -34,7 +34,7 @@ from metaflow_agents.errors import UsageError
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.store import Batch, Store
-from metaflow_agents.memory.store import MemoryStore
+from metaflow_agents.memory.store import MemoryDatabase
 from metaflow_agents.modules import load_function
 from metaflow_agents.runtime.handle import Run, RunResult
 from metaflow_agents.runtime.prepare import journal_path
@@ -283,7 +283,9 @@ def kill_at(number: int | str, phase: str, home: Path) -> Callable[[], int]:
         count += 1
         return count == number
 
-    owner, name = {"command": (subprocess, "Popen"), **dict.fromkeys(MEMORY, (MemoryStore, "keep"))}.get(phase, (os, "replace"))
+    owner, name = {"command": (subprocess, "Popen"), **dict.fromkeys(MEMORY, (MemoryDatabase, "keep"))}.get(
+        phase, (os, "replace")
+    )
     work = getattr(owner, name)
 
     def working(*arguments: Any, **options: Any) -> Any:

@@ -9,7 +9,7 @@ from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.values import Values
 from metaflow_agents.memory.project import MemoryFile, ProjectMemory
-from metaflow_agents.memory.store import MemoryStore
+from metaflow_agents.memory.store import MemoryDatabase
 from metaflow_agents.schema.event import Entry, Observed
 
 
@@ -22,7 +22,7 @@ def timeless(state: RunState) -> dict[str, list[Entry]]:
 
 def _named(state: RunState) -> Mapping[str, str]:
     """Memory of this run by its key → the activation, and of which kind it is where it is no turn."""
-    key = ProjectMemory(MemoryFile(lambda: MemoryStore(None)), state, Values(_nothing, state), str, keeps=False).key
+    key = ProjectMemory(MemoryFile(lambda: MemoryDatabase(None)), state, Values(_nothing, state), str, keeps=False).key
     return {key(entry): " ".join([entry.activation, *([] if entry.kind == "turn" else [entry.kind])])
             for entries in state.memory.values() for entry in entries}
 

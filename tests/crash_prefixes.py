@@ -29,7 +29,7 @@ from crash_harness import NAME, Facts, Life
 from tiers import ALL, SEED
 
 from metaflow_agents.journal.store import Batch, Store
-from metaflow_agents.memory.store import MemoryStore
+from metaflow_agents.memory.store import MemoryDatabase
 from metaflow_agents.runtime.prepare import journal_path
 
 World = Mapping[str, tuple[int, bytes]]
@@ -162,7 +162,7 @@ class Recording:
 def recorded(home: Path, *, after: int = 0) -> Iterator[Recording]:
     """Records the run in this home that is made inside, or gone on with, `after` so many events."""
     recording = Recording(home, after)
-    begin, commit, keep = Store._begin_and_insert, Store._commit, MemoryStore.keep
+    begin, commit, keep = Store._begin_and_insert, Store._commit, MemoryDatabase.keep
     writing: Sequence[Batch] = ()
 
     def beginning(store: Store, batches: Sequence[Batch]) -> None:
@@ -171,13 +171,13 @@ def recorded(home: Path, *, after: int = 0) -> Iterator[Recording]:
         recording.begins(store, batches)
         begin(store, batches)
 
-    def keeping(store: MemoryStore, memories: Any) -> int:
+    def keeping(store: MemoryDatabase, memories: Any) -> int:
         recording.take("before memories are kept")
         kept = keep(store, memories)
         recording.take("after memories are kept")
         return kept
 
-    with mock.patch.object(Store, "_begin_and_insert", beginning), mock.patch.object(MemoryStore, "keep", keeping), \
+    with mock.patch.object(Store, "_begin_and_insert", beginning), mock.patch.object(MemoryDatabase, "keep", keeping), \
             mock.patch.object(Store, "_commit", lambda store: recording.commits(lambda: commit(store), writing)):
         yield recording
     recording.keep()

@@ -31,7 +31,7 @@ from scripted import tree
 from metaflow_agents.api.run import go_on, start
 from metaflow_agents.errors import UsageError
 from metaflow_agents.journal.journal import Journal
-from metaflow_agents.memory.store import PLACE, Memory, MemoryStore
+from metaflow_agents.memory.store import PLACE, Memory, MemoryDatabase
 from metaflow_agents.models.port import ModelRequest
 from metaflow_agents.questions.question import Answer, Question
 from metaflow_agents.runtime.prepare import journal_path
@@ -154,7 +154,7 @@ def live(name: str, home: Path, kill: tuple[int, str] | None = None) -> int:
 
 def _come_between(home: Path, *earlier: Earlier) -> None:
     """Another run has remembered something."""
-    store = MemoryStore(home / PLACE)
+    store = MemoryDatabase(home / PLACE)
     before = len(store.listed())
     store.keep([Memory(f"between-{place}", one.kind, "another", "another", one.role, f"write@{place}~0", 0.0, one.text)
                 for place, one in enumerate(earlier, before)])
@@ -209,7 +209,7 @@ def _remembered(path: Path) -> list[Any]:
     """In no order: steps that run side by side commit as it comes."""
     if not path.exists():
         return []
-    store = MemoryStore(path)
+    store = MemoryDatabase(path)
     try:
         return sorted(([one.role, one.activation, one.kind, one.text, one.importance, one.untrusted]
                        for one in store.listed(run=NAME)), key=str)

@@ -32,9 +32,9 @@ from metaflow_agents.errors import UsageError
 from metaflow_agents.journal.audit import RECORDS, Heads, verified
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.modules import load_function
-from metaflow_agents.questions.answer_queue import Letter, Mailbox
+from metaflow_agents.questions.answer_queue import AnswerQueue, Letter
 from metaflow_agents.questions.answering import give
-from metaflow_agents.questions.broker import Desk
+from metaflow_agents.questions.broker import QuestionBroker
 from metaflow_agents.questions.question import Answer, Question
 from metaflow_agents.runtime.handle import Run, RunResult
 from metaflow_agents.runtime.prepare import journal_path
@@ -72,7 +72,7 @@ def staged(home: Path) -> Iterator[None]:
             (folder / "tools.yaml").write_text(text)
             desk = sys.modules[load_function("crash_tools_desk:answer", python_folders(folder)).__module__]
             desk.outside = outside
-            Desk.__init__.__kwdefaults__["poll"] = 0.02         # the mailbox is looked into more often than by day
+            QuestionBroker.__init__.__kwdefaults__["poll"] = 0.02         # the mailbox is looked into more often than by day
             yield
         finally:
             depot.kill()
@@ -151,7 +151,7 @@ async def drive(run: Run) -> RunResult:
             answer = by_post(question)
             if answer is not None:
                 for _ in range(2):              # whoever says it twice has said it once
-                    Mailbox(journal.path).put(Letter(key=event.key, question=event.question, answer=answer))
+                    AnswerQueue(journal.path).put(Letter(key=event.key, question=event.question, answer=answer))
 
         for event in list(journal.state.questions.values()):
             post(event)

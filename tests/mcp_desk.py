@@ -17,7 +17,7 @@ from patience import PATIENCE
 from metaflow_agents.errors import UsageError
 from metaflow_agents.schema.tools import ServerSpec
 from metaflow_agents.tools.mcp import McpServer
-from metaflow_agents.tools.port import Result, Setting, Tool
+from metaflow_agents.tools.port import Setting, Tool, ToolResult
 from metaflow_agents.tools.secrets import Secrets
 
 HERE = Path(__file__).parent
@@ -58,7 +58,7 @@ async def opened(server: McpServer) -> AsyncIterator[dict[str, Tool]]:
         yield {tool.name.partition(".")[2]: tool for tool in await server.tools()}
 
 
-async def called(tool: Tool, **arguments: Any) -> Result:
+async def called(tool: Tool, **arguments: Any) -> ToolResult:
     return await tool.call(arguments, None)  # type: ignore[arg-type]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from metaflow_agents.memory.store import Memory, MemoryStore
+from metaflow_agents.memory.store import Memory, MemoryDatabase
 
 
 def batch(name: str, number: int, size: int) -> list[Memory]:
@@ -18,7 +18,7 @@ def batch(name: str, number: int, size: int) -> list[Memory]:
 
 def main() -> None:
     path, name, batches, size = sys.argv[1:]
-    store = MemoryStore(Path(path))
+    store = MemoryDatabase(Path(path))
     for number in range(int(batches)):
         store.keep(batch(name, number, int(size)))
         sys.stdout.write(f"{number}\n")

@@ -28,7 +28,7 @@ import trustme
 
 from metaflow_agents.errors import FetchRefused
 from metaflow_agents.network.guard import Guard
-from metaflow_agents.network.hosts import Place
+from metaflow_agents.network.hosts import NetworkPlace
 
 KEY = "sk-planted-canary-4f9c1e7a2b"
 CALLERS_OWN = "sk-callers-own-0123456789"
@@ -163,14 +163,14 @@ def granting(origins: Iterable[str]) -> Any:
     """A policy that grants these origins; `*` grants all."""
     allowed = set(origins)
 
-    async def granted(place: Place) -> None:
+    async def granted(place: NetworkPlace) -> None:
         if "*" not in allowed and place.origin not in allowed:
             raise FetchRefused(f"{place.origin} is not granted")
 
     return granted
 
 
-def keys(place: Place) -> Mapping[str, str]:
+def keys(place: NetworkPlace) -> Mapping[str, str]:
     """The key is for one origin, and for another that has no encryption."""
     if place.origin in ("https://api.example.com", "http://plainkey.example.com"):
         return {"Authorization": f"Bearer {KEY}"}
@@ -183,5 +183,5 @@ class Told:
     def __init__(self) -> None:
         self.all: list[tuple[str, str, str]] = []
 
-    async def __call__(self, place: Place | str, verdict: str, why: str) -> None:
+    async def __call__(self, place: NetworkPlace | str, verdict: str, why: str) -> None:
         self.all.append((str(place), verdict, why))

@@ -23,7 +23,7 @@ from metaflow_agents.sandbox.engines import Engine
 from metaflow_agents.sandbox.interpreter import interpreter_places
 from metaflow_agents.sandbox.landlock import Landlock
 from metaflow_agents.sandbox.limited import OUTSIDER
-from metaflow_agents.sandbox.limits import Limits
+from metaflow_agents.sandbox.limits import SandboxLimits
 from metaflow_agents.settings import Settings
 
 _TRIAL = ("--unshare-user", "--unshare-pid", "--unshare-net", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "true")
@@ -47,11 +47,11 @@ ENGINE = Engine(SETTINGS.container, SETTINGS.container_image, tuple(SETTINGS.con
 def made(backend: str, environment: Mapping[str, str], **limits: int) -> Carrier:
     """The sandbox of that name."""
     if backend == "bubblewrap":
-        return Bubblewrap(BWRAP, environment, limits=Limits(**limits))
+        return Bubblewrap(BWRAP, environment, limits=SandboxLimits(**limits))
     if backend == "landlock":
-        return Landlock(environment, limits=Limits(**limits))
+        return Landlock(environment, limits=SandboxLimits(**limits))
     program = probe.container_holds(ENGINE).program or ""
-    return Container(program, ENGINE.wanted, dict(ENGINE.environment), limits=Limits(**limits))
+    return Container(program, ENGINE.wanted, dict(ENGINE.environment), limits=SandboxLimits(**limits))
 
 
 @cache

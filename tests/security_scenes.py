@@ -22,7 +22,7 @@ from metaflow_agents import run
 from metaflow_agents.errors import RunError
 from metaflow_agents.sandbox import bridging, landlock, probe, seccomp
 from metaflow_agents.sandbox.carrier import Carrier
-from metaflow_agents.sandbox.port import Changes, Completed
+from metaflow_agents.sandbox.port import Completed, FileChanges
 from metaflow_agents.settings import Settings
 
 INSIDE = """
@@ -89,14 +89,14 @@ async def inside(code: str, *arguments: str, within: Carrier | None = None, time
     return await (within or box()).run(["python", "-c", INSIDE + code, *arguments], files={}, timeout=timeout)
 
 
-async def changed(code: str, files: dict[str, bytes] | None = None) -> Changes:
+async def changed(code: str, files: dict[str, bytes] | None = None) -> FileChanges:
     given = {"a": b"own", "d/b": b"own"} if files is None else files
     ran = await box().run(["python", "-c", INSIDE + code], files=given, changes=True, timeout=60)
     assert ran.ok and ran.changes is not None, ran
     return ran.changes
 
 
-def refused(changes: Changes, *names: str) -> str:
+def refused(changes: FileChanges, *names: str) -> str:
     """All of these are refused, and nothing came back."""
     return "refused" if not changes.written and set(names) <= changes.refused.keys() else repr(changes)
 
@@ -547,7 +547,7 @@ async def odd_names_back(folder: Path) -> str:
 @scene
 async def hard_links_back(folder: Path) -> str:
     changes = await changed("os.link('a', 'n'); os.link('a', 'd/m')")
-    return "bytes" if changes == Changes({"d/m": b"own", "n": b"own"}) else repr(changes)
+    return "bytes" if changes == FileChanges({"d/m": b"own", "n": b"own"}) else repr(changes)
 
 
 @scene

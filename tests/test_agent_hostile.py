@@ -18,7 +18,7 @@ from test_agent_tools import FILES, TEXT, Script, calls, sop
 from test_agent_web import GET, site
 
 from metaflow_agents import resume, run, start
-from metaflow_agents.agent.tool_executor import Acting, Tree
+from metaflow_agents.agent.tool_executor import Acting, ActivationTree
 from metaflow_agents.agent.tool_executor import _Turn as Turn
 from metaflow_agents.models.port import ModelRequest
 from metaflow_agents.questions.broker import _covers
@@ -197,7 +197,7 @@ class _Many(Acting):
     """An activation that sees files, and counts how often it is asked about one."""
 
     def __init__(self) -> None:
-        self.tree, self.asked = Tree({f"src/{number}": b"x" for number in range(300)}), 0
+        self.tree, self.asked = ActivationTree({f"src/{number}": b"x" for number in range(300)}), 0
 
     def readable(self, path: str) -> bool:
         self.asked += 1

@@ -162,12 +162,12 @@ def test_a_run_that_is_under_way_takes_answers_in(home: Path) -> None:
 @pytest.mark.one_in(6)
 def test_an_answer_that_came_too_late_for_a_process_is_taken_in_by_the_next(home: Path) -> None:
     waiting(home)
-    from metaflow_agents.questions.answer_queue import Letter, Mailbox
+    from metaflow_agents.questions.answer_queue import AnswerQueue, Letter
     from metaflow_agents.questions.inbox import open_questions
 
     path = home / "workspace/.journals/one.db"
     (pick,) = [one.question for one in open_questions(path) if one.question.step == "pick"]
-    Mailbox(path).put(Letter(key=pick.key, question=pick.digest, answer=Answer(text="warm")))
+    AnswerQueue(path).put(Letter(key=pick.key, question=pick.digest, answer=Answer(text="warm")))
     assert "it is answered" in sop(home, "inbox").stdout
     number = {one.question.step: one.number for one in open_questions(path)}["pick"]
     twice = sop(home, "answer", "one", str(number), "cold")

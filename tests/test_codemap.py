@@ -18,7 +18,7 @@ from metaflow_agents.codemap import reading
 from metaflow_agents.codemap.mapping import mapped
 from metaflow_agents.codemap.parsing import parse_job
 from metaflow_agents.codemap.ranking import pagerank, ranked
-from metaflow_agents.codemap.reading import Definition, Kept, Parts
+from metaflow_agents.codemap.reading import Definition, KeptTags, Parts
 from metaflow_agents.codemap.rendering import rendered
 from metaflow_agents.texts.search_words import words
 from metaflow_agents.threads.blocking import Threads
@@ -121,7 +121,7 @@ async def test_a_file_is_parsed_once_for_what_it_holds(monkeypatch: pytest.Monke
         return await parsed(name, data, **arguments)
 
     monkeypatch.setattr(reading, "parsed", counted)
-    kept = Kept(most=100)
+    kept = KeptTags(most=100)
     first = await kept.read({"a.py": b"x = 1\n", "b.py": b"y = 2\n"})
     assert await kept.read({"a.py": b"x = 1\n", "moved.py": b"y = 2\n"}) == {"a.py": first["a.py"], "moved.py": first["b.py"]}
     assert asked == ["x = 1\n", "y = 2\n"]

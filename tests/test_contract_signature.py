@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metaflow_agents.kits.python_package.signature import Parameter, Signature, differences, unbindable
+from metaflow_agents.kits.python_package.signature import FunctionParameter, FunctionSignature, differences, unbindable
 
 NAMES = ("a", "b", "c", "d")
 
 
-def written(text: str) -> Signature:
+def written(text: str) -> FunctionSignature:
     node = ast.parse(f"def f{text}: ...").body[0]
     assert isinstance(node, ast.FunctionDef)
-    return Signature.of(node)
+    return FunctionSignature.of(node)
 
 
 def called(text: str) -> ast.Call:
@@ -27,27 +27,27 @@ def called(text: str) -> ast.Call:
 
 
 @st.composite
-def signatures(draw: st.DrawFn) -> Signature:
+def signatures(draw: st.DrawFn) -> FunctionSignature:
     names = draw(st.permutations(NAMES))[: draw(st.integers(0, 4))]
     first = draw(st.integers(0, len(names)))
     second = draw(st.integers(first, len(names)))
     defaults = draw(st.integers(0, second))
     found = [
-        Parameter(name, "positional" if index < first else "plain", index >= second - defaults)
+        FunctionParameter(name, "positional" if index < first else "plain", index >= second - defaults)
         for index, name in enumerate(names[:second])
     ]
     if draw(st.booleans()):
-        found.append(Parameter("args", "many"))
-    found += [Parameter(name, "keyword", draw(st.booleans())) for name in names[second:]]
+        found.append(FunctionParameter("args", "many"))
+    found += [FunctionParameter(name, "keyword", draw(st.booleans())) for name in names[second:]]
     if draw(st.booleans()):
-        found.append(Parameter("rest", "rest"))
-    return Signature(tuple(found))
+        found.append(FunctionParameter("rest", "rest"))
+    return FunctionSignature(tuple(found))
 
 
 CALLS = st.tuples(st.integers(0, 5), st.lists(st.sampled_from((*NAMES, "z")), unique=True, max_size=5))
 
 
-def binds(signature: Signature, places: int, names: list[str]) -> dict[str, object] | None:
+def binds(signature: FunctionSignature, places: int, names: list[str]) -> dict[str, object] | None:
     """What a real function of this signature gets; None where Python refuses the call."""
     made: dict[str, Callable[..., dict[str, object]]] = {}
     exec(f"def f{str(signature).replace('=…', '=None')}: return locals()", made)
@@ -59,7 +59,7 @@ def binds(signature: Signature, places: int, names: list[str]) -> dict[str, obje
 
 @pytest.mark.one_in(4)
 @given(signatures(), CALLS)
-def test_a_call_binds_where_python_binds_it(signature: Signature, call: tuple[int, list[str]]) -> None:
+def test_a_call_binds_where_python_binds_it(signature: FunctionSignature, call: tuple[int, list[str]]) -> None:
     places, names = call
     text = ", ".join([*map(str, range(places)), *(f"{name}=0" for name in names)])
     why = unbindable(signature, called(f"({text})"))
@@ -68,7 +68,7 @@ def test_a_call_binds_where_python_binds_it(signature: Signature, call: tuple[in
 
 @given(signatures(), signatures(), CALLS)
 def test_what_keeps_the_promise_takes_what_was_promised(
-    declared: Signature, other: Signature, call: tuple[int, list[str]]
+    declared: FunctionSignature, other: FunctionSignature, call: tuple[int, list[str]]
 ) -> None:
     """With no difference told, every call that is promised is taken, and each name means the same argument."""
     if differences(declared, other):
@@ -83,7 +83,7 @@ def test_what_keeps_the_promise_takes_what_was_promised(
 
 
 @given(signatures())
-def test_a_signature_keeps_itself(signature: Signature) -> None:
+def test_a_signature_keeps_itself(signature: FunctionSignature) -> None:
     assert differences(signature, signature) == []
     assert str(written(str(signature).replace("=…", "=1"))) == str(signature)
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metaflow_agents.models.endpoint.answer import Malformed, ToldError, Transcript, is_stream, whole_answer
-from metaflow_agents.models.endpoint.body import Prepared
+from metaflow_agents.models.endpoint.body import PreparedRequest
 from metaflow_agents.models.endpoint.learned import Learned
 from metaflow_agents.models.endpoint.refusals import Asker, Refusal, refused, told_error
 from metaflow_agents.models.endpoint.usage import usage_of
@@ -71,7 +71,7 @@ def test_a_wait_told_as_a_moment() -> None:
 def judged(status: int, body: Any, *, form: Any = "strict", key: str | None = "sk-1", headers: dict[str, str] | None = None,
            learned: Learned | None = None) -> CallFailed:
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-    prepared = Prepared(b"{}", "max_completion_tokens", True, True, form, "s")
+    prepared = PreparedRequest(b"{}", "max_completion_tokens", True, True, form, "s")
     asker = Asker("gpt", "http://x/v1", "MY_KEY", key)
     return refused(Refusal(status, headers or {}, raw), asker, prepared, learned or Learned(), 100)
 
@@ -109,7 +109,7 @@ def test_a_refusal_tells_no_key_and_takes_one_line() -> None:
 
 
 def test_an_error_in_an_answers_place() -> None:
-    asker, prepared = Asker("gpt", "http://x/v1", "K", None), Prepared(b"{}", "max_tokens", False, True)
+    asker, prepared = Asker("gpt", "http://x/v1", "K", None), PreparedRequest(b"{}", "max_tokens", False, True)
     for error, begun, then, charged in (
             ({"code": 429, "message": "slow down"}, False, "again", 0), ({"code": 502}, False, "again", None),
             ({"code": 429}, True, "again", None), ("overloaded", False, "again", None),

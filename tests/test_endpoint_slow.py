@@ -16,7 +16,7 @@ from test_company_endpoint import Content
 from test_company_endpoint import answer as staff
 
 from metaflow_agents import start
-from metaflow_agents.models.endpoint.body import Prepared
+from metaflow_agents.models.endpoint.body import PreparedRequest
 from metaflow_agents.models.endpoint.learned import Learned
 from metaflow_agents.models.endpoint.refusals import Asker, Refusal, refused
 from metaflow_agents.models.faults import CallFailed
@@ -108,7 +108,7 @@ def test_silence_beyond_that_is_told_and_asked_again(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("offered", [False, True])
 def test_who_does_not_stream_is_asked_in_one_piece(status: int, message: str, offered: bool) -> None:
     learned = Learned()
-    prepared = Prepared(b"{}", "max_tokens", True, True, None, offered=offered)
+    prepared = PreparedRequest(b"{}", "max_tokens", True, True, None, offered=offered)
     refusal = Refusal(status, {}, json.dumps({"error": {"message": message}}).encode())
     failed = refused(refusal, Asker("m", "http://x/v1", "K", None), prepared, learned, 9)
     assert (failed.then, failed.charged, failed.after, failed.refused) == ("again", 0, 0.0, True), failed.told
@@ -120,7 +120,7 @@ def test_who_does_not_stream_is_asked_in_one_piece(status: int, message: str, of
 def test_other_refusals_say_nothing_of_streams(message: str) -> None:
     learned = Learned()
     refused(Refusal(400, {}, json.dumps({"error": {"message": message}}).encode()), Asker("m", "http://x/v1", "K", None),
-            Prepared(b"{}", "max_tokens", True, True, None), learned, 9)
+            PreparedRequest(b"{}", "max_tokens", True, True, None), learned, 9)
     assert learned.stream
 
 

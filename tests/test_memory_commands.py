@@ -15,7 +15,7 @@ from test_memory_shared import LETTERS, RECALLS, desk, serving
 from metaflow_agents import run
 from metaflow_agents.cli import command
 from metaflow_agents.memory.owners import is_owner, owned_by
-from metaflow_agents.memory.store import PLACE, Memory, MemoryStore
+from metaflow_agents.memory.store import PLACE, Memory, MemoryDatabase
 
 JOURNALS = "journals of runs are not touched: what was said in a run stays in {}/.journals/"
 ADA, BOB = "[customer Ada]", "[customer Bob]"
@@ -36,7 +36,7 @@ class Sop:
         return printed.out.splitlines()
 
     def kept(self) -> list[Memory]:
-        with closing(MemoryStore(self.folder / PLACE)) as store:
+        with closing(MemoryDatabase(self.folder / PLACE)) as store:
             return store.listed()
 
 

@@ -13,7 +13,7 @@ import pytest
 from scripted import Scripted, write
 
 from metaflow_agents import check, run
-from metaflow_agents.memory.store import PLACE, MemoryStore
+from metaflow_agents.memory.store import PLACE, MemoryDatabase
 
 TOWN = """
     sop: town
@@ -71,7 +71,7 @@ async def test_what_is_a_runs_alone_comes_to_nobodys_mind_in_another_run(tmp_pat
         path = write(tmp_path, TOWN.replace("MEMORY", memory))
         later = await run(path, people=["Klaus"], news=name, model=villager(), workspace=tmp_path)
         assert "figs" not in later["evenings"]["Klaus"], name
-    with closing(MemoryStore(tmp_path / PLACE)) as store:
+    with closing(MemoryDatabase(tmp_path / PLACE)) as store:
         assert {(one.name, one.apart, one.as_json()["over"]) for one in store.listed()} >= {
             ("town-1", True, "run"), ("town-2", False, "runs")}
 
@@ -84,7 +84,7 @@ async def test_over_one_run_a_role_recalls_its_own_or_all_roles(tmp_path: Path) 
 
 def test_a_memory_file_of_format_1_is_read_on(tmp_path: Path) -> None:
     path = tmp_path / "project.db"
-    with closing(MemoryStore(path)) as store:
+    with closing(MemoryDatabase(path)) as store:
         assert store.sound() == []
     with closing(sqlite3.connect(path)) as db:
         db.executescript("""
@@ -95,7 +95,7 @@ def test_a_memory_file_of_format_1_is_read_on(tmp_path: Path) -> None:
             INSERT INTO memories(key, kind, run, name, role, activation, at, text, digest, untrusted, cites)
             VALUES ('k', 'turn', 'r', 'r', 'poet', 'write@1~0', 1.0, 'tea', 'd', '', '[]');""")
     for _ in range(2):
-        with closing(MemoryStore(path)) as store:
+        with closing(MemoryDatabase(path)) as store:
             (one,) = store.listed()
             assert (one.key, one.text, one.apart) == ("k", "tea", False) and store.sound() == []
 

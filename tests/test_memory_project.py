@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from metaflow_agents.memory.project import MemoryFile, ProjectMemory
-from metaflow_agents.memory.store import MemoryStore
+from metaflow_agents.memory.store import MemoryDatabase
 from metaflow_agents.schema.event import Entry
 from metaflow_agents.schema.role import Recall
 
@@ -24,10 +24,10 @@ class Slow(MemoryFile):
     """A file in which nothing is done until something else has committed."""
 
     def __init__(self, path: Path, meanwhile: Callable[[], None]) -> None:
-        super().__init__(partial(MemoryStore, path))
+        super().__init__(partial(MemoryDatabase, path))
         self._meanwhile = meanwhile
 
-    async def do(self, work: Callable[[MemoryStore], Any]) -> Any:
+    async def do(self, work: Callable[[MemoryDatabase], Any]) -> Any:
         done = await super().do(work)
         self._meanwhile()
         return done
@@ -51,6 +51,6 @@ async def test_what_commits_while_others_are_handed_over_comes_with_the_next(tmp
     await WAYS[way](project)
     await project.settle()
     await project.close()
-    store = MemoryStore(tmp_path / "project.db")
+    store = MemoryDatabase(tmp_path / "project.db")
     assert [one.activation for one in store.listed()] == ["first@1~0", "second@1~0"]
     store.close()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scripted import Scripted, finished, write
 
 from metaflow_agents import check, run
-from metaflow_agents.memory.store import PLACE, MemoryStore
+from metaflow_agents.memory.store import PLACE, MemoryDatabase
 
 DESK = """
     sop: service
@@ -68,7 +68,7 @@ async def test_it_outlives_the_run(tmp_path: Path) -> None:
     await run(path, letters=LETTERS, customers=[], model=serving(), workspace=tmp_path)
     later = await run(path, letters=[], customers=["Ada", "Bob"], model=serving(), workspace=tmp_path)
     assert dict(later["replies"]) == {"Ada": "figs pears", "Bob": "plums"}
-    with closing(MemoryStore(tmp_path / PLACE)) as store:
+    with closing(MemoryDatabase(tmp_path / PLACE)) as store:
         assert {one.role for one in store.listed()} == {"[customer Ada]", "[customer Bob]"}
 
 

@@ -18,7 +18,7 @@ from tiers import some
 
 from metaflow_agents.errors import MemoryFault
 from metaflow_agents.memory.scoring import Weights, best, normalised
-from metaflow_agents.memory.store import EMBEDDED, Memory, MemoryStore, Scope, query
+from metaflow_agents.memory.store import EMBEDDED, Memory, MemoryDatabase, Scope, query
 
 HERE = Path(__file__).parent
 
@@ -30,9 +30,9 @@ def memory(key: str, text: str = "something", *, role: str = "poet", run: str = 
 def test_what_is_stored_is_there_for_the_next_who_opens_it(tmp_path: Path) -> None:
     path = tmp_path / "deep/project.db"
     first = replace(memory("k", "a poem on tea", importance=7), untrusted="a mail", cites=("b", "c"))
-    one = MemoryStore(path)
+    one = MemoryDatabase(path)
     assert one.keep([first, memory("l")]) == 2
-    other = MemoryStore(path)
+    other = MemoryDatabase(path)
     assert replace(other.listed()[0], seq=0) == first
     assert other.keep([memory("k", "something else"), memory("m")]) == 1, "a key is stored once"
     assert [found.text for found in one.listed()] == ["a poem on tea", "something", "something"]
@@ -41,7 +41,7 @@ def test_what_is_stored_is_there_for_the_next_who_opens_it(tmp_path: Path) -> No
 
 def test_what_is_forgotten_does_not_come_back_and_is_not_in_the_file(tmp_path: Path) -> None:
     path = tmp_path / "project.db"
-    store = MemoryStore(path)
+    store = MemoryDatabase(path)
     store.keep([memory("k", "the word xylophone"), memory("l", role="judge"), memory("m", run="b")])
     store.keep_vectors("e", {"the word xylophone": b"1234"})
     assert store.forget(keys=["k"]) == 1 and store.forget(role="judge") == 1
@@ -53,7 +53,7 @@ def test_what_is_forgotten_does_not_come_back_and_is_not_in_the_file(tmp_path: P
 
 
 def test_embeddings_are_stored_by_content_and_found_by_memory() -> None:
-    store = MemoryStore(None)
+    store = MemoryDatabase(None)
     store.keep([memory("1", "tea"), memory("2", "cake"), memory("3", "tea")])
     assert store.unembedded("small", Scope()) == ["tea", "cake"]
     assert not store.keep_vectors("small", {"tea": b"old ", "nobody": b"else"})
@@ -68,7 +68,7 @@ def test_embeddings_are_stored_by_content_and_found_by_memory() -> None:
 
 
 def test_of_a_long_memory_the_beginning_is_embedded() -> None:
-    store, long = MemoryStore(None), "tea " * EMBEDDED
+    store, long = MemoryDatabase(None), "tea " * EMBEDDED
     store.keep([memory("1", long), memory("2", long + "cake")])
     assert store.unembedded("small", Scope()) == [long[:EMBEDDED]]
     store.keep_vectors("small", {long[:EMBEDDED]: b"same"})
@@ -77,7 +77,7 @@ def test_of_a_long_memory_the_beginning_is_embedded() -> None:
 
 
 def test_what_is_forgotten_takes_its_embedding_along_and_its_number_is_not_given_again() -> None:
-    store = MemoryStore(None)
+    store = MemoryDatabase(None)
     store.keep([memory("1", "tea"), memory("2", "cake")])
     store.keep_vectors("small", {"tea": b"tea.", "cake": b"cake"})
     store.forget(keys=["2"])
@@ -90,7 +90,7 @@ def test_what_is_forgotten_takes_its_embedding_along_and_its_number_is_not_given
 def test_bm25_is_that_of_the_formula() -> None:
     """Against a count of its own: k1 1.2, b 0.75, idf ln((N - n + ½) / (n + ½)), as Robertson and Zaragoza have it."""
     texts = ["tea and tea and cake", "a cup of coffee", "tea", "the weather today is fine and dry", "cake for everybody here"]
-    store = MemoryStore(None)
+    store = MemoryDatabase(None)
     store.keep([memory(str(place), text) for place, text in enumerate(texts)])
     lengths = [len(text.split()) for text in texts]
     usual = sum(lengths) / len(lengths)
@@ -111,7 +111,7 @@ def test_bm25_is_that_of_the_formula() -> None:
 
 
 def test_a_scope_sees_its_own_run_as_far_as_told_and_its_role_in_others() -> None:
-    store = MemoryStore(None)
+    store = MemoryDatabase(None)
     store.keep([memory("1", "word1"), memory("2", "word2", role="judge"), memory("3", "word3", run="b"),
                 memory("4", "word4", run="b"), memory("5", "word5", run="b", role="judge"), memory("6", "word6")])
 
@@ -144,7 +144,7 @@ def test_what_others_remember_changes_no_score(others: bool, seed: int) -> None:
     gone = [one.key for one in foreign if rng.random() < 0.2]
 
     def recalled(kept: list[Memory]) -> list[tuple[str, float, float]]:
-        store = MemoryStore(None)
+        store = MemoryDatabase(None)
         store.keep(kept)
         store.forget(keys=gone)
         own = store.numbers([one.key for one in mine if one.run == "a"])
@@ -193,7 +193,7 @@ def test_processes_that_write_at_once_and_are_killed(tmp_path: Path, kill: bool)
             lines = (process.communicate()[0] or "").split()
             said[name] = int(lines[-1]) if lines else 0
             assert process.returncode == (-9 if kill else 0)
-        store = MemoryStore(path)
+        store = MemoryDatabase(path)
         assert store.sound() == []
         for name, last in said.items():
             found = Counter(one.key.split(".")[1] for one in store.listed(run=name))
@@ -212,10 +212,10 @@ def test_another_file_is_told_and_left_alone(tmp_path: Path) -> None:
         other.execute("CREATE TABLE x(y)")
     other.close()
     with pytest.raises(MemoryFault, match="is no memory file"):
-        MemoryStore(path)
+        MemoryDatabase(path)
     (tmp_path / "text.db").write_text("no database" * 100)
     with pytest.raises(MemoryFault, match="can't open the memory file"):
-        MemoryStore(tmp_path / "text.db")
+        MemoryDatabase(tmp_path / "text.db")
     (tmp_path / "file").write_text("")
     with pytest.raises(MemoryFault, match="can't open"):
-        MemoryStore(tmp_path / "file/project.db")
+        MemoryDatabase(tmp_path / "file/project.db")

@@ -24,7 +24,7 @@ from metaflow_agents.models.dry import DryModel
 from metaflow_agents.models.manual import FolderModel, conversation
 from metaflow_agents.models.port import Model, ModelRequest, Reply, ToolCall
 from metaflow_agents.models.python import PythonModel
-from metaflow_agents.models.recording import Recorded, Recording, read_recording, recorded
+from metaflow_agents.models.recording import RecordedCall, Recording, read_recording, recorded
 from metaflow_agents.models.replay import ReplayModel, ReplayOr
 from metaflow_agents.models.text_form import in_text
 from metaflow_agents.schema.event import Fired, Reserved, RunOpened, Settled
@@ -143,7 +143,7 @@ async def test_other_messages_or_tools_are_another_prompt(tmp_path: Path) -> Non
 
 
 def test_replies_without_calls_keep_their_bytes() -> None:
-    line = Recorded("k", "p", "m", {"messages": [], "schema": None, "tools": []}, Reply(text="t", tokens_in=1)).line()
+    line = RecordedCall("k", "p", "m", {"messages": [], "schema": None, "tools": []}, Reply(text="t", tokens_in=1)).line()
     assert line == b'{"key":"k","model":"m","prompt":"p","reply":{"text":"t","tokens_in":1}}\n'
     request = replace(REQUEST, tools=())
     assert request.digest == "facb7c9e359b946ecbb26303f06d5a36"      # as before there were tools

@@ -22,7 +22,7 @@ from metaflow_agents.models.adapting import FLOOR, Adapted
 from metaflow_agents.models.limits import Limiters
 from metaflow_agents.models.rate_limiter import Traffic
 from metaflow_agents.models.window import WINDOW
-from metaflow_agents.schema.endpoint import Limits
+from metaflow_agents.schema.endpoint import EndpointLimits
 
 URL = "http://localhost:8000/v1"
 
@@ -75,7 +75,7 @@ class Endpoint:
 
 
 def limiters(*, traffic: Traffic | None = None, **limits: int) -> Limiters:
-    return Limiters(Limits(**limits), traffic=traffic or Traffic(asyncio.get_running_loop().time))
+    return Limiters(EndpointLimits(**limits), traffic=traffic or Traffic(asyncio.get_running_loop().time))
 
 
 async def company(allowed: Limiters, endpoint: Endpoint, *, roles: int, calls: int, seconds: float = 10.0,
@@ -343,7 +343,7 @@ def test_runs_in_several_threads_share_one_limit() -> None:
     traffic, went = Traffic(), []
 
     async def some() -> None:
-        allowed = Limiters(Limits(rpm=10), traffic=traffic)
+        allowed = Limiters(EndpointLimits(rpm=10), traffic=traffic)
         try:
             async with asyncio.timeout(0.3):
                 for _ in range(10):
@@ -361,7 +361,7 @@ def test_who_waits_in_one_thread_is_woken_by_another() -> None:
 
     async def some() -> None:
         nonlocal under_way, most
-        allowed = Limiters(Limits(concurrency=2), traffic=traffic)
+        allowed = Limiters(EndpointLimits(concurrency=2), traffic=traffic)
         for _ in range(20):
             async with asyncio.timeout(20), allowed.admitted(URL, 1):
                 under_way += 1

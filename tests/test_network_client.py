@@ -10,7 +10,7 @@ from network_site import KEY, Site, granting, keys
 
 from metaflow_agents.errors import FetchFailed, FetchRefused
 from metaflow_agents.network.client import FetchLimits, FetchRequest, _Gzip, fetch
-from metaflow_agents.network.hosts import Place, parse
+from metaflow_agents.network.hosts import NetworkPlace, parse
 
 EVERYTHING = granting(["*"])
 
@@ -54,7 +54,7 @@ async def test_what_is_not_granted_is_not_even_resolved() -> None:
 
 
 async def test_time_does_not_run_while_a_person_is_asked() -> None:
-    async def slow(place: Place) -> None:
+    async def slow(place: NetworkPlace) -> None:
         await asyncio.sleep(0.4)
 
     async with Site() as site:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from metaflow_agents.errors import FetchRefused
 from metaflow_agents.network import addresses
-from metaflow_agents.network.hosts import Place, joined, parse, parse_authority
+from metaflow_agents.network.hosts import NetworkPlace, joined, parse, parse_authority
 
 URLS = st.builds(
     "{}://{}{}{}".format,
@@ -68,7 +68,7 @@ def test_origins_and_authorities() -> None:
 
 def test_a_tunnel_is_for_a_host_as_a_whole() -> None:
     place = parse_authority("api.example.com:443")
-    assert place == Place("https", "api.example.com", 443, path="") and place.whole
+    assert place == NetworkPlace("https", "api.example.com", 443, path="") and place.whole
     assert not parse("https://api.example.com").whole
     for odd in ("api.example.com", "api.example.com:443/x", "a@b:443", ":443", "api.example.com:0"):
         with pytest.raises(FetchRefused):

@@ -15,7 +15,7 @@ from network_site import Site, Told, granting, keys
 
 from metaflow_agents.errors import RunError
 from metaflow_agents.network import bridge
-from metaflow_agents.network.hosts import Place
+from metaflow_agents.network.hosts import NetworkPlace
 from metaflow_agents.network.passing import ProxyLimits
 from metaflow_agents.network.proxy import Proxy
 
@@ -89,7 +89,7 @@ async def test_what_is_no_refusal_reaches_who_opened_it(tmp_path: Path) -> None:
     class Parked(Exception):
         pass
 
-    async def granted(place: Place) -> None:
+    async def granted(place: NetworkPlace) -> None:
         raise Parked
 
     async with Site() as site:

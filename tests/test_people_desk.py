@@ -13,8 +13,8 @@ import pytest
 from metaflow_agents.errors import AttemptFailed, Waiting
 from metaflow_agents.journal.bus import Bus
 from metaflow_agents.journal.journal import Journal
-from metaflow_agents.questions.answer_queue import Letter, Mailbox
-from metaflow_agents.questions.broker import Desk
+from metaflow_agents.questions.answer_queue import AnswerQueue, Letter
+from metaflow_agents.questions.broker import QuestionBroker
 from metaflow_agents.questions.question import Answer, Question
 from metaflow_agents.schema.event import Answered, Asked, Fired
 
@@ -40,10 +40,10 @@ class Room:
         self.journal, self.bus = journal, Bus(journal)
         self.desk = self.again(**options)
 
-    def again(self, **options: Any) -> Desk:
-        return Desk(self.bus, self.journal.state, self.journal.blob, **options)
+    def again(self, **options: Any) -> QuestionBroker:
+        return QuestionBroker(self.bus, self.journal.state, self.journal.blob, **options)
 
-    async def ask(self, question: Question, desk: Desk | None = None) -> Answer | tuple[str, ...]:
+    async def ask(self, question: Question, desk: QuestionBroker | None = None) -> Answer | tuple[str, ...]:
         """The answer, or the keys that are waited for."""
         try:
             return await (desk or self.desk).ask(question)
@@ -153,7 +153,7 @@ async def test_an_allowance_for_who_read_from_outside_covers_who_read_the_same()
         assert await at.ask(other(untrusted="the input `docs`", **ELSEWHERE)) == YES
 
 
-async def attended(at: Room, desk: Desk, *, until: int) -> None:
+async def attended(at: Room, desk: QuestionBroker, *, until: int) -> None:
     """Lets the desk ask until so many are answered."""
     done = asyncio.Event()
 
@@ -177,7 +177,7 @@ async def test_an_answer_from_elsewhere_takes_the_question_off_the_terminal(tmp_
             await asyncio.Event().wait()
         return Answer(text="typed")
 
-    box = Mailbox(tmp_path / "one.db")
+    box = AnswerQueue(tmp_path / "one.db")
     async with room() as at:
         desk = at.again(asker=asker, mailbox=box, poll=0.01)
         for key in ("ask@1~0", "ask@1~0/again.1"):
@@ -188,7 +188,7 @@ async def test_an_answer_from_elsewhere_takes_the_question_off_the_terminal(tmp_
 
 
 async def test_letters_count_once_and_only_to_the_question_that_was_shown(tmp_path: Path) -> None:
-    box = Mailbox(tmp_path / "one.db")
+    box = AnswerQueue(tmp_path / "one.db")
     async with room(mailbox=box) as at:
         await at.ask(text())
         await at.ask(text("ask@1~0/b"))
@@ -201,12 +201,12 @@ async def test_letters_count_once_and_only_to_the_question_that_was_shown(tmp_pa
 
 async def test_a_letter_is_kept_until_it_is_in_the_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A kill between the two leaves the letter, and its answer counts once all the same."""
-    box = Mailbox(tmp_path / "one.db")
+    box = AnswerQueue(tmp_path / "one.db")
     async with room(mailbox=box) as at:
         await at.ask(text())
         box.put(Letter(key="ask@1~0", question=text().digest, answer=Answer(text="kept")))
         with monkeypatch.context() as patch:
-            patch.setattr(Mailbox, "drop", _killed)
+            patch.setattr(AnswerQueue, "drop", _killed)
             with pytest.raises(KeyboardInterrupt):
                 await at.desk.take_in()
         assert len(box.letters()) == 1 and await at.again(mailbox=box).take_in() == 0

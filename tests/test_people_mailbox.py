@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metaflow_agents.errors import AnswerInvalid, JournalError, UsageError
-from metaflow_agents.questions.answer_queue import Letter, Mailbox
+from metaflow_agents.questions.answer_queue import AnswerQueue, Letter
 from metaflow_agents.questions.answering import answer_of, value_of, wanted
 from metaflow_agents.questions.question import Answer, Question
 
@@ -21,13 +21,13 @@ def letter(said: str) -> Letter:
     return Letter(key="ask@1~0", question="d", answer=Answer(text=said))
 
 
-def said(box: Mailbox) -> list[str]:
+def said(box: AnswerQueue) -> list[str]:
     return [one.answer.text for one in box.letters()]
 
 
 @given(st.lists(st.text(min_size=1), min_size=1, max_size=6), st.integers(0, 6))
 def test_letters_come_out_as_they_went_in(tmp_path_factory: pytest.TempPathFactory, words: list[str], dropped: int) -> None:
-    box = Mailbox(tmp_path_factory.mktemp("box") / "one.db")
+    box = AnswerQueue(tmp_path_factory.mktemp("box") / "one.db")
     for word in words:
         box.put(letter(word))
     assert said(box) == words
@@ -36,7 +36,7 @@ def test_letters_come_out_as_they_went_in(tmp_path_factory: pytest.TempPathFacto
 
 
 def test_a_letter_cut_off_by_a_kill_hurts_none_that_comes_after(tmp_path: Path) -> None:
-    box = Mailbox(tmp_path / "one.db")
+    box = AnswerQueue(tmp_path / "one.db")
     box.put(letter("whole"))
     with box.path.open("ab") as file:
         file.write(b'{"key":"ask@1~0","question":"d","answer":{"te')
@@ -52,7 +52,7 @@ def test_many_processes_write_at_once(tmp_path: Path) -> None:
             "box = Mailbox(Path(sys.argv[1]))\n"
             "for n in range(20): box.put(Letter(key='k', question='d', answer=Answer(text=f'{sys.argv[2]}.{n}')))")
     writers = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "one.db"), str(number)]) for number in range(4)]
-    box = Mailbox(tmp_path / "one.db")
+    box = AnswerQueue(tmp_path / "one.db")
     found: list[str] = []
     while any(writer.poll() is None for writer in writers) or box.letters():
         letters = box.letters()
@@ -63,7 +63,7 @@ def test_many_processes_write_at_once(tmp_path: Path) -> None:
 
 
 def test_what_is_no_mailbox_is_refused_in_words(tmp_path: Path) -> None:
-    box = Mailbox(tmp_path / "one.db")
+    box = AnswerQueue(tmp_path / "one.db")
     box.path.write_text("cos\nsystem\n(S'id'\ntR.\n")
     with pytest.raises(JournalError, match="line 1, is no answer"):
         box.letters()
@@ -76,7 +76,7 @@ def test_what_is_no_mailbox_is_refused_in_words(tmp_path: Path) -> None:
 
 
 def test_nobody_else_may_read_answers(tmp_path: Path) -> None:
-    box = Mailbox(tmp_path / "one.db")
+    box = AnswerQueue(tmp_path / "one.db")
     for word in ("a", "b"):
         box.put(letter(word))
         assert os.stat(box.path).st_mode & 0o077 == 0

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from metaflow_agents.kits.planning.domains import read_domain
 from metaflow_agents.kits.planning.executing import Outcome, execute
-from metaflow_agents.kits.planning.model import Domain, Problem
+from metaflow_agents.kits.planning.model import Domain, PlanningProblem
 from metaflow_agents.kits.planning.problems import read_problem
 from metaflow_agents.kits.planning.reaching import unreachable
 
@@ -58,7 +58,7 @@ def domain_of(text: str = ROOMS) -> Domain:
     return domain
 
 
-def problem_of(text: str = CELLAR, domain: str = ROOMS) -> Problem:
+def problem_of(text: str = CELLAR, domain: str = ROOMS) -> PlanningProblem:
     problem, faults = read_problem(text, "problem.pddl", domain_of(domain))
     assert problem is not None and not faults, faults
     return problem

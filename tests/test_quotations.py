@@ -15,8 +15,8 @@ from printed import SOFT, column, printed
 from tiers import examples
 
 from metaflow_agents.documents.folder import read_folder
-from metaflow_agents.kits.research.quotations.verify import Verdict, verify
-from metaflow_agents.schema.source import Page, Source
+from metaflow_agents.kits.research.quotations.verify import QuotationVerdict, verify
+from metaflow_agents.schema.source import Source, SourcePage
 
 TEXT = """\
 THE MILL AT OVER HARL                                       Notes of a surveyor
@@ -57,7 +57,7 @@ def shelf() -> tuple[Source, ...]:
     return tuple(sources)
 
 
-def judged(text: str) -> Verdict:
+def judged(text: str) -> QuotationVerdict:
     return verify({"part": text}, shelf())
 
 
@@ -182,13 +182,13 @@ def test_quotations_before_one_citation_share_it() -> None:
 
 def test_words_that_stand_twice_are_found_on_the_page_that_is_named() -> None:
     twice = Source(id="S1", path="t.pdf", title="t", kind="pdf", words=9,
-                   pages=(Page(number=1, text="It was a mild winter."), Page(number=2, text="It was a mild winter.")))
+                   pages=(SourcePage(number=1, text="It was a mild winter."), SourcePage(number=2, text="It was a mild winter.")))
     (found,) = verify({"": '"It was a mild winter" [S1, p. 2]'}, [twice]).found
     assert (found.first_page, found.last_page) == (2, 2)
 
 
 def test_in_a_pdf_white_space_is_the_readers_guess_and_elsewhere_it_is_the_authors() -> None:
-    pages = (Page(number=1, text="The mi ll was builtby two br others."),)
+    pages = (SourcePage(number=1, text="The mi ll was builtby two br others."),)
     for kind, faults in (("pdf", 0), ("text", 1)):
         source = Source(id="S1", path="x", title="x", kind=kind, words=1, pages=pages)
         assert len(verify({"": '"The mill was built by two brothers" [S1]'}, [source]).faults) == faults
@@ -222,8 +222,8 @@ def noisy(text: str, dice: random.Random) -> str:
     return re.sub(r"(?<=[a-z])(?=[a-z])", lambda _: "\u00ad" if dice.random() < 0.03 else "", text)
 
 
-def quoted(source: str, words: list[str], kind: str = "text") -> Verdict:
-    pages = (Page(number=1 if kind == "pdf" else None, text=source),)
+def quoted(source: str, words: list[str], kind: str = "text") -> QuotationVerdict:
+    pages = (SourcePage(number=1 if kind == "pdf" else None, text=source),)
     return verify({"": f"It says “{' '.join(words)}” [S1]."}, [Source(id="S1", path="x", title="x", kind=kind, words=1, pages=pages)])
 
 
@@ -276,5 +276,5 @@ def test_what_no_source_holds_is_not_made_a_pattern(monkeypatch: pytest.MonkeyPa
 @settings(max_examples=examples(100), deadline=None)
 @given(st.text(max_size=300), st.text(alphabet="\"“”'‘’«»„[]S123, p.;>…\n -a|`*\\()", max_size=120))
 def test_no_text_makes_it_raise(source: str, report: str) -> None:
-    pages = (Page(text=source),)
+    pages = (SourcePage(text=source),)
     verify({"x": report}, [Source(id="S1", path="x", title="x", kind="html", words=1, pages=pages)])

@@ -11,7 +11,7 @@ import pytest
 from selectolax.lexbor import LexborHTMLParser
 
 from metaflow_agents.kits.research.page import set_page
-from metaflow_agents.kits.research.values import Listed, Quoted, Report, Written
+from metaflow_agents.kits.research.values import Listed, Quoted, Report, WrittenSection
 from metaflow_agents.prompts import render
 
 TEMPLATE = (Path(__file__).resolve().parent.parent / "sops/report.html.j2").read_text(encoding="utf-8")
@@ -24,7 +24,7 @@ def report(text: str = "Plain.", **other: Any) -> Report:
                Listed(id="S3", title="Three", path="three.md", kind="markdown", pages=None, words=9, cited=False, notes=()))
     facts: dict[str, Any] = {
         "ok": True, "title": "A title", "language": "en", "question": "Why?", "summary": "Because [S1].", "sources": sources, "unread": (),
-        "sections": (Written(id="first", heading="First", text=text),), "quotations": (), "citations": 1, "faults": (), **other}
+        "sections": (WrittenSection(id="first", heading="First", text=text),), "quotations": (), "citations": 1, "faults": (), **other}
     return Report(**facts)
 
 
@@ -53,7 +53,7 @@ def test_what_a_model_writes_stays_text(text: str) -> None:
 
 def test_every_value_of_the_template_is_escaped() -> None:
     html = page(title=HOSTILE, question=HOSTILE, language=HOSTILE, faults=(HOSTILE,), unread=({"path": HOSTILE, "why": HOSTILE},),
-                sections=(Written(id="first", heading=HOSTILE, text="x"),),
+                sections=(WrittenSection(id="first", heading=HOSTILE, text="x"),),
                 quotations=(Quoted(section="first", text=HOSTILE, source="S1", page=HOSTILE),),
                 sources=tuple(Listed(id=name, title=HOSTILE, path=HOSTILE, kind="text", pages=None, words=1, cited=cited, notes=(HOSTILE,))
                               for name, cited in (("S1", True), ("S2", False))))

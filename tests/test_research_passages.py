@@ -11,7 +11,7 @@ from tiers import examples
 
 from metaflow_agents.kits.research.passages import MAX_CHARACTERS, choose
 from metaflow_agents.kits.research.values import Section
-from metaflow_agents.schema.source import Page, Source
+from metaflow_agents.schema.source import Source, SourcePage
 
 FILLER = "The committee met again and discussed the usual matters of the season, none of which was settled before the evening. "
 
@@ -23,7 +23,7 @@ def section(*sources: str, question: str = "Why did the sluice gates fail?") -> 
 
 def source(name: str, *pages: str) -> Source:
     return Source(id=name, path=f"{name}.pdf", title=name, kind="pdf", words=1,
-                  pages=tuple(Page(number=number, text=text) for number, text in enumerate(pages, 1)))
+                  pages=tuple(SourcePage(number=number, text=text) for number, text in enumerate(pages, 1)))
 
 
 def test_short_sources_are_given_whole() -> None:

@@ -11,7 +11,7 @@ from scripted import Scripted, events, finished, write
 from stopping import stopped_everywhere
 
 from metaflow_agents import check, run
-from metaflow_agents.memory.store import PLACE, MemoryStore
+from metaflow_agents.memory.store import PLACE, MemoryDatabase
 from metaflow_agents.schema.event import Finished
 
 TOWN = """
@@ -64,7 +64,7 @@ async def test_it_outlives_the_run_and_is_recalled_by_itself_alone(tmp_path: Pat
     (tells,) = [request for request in again.requests if request.step == "tell"]
     told = "\n".join(message["content"] for message in tells.messages)
     assert "pears" in told and "quinces" in told and "figs" not in told and 'of="you"' in told
-    store = MemoryStore(tmp_path / PLACE)
+    store = MemoryDatabase(tmp_path / PLACE)
     assert len(store.listed(role="villager")) == 8 and len(store.listed(role="villager[Isabella]")) == 4
     assert store.listed(role="village") == []
 

@@ -259,7 +259,7 @@ async def test_the_code_of_a_sub_sop_counts_for_its_step(tmp_path: Path) -> None
 async def test_a_journal_that_says_nothing_of_code_is_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = two(tmp_path)
     with monkeypatch.context() as before:
-        before.setattr("metaflow_agents.steps.code.Code.of", lambda *_: {})
+        before.setattr("metaflow_agents.steps.code.CodeParts.of", lambda *_: {})
         await first(path, word="Tea")
     told = ("first does not say which Python it ran, so it may have been another",)
     assert await again(path, word="Tea") == {"shout": told, "breathe": told}

@@ -18,8 +18,8 @@ from metaflow_agents import check, resume, run, start
 from metaflow_agents.errors import UsageError
 from metaflow_agents.memory import embeddings, indexes
 from metaflow_agents.memory.embeddings import Embedder as Embeds
-from metaflow_agents.memory.embeddings import Embeddings, Wanted, batches
-from metaflow_agents.memory.store import EMBEDDED, PLACE, Memory, MemoryStore, Scope
+from metaflow_agents.memory.embeddings import Embeddings, WantedEmbedding, batches
+from metaflow_agents.memory.store import EMBEDDED, PLACE, Memory, MemoryDatabase, Scope
 from metaflow_agents.schema.event import Observed, Reserved, Settled
 
 pytest.importorskip("usearch")
@@ -119,7 +119,7 @@ async def test_long_texts_are_cut_and_many_go_in_several_calls(tmp_path: Path) -
     long.answers["first"] = lambda request: "whale " * 2000
     _, _, embedder = await went(path, "Whales", tmp_path, model=long)
     assert max(map(len, embedder.texts)) == EMBEDDED
-    store = MemoryStore(tmp_path / PLACE)
+    store = MemoryDatabase(tmp_path / PLACE)
     store.keep([one for place in range(300) for one in [_numbered(store, place)]])
     store.close()
     _, _, embedder = await went(path, "Snow", tmp_path, name="again")
@@ -127,7 +127,7 @@ async def test_long_texts_are_cut_and_many_go_in_several_calls(tmp_path: Path) -
     assert [len(request.texts) for request in embedder.requests][:2] == [128, 128]
 
 
-def _numbered(store: MemoryStore, place: int) -> Any:
+def _numbered(store: MemoryDatabase, place: int) -> Any:
     return replace(store.listed(limit=1)[0], key=f"k{place}", text=f"memory number {place}")
 
 
@@ -212,7 +212,7 @@ run_sync(sys.argv[1], topic="Whales", models={"default": lambda request: "words"
 
 async def test_what_was_embedded_and_not_kept_is_taken_from_the_journal(tmp_path: Path) -> None:
     """Killed between the reply and the memory file: what was paid for is not asked again, though others asked a part of it."""
-    path, store = desk(tmp_path, OTHERS), MemoryStore(tmp_path / PLACE)
+    path, store = desk(tmp_path, OTHERS), MemoryDatabase(tmp_path / PLACE)
     store.keep([Memory("k", "turn", "a", "a", "poet", "w@1~0", 1.0, "an orca")])
     store.close()
     died = await asyncio.create_subprocess_exec(sys.executable, "-c", KILLED, str(path), str(tmp_path), cwd=Path(__file__).parent)
@@ -315,13 +315,13 @@ async def test_two_runs_at_once_in_one_project_leave_its_file_whole(tmp_path: Pa
     path = desk(tmp_path, OTHERS)
     both = await asyncio.gather(*(went(path, topic, tmp_path, name=name) for name, topic in (("a", "Whales"), ("b", "Frost"))))
     assert all(result.ok for result, _, _ in both)
-    store = MemoryStore(tmp_path / PLACE)
+    store = MemoryDatabase(tmp_path / PLACE)
     assert store.sound() == []
     _, model, embedder = await went(path, "Leviathan", tmp_path, name="c")
     assert "first" in mind(model, "fourth") and len(embedder.texts) <= 2 + 2
 
 
-def memories(store: MemoryStore, count: int, role: str) -> None:
+def memories(store: MemoryDatabase, count: int, role: str) -> None:
     texts = [f"{role} {place} {'whale ' * (place % 7)}" for place in range(count)]
     store.keep([Memory(f"{role}{place}", "turn", "a", "a", role, "w@1~0", 1.0, text) for place, text in enumerate(texts)])
     store.keep_vectors("e", {text: struct.pack("<64f", *vector(text)) for text in texts})
@@ -337,9 +337,9 @@ def test_an_index_holds_what_one_mind_sees_and_nothing_else(monkeypatch: pytest.
 
     monkeypatch.setattr(embeddings, "make_index", make)
     monkeypatch.setattr(embeddings, "_FEW", 10)
-    store = MemoryStore(None)
+    store = MemoryDatabase(None)
     memories(store, 20, "poet")
-    wanted = Wanted(Embeds("e", None), "whale", "hnsw")       # type: ignore[arg-type]
+    wanted = WantedEmbedding(Embeds("e", None), "whale", "hnsw")       # type: ignore[arg-type]
     its, question = Embeddings(None), struct.pack("<64f", *vector("whale"))       # type: ignore[arg-type]
     alone = its.nearest(store, wanted, question, Scope("poet"), 5)
     assert made == ["hnsw"] and len(alone) == 5 and min(alone.values()) > 0.99

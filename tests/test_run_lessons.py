@@ -14,7 +14,7 @@ from stopping import stopped_everywhere
 
 from metaflow_agents import check, resume, run
 from metaflow_agents.api.run import start
-from metaflow_agents.memory.store import PLACE, MemoryStore
+from metaflow_agents.memory.store import PLACE, MemoryDatabase
 from metaflow_agents.models.port import ModelRequest
 from metaflow_agents.schema.event import Finished
 
@@ -238,6 +238,6 @@ def test_who_keeps_lessons_that_nobody_draws_is_told(tmp_path: Path) -> None:
 
 def test_without_the_key_none_are_kept(tmp_path: Path) -> None:
     asyncio.run(lived(guess(tmp_path, "recall: {importance: 0}"), "a"))
-    store = MemoryStore(tmp_path / PLACE)
+    store = MemoryDatabase(tmp_path / PLACE)
     assert store.listed(kind="turn") and not store.listed(kind="lesson")
     store.close()

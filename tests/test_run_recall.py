@@ -10,7 +10,7 @@ from typing import Any
 from scripted import Scripted, events, write
 
 from metaflow_agents import check, resume, run, start
-from metaflow_agents.memory.store import PLACE, MemoryStore
+from metaflow_agents.memory.store import PLACE, MemoryDatabase
 from metaflow_agents.schema.event import Finished
 
 DESK = """
@@ -75,7 +75,7 @@ async def test_it_outlives_the_run_and_says_whose_it_was(tmp_path: Path) -> None
     told = again.said("first@1~0/turn.0")
     assert '<memory of="you" run="monday" at="first@1~0">' in told
     assert '<memory of="judge" run="monday" at="judge_it@1~0">' in told
-    store = MemoryStore(tmp_path / PLACE)
+    store = MemoryDatabase(tmp_path / PLACE)
     assert [(one.name, one.role, one.importance) for one in store.listed(run="monday")] == [
         ("monday", "poet", 7), ("monday", "judge", 1), *[("monday", "poet", 1)] * 3]
     assert len(store.listed()) == 10, "the run that ended handed over all"
@@ -150,7 +150,7 @@ async def test_untrusted_stays_untrusted_and_secrets_are_blotted(tmp_path: Path,
     model = poet()
     model.answers["first"] = lambda request: {"importance": 2} if "importance" in request.key else "the key is xyzzy-4711"
     await run(path, topic="tea", model=model, workspace=tmp_path, name="monday")
-    store = MemoryStore(tmp_path / PLACE)
+    store = MemoryDatabase(tmp_path / PLACE)
     assert all(one.untrusted for one in store.listed())
     store.close()
     for file in (tmp_path / PLACE.parent).iterdir():
@@ -171,7 +171,7 @@ async def test_a_dry_run_leaves_nothing_and_a_rating_that_fails_costs_only_itsel
     model = poet()
     model.answers["first"] = lambda request: "very" if "importance" in request.key else "a poem"
     assert (await run(path, topic="tea", model=model, workspace=tmp_path, name="odd")).ok
-    (memory,) = [one for one in MemoryStore(tmp_path / PLACE).listed() if one.activation == "first@1~0"]
+    (memory,) = [one for one in MemoryDatabase(tmp_path / PLACE).listed() if one.activation == "first@1~0"]
     assert memory.importance is None
 
 

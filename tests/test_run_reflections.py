@@ -12,7 +12,7 @@ from stopping import stopped_everywhere
 
 from benchmarks.papers.reflections import CARES, DIARY, SUMS, TOWN, WITHOUT, lived, rows, villager
 from metaflow_agents import check, run
-from metaflow_agents.memory.store import PLACE, MemoryStore
+from metaflow_agents.memory.store import PLACE, MemoryDatabase
 from metaflow_agents.schema.event import Finished, Settled
 
 
@@ -42,7 +42,7 @@ def test_the_papers_table_has_these_figures() -> None:
 
 async def test_insights_cite_the_memories_they_rest_on_and_are_shown_with_them(tmp_path: Path) -> None:
     await lived(tmp_path)
-    store = MemoryStore(tmp_path / PLACE)
+    store = MemoryDatabase(tmp_path / PLACE)
     found = {one.activation: one for one in store.listed(kind="reflection")}
     assert set(found) == {"live@3[Klaus]~0", "live@2[Maria]~0"} and all(one.importance == 9 for one in found.values())
     by_key = {one.key: one for one in store.listed()}
@@ -128,7 +128,7 @@ async def test_an_insight_is_as_untrusted_as_the_memories_that_its_question_was_
     assert (await run(path, letter="x", model=model, workspace=tmp_path, name="aside")).ok
     read, note, last = events(tmp_path, "aside", Finished)
     assert read.memory.untrusted and not note.memory.untrusted and not last.memory.untrusted and not last.untrusted
-    store = MemoryStore(tmp_path / PLACE)
+    store = MemoryDatabase(tmp_path / PLACE)
     cited = {one.activation for one in store.listed() if one.key in {key for entry in last.besides for key in entry.cites}}
     store.close()
     assert cited == {"note@1~0"} and all("letter" in entry.untrusted for entry in last.besides)
@@ -163,4 +163,4 @@ async def test_from_takes_what_was_seen_over(tmp_path: Path) -> None:
     again = clerk()
     await run(path, letter="x", model=again, workspace=tmp_path, name="b", from_run="a")
     assert again.keys == [] and events(tmp_path, "b", Finished)[0].besides == events(tmp_path, "a", Finished)[0].besides
-    assert len(MemoryStore(tmp_path / PLACE).listed(kind="reflection")) == 6
+    assert len(MemoryDatabase(tmp_path / PLACE).listed(kind="reflection")) == 6

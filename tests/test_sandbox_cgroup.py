@@ -14,7 +14,7 @@ from metaflow_agents.errors import RunError
 from metaflow_agents.sandbox import bubblewrap, cgroup
 from metaflow_agents.sandbox.bubblewrap import Bubblewrap
 from metaflow_agents.sandbox.cgroup import ControlGroup, group_parent
-from metaflow_agents.sandbox.limits import Limits
+from metaflow_agents.sandbox.limits import SandboxLimits
 
 MOUNT = "30 23 0:26 {root} {place} rw,nosuid - {kind} cgroup2 rw\n"
 
@@ -76,7 +76,7 @@ def test_what_orchestrators_that_were_killed_left_is_removed(parent: Path) -> No
 
 
 def test_limits_are_written_and_what_passed_is_told(parent: Path) -> None:
-    group = ControlGroup(parent, Limits(memory=128 << 20, processes=40))
+    group = ControlGroup(parent, SandboxLimits(memory=128 << 20, processes=40))
     written = {file.name: file.read_text() for file in group.folder.iterdir()}
     assert written == {"memory.max": str(128 << 20), "memory.oom.group": "1", "pids.max": "44"}
     group.take([os.getpid()])
@@ -128,7 +128,7 @@ def test_a_process_is_moved_and_its_group_removed_in_a_real_hierarchy(monkeypatc
     """One without controllers, so without its limits."""
     write = ControlGroup._write
     monkeypatch.setattr(ControlGroup, "_write", lambda self, name, value: write(self, name, value) if "procs" in name else None)
-    group = ControlGroup(UNIFIED, Limits())
+    group = ControlGroup(UNIFIED, SandboxLimits())
     with subprocess.Popen(["sleep", "60"]) as process:
         group.take([process.pid])
         assert f"0::/{group.folder.name}" in Path(f"/proc/{process.pid}/cgroup").read_text().split()

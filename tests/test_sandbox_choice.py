@@ -27,7 +27,7 @@ from metaflow_agents.sandbox.container import Container
 from metaflow_agents.sandbox.install_hints import install_line, unlock_line
 from metaflow_agents.sandbox.landlock import Landlock
 from metaflow_agents.sandbox.limits import Watchdog
-from metaflow_agents.sandbox.probe import Holding, bubblewrap_holds
+from metaflow_agents.sandbox.probe import SandboxHolding, bubblewrap_holds
 from metaflow_agents.sandbox.unconfined import Unconfined
 from metaflow_agents.schema.event import Resumed
 from metaflow_agents.settings import Settings
@@ -59,12 +59,15 @@ def holding() -> Iterator[None]:
     probe._holds.cache_clear()
 
 
-NO_LANDLOCK, NO_CONTAINERS = Holding(None, "Landlock is too old", "a new kernel"), Holding(None, "no docker", "install docker")
+NO_LANDLOCK, NO_CONTAINERS = (
+    SandboxHolding(None, "Landlock is too old", "a new kernel"),
+    SandboxHolding(None, "no docker", "install docker"),
+)
 
 
-def nothing_holds(monkeypatch: pytest.MonkeyPatch, *, landlock: Holding = NO_LANDLOCK,
-                  container: Holding = NO_CONTAINERS) -> None:
-    found = Holding(None, "bubblewrap is not installed", "apt install bubblewrap")
+def nothing_holds(monkeypatch: pytest.MonkeyPatch, *, landlock: SandboxHolding = NO_LANDLOCK,
+                  container: SandboxHolding = NO_CONTAINERS) -> None:
+    found = SandboxHolding(None, "bubblewrap is not installed", "apt install bubblewrap")
     monkeypatch.setattr(probe, "bubblewrap_holds", lambda _: found)
     monkeypatch.setattr(probe, "landlock_holds", lambda: landlock)
     monkeypatch.setattr(probe, "container_holds", lambda _: container)
@@ -92,8 +95,8 @@ def test_what_is_meant_is_told_and_not_taken(name: str, meant: str) -> None:
 
 
 def test_the_first_that_holds_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    holding = Holding("docker", image="sha256:1")
-    nothing_holds(monkeypatch, landlock=Holding("Landlock"), container=holding)
+    holding = SandboxHolding("docker", image="sha256:1")
+    nothing_holds(monkeypatch, landlock=SandboxHolding("Landlock"), container=holding)
     assert isinstance(choose(None, HERE, what_for=""), Landlock)
     nothing_holds(monkeypatch, container=holding)
     chosen = choose(None, HERE, what_for="")
@@ -119,7 +122,7 @@ def test_where_no_namespaces_can_be_made_landlock_is_taken_and_holds(tmp_path: P
 
 def test_one_that_is_named_is_never_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     """What else holds is told, and not taken."""
-    nothing_holds(monkeypatch, landlock=Holding("Landlock"))
+    nothing_holds(monkeypatch, landlock=SandboxHolding("Landlock"))
     for name in ("bubblewrap", "container"):
         with pytest.raises(UsageError) as caught:
             choose(name, HERE, what_for="steps run commands")
@@ -132,12 +135,12 @@ def test_one_that_is_named_is_never_replaced(monkeypatch: pytest.MonkeyPatch) ->
 async def test_a_resume_uses_the_sandbox_of_the_journal_or_is_refused(
     sop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nothing_holds(monkeypatch, landlock=Holding("Landlock"))
+    nothing_holds(monkeypatch, landlock=SandboxHolding("Landlock"))
     monkeypatch.setattr(Landlock, "run", Unconfined({"PATH": HERE["PATH"]}).run)
     await run(sop, workspace=tmp_path, name="one", until="look", settings=SETTINGS)
     with Journal.read(tmp_path / ".journals/one.db") as journal:
         assert journal.state.sandbox == "landlock"
-    nothing_holds(monkeypatch, container=Holding("docker", image="sha256:1"))
+    nothing_holds(monkeypatch, container=SandboxHolding("docker", image="sha256:1"))
     with pytest.raises(UsageError, match=r"the sandbox `landlock` does not work here:(.|\n)*--sandbox container    works here"):
         go_on("one", workspace=tmp_path, settings=SETTINGS)
     assert (await resume("one", workspace=tmp_path, sandbox="container", settings=SETTINGS)).ok
@@ -262,7 +265,7 @@ def test_a_bubblewrap_that_shows_the_disk_is_not_used(monkeypatch: pytest.Monkey
 
 @pytest.mark.usefixtures("holding")
 def test_what_is_told_where_it_does_not_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert bubblewrap_holds(str(tmp_path)) == Holding(None, "bubblewrap is not installed", install_line())
+    assert bubblewrap_holds(str(tmp_path)) == SandboxHolding(None, "bubblewrap is not installed", install_line())
     program = tmp_path / "bwrap"
     program.write_text("#!/bin/sh\necho bwrap: setting up uid map: Permission denied >&2\nexit 1\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
@@ -358,7 +361,7 @@ async def test_the_journal_says_which_and_a_resume_keeps_to_it(
 async def test_where_it_is_gone_in_the_middle_the_run_stops(sop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "bwrap"
     shutil.copy(BWRAP, program)
-    monkeypatch.setattr(probe, "bubblewrap_holds", lambda _: Holding(str(program)))
+    monkeypatch.setattr(probe, "bubblewrap_holds", lambda _: SandboxHolding(str(program)))
     gone = Bubblewrap(str(program), {})
     program.unlink()
     monkeypatch.setattr(bubblewrap, "Bubblewrap", lambda *_: gone)

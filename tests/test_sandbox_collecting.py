@@ -15,7 +15,7 @@ from sandboxes import BWRAP, needs_bubblewrap, temporary_in
 from metaflow_agents.sandbox import collecting
 from metaflow_agents.sandbox.bubblewrap import Bubblewrap
 from metaflow_agents.sandbox.copies import Copy
-from metaflow_agents.sandbox.port import Changes, Sandbox
+from metaflow_agents.sandbox.port import FileChanges, Sandbox
 from metaflow_agents.sandbox.unconfined import Unconfined
 
 CHANGES = """
@@ -38,7 +38,7 @@ def sandbox(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
 
 async def test_what_was_written_and_deleted_comes_back_byte_for_byte(sandbox: Sandbox) -> None:
     ran = await sandbox.run(["python", "-c", CHANGES], files=GIVEN, changes=True)
-    assert ran.changes == Changes(
+    assert ran.changes == FileChanges(
         {"d/e/f/x": b"\0\xff/sop/work", "d/moved": b"m", "empty": b"", "file/inner": b"", "new": b"n"},
         ("file", "gone", "moved", "whole/a", "whole/b/c")), ran
     assert list(ran.changes.written) == sorted(ran.changes.written) and ran.changes
@@ -47,14 +47,14 @@ async def test_what_was_written_and_deleted_comes_back_byte_for_byte(sandbox: Sa
 async def test_nothing_comes_back_where_nobody_asked_or_nothing_changed(sandbox: Sandbox) -> None:
     assert (await sandbox.run(["true"], files=GIVEN)).changes is None
     unchanged = (await sandbox.run(["true"], files=GIVEN, changes=True)).changes
-    assert unchanged == Changes() and not unchanged
+    assert unchanged == FileChanges() and not unchanged
 
 
 @needs_bubblewrap
 async def test_a_command_that_was_ended_still_tells_what_it_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     temporary_in(tmp_path, monkeypatch)
     ran = await Bubblewrap(BWRAP, {}).run(["sh", "-c", "echo x > n; sleep 60"], files={}, changes=True, timeout=0.7)
-    assert ran.timed_out and ran.changes == Changes({"n": b"x\n"})
+    assert ran.timed_out and ran.changes == FileChanges({"n": b"x\n"})
 
 
 def test_what_was_left_alone_is_not_read() -> None:
@@ -65,12 +65,12 @@ def test_what_was_left_alone_is_not_read() -> None:
         (copy.work / "d3/f3").write_bytes(b"y" * 1000)
         opened: list[str] = []
 
-        def taking(self: collecting.Collection, here: int, name: str, path: str) -> None:
+        def taking(self: collecting.CollectedFiles, here: int, name: str, path: str) -> None:
             opened.append(path)
             take(self, here, name, path)
 
-        take = collecting.Collection._take
-        with mock.patch.object(collecting.Collection, "_take", taking):
+        take = collecting.CollectedFiles._take
+        with mock.patch.object(collecting.CollectedFiles, "_take", taking):
             assert copy.changes(begun).written == {"d3/f3": b"y" * 1000}
         assert opened == ["d3/f3"]
 
@@ -104,7 +104,7 @@ def test_where_nobody_may_look_nothing_is_told_as_deleted() -> None:
             return walked(path, flags, *more, **named)      # type: ignore[arg-type]
 
         with mock.patch.object(collecting.os, "open", locked):
-            assert copy.changes(0) == Changes(refused={"d": "it can't be read: Permission denied"})
+            assert copy.changes(0) == FileChanges(refused={"d": "it can't be read: Permission denied"})
 
 
 @pytest.mark.one_in(4)

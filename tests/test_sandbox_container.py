@@ -18,7 +18,7 @@ from metaflow_agents.errors import RunError
 from metaflow_agents.sandbox import container, probe
 from metaflow_agents.sandbox.container import Container, build_line
 from metaflow_agents.sandbox.engines import IMAGE, Engine
-from metaflow_agents.sandbox.limits import Limits
+from metaflow_agents.sandbox.limits import SandboxLimits
 from metaflow_agents.sandbox.profile import profile
 from metaflow_agents.settings import Settings
 
@@ -35,7 +35,7 @@ def engine(tmp_path: Path) -> Engine:
 
 
 def box(engine: Engine, **limits: int) -> Container:
-    return Container(engine.found()[0], DIGEST, dict(engine.environment), limits=Limits(**limits))
+    return Container(engine.found()[0], DIGEST, dict(engine.environment), limits=SandboxLimits(**limits))
 
 
 def asked(tmp_path: Path, kind: str) -> list[list[str]]:

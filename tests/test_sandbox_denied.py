@@ -20,7 +20,7 @@ from metaflow_agents.errors import RunError
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
 from metaflow_agents.sandbox import denied
 from metaflow_agents.sandbox.bubblewrap import Bubblewrap
-from metaflow_agents.sandbox.denied import Tree, denied_places, hides
+from metaflow_agents.sandbox.denied import ProcessTree, denied_places, hides
 from metaflow_agents.sandbox.port import Completed
 
 WAYS: dict[str, Mapping[str, Any]] = {
@@ -131,8 +131,14 @@ def test_a_file_goes_with_all_its_names(tmp_path: Path) -> None:
     program(tmp_path / "bin/other")
     (tmp_path / "share").mkdir()
     (tmp_path / "share/tool").write_text("what completes its words")
-    shown = (Tree(str(tmp_path / "lib"), "/lib"), Tree(str(tmp_path / "bin"), "/bin"), Tree(str(tmp_path / "lib"), "/lib64"),
-             Tree(str(tmp_path / "share"), "/share"), Tree(str(tmp_path / "bin/other"), "/alone"), Tree("/nowhere", "/nowhere"))
+    shown = (
+        ProcessTree(str(tmp_path / "lib"), "/lib"),
+        ProcessTree(str(tmp_path / "bin"), "/bin"),
+        ProcessTree(str(tmp_path / "lib"), "/lib64"),
+        ProcessTree(str(tmp_path / "share"), "/share"),
+        ProcessTree(str(tmp_path / "bin/other"), "/alone"),
+        ProcessTree("/nowhere", "/nowhere"),
+    )
     everywhere = ("/lib/deep/real", "/lib/hard", "/lib64/deep/real", "/lib64/hard")
     assert denied_places(("tool",), shown) == denied_places(("hard", "none"), shown) == everywhere
     assert denied_places(("/bin/tool",), shown) == denied_places(("/li*/real",), shown) == everywhere
@@ -144,7 +150,7 @@ def test_a_file_goes_with_all_its_names(tmp_path: Path) -> None:
 def test_git_has_its_commands_beside_it(tmp_path: Path) -> None:
     for name in ("git", "git-remote-http", "gitk"):
         program(tmp_path / name)
-    assert denied_places(("git",), (Tree(str(tmp_path), "/bin"),)) == ("/bin/git", "/bin/git-remote-http")
+    assert denied_places(("git",), (ProcessTree(str(tmp_path), "/bin"),)) == ("/bin/git", "/bin/git-remote-http")
 
 
 def test_more_than_can_be_taken_away_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +158,7 @@ def test_more_than_can_be_taken_away_is_refused(tmp_path: Path, monkeypatch: pyt
     for name in ("a1", "a2", "a3"):
         program(tmp_path / name)
     with pytest.raises(RunError, match=r"`run\(a\* \*\)` are about 3 files, and at most 2 can be taken away"):
-        denied_places(("a*",), (Tree(str(tmp_path), "/bin"),))
+        denied_places(("a*",), (ProcessTree(str(tmp_path), "/bin"),))
 
 
 SOP = """

@@ -14,7 +14,7 @@ from sandboxes import BWRAP, needs_bubblewrap
 
 from metaflow_agents.sandbox import places
 from metaflow_agents.sandbox.bubblewrap import Bubblewrap
-from metaflow_agents.sandbox.limits import Limits
+from metaflow_agents.sandbox.limits import SandboxLimits
 
 MB = 1 << 20
 
@@ -69,14 +69,14 @@ def test_what_was_left_there_by_who_was_killed_is_removed_and_what_is_in_use_is_
 @pytest.mark.one_in(4)
 @needs_bubblewrap
 async def test_what_lies_in_memory_counts_as_memory(memory: Path) -> None:
-    box = Bubblewrap(BWRAP, {}, limits=Limits(memory=100 * MB))
+    box = Bubblewrap(BWRAP, {}, limits=SandboxLimits(memory=100 * MB))
     code = ("import sys, time\nkept = bytearray(b'x') * (40 << 20)\nwith open('f', 'wb') as file:\n"
             "    for _ in range(int(sys.argv[1])): file.write(b'x' * (1 << 20))\ntime.sleep(float(sys.argv[2]))")
     assert (await box.run(["python", "-c", code, "10", "1"], files={})).ok
     ran = await box.run(["python", "-c", code, "80", "30"], files={})
     assert ran.exit_code == -9 and ran.stderr == "ended by the sandbox: it took more than 100 MB of memory\n"
     assert list(os.listdir(memory)) == []
-    box = Bubblewrap(BWRAP, {}, limits=Limits(memory=100 * MB))
+    box = Bubblewrap(BWRAP, {}, limits=SandboxLimits(memory=100 * MB))
     box.room = 0
     assert (await box.run(["python", "-c", code, "80", "1"], files={})).ok
 

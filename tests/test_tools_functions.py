@@ -23,7 +23,7 @@ from metaflow_agents.policy.action import Action
 from metaflow_agents.schema.tools import ToolSpec
 from metaflow_agents.sop.check import check
 from metaflow_agents.tools.functions import LONGEST, FunctionTool
-from metaflow_agents.tools.port import Result, Setting, Situation, Tool
+from metaflow_agents.tools.port import Setting, Situation, Tool, ToolResult
 
 SECRETS = {"KEY": "planted-canary-1"}
 NOWHERE = cast(Situation, None)
@@ -45,7 +45,7 @@ def tool(function: Callable[..., Any], **spec: Any) -> FunctionTool:
     return FunctionTool("convert", ToolSpec(python="units:convert", **spec), setting(), lambda _: function)
 
 
-async def result(function: Callable[..., Any], arguments: dict[str, Any] | None = None, **spec: Any) -> Result:
+async def result(function: Callable[..., Any], arguments: dict[str, Any] | None = None, **spec: Any) -> ToolResult:
     made = tool(function, **spec)
     jsonschema.Draft202012Validator.check_schema(made.parameters)
     return await made.call(arguments or {}, NOWHERE)
@@ -91,7 +91,9 @@ async def test_a_signature_is_a_schema_and_its_types_arrive() -> None:
              "tags": ["x"], "pair": [2, "b"], "day": "2025-02-03", "schema": {"a": 1}, "anything": {"deep": [1]}}
     jsonschema.Draft202012Validator(schema).validate(given)
     told = await result(every, given)
-    assert told == Result('[3.0, "FOOT", "exact", "Span", "there", ["x"], [2, "b"], "2025-02-03", 1, {"a": 1}, {"deep": [1]}]')
+    assert told == ToolResult(
+        '[3.0, "FOOT", "exact", "Span", "there", ["x"], [2, "b"], "2025-02-03", 1, {"a": 1}, {"deep": [1]}]'
+    )
     assert told.untrusted == ""
 
 
@@ -166,7 +168,7 @@ async def test_secrets_are_filled_in_and_no_part_of_what_roles_see() -> None:
     spec: dict[str, Any] = {"secrets": {"key": "KEY", "safe": "KEY"}}
     made = tool(fetch_it, **spec)
     assert list(made.parameters["properties"]) == ["query", "fails"]
-    assert await result(fetch_it, {"query": "q"}, **spec) == Result("q with [secret] and True")
+    assert await result(fetch_it, {"query": "q"}, **spec) == ToolResult("q with [secret] and True")
     failed = await result(fetch_it, {"query": "q", "fails": True}, **spec)
     assert failed.error and failed.text.startswith("ValueError: 401 for [secret] (test_tools_functions.py:")
     with pytest.raises(UsageError, match="has no parameter `kee` for a secret: did you mean `key`"):
@@ -215,7 +217,7 @@ async def test_arguments_that_do_not_fit_its_types_are_told_too() -> None:
 
     assert "`day`: " in (await result(takes, {"day": "tomorrow"})).text
     assert "RuntimeError: no y" in (await result(takes, {"day": "2024-01-01", "odd": "y"})).text
-    assert await result(takes, {"day": "2024-01-01"}) == Result("ran")
+    assert await result(takes, {"day": "2024-01-01"}) == ToolResult("ran")
 
 
 @pytest.mark.parametrize(("value", "text"), [
@@ -225,7 +227,7 @@ async def test_arguments_that_do_not_fit_its_types_are_told_too() -> None:
     ("x" * (LONGEST + 7), "x" * LONGEST + "\n[cut: 7 more characters]"),
 ])
 async def test_results(value: Any, text: str) -> None:
-    assert await result(lambda: value) == Result(text)
+    assert await result(lambda: value) == ToolResult(text)
 
 
 @pytest.mark.parametrize("value", [object(), float("nan"), {1: {object()}}])
@@ -244,8 +246,8 @@ async def test_defaults_are_the_functions_own() -> None:
     schema = tool(partial(held, 1)).parameters
     assert list(schema["properties"]) == ["b", "c", "d", "e"] and schema["required"] == []
     assert schema["properties"]["e"] == {"type": "integer", "default": 5, "description": "five"}
-    assert await result(partial(held, 1), {}) == Result("1 2 True 4 5")
-    assert await result(held, {"a": 1, "d": 7}) == Result("1 2 True 7 5")
+    assert await result(partial(held, 1), {}) == ToolResult("1 2 True 4 5")
+    assert await result(held, {"a": 1, "d": 7}) == ToolResult("1 2 True 7 5")
 
 
 @pytest.mark.parametrize(("function", "said"), [
@@ -276,7 +278,7 @@ async def test_plain_functions_run_in_threads_and_side_by_side() -> None:
 
     made = tool(waits)
     both = await asyncio.gather(made.call({}, NOWHERE), made.call({}, NOWHERE))
-    assert both == [Result("true"), Result("true")]
+    assert both == [ToolResult("true"), ToolResult("true")]
 
 
 def test_what_a_call_is_for_policy_and_journal() -> None:
@@ -307,6 +309,6 @@ async def test_it_is_imported_from_the_sops_folder_and_an_error_names_the_tool(t
     (tmp_path / "apis_units.py").write_text("def convert(x: int) -> int:\n    return 2 * x\n")
     load = partial(load_function, folders=[tmp_path])
     made = FunctionTool("convert", ToolSpec(python="apis_units:convert"), setting(tmp_path), load)
-    assert await made.call({"x": 4}, NOWHERE) == Result("8")
+    assert await made.call({"x": 4}, NOWHERE) == ToolResult("8")
     with pytest.raises(UsageError, match="has no `conver`: did you mean `convert`"):
         FunctionTool("convert", ToolSpec(python="apis_units:conver"), setting(tmp_path), load)

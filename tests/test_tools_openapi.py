@@ -23,7 +23,7 @@ from metaflow_agents.schema.tools import ApiSpec
 from metaflow_agents.tools.openapi import OpenApiService
 from metaflow_agents.tools.openapi_document import Description, Operation, Parameter
 from metaflow_agents.tools.openapi_request import request_of
-from metaflow_agents.tools.port import Result, Setting, Situation, Tool
+from metaflow_agents.tools.port import Setting, Situation, Tool, ToolResult
 
 NOWHERE = cast(Situation, None)
 KEY = "planted-canary-77"
@@ -53,7 +53,7 @@ async def named(name: str, made: OpenApiService) -> Tool:
     return next(tool for tool in await made.tools() if tool.name == f"depot.{name}")
 
 
-async def result(served: Depot, name: str, arguments: dict[str, Any], **spec: Any) -> Result:
+async def result(served: Depot, name: str, arguments: dict[str, Any], **spec: Any) -> ToolResult:
     tool = await named(name, service(served.url, **spec))
     jsonschema.Draft202012Validator.check_schema(tool.parameters)
     jsonschema.Draft202012Validator(tool.parameters).validate(arguments)
@@ -166,7 +166,7 @@ async def test_effects_are_those_of_the_method_unless_the_sop_says() -> None:
 async def test_a_request_has_everything_in_its_place(served: Depot) -> None:
     arguments = {"state": "waiting", "tags": ["a b", "c&d"], "sizes": [1, 2], "filter": {"min": 2.0, "by": "x=y"},
                  "session": "s;1", "X-Trace": "t-1"}
-    assert await result(served, "listParcels", arguments) == Result("[]", untrusted="from the API depot")
+    assert await result(served, "listParcels", arguments) == ToolResult("[]", untrusted="from the API depot")
     seen, = served.seen
     assert parse_qsl(urlsplit(seen.target).query) == [("state", "waiting"), ("tags", "a b"), ("tags", "c&d"), ("sizes", "1,2"),
                                                       ("filter[min]", "2"), ("filter[by]", "x=y")]
@@ -309,7 +309,7 @@ async def test_a_name_that_leads_to_this_machine_is_refused() -> None:
 
 async def test_an_error_is_told_with_its_status(served: Depot) -> None:
     missing = await result(served, "getParcel", {"path_id": "9"})
-    assert missing == Result('GET /parcels/{id}: 404 Not Found\n\n{"title": "no such parcel"}', True, "from the API depot")
+    assert missing == ToolResult('GET /parcels/{id}: 404 Not Found\n\n{"title": "no such parcel"}', True, "from the API depot")
     refused = await result(served, "addParcel", {"body": {"to": "nobody", "secret": "s"}})
     assert refused.error and refused.text.endswith('{"title": "nobody lives there"}') and "does not fit" not in refused.text
 

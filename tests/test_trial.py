@@ -11,8 +11,8 @@ import pytest
 from scripted import write
 
 from metaflow_agents import check
-from metaflow_agents.api.sop_test import Unmet, Verdict, try_out
-from metaflow_agents.sandbox.probe import Holding
+from metaflow_agents.api.sop_test import CaseVerdict, Unmet, try_out
+from metaflow_agents.sandbox.probe import SandboxHolding
 
 LOOP = """
 sop: loop
@@ -62,17 +62,17 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-async def tried(folder: Path, text: str, *cases: str, **files: str) -> dict[str, Verdict]:
+async def tried(folder: Path, text: str, *cases: str, **files: str) -> dict[str, CaseVerdict]:
     path = write(folder, text + "".join(f"  {case}\n" for case in cases), desk_py=DESK, **files)
     return {verdict.case: verdict async for verdict in try_out(path)}
 
 
-async def the(folder: Path, text: str, case: str, **files: str) -> Verdict:
+async def the(folder: Path, text: str, case: str, **files: str) -> CaseVerdict:
     (verdict,) = (await tried(folder, text, f"it: {case}", **files)).values()
     return verdict
 
 
-def only(verdict: Verdict) -> Unmet:
+def only(verdict: CaseVerdict) -> Unmet:
     assert not verdict.ok and not verdict.error, verdict
     (one,) = verdict.unmet
     return one
@@ -119,7 +119,7 @@ PYTHON = "model: python:desk.py:answer"
 @pytest.mark.parametrize("on_fail", ["stop", "skip"])
 async def test_a_case_wants_of_the_machine_what_it_comes_to(case: str, lacks: str, on_fail: str, tmp_path: Path,
                                                             monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("metaflow_agents.sandbox.choice.looked_at", lambda *_: Holding(None, "not here", "none"))
+    monkeypatch.setattr("metaflow_agents.sandbox.choice.looked_at", lambda *_: SandboxHolding(None, "not here", "none"))
     verdict = await the(tmp_path, KEYED.replace("ON_FAIL", on_fail), case, shop_py=SHOP)
     assert verdict.ok == (not lacks) and verdict.error.startswith(lacks) and not verdict.unmet, verdict
 

@@ -11,7 +11,7 @@ from scripted import write
 from metaflow_agents import check, run
 from metaflow_agents.cli import command
 from metaflow_agents.errors import SOPInvalid
-from metaflow_agents.schema.endpoint import EndpointModel, Limits
+from metaflow_agents.schema.endpoint import EndpointLimits, EndpointModel
 from metaflow_agents.settings import Settings
 from metaflow_agents.sop.configuration import load_configuration, read_configuration
 
@@ -84,7 +84,7 @@ def test_all_of_it_is_read(place: Path) -> None:
     found = load_configuration(place)
     near = found.models["near"]
     assert isinstance(near, EndpointModel) and near.price is not None and near.price.out == 2
-    assert found.limits == Limits(rpm=9)
+    assert found.limits == EndpointLimits(rpm=9)
 
 
 @pytest.mark.parametrize(("text", "code", "at", "told"), [

@@ -28,7 +28,7 @@ from walk_journal import told
 from metaflow_agents.cli import command
 from metaflow_agents.cli.app import app
 from metaflow_agents.journal.journal import Journal
-from metaflow_agents.memory.store import PLACE, MemoryStore
+from metaflow_agents.memory.store import PLACE, MemoryDatabase
 
 LETTERS = """
 sop: letters
@@ -371,7 +371,7 @@ def what_is_left(folder: Path) -> dict[str, Any]:
     for path in sorted(folder.rglob("*")):
         shown = path.relative_to(folder).as_posix()
         if path.suffix == ".db" and path.parent.name == PLACE.parent.name:
-            store = MemoryStore(path)
+            store = MemoryDatabase(path)
             found[shown] = [{**one.as_json(), "at": 0} for one in store.listed()]
             store.close()
         elif path.suffix == ".db":

@@ -27,7 +27,7 @@ from walk_strategies import planned_apart
 
 from metaflow_agents.agent import strategies
 from metaflow_agents.api.run import start
-from metaflow_agents.api.sop_test import Verdict, try_out
+from metaflow_agents.api.sop_test import CaseVerdict, try_out
 from metaflow_agents.cli import given
 from metaflow_agents.errors import MetaflowError, UsageError
 from metaflow_agents.kits.planning import solving
@@ -180,11 +180,11 @@ async def observed(pair: Pair, file: Path) -> Any:
     return await journalled(pair, file)
 
 
-async def _verdicts(file: Path) -> list[Verdict]:
+async def _verdicts(file: Path) -> list[CaseVerdict]:
     try:
         return [verdict async for verdict in try_out(file)]
     except UsageError as error:
-        return [Verdict("", False, str(error))]
+        return [CaseVerdict("", False, str(error))]
 
 
 async def journalled(pair: Pair, file: Path) -> Any:

@@ -18,13 +18,13 @@ from typing import Any
 import pytest
 
 from metaflow_agents.errors import ForeignRefused, RunError
-from metaflow_agents.workers.jobs import JOBS, MIB, Job
+from metaflow_agents.workers.jobs import JOBS, MIB, WorkerJob
 from metaflow_agents.workers.pool import Pool, parsed
 from tests.patience import until
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="the system enforces no such limit")
 ROOT = Path(__file__).parent.parent
-DO = Job("tests", "tests.worker_jobs", "job", seconds=1, memory=256 * MIB, output=MIB // 2)
+DO = WorkerJob("tests", "tests.worker_jobs", "job", seconds=1, memory=256 * MIB, output=MIB // 2)
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ async def test_a_cancelled_await_kills_its_worker(pool: Pool) -> None:
 
 @pytest.mark.one_in(4)
 async def test_a_deadline_ends_what_takes_no_processor_time(pool: Pool) -> None:
-    short = Job("short", "tests.worker_jobs", "job", seconds=0.1)
+    short = WorkerJob("short", "tests.worker_jobs", "job", seconds=0.1)
     with pytest.raises(ForeignRefused, match=r"took longer than 2 s"):
         await pool.ask(short, b"sleep")
 
@@ -165,7 +165,7 @@ def test_a_worker_dies_with_a_parent_that_is_killed(what: str) -> None:
 
 async def test_a_machine_that_can_start_none_says_so(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RunError, match="does not start"):
-        await pool.ask(Job("none", "tests.no_such_module", "job"), b"")
+        await pool.ask(WorkerJob("none", "tests.no_such_module", "job"), b"")
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with pytest.raises(RunError, match="can't start a process that reads foreign files"):
         await pool.ask(DO, b"pid")

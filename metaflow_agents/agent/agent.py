@@ -9,7 +9,7 @@ from typing import Any
 
 from metaflow_agents.agent import rounds, strategies
 from metaflow_agents.agent.answering import Consulting
-from metaflow_agents.agent.answers import Answers, Taken
+from metaflow_agents.agent.answers import Answers, TakenAnswer
 from metaflow_agents.agent.applying import Answered, PartTaken, shown_again, told_blocks
 from metaflow_agents.agent.ask_role import Consult
 from metaflow_agents.agent.checking import checked
@@ -19,7 +19,7 @@ from metaflow_agents.agent.loop_detection import Ladder
 from metaflow_agents.agent.material import Material
 from metaflow_agents.agent.prompt_builder import Briefing, Mind
 from metaflow_agents.agent.reflecting import Typed
-from metaflow_agents.agent.remembering import Kept, Remembering, Says
+from metaflow_agents.agent.remembering import KeptMemories, Remembering, Says
 from metaflow_agents.agent.reviewing import Reviewing
 from metaflow_agents.agent.strategies.port import Messages, Said
 from metaflow_agents.agent.strategy_context import ActivationThinking, Equip, Means, Prompting, turns
@@ -46,7 +46,7 @@ from metaflow_agents.steps.command import Commands
 from metaflow_agents.steps.function import Functions
 from metaflow_agents.steps.labelled import labelled
 from metaflow_agents.steps.side_effects import Observations
-from metaflow_agents.tools.port import Result
+from metaflow_agents.tools.port import ToolResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ class RoleAgent:
 
     def _delegate(self, activation: Activation) -> Delegate:
         """Has another role do a part of an activation's task."""
-        async def delegate(role: str, task: str, scene: Scene) -> Result:
+        async def delegate(role: str, task: str, scene: Scene) -> ToolResult:
             model = self.model_of(activation, role)
             its, payer = traits(model), _payer(scene.acting)
 
@@ -194,7 +194,7 @@ class RoleAgent:
             with labelled(lambda: acting.untrusted):
                 async with acting:
                     _, _, reply = await turns(send, acting, scene.key, "turn.0", messages)
-            return Result(reply.said, untrusted=joined(acting.untrusted, acting.heard), written=acting.tree.written,
+            return ToolResult(reply.said, untrusted=joined(acting.untrusted, acting.heard), written=acting.tree.written,
                           deleted=tuple(sorted(acting.tree.deleted)))
         return delegate
 
@@ -227,7 +227,7 @@ class RoleAgent:
             answered = await thinks.mended(thinking, branch, messages, form=False)
 
     async def _in_form(self, activation: Activation, thinks: strategies.Strategy[Any], thinking: ActivationThinking,
-                       answered: Said, branch: str, kept: Answered) -> tuple[Taken, Said]:
+                       answered: Said, branch: str, kept: Answered) -> tuple[TakenAnswer, Said]:
         """What an answer becomes with what was `kept` of those before it, repaired up to `ANSWER_REPAIRS` times; and the last
         answer. Raises AnswerInvalid.
         """
@@ -272,7 +272,7 @@ class RoleAgent:
         return "" if check is None or check.call is None or self._models.dry else self._functions.hears(check.call, activation)
 
     @staticmethod
-    def _with_memory(work: Work, kept: Kept, acting: Acting) -> Work:
+    def _with_memory(work: Work, kept: KeptMemories, acting: Acting) -> Work:
         payload = work.payload.model_copy(update={"assumed": tuple(acting.assumed)}) if acting.assumed else work.payload
         return Work(payload, {**work.blobs, **kept.blobs}, kept.turn, tuple(acting.assumed), acting.untrusted, kept.besides)
 

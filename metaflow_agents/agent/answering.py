@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from metaflow_agents.agent.ask_role import Consult, Question
+from metaflow_agents.agent.ask_role import Consult, RoleQuestion
 from metaflow_agents.agent.conversation import Conversations
 from metaflow_agents.agent.strategies.port import Messages
 from metaflow_agents.agent.truncation import whole
@@ -16,7 +16,7 @@ from metaflow_agents.models.port import Model, ModelRequest, Reply, traits
 from metaflow_agents.prompts import from_package
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.schema.trust import joined
-from metaflow_agents.tools.port import Result
+from metaflow_agents.tools.port import ToolResult
 
 
 class Consulting:
@@ -31,7 +31,7 @@ class Consulting:
         The label of a question is that of all that its activation has read, what its step trusts included; to whoever asked, the
         answer is as untrusted as what the other one remembers.
         """
-        async def consult(question: Question) -> Result:
+        async def consult(question: RoleQuestion) -> ToolResult:
             key, role = f"{question.key}/ask.0.{question.to}", self._sop.roles[question.to]
             firing = activation.key.firing
             asks = joined(activation.unlifted, question.untrusted)
@@ -44,10 +44,10 @@ class Consulting:
                 _asked(question.by, activation, question.text))
             reply = await self._reply(activation, key, question, messages, model_of(activation, question.to))
             await self._say(activation, key, question.to, question.by, reply.said, joined(asks, label))
-            return Result(reply.said, untrusted=label)
+            return ToolResult(reply.said, untrusted=label)
         return consult
 
-    async def _reply(self, activation: Activation, key: str, question: Question, messages: Messages, model: Model) -> Reply:
+    async def _reply(self, activation: Activation, key: str, question: RoleQuestion, messages: Messages, model: Model) -> Reply:
         its = traits(model)
 
         async def send(at: str, messages: Messages) -> Reply:

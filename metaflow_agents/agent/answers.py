@@ -12,7 +12,7 @@ from metaflow_agents.agent.applying import Answered, PartTaken, apply_answers, f
 from metaflow_agents.agent.blocks import holds_block, read_blocks
 from metaflow_agents.agent.conversation import WRITING
 from metaflow_agents.agent.tool_executor import Acting
-from metaflow_agents.agent.writing import Writing
+from metaflow_agents.agent.writing import FileWriting
 from metaflow_agents.engine.work import Activation, Work
 from metaflow_agents.errors import AnswerInvalid, FilesInvalid
 from metaflow_agents.journal.values import Values
@@ -33,7 +33,7 @@ def unfenced(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class TakenAnswer:
     """An answer that fits its artifact. `said`: all of it, with what was taken of those before it, as one text.
 
     Of files: the blocks of each answer, and what these, and tools, wrote and deleted.
@@ -52,7 +52,7 @@ class Answers:
     def __init__(self, sop: SOP, acceptance: Acceptance, values: Values, *, dry: bool) -> None:
         self._sop, self._acceptance, self._values, self._dry = sop, acceptance, values, dry
 
-    def taken(self, activation: Activation, reply: Reply, acting: Acting, kept: Answered = ()) -> Taken:
+    def taken(self, activation: Activation, reply: Reply, acting: Acting, kept: Answered = ()) -> TakenAnswer:
         """What an answer becomes, with what was `kept` of those before it. Raises AnswerInvalid with all that is wrong with it;
         PartTaken where it is files of which something stands.
         """
@@ -65,9 +65,9 @@ class Answers:
             work = self._acceptance.accept(activation, reply.text)
         else:
             work = self._acceptance.accept(activation, self._acceptance.validator(artifact).validate_json(unfenced(reply.text)))
-        return Taken(work, reply.said)
+        return TakenAnswer(work, reply.said)
 
-    def _files_taken(self, activation: Activation, reply: Reply, acting: Acting, kept: Answered) -> Taken:
+    def _files_taken(self, activation: Activation, reply: Reply, acting: Acting, kept: Answered) -> TakenAnswer:
         try:
             written, deleted, answered = self._files_made(activation, reply, acting, kept)
         except AnswerInvalid as error:
@@ -83,7 +83,7 @@ class Answers:
         except FilesInvalid as error:
             stands = without(answered, error.refused) if error.refused else self.stands(answered, acting)
             raise PartTaken(error.faults, stands) from None
-        return Taken(work, written_answers(answered) if kept else reply.said, answered, written, deleted)
+        return TakenAnswer(work, written_answers(answered) if kept else reply.said, answered, written, deleted)
 
     def _refused_besides(self, activation: Activation, reply: Reply, acting: Acting) -> dict[str, str]:
         """What the policy refuses of an answer whose blocks can't be carried out, so that its author is told all at once."""
@@ -92,7 +92,7 @@ class Answers:
         refused = self._writing(activation, written, (), acting).refused
         return {} if self._dry else {path: f"{path!r}: {why}" for path in written if (why := refused(path))}
 
-    async def allowed(self, activation: Activation, taken: Taken, acting: Acting) -> None:
+    async def allowed(self, activation: Activation, taken: TakenAnswer, acting: Acting) -> None:
         """Before an answer that was taken becomes an artifact: a person is asked about files that the policy asks about. Raises
         PartTaken with what they did not allow; Waiting.
         """
@@ -123,9 +123,9 @@ class Answers:
         return kept
 
     def _writing(self, activation: Activation, written: Mapping[str, Content], deleted: tuple[str, ...],
-                 acting: Acting) -> Writing:
+                 acting: Acting) -> FileWriting:
         by_tools = {path for path, data in acting.tree.written.items() if path in written and data_of(written[path]) == data}
-        return Writing(activation, acting, written, deleted, self._files_before(activation),
+        return FileWriting(activation, acting, written, deleted, self._files_before(activation),
                        by_tools | (acting.tree.deleted - set(written)), partial(self._acceptance.named, activation),
                        lambda path, held: self._acceptance.copied(path, digest(data_of(held))))
 

@@ -15,14 +15,14 @@ from metaflow_agents.errors import did_you_mean
 from metaflow_agents.policy.action import Action
 from metaflow_agents.schema.caps import ROLE_QUESTIONS
 from metaflow_agents.tools.builtin import Arguments, BuiltIn
-from metaflow_agents.tools.port import Result, Situation
+from metaflow_agents.tools.port import Situation, ToolResult
 
 Exchange = tuple[str, str]
 """What was asked, and what was answered."""
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class RoleQuestion:
     """One question. `key`: of the tool call; `before`: what the same role was asked earlier in the activation; `untrusted`: what
     whoever asks has read from outside so far.
     """
@@ -35,7 +35,7 @@ class Question:
     untrusted: str = ""
 
 
-Consult = Callable[[Question], Awaitable[Result]]
+Consult = Callable[[RoleQuestion], Awaitable[ToolResult]]
 """Has a role answer a question."""
 
 
@@ -72,15 +72,15 @@ class AskRole(BuiltIn[_Asking]):
         """It reads what a role knows."""
         return Action("read", "")
 
-    async def do(self, given: _Asking, situation: Situation) -> Result:
+    async def do(self, given: _Asking, situation: Situation) -> ToolResult:
         """What the role says."""
         if given.role not in self._roles:
-            return Result(f"there is no role `{given.role}` to be asked: {did_you_mean(given.role, self._roles)}", error=True)
+            return ToolResult(f"there is no role `{given.role}` to be asked: {did_you_mean(given.role, self._roles)}", error=True)
         if self._begun >= ROLE_QUESTIONS:
             told = f"you have asked {ROLE_QUESTIONS} questions, and there are no more: go on with what you know"
-            return Result(told, error=True)
+            return ToolResult(told, error=True)
         self._begun += 1
-        result = await self._consult(Question(
+        result = await self._consult(RoleQuestion(
             self._by, given.role, given.question, situation.key, self._before(situation.key, given.role), situation.untrusted))
         self._keep(situation.key, given.role, given.question, result.text)
         return result

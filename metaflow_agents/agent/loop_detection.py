@@ -19,7 +19,7 @@ from metaflow_agents.agent.strategies.port import Messages, Thinking
 from metaflow_agents.errors import Stuck
 from metaflow_agents.models.port import ToolCall
 from metaflow_agents.prompts import from_package
-from metaflow_agents.questions.broker import Desk
+from metaflow_agents.questions.broker import QuestionBroker
 from metaflow_agents.questions.question import Question
 from metaflow_agents.schema.model import canonical
 from metaflow_agents.schema.step import Step
@@ -36,7 +36,7 @@ class Sign:
 class Ladder:
     """What is done about signs in one attempt. `dry`: nothing, since what stands in for answers is always the same."""
 
-    def __init__(self, step: Step, name: str, desk: Desk, *, dry: bool = False) -> None:
+    def __init__(self, step: Step, name: str, desk: QuestionBroker, *, dry: bool = False) -> None:
         self._step, self._name, self._desk, self._dry = step, name, desk, dry
         self._complaints: list[str] = []
 

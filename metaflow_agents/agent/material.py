@@ -25,7 +25,7 @@ _KEPT = 64                          # firings whose material is at hand: about a
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownArtifact:
     """One artifact in a prompt. `how`: what `show` says, or `task` where the task presents it, or `rendered` where that is
     shorter; `text`: what stands in the material, empty where nothing does.
     """
@@ -39,14 +39,14 @@ class Material:
     """Builds the part of prompts that shows what a step reads. `rendered(artifact, value)` gives a value by its `render`."""
 
     def __init__(self, program: Program, values: Values, rendered: Callable[[str, Any], str], *,
-                 noted: dict[str, list[Shown]] | None = None, prefix: str = "") -> None:
+                 noted: dict[str, list[ShownArtifact]] | None = None, prefix: str = "") -> None:
         """`noted`: where it is noted down what is shown, and `prefix` of the keys there (of a sub-SOP)."""
         self._program, self._sop, self._values, self._rendered = program, program.sop, values, rendered
         self._firings: OrderedDict[str, str] = OrderedDict()    # firing → what it works from
         self._ways_of: dict[tuple[str, int], str] = {}          # version of an artifact that has a `render` → how it is shown
         self.noted, self._prefix = noted, prefix
 
-    def note(self) -> Mapping[str, Sequence[Shown]]:
+    def note(self) -> Mapping[str, Sequence[ShownArtifact]]:
         """From now on notes down what each activation (`step@round[item]`, behind those that lead to it) is shown, in the mapping
         that this gives.
         """
@@ -66,12 +66,12 @@ class Material:
                 self._firings.popitem(last=False)
         return self._firings[firing]
 
-    def _shown(self, step: Step, activation: Activation) -> list[Shown]:
+    def _shown(self, step: Step, activation: Activation) -> list[ShownArtifact]:
         found = []
         for name, how in self._ways(step, activation):
             entry = self._entry(name, how, activation)
             told = ", ".join(_entries(how, activation, pattern=False)) if isinstance(how, tuple) else how
-            found.append(Shown(name, told, "" if entry is None else _material([entry])))
+            found.append(ShownArtifact(name, told, "" if entry is None else _material([entry])))
         return found
 
     def item(self, step: Step, activation: Activation) -> Mapping[str, Any] | None:

@@ -12,7 +12,7 @@ from metaflow_agents.errors import did_you_mean
 from metaflow_agents.policy.action import Action, Verb
 from metaflow_agents.policy.judged import BUILT_IN
 from metaflow_agents.tools.builtin import Arguments, BuiltIn
-from metaflow_agents.tools.port import Result, Situation, Tool
+from metaflow_agents.tools.port import Situation, Tool, ToolResult
 from metaflow_agents.tools.retrieval import TOOLS_SHOWN, ToolIndex
 from metaflow_agents.tools.showing import SHOWN, More
 from metaflow_agents.tools.toolbox import Toolbox
@@ -55,7 +55,7 @@ class Offered:
         if len(text) > SHOWN:
             self._cut[call] = text
 
-    def replayed(self, key: str, name: str, arguments: Mapping[str, Any], result: Result) -> None:
+    def replayed(self, key: str, name: str, arguments: Mapping[str, Any], result: ToolResult) -> None:
         """A call that ended before the run was gone on with: what it loaded is loaded again, what was answered is known."""
         tool = self._own.get(name)
         if isinstance(tool, AskRole) and not result.error:
@@ -112,10 +112,10 @@ class FindTools(BuiltIn[_Finding]):
         """It reads descriptions."""
         return Action("read", "")
 
-    async def do(self, given: _Finding, situation: Situation) -> Result:
+    async def do(self, given: _Finding, situation: Situation) -> ToolResult:
         """Names and descriptions of the nearest."""
         names = self._index.search(given.query)
         self._load(names)
         if not names:
-            return Result(f"no tool is about `{given.query}`: use other words")
-        return Result("\n".join(f"- `{name}`: {self._index.description(name)}" for name in names))
+            return ToolResult(f"no tool is about `{given.query}`: use other words")
+        return ToolResult("\n".join(f"- `{name}`: {self._index.description(name)}" for name in names))

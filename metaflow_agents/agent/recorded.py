@@ -19,7 +19,7 @@ from metaflow_agents.schema.event import Done, EarlierEffect, Intended
 from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.payload import Data, Patch, pack, unpack
 from metaflow_agents.schema.tools import Effect
-from metaflow_agents.tools.port import Result, Situation
+from metaflow_agents.tools.port import Situation, ToolResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Recorded:
         """Arguments as people see them: secrets redacted."""
         return json.loads(self._around.secrets.masked(json.dumps(arguments)))
 
-    def again(self, name: str, act: Act, done: Done, situation: Situation) -> Result:
+    def again(self, name: str, act: Act, done: Done, situation: Situation) -> ToolResult:
         """What a call of the tool `name` gave before the run was gone on with."""
         values = self._around.values
         written: dict[str, bytes] = {}
@@ -73,7 +73,7 @@ class Recorded:
         if isinstance(patch, Patch):
             written, deleted = {path: values.data(blob) for path, blob in patch.written.items()}, patch.deleted
         arguments = values.plain(act.intended.arguments)        # a person may have changed what the model wrote
-        result = Result(values.plain(done.payload), done.error, done.untrusted, written, deleted)
+        result = ToolResult(values.plain(done.payload), done.error, done.untrusted, written, deleted)
         if isinstance(arguments, Mapping) and not (done.refused or done.staged):
             self._replayed.append((name, arguments))
             self._seen_first.setdefault(name, situation.files)
@@ -100,8 +100,8 @@ class Recorded:
         name = digest(data)
         return {name: data}, Intended(at=time(), key=key, tool=tool, arguments=name, effect=effect)
 
-    async def done(self, key: str, tool: str, arguments: Any, effect: Effect, result: Result, act: Act | None,
-                   ended: Ended = CARRIED_OUT) -> Result:
+    async def done(self, key: str, tool: str, arguments: Any, effect: Effect, result: ToolResult, act: Act | None,
+                   ended: Ended = CARRIED_OUT) -> ToolResult:
         """Journals how a call ended, and gives the result as everybody sees it: secrets redacted."""
         masks = self._around.secrets
         source = masks.masked(result.untrusted)
@@ -130,7 +130,7 @@ class Recorded:
         return result
 
     async def taken(self, key: str, tool: str, arguments: Any, effect: EarlierEffect, situation: Situation, *,
-                    told: bool) -> Result:
+                    told: bool) -> ToolResult:
         """What a call of an earlier run gave, in place of this one. `told`: a role is told so, where it called with others."""
         intended, blobs = self._intention(key, tool, arguments, "once")[::-1]
         blobs |= self._around.repeats.blobs(effect)

@@ -38,7 +38,7 @@ class Summary(Turn):
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptMemories:
     """What a role remembers of an activation, what besides, and the words of it by digest."""
 
     turn: Entry
@@ -112,7 +112,7 @@ class Remembering:
         return [Summary(told, None, fallen.untrusted, text, fallen.covers)]
 
     async def kept(self, activation: Activation, name: str, asked: str, answered: str, untrusted: str, ask: Typed,
-                   summaries: Sequence[Summary], lessons: Sequence[str]) -> Kept:
+                   summaries: Sequence[Summary], lessons: Sequence[str]) -> KeptMemories:
         """What the role remembers of an activation that is done: how it is rated, what it comes to see by it, the lessons that it
         drew on its way, and the summary that was made before it.
         """
@@ -132,7 +132,7 @@ class Remembering:
         blobs = {turn.asked: question, turn.answered: answer}
         for entry, asks, words in besides:
             blobs |= {entry.asked: asks.encode(), entry.answered: words.encode()}
-        return Kept(turn, tuple(entry for entry, _, _ in besides), blobs)
+        return KeptMemories(turn, tuple(entry for entry, _, _ in besides), blobs)
 
     async def _importance(self, name: str, asked: str, answered: str, ask: Typed) -> int | None:
         """How important it is to remember this, 1 to 10; None where nobody weighs it, or the model has no number for it."""

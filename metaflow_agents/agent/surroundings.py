@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from metaflow_agents.journal.bus import Bus
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.values import Values
-from metaflow_agents.questions.broker import Desk
+from metaflow_agents.questions.broker import QuestionBroker
 from metaflow_agents.steps.repeats import Repeats
-from metaflow_agents.tools.port import Result
+from metaflow_agents.tools.port import ToolResult
 from metaflow_agents.tools.secrets import Secrets
 
 
@@ -21,14 +21,14 @@ class Surroundings:
     bus: Bus
     state: RunState
     values: Values
-    desk: Desk
+    desk: QuestionBroker
     secrets: Secrets
     repeats: Repeats
     staged: bool = False
 
 
 @dataclass(slots=True)
-class Tree:
+class ActivationTree:
     """The files of an activation: those that it sees, and over them what it wrote."""
 
     seen: Mapping[str, bytes]
@@ -54,7 +54,7 @@ class Tree:
         self._first = first
         self.seen = {**{path: data for path, data in first.items() if path not in deleted}, **written}
 
-    def take(self, result: Result) -> None:
+    def take(self, result: ToolResult) -> None:
         """What a tool did becomes part of it."""
         for path in result.deleted:
             self.written.pop(path, None)
@@ -63,7 +63,7 @@ class Tree:
         self.deleted -= set(result.written)
         self.written.update(result.written)
 
-    def join(self, other: Tree) -> tuple[str, ...]:
+    def join(self, other: ActivationTree) -> tuple[str, ...]:
         """Adds what another one, which saw the same files, did itself. Gives the paths where this one meanwhile came to have
         something else: the other's stands there.
         """

@@ -10,16 +10,16 @@ from pydantic import Field
 from metaflow_agents.agent.tool_executor import Acting, Scene
 from metaflow_agents.errors import did_you_mean
 from metaflow_agents.policy.action import Action
-from metaflow_agents.questions.broker import Desk
+from metaflow_agents.questions.broker import QuestionBroker
 from metaflow_agents.questions.question import Question
 from metaflow_agents.schema.keys import parse_activation
 from metaflow_agents.schema.tools import Effect
 from metaflow_agents.tools.builtin import Arguments, BuiltIn
-from metaflow_agents.tools.port import Result, Situation
+from metaflow_agents.tools.port import Situation, ToolResult
 
 DEEPEST = 3                         # roles that start one another
 
-Delegate = Callable[[str, str, Scene], Awaitable[Result]]
+Delegate = Callable[[str, str, Scene], Awaitable[ToolResult]]
 """Has a role do a task inside a call: role, task, the call."""
 
 
@@ -39,7 +39,7 @@ class AskPerson(BuiltIn[_Asking]):
     name: ClassVar[str] = "ask_person"
     takes: type[_Asking] = _Asking
 
-    def __init__(self, desk: Desk, role: str, on_no_answer: Literal["wait", "assume", "fail"]) -> None:
+    def __init__(self, desk: QuestionBroker, role: str, on_no_answer: Literal["wait", "assume", "fail"]) -> None:
         self._desk, self._role, self._on_no_answer = desk, role, on_no_answer
         if on_no_answer == "assume":
             self.takes = _Assuming
@@ -48,15 +48,15 @@ class AskPerson(BuiltIn[_Asking]):
         """`ask_person`."""
         return Action("ask_person")
 
-    async def do(self, given: _Asking, situation: Situation) -> Result:
+    async def do(self, given: _Asking, situation: Situation) -> ToolResult:
         """The answer, or what is assumed."""
         answer = await self._desk.ask(Question(
             key=situation.key, kind="choice" if given.choices else "text", text=given.question, role=self._role,
             step=parse_activation(situation.key).step, choices=tuple(given.choices), untrusted=situation.untrusted,
             assumption=given.assumption, on_no_answer=self._on_no_answer))
         if answer.assumed:
-            return Result(f"nobody answered: go on with what you said you would assume: {given.assumption}")
-        return Result(answer.text)
+            return ToolResult(f"nobody answered: go on with what you said you would assume: {given.assumption}")
+        return ToolResult(answer.text)
 
 
 class _Starting(Arguments):
@@ -83,14 +83,14 @@ class StartRole(BuiltIn[_Starting]):
         """`start_role(ROLE)`."""
         return Action("start_role", given.role)
 
-    async def do(self, given: _Starting, situation: Situation) -> Result:
+    async def do(self, given: _Starting, situation: Situation) -> ToolResult:
         """What the role says, and what it wrote."""
         if given.role not in self._roles:
-            return Result(f"there is no role `{given.role}`: {did_you_mean(given.role, self._roles)}", error=True)
+            return ToolResult(f"there is no role `{given.role}`: {did_you_mean(given.role, self._roles)}", error=True)
         if not isinstance(situation, Scene):
             raise TypeError("a role is started from an activation")
         if _depth(situation.acting) >= DEEPEST:
-            return Result(f"roles start one another {DEEPEST} deep at most: do it yourself", error=True)
+            return ToolResult(f"roles start one another {DEEPEST} deep at most: do it yourself", error=True)
         return await self._delegate(given.role, given.task, situation)
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from metaflow_agents.agent.offered import Offered
 from metaflow_agents.agent.recorded import REFUSED, STAGED, Ended, Recorded, packed, short
-from metaflow_agents.agent.surroundings import Surroundings, Tree
+from metaflow_agents.agent.surroundings import ActivationTree, Surroundings
 from metaflow_agents.agent.unframed import told_by_a_person, unframed
 from metaflow_agents.errors import AnswerInvalid, MetaflowError, raise_first, raised
 from metaflow_agents.journal.audit import chained
@@ -25,7 +25,7 @@ from metaflow_agents.journal.records import Act
 from metaflow_agents.journal.state import Slot
 from metaflow_agents.models.port import ToolCall
 from metaflow_agents.policy.action import Action, Decision
-from metaflow_agents.questions.broker import Desk
+from metaflow_agents.questions.broker import QuestionBroker
 from metaflow_agents.questions.question import Answer, Question
 from metaflow_agents.schema.event import Decided
 from metaflow_agents.schema.model import digest
@@ -35,7 +35,7 @@ from metaflow_agents.schema.trusting import covers
 from metaflow_agents.steps.effects import MEANS
 from metaflow_agents.tools.arguments import faults_of
 from metaflow_agents.tools.builtin import BuiltIn
-from metaflow_agents.tools.port import Result, Tool
+from metaflow_agents.tools.port import Tool, ToolResult
 from metaflow_agents.tools.showing import shown
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Acting:
     as JSON.
     """
 
-    def __init__(self, around: Surroundings, step: Step, role: str, slot: Slot, may: May, offered: Offered, tree: Tree,
+    def __init__(self, around: Surroundings, step: Step, role: str, slot: Slot, may: May, offered: Offered, tree: ActivationTree,
                  packages: Callable[[], AbstractAsyncContextManager[Path | None]] | None = None) -> None:
         self._around, self.step, self.role, self._slot = around, step, role, slot
         self._policy, self.offered, self.tree, self.above = may.policy, offered, tree, may.above
@@ -90,7 +90,7 @@ class Acting:
         self._readable: dict[str, bool] = {}
 
     @property
-    def desk(self) -> Desk:
+    def desk(self) -> QuestionBroker:
         """Where questions to people are put."""
         return self._around.desk
 
@@ -110,13 +110,13 @@ class Acting:
         return [{"role": "tool", "id": call.id, "name": call.name, "content": text}
                 for call, text in zip(calls, texts, strict=True)]
 
-    async def results(self, prefix: str, calls: Sequence[ToolCall]) -> list[Result]:
+    async def results(self, prefix: str, calls: Sequence[ToolCall]) -> list[ToolResult]:
         """What calls give, in their order; their keys are `PREFIX/tool.0` and so on.
 
         Calls run side by side; those that touch the activation alone, one after the other. What they wrote counts from the
         next turn on, in the order of the calls. Raises Waiting, once the others have ended, where a person has to answer.
         """
-        results: dict[int, Result] = {}
+        results: dict[int, ToolResult] = {}
         group = [index for index, call in enumerate(calls) if self.offered.verb(call.name) in _IN_MEMORY]
         turn = _Turn(self, results, group)
 
@@ -139,7 +139,7 @@ class Acting:
                 self.untrusted = joined(self.untrusted, results[index].untrusted)
         return [results[index] for index in range(len(calls))]
 
-    async def _one(self, key: str, call: ToolCall, scene: Scene) -> Result:
+    async def _one(self, key: str, call: ToolCall, scene: Scene) -> ToolResult:
         result = await self._made(key, call, scene)
         self.assumed += self._assumed(key, call.name)
         return result
@@ -156,7 +156,7 @@ class Acting:
                 found.append(f"{question.text}: {question.assumption or answer.text or answer.verdict or 'nothing'}")
         return found
 
-    async def _made(self, key: str, call: ToolCall, scene: Scene) -> Result:
+    async def _made(self, key: str, call: ToolCall, scene: Scene) -> ToolResult:
         act = self.recorded.known(key, call)
         if act is not None and act.done is not None:
             return self.recorded.again(call.name, act, act.done, scene)
@@ -171,18 +171,18 @@ class Acting:
                 faults = list(error.faults)
         if tool is None or action is None or not isinstance(arguments, Mapping):
             told = f"`{call.name}` was not called: " + "; ".join(faults)
-            return await self.recorded.done(key, call.name, arguments, "none", Result(told, error=True), act, REFUSED)
+            return await self.recorded.done(key, call.name, arguments, "none", ToolResult(told, error=True), act, REFUSED)
         return await self._decided(key, tool, action, arguments, scene, act)
 
     async def _decided(self, key: str, tool: Tool, action: Action, arguments: Mapping[str, Any], scene: Scene,
-                       act: Act | None) -> Result:
+                       act: Act | None) -> ToolResult:
         """The result of a call that makes sense, as far as the policy lets it."""
         if isinstance(tool, BuiltIn) and tool.free:
             return await self._carried_out(key, tool, arguments, scene, act)
         decision = self.decide(key, tool.name, action, lookup=tool.effect(arguments) == "none")
         if decision.verdict == "deny":
             told = f"`{action}` is not allowed ({decision.rule}), and nothing was done" + "; go on without it" * bool(self.role)
-            return await self.recorded.done(key, tool.name, arguments, "none", Result(told, error=True), act, REFUSED)
+            return await self.recorded.done(key, tool.name, arguments, "none", ToolResult(told, error=True), act, REFUSED)
         looks_up = decision.verdict == "allow" and tool.effect(arguments) == "none"
         if self._around.staged and action.acting and not looks_up:
             return await self._staged(key, tool, action, arguments, decision, act)
@@ -192,7 +192,7 @@ class Acting:
                 return before
         if decision.verdict == "ask":
             asked = await self._permission(key, tool, action, arguments, decision)
-            if isinstance(asked, Result):
+            if isinstance(asked, ToolResult):
                 return await self.recorded.done(key, tool.name, arguments, "none", asked, act, REFUSED)
             arguments, action = asked, tool.action(asked)       # a person may have changed them
             if action.verb == "read":
@@ -200,7 +200,7 @@ class Acting:
         return await self._carried_out(key, tool, arguments, scene, act)
 
     async def _done_before(self, key: str, tool: Tool, action: Action, arguments: Mapping[str, Any],
-                           scene: Scene) -> Result | None:
+                           scene: Scene) -> ToolResult | None:
         """What stands in place of a call that an earlier run made (`--from`), as a person decided. Raises Waiting, Halted."""
         found = await self._around.repeats.settled(
             key, tool.name, self._around.secrets.masked(str(action)), packed(arguments), role=self.role, step=_step_of(key),
@@ -270,7 +270,7 @@ class Acting:
             self._around.bus.post(chained(self._around.state, record))
 
     async def _permission(self, key: str, tool: Tool, action: Action, arguments: Mapping[str, Any],
-                          decision: Decision) -> Mapping[str, Any] | Result:
+                          decision: Decision) -> Mapping[str, Any] | ToolResult:
         """The arguments with which a person lets it be called; or what the role is told. Raises Waiting."""
         masked = self._around.secrets.masked
         who = f"`{self.role}`" if self.role else f"the step `{_step_of(key)}`"
@@ -281,7 +281,7 @@ class Acting:
             effect=tool.effect(arguments), untrusted=self.untrusted, on_no_answer=self.step.on_no_answer))
         if answer.verdict != "yes":
             why = f": {answer.text}" if answer.text else ""
-            return Result(f"a person did not allow `{action}`{why}; nothing was done", error=True)
+            return ToolResult(f"a person did not allow `{action}`{why}; nothing was done", error=True)
         if answer.arguments is None:
             return arguments
         faults = faults_of(tool.parameters, answer.arguments)
@@ -290,9 +290,9 @@ class Acting:
         except AnswerInvalid as error:
             faults = list(error.faults)
         if faults:
-            return Result("a person changed the arguments, and they do not fit: " + "; ".join(faults), error=True)
+            return ToolResult("a person changed the arguments, and they do not fit: " + "; ".join(faults), error=True)
         if self.decide(key, tool.name, changed).verdict == "deny":
-            return Result(f"a person changed it to `{changed}`, which is not allowed; nothing was done", error=True)
+            return ToolResult(f"a person changed it to `{changed}`, which is not allowed; nothing was done", error=True)
         return answer.arguments
 
     def _culprits(self, action: Action) -> str:
@@ -301,12 +301,12 @@ class Acting:
         return f" Of what it reads this is not trusted: {named}" if self.untrusted and action.acting and named else ""
 
     async def _staged(self, key: str, tool: Tool, action: Action, arguments: Mapping[str, Any], decision: Decision,
-                      act: Act | None) -> Result:
+                      act: Act | None) -> ToolResult:
         asks = f", once a person has allowed it ({decision.rule})" if decision.verdict == "ask" else ""
         told = f"staged: nothing was done. `{action}` would have been done{asks}; go on as if it had been, as far as you can"
-        return await self.recorded.done(key, tool.name, arguments, "none", Result(told), act, STAGED)
+        return await self.recorded.done(key, tool.name, arguments, "none", ToolResult(told), act, STAGED)
 
-    async def _carried_out(self, key: str, tool: Tool, arguments: Mapping[str, Any], scene: Scene, act: Act | None) -> Result:
+    async def _carried_out(self, key: str, tool: Tool, arguments: Mapping[str, Any], scene: Scene, act: Act | None) -> ToolResult:
         effect = tool.effect(arguments)
         if act is not None and act.intended.effect == "once":
             answer = await self._happened(key, tool, act)
@@ -325,10 +325,10 @@ class Acting:
         except MetaflowError as error:
             if not isinstance(error, AnswerInvalid):
                 raise
-            result = Result("; ".join(error.faults), error=True, untrusted=error.untrusted)
+            result = ToolResult("; ".join(error.faults), error=True, untrusted=error.untrusted)
         except Exception as error:      # a tool is somebody else's code: whatever it raises is told to the role
             source = f"from {tool.name}" if tool.action(arguments).verb in _BRINGING else ""
-            result = Result(f"`{tool.name}` failed: {raised(error)}", error=True, untrusted=source)
+            result = ToolResult(f"`{tool.name}` failed: {raised(error)}", error=True, untrusted=source)
         if not self.role:
             result = unframed(tool.name, result, effect, self._around.secrets.masked)
         return await self.recorded.done(key, tool.name, arguments, effect, result, act, Ended(seconds=time() - started))
@@ -445,14 +445,14 @@ class Scene:
 class _Turn:
     """The calls of one turn: each sees the files as they were at its beginning, and what those before it in its `row` wrote."""
 
-    def __init__(self, acting: Acting, results: Mapping[int, Result], row: Sequence[int]) -> None:
+    def __init__(self, acting: Acting, results: Mapping[int, ToolResult], row: Sequence[int]) -> None:
         self._acting, self._results, self._row = acting, results, frozenset(row)
         self._order = list(row)
         self._begin()
 
     def _begin(self) -> None:
         tree = self._acting.tree
-        self._tree = Tree(tree.seen, tree.patterns, dict(tree.written), set(tree.deleted))
+        self._tree = ActivationTree(tree.seen, tree.patterns, dict(tree.written), set(tree.deleted))
         self._taken = 0                     # how many of the row's results the tree has
 
     def scene(self, key: str, index: int) -> Scene:
@@ -462,7 +462,7 @@ class _Turn:
             return {path: data for path, data in tree.files.items() if self._acting.readable(path)}
         return Scene(self._acting, key, look)
 
-    def _before(self, index: int) -> Tree:
+    def _before(self, index: int) -> ActivationTree:
         """The files with what the calls before this one in the row wrote. They end one after the other: each is taken once."""
         if self._taken and self._order[self._taken - 1] >= index:
             self._begin()

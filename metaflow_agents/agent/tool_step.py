@@ -25,7 +25,7 @@ from metaflow_agents.steps.function import Functions, plain
 from metaflow_agents.steps.labelled import labelled
 from metaflow_agents.steps.validation import Acceptance
 from metaflow_agents.texts.strict_json import NotJSON, read
-from metaflow_agents.tools.port import Result
+from metaflow_agents.tools.port import ToolResult
 
 StandIn = Callable[[Step, Activation], Work]
 
@@ -81,7 +81,7 @@ class ToolSteps:
         earlier = [key for key in self._slot(activation) if acting.recorded.known(key, call) is not None]
         return earlier[-1] if earlier else f"{activation.key}/tool.0"
 
-    def _taken(self, step: Step, activation: Activation, result: Result, acting: Acting) -> Work:
+    def _taken(self, step: Step, activation: Activation, result: ToolResult, acting: Acting) -> Work:
         if result.error:
             raise AttemptFailed(result.text)
         if step.tool == "packages":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from metaflow_agents.agent.ask_role import AskRole, Consult
 from metaflow_agents.agent.offered import Offered
-from metaflow_agents.agent.surroundings import Surroundings, Tree
+from metaflow_agents.agent.surroundings import ActivationTree, Surroundings
 from metaflow_agents.agent.talking import AskPerson, Delegate, StartRole
 from metaflow_agents.agent.tool_executor import Acting, May, Scene
 from metaflow_agents.engine.work import Activation
@@ -46,7 +46,7 @@ class Equipment:
         names = self._names(activation, role)
         offered = await self._offered(activation, role, names, delegate, str(activation.key), consult)
         seen = self._commands.files(activation) if names else {}
-        tree = Tree(seen, activation.patterns if self._makes_files(activation) else ())
+        tree = ActivationTree(seen, activation.patterns if self._makes_files(activation) else ())
         return self._acting(activation, role, offered, tree, untrusted, None)
 
     async def alone(self, activation: Activation) -> Acting:
@@ -55,7 +55,7 @@ class Equipment:
         """
         step = self._sop.steps[activation.key.step]
         name, key = step.tool or "", str(activation.key)
-        tree = Tree(self._commands.files(activation), activation.patterns if self._makes_files(activation) else ())
+        tree = ActivationTree(self._commands.files(activation), activation.patterns if self._makes_files(activation) else ())
         if self._toolbox.elsewhere(name):
             acting = self._acting(activation, "", Offered(self._toolbox, [], []), tree, activation.untrusted, None)
             action = Action(self._verb(name), name)
@@ -73,7 +73,7 @@ class Equipment:
     async def below(self, activation: Activation, role: str, delegate: Delegate, scene: Scene) -> Acting:
         """That of a role which another one started in a call: its own tools, on the files of the other one."""
         offered = await self._offered(activation, role, self._sop.roles[role].tools, delegate, scene.key)
-        tree = Tree(dict(scene.files), scene.patterns)
+        tree = ActivationTree(dict(scene.files), scene.patterns)
         return self._acting(activation, role, offered, tree, scene.untrusted, scene.acting)
 
     async def beside(self, activation: Activation, role: str, delegate: Delegate, consult: Consult, key: str, acting: Acting,
@@ -84,7 +84,7 @@ class Equipment:
         names = self._names(activation, role) if role == acting.role else self._sop.roles[role].tools
         offered = await self._offered(activation, role, names, delegate, key, consult if role == acting.role else None)
         files = acting.tree.seen if acting.offered or not names else self._commands.files(activation)
-        tree = Tree(files, acting.tree.patterns, dict(acting.tree.written), set(acting.tree.deleted))
+        tree = ActivationTree(files, acting.tree.patterns, dict(acting.tree.written), set(acting.tree.deleted))
         return self._acting(activation, role, offered, tree, joined(acting.untrusted, untrusted), acting.above)
 
     def _names(self, activation: Activation, role: str) -> tuple[str, ...]:
@@ -100,7 +100,7 @@ class Equipment:
                                           above=[widened(one, self._allowed) for one in self._above])
         return self._policies[role]
 
-    def _acting(self, activation: Activation, role: str, offered: Offered, tree: Tree, untrusted: str,
+    def _acting(self, activation: Activation, role: str, offered: Offered, tree: ActivationTree, untrusted: str,
                 above: Acting | None) -> Acting:
         step = self._sop.steps[activation.key.step]
         slot = self._around.state.active[activation.key.firing].slot(activation.key.item)

@@ -15,7 +15,7 @@ from metaflow_agents.schema.binary import Content, data_of, described
 from metaflow_agents.schema.model import digest
 
 
-class Writing:
+class FileWriting:
     """The files of one answer: `written` and `deleted`, where `before` stood. What it leaves as it was is no writing, and what
     tools did (`judged`) was decided when they did it. `named`: whether the SOP's author wrote this very path; `copied`: whether
     a person gave this very file.

@@ -10,7 +10,7 @@ from typing import Any
 
 from metaflow_agents.engine.work import Taken
 from metaflow_agents.errors import UsageError
-from metaflow_agents.models.recording import Recording, Result, read_recording
+from metaflow_agents.models.recording import RecordedResult, Recording, read_recording
 from metaflow_agents.schema.keys import ActivationKey, activations_in, slots
 from metaflow_agents.schema.model import fingerprint
 from metaflow_agents.schema.payload import blobs_of, unpack
@@ -58,7 +58,7 @@ class RecordedResults:
     def __init__(self, recording: Recording) -> None:
         self._name, self._contents = recording.name, recording.contents
         self._place: tuple[str, ...] = ()
-        self._found: dict[tuple[tuple[str, ...], str, str], Result] = {}
+        self._found: dict[tuple[tuple[str, ...], str, str], RecordedResult] = {}
         for one in recording.results:
             self._found[slots(one.key)[:-1], activations_in(one.key)[-1].step, one.depends] = one
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from metaflow_agents.agent.material import Shown
+from metaflow_agents.agent.material import ShownArtifact
 from metaflow_agents.api.run import start
 from metaflow_agents.errors import UsageError, did_you_mean
 from metaflow_agents.journal.journal import Journal
@@ -44,7 +44,7 @@ class Rehearsed:
     """A request, and what is shown in it of each artifact that its step reads."""
 
     request: ModelRequest
-    shown: Sequence[Shown]
+    shown: Sequence[ShownArtifact]
 
     @property
     def parts(self) -> list[Part]:

@@ -7,17 +7,23 @@ from typing import Annotated
 import typer
 
 from metaflow_agents.cli import checking, doctor, keeping, making, memories, people, permissions, reading, running, serving
-from metaflow_agents.cli.installed import Commands
+from metaflow_agents.cli.installed import PluginCommands
 from metaflow_agents.cli.output import say
 from metaflow_agents.cli.renamed import renamed
 from metaflow_agents.cli.strangers import of_runs
 
 app = typer.Typer(
-    name="sop", cls=Commands, no_args_is_help=True, rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False,
+    name="sop",
+    cls=PluginCommands,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    add_completion=False,
+    pretty_exceptions_enable=False,
     help="Language-model agents that work together by a written procedure.",
     context_settings={"token_normalize_func": renamed},
     epilog="Exit status: 0 success, 1 finished without success, 2 wrong usage or an invalid SOP, 3 a budget's limit, "
-           "4 waiting for a person, 5 no model, 130 interrupted.")
+    "4 waiting for a person, 5 no model, 130 interrupted.",
+)
 
 
 def _version(asked: bool) -> None:

@@ -28,7 +28,7 @@ _WORDS = {"yes": "y", "no": "n", "run": "r", "rule": "a", "all": "a", "edit": "e
           "allow": "y"}
 
 
-class Stage(Protocol):
+class AskingStage(Protocol):
     """What is drawn on the terminal meanwhile."""
 
     def pause(self) -> None:
@@ -50,7 +50,7 @@ class TerminalAsker:
 
     def __init__(self, terminal: Terminal, write: Callable[[str], object] | None = None) -> None:
         self._terminal, self._write = terminal, write or prompt
-        self.stage: Stage | None = None
+        self.stage: AskingStage | None = None
 
     async def __call__(self, question: Question, number: int) -> Answer | None:
         """The answer; None where the person puts it off (`l`, or Ctrl-D), or says nothing where it is assumed then."""

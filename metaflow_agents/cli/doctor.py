@@ -15,7 +15,7 @@ from metaflow_agents.cli.options import WORKSPACE, Json, Workspace
 from metaflow_agents.cli.output import page, say, say_json
 
 if TYPE_CHECKING:
-    from metaflow_agents.sandbox.probe import Holding
+    from metaflow_agents.sandbox.probe import SandboxHolding
     from metaflow_agents.schema.sop import Configuration
     from metaflow_agents.settings import Settings
 
@@ -23,7 +23,7 @@ _STYLES = {"ok": "green", "note": "yellow", "bad": "red"}
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Checkup:
     """One thing that was looked at. `bad` keeps runs from working; `note` is worth knowing."""
 
     what: str
@@ -44,45 +44,45 @@ def doctor(workspace: Workspace = WORKSPACE, json: Json = False) -> int:
     return 1 if any(one.state == "bad" for one in found) else 0
 
 
-def _python() -> Finding:
+def _python() -> Checkup:
     fine = sys.version_info >= (3, 11)
-    return Finding("python", "ok" if fine else "bad", platform.python_version() + ("" if fine else "; 3.11 or newer is needed"))
+    return Checkup("python", "ok" if fine else "bad", platform.python_version() + ("" if fine else "; 3.11 or newer is needed"))
 
 
-def _package() -> Finding:
+def _package() -> Checkup:
     from importlib.metadata import version
 
     from metaflow_agents.sop.library import shipped_folder
 
     count = sum(".schema" not in file.suffixes for file in shipped_folder("sops").glob("*.yaml"))
     said = f"{version('metaflow-agents')}, {count} SOPs in {shipped_folder('sops')}"
-    return Finding("package", "ok" if count else "bad", said if count else f"{said}: install the package again")
+    return Checkup("package", "ok" if count else "bad", said if count else f"{said}: install the package again")
 
 
-def _sqlite() -> Finding:
+def _sqlite() -> Checkup:
     from metaflow_agents.journal.run_summary import SQLITE
 
     fine = tuple(int(part) for part in SQLITE.split(".")) >= (3, 38)        # json_extract is built in since
-    return Finding("sqlite", "ok" if fine else "bad", SQLITE + ("" if fine else "; 3.38 or newer is needed"))
+    return Checkup("sqlite", "ok" if fine else "bad", SQLITE + ("" if fine else "; 3.38 or newer is needed"))
 
 
-def _libyaml() -> Finding:
+def _libyaml() -> Checkup:
     from metaflow_agents.sop.reading import FAST
 
-    return Finding("libyaml", "ok" if FAST else "note", "in use" if FAST else "missing: SOPs are read some ten times slower")
+    return Checkup("libyaml", "ok" if FAST else "note", "in use" if FAST else "missing: SOPs are read some ten times slower")
 
 
-def _workspace(workspace: Path) -> Finding:
+def _workspace(workspace: Path) -> Checkup:
     nearest = next(folder for folder in (workspace.absolute(), *workspace.absolute().parents) if folder.exists())
     if not nearest.is_dir():
-        return Finding("workspace", "bad", f"{nearest} is no folder: give another `--workspace`")
+        return Checkup("workspace", "bad", f"{nearest} is no folder: give another `--workspace`")
     if not os.access(nearest, os.W_OK | os.X_OK):
-        return Finding("workspace", "bad", f"{nearest} can't be written: mend its permissions, or give another `--workspace`")
+        return Checkup("workspace", "bad", f"{nearest} can't be written: mend its permissions, or give another `--workspace`")
     made = "" if workspace.exists() else " (made at the first run)"
-    return Finding("workspace", "ok", f"{workspace}{made}")
+    return Checkup("workspace", "ok", f"{workspace}{made}")
 
 
-def _open_to_others(workspace: Path) -> list[Finding]:
+def _open_to_others(workspace: Path) -> list[Checkup]:
     """Journals and memory files of older versions; those of this one are 0600."""
     from metaflow_agents.journal.places import JOURNALS
     from metaflow_agents.journal.private import open_to_others
@@ -93,11 +93,11 @@ def _open_to_others(workspace: Path) -> list[Finding]:
     if not found:
         return []
     names = " ".join(shlex.quote(str(folder)) for folder in dict.fromkeys(path.parent for path in found))
-    return [Finding("private", "note", f"{len(found)} files with prompts and answers can be read by others, like {found[0]}: "
+    return [Checkup("private", "note", f"{len(found)} files with prompts and answers can be read by others, like {found[0]}: "
                                        f"`chmod -R go= {names}`")]
 
 
-def _models() -> list[Finding]:
+def _models() -> list[Checkup]:
     """The user's configuration, and who answers where neither a SOP nor the command line says."""
     from metaflow_agents.settings import Settings
     from metaflow_agents.sop.configuration import read_configuration
@@ -108,42 +108,42 @@ def _models() -> list[Finding]:
     if read.problems:
         first = read.problems[0]
         more = f" (and {len(read.problems) - 1} more)" if len(read.problems) > 1 else ""
-        own = Finding("configuration", "bad", f"{first.place}: {first.message}{more}; {first.mend}")
+        own = Checkup("configuration", "bad", f"{first.place}: {first.message}{more}; {first.mend}")
     elif read.there:
         limits = "; limits" if read.configuration.limits is not None else ""
-        own = Finding("configuration", "ok", f"{settings.configuration}: {f'models {names}' if names else 'no models'}{limits}")
+        own = Checkup("configuration", "ok", f"{settings.configuration}: {f'models {names}' if names else 'no models'}{limits}")
     else:
         place = f"; it would be {settings.configuration}" if settings.configuration else ""
-        own = Finding("configuration", "ok", f"none{place}")
+        own = Checkup("configuration", "ok", f"none{place}")
     return [own, _default(settings, read.configuration), _keys(settings)]
 
 
-def _default(settings: Settings, configuration: Configuration) -> Finding:
+def _default(settings: Settings, configuration: Configuration) -> Checkup:
     if settings.sop_model:
-        return Finding("model", "ok", f"SOP_MODEL is {settings.sop_model}")
+        return Checkup("model", "ok", f"SOP_MODEL is {settings.sop_model}")
     default = configuration.models.get("default")
     if default is not None:
         told = default if isinstance(default, str) else f"openai:{default.name}"
-        return Finding("model", "ok", f"{told}, of your configuration")
-    return Finding("model", "note", "none is configured: `--model openai:NAME` asks an endpoint; `dry`, `python:…`, `replay:…` "
+        return Checkup("model", "ok", f"{told}, of your configuration")
+    return Checkup("model", "note", "none is configured: `--model openai:NAME` asks an endpoint; `dry`, `python:…`, `replay:…` "
                                     "and `manual` need none")
 
 
-def _keys(settings: Settings) -> Finding:
+def _keys(settings: Settings) -> Checkup:
     """Which variables are set, and where that sends a model that names no endpoint; never what a key is."""
     from metaflow_agents.schema.endpoint import url_fault
 
     key = f"OPENAI_API_KEY is {'set' if settings.openai_api_key else 'not set'}"
     url = settings.openai_base_url
     if url is None:
-        return Finding("endpoint", "ok" if settings.openai_api_key else "note", f"OpenAI's own; {key}")
+        return Checkup("endpoint", "ok" if settings.openai_api_key else "note", f"OpenAI's own; {key}")
     fault = url_fault(url)
     if fault is not None:
-        return Finding("endpoint", "bad", f"OPENAI_BASE_URL: {fault[0]}; {fault[1]}")
-    return Finding("endpoint", "ok", f"OPENAI_BASE_URL is {url}; {key}")
+        return Checkup("endpoint", "bad", f"OPENAI_BASE_URL: {fault[0]}; {fault[1]}")
+    return Checkup("endpoint", "ok", f"OPENAI_BASE_URL is {url}; {key}")
 
 
-def _sandboxes() -> list[Finding]:
+def _sandboxes() -> list[Checkup]:
     """Each sandbox that confines, and which of them a run has where none is named."""
     from metaflow_agents.runtime.prepare import engine_of
     from metaflow_agents.sandbox.choice import CONFINING, looked_at
@@ -154,53 +154,53 @@ def _sandboxes() -> list[Finding]:
     found = {name: looked_at(name, settings.command_environment, engine) for name in CONFINING}
     first = next((name for name in CONFINING if found[name].program is not None), None)
     if first is None:
-        used = Finding("sandbox", "note", "none holds: commands run with `--sandbox none` only; what each lacks follows")
+        used = Checkup("sandbox", "note", "none holds: commands run with `--sandbox none` only; what each lacks follows")
     else:
-        used = Finding("sandbox", "ok", f"{first} is used, unless `--sandbox` names another")
+        used = Checkup("sandbox", "ok", f"{first} is used, unless `--sandbox` names another")
     return [used, *(finding for name, one in found.items() for finding in _confining(name, one))]
 
 
-def _confining(name: str, found: Holding) -> list[Finding]:
+def _confining(name: str, found: SandboxHolding) -> list[Checkup]:
     """Whether it holds, and each way out that a command tried in it."""
     from metaflow_agents.sandbox.cgroup import group_parent
 
-    attempts = [Finding("refused", "ok", f"{name}: {what}") if refused else Finding("not refused", "note", f"{name}: {what}")
+    attempts = [Checkup("refused", "ok", f"{name}: {what}") if refused else Checkup("not refused", "note", f"{name}: {what}")
                 for what, refused in found.attempts]
     if found.program is None:
-        return [Finding(name, "note", f"does not work: {found.why}; fix: {found.mend}"), *attempts]
+        return [Checkup(name, "note", f"does not work: {found.why}; fix: {found.mend}"), *attempts]
     if name == "container":
-        return [Finding(name, "ok", f"works ({found.program}, image {found.image})"), *attempts]
+        return [Checkup(name, "ok", f"works ({found.program}, image {found.image})"), *attempts]
     parent = group_parent()
     limits = f"control groups in {parent}" if parent else "a watchdog (no control group, version 2, may be made here)"
-    return [Finding(name, "ok", f"works ({found.program}); memory and processes of a command's tree: {limits}"), *attempts]
+    return [Checkup(name, "ok", f"works ({found.program}); memory and processes of a command's tree: {limits}"), *attempts]
 
 
-def _documents() -> Finding:
+def _documents() -> Checkup:
     """What makes documents of a text (`file: [report.md, report.pdf]`), and nothing else needs."""
     from metaflow_agents.documents import publishing
 
     if lacking := publishing.missing():
-        return Finding("documents", "note", lacking)
+        return Checkup("documents", "note", lacking)
     try:
         there = publishing.installed()
     except OSError as error:
-        return Finding("documents", "note", f"pandoc can't be run: {error}; install `pypandoc_binary` again")
-    return Finding("documents", "ok", " and ".join(f"{name} {number}" for name, number in there.items()))
+        return Checkup("documents", "note", f"pandoc can't be run: {error}; install `pypandoc_binary` again")
+    return Checkup("documents", "ok", " and ".join(f"{name} {number}" for name, number in there.items()))
 
 
-def _checkups() -> Iterator[Finding]:
+def _checkups() -> Iterator[Checkup]:
     """What installed packages say of themselves."""
     from metaflow_agents.errors import UsageError
     from metaflow_agents.plugins import installed
 
     for plugin in installed("checkups").values():
         try:
-            yield Finding(plugin.name, *plugin.load()())
+            yield Checkup(plugin.name, *plugin.load()())
         except UsageError as error:
-            yield Finding(plugin.name, "note", str(error))
+            yield Checkup(plugin.name, "note", str(error))
 
 
-def _plugins() -> Iterator[Finding]:
+def _plugins() -> Iterator[Checkup]:
     """What packages of others add, or what keeps it from being loaded."""
     from metaflow_agents.errors import UsageError
     from metaflow_agents.plugins import GROUPS, OURS, installed
@@ -209,6 +209,6 @@ def _plugins() -> Iterator[Finding]:
         try:
             plugin.load()
         except UsageError as error:
-            yield Finding("plugin", "note", str(error))
+            yield Checkup("plugin", "note", str(error))
         else:
-            yield Finding("plugin", "ok", f"`{plugin.name}` ({plugin.group}) of {plugin.maker}")
+            yield Checkup("plugin", "ok", f"`{plugin.name}` ({plugin.group}) of {plugin.maker}")

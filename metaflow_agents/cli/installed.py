@@ -11,7 +11,7 @@ from metaflow_agents.errors import MetaflowError, RunError, UsageError, raised
 from metaflow_agents.plugins import Plugin, installed
 
 
-class Commands(TyperGroup):
+class PluginCommands(TyperGroup):
     """Those of this package, and behind them those of installed ones. No package takes the name of one of ours."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
@@ -27,7 +27,7 @@ class Commands(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Ours with what they do, and the others with the packages that they come from: nothing of these is imported for it."""
         own = [(name, self.commands[name]) for name in super().list_commands(ctx) if not self.commands[name].hidden]
-        with formatter.section("Commands"):
+        with formatter.section("PluginCommands"):
             width = formatter.width - 6 - max(len(name) for name, _ in own)
             formatter.write_dl([(name, command.get_short_help_str(width)) for name, command in own])
         others = [(name, plugin.maker) for name, plugin in installed("commands").items() if name not in self.commands]

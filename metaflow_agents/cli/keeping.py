@@ -15,7 +15,7 @@ from metaflow_agents.cli.output import prompt, say, say_json
 from metaflow_agents.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from metaflow_agents.memory.store import Memory, MemoryStore
+    from metaflow_agents.memory.store import Memory, MemoryDatabase
 
 Owners = Annotated[list[str] | None, typer.Argument(
     metavar="[OWNER]...", help="Only memories of these owners, by exact name: `clerk`, `clerk[Ada]`, `[customer 7]`.")]
@@ -34,7 +34,7 @@ def add(owner: Annotated[str, typer.Argument(
     from metaflow_agents.errors.encodable import encodable
     from metaflow_agents.memory.notes import LONGEST, MOST_PINS, note
     from metaflow_agents.memory.owners import LONGEST as LONGEST_NAME
-    from metaflow_agents.memory.store import PLACE, MemoryStore
+    from metaflow_agents.memory.store import PLACE, MemoryDatabase
 
     if (written := f"{owner}\n{text}\n{untrusted}") != encodable(written):
         raise UsageError(f"{encodable(written)!r}: these are no letters of UTF-8; write them in that encoding")
@@ -49,7 +49,7 @@ def add(owner: Annotated[str, typer.Argument(
     if not new:
         with opened(workspace) as there:
             _known(there, [owner], workspace, "`--new` lets a new one remember")
-    store = MemoryStore(workspace / PLACE)
+    store = MemoryDatabase(workspace / PLACE)
     try:
         laid, pinned = note(owner, text, origin, pinned=pin), {one.key for one in store.pins(owner)}
         if pin and laid.key not in pinned and len(pinned) >= MOST_PINS:
@@ -124,7 +124,7 @@ def _called(owner: str) -> None:
                          "roles share by `memory_of`, `[customer 7]`")
 
 
-def _known(store: MemoryStore | None, owners: Sequence[str], workspace: Path, fix: str = "") -> None:
+def _known(store: MemoryDatabase | None, owners: Sequence[str], workspace: Path, fix: str = "") -> None:
     """Raises UsageError where one of them remembers nothing."""
     there = {} if store is None or not owners else store.owners()
     for owner in owners:

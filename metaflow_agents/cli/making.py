@@ -133,10 +133,10 @@ def test(file: SOPFile,
     """Run the tests of a SOP, offline and in memory."""
     import asyncio
 
-    from metaflow_agents.api.sop_test import Verdict, try_out
+    from metaflow_agents.api.sop_test import CaseVerdict, try_out
     from metaflow_agents.views.tried import verdict_lines
 
-    async def every() -> list[Verdict]:
+    async def every() -> list[CaseVerdict]:
         found = []
         async for verdict in try_out(file, cases or (), sandbox=sandbox):
             found.append(verdict)

@@ -14,7 +14,7 @@ from metaflow_agents.cli.output import page, say, say_json
 from metaflow_agents.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from metaflow_agents.memory.store import MemoryStore
+    from metaflow_agents.memory.store import MemoryDatabase
 
 memory = typer.Typer(no_args_is_help=True, help="Memories that roles keep between runs.")
 
@@ -88,14 +88,14 @@ def forget(keys: Annotated[list[str] | None, typer.Argument(
 
 
 @contextmanager
-def opened(workspace: Path) -> Iterator[MemoryStore | None]:
+def opened(workspace: Path) -> Iterator[MemoryDatabase | None]:
     """The memory file; None where there is none: to look makes none."""
-    from metaflow_agents.memory.store import PLACE, MemoryStore
+    from metaflow_agents.memory.store import PLACE, MemoryDatabase
 
     if not (workspace / PLACE).exists():
         yield None
         return
-    store = MemoryStore(workspace / PLACE)
+    store = MemoryDatabase(workspace / PLACE)
     try:
         yield store
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from metaflow_agents.codemap.reading import KEPT, MOST_FILES, Kept
+from metaflow_agents.codemap.reading import KEPT, MOST_FILES, KeptTags
 from metaflow_agents.codemap.rendering import rendered
 from metaflow_agents.threads.blocking import Threads
 
@@ -20,7 +20,7 @@ class Map:
 
 
 async def mapped(threads: Threads, files: Mapping[str, bytes], request: str = "", tokens: int = 2_000,
-                 mentioned: tuple[str, ...] = (), kept: Kept = KEPT) -> Map:
+                 mentioned: tuple[str, ...] = (), kept: KeptTags = KEPT) -> Map:
     """The map of some files (path → bytes). Ranking is done in one of `threads`. Raises RunError where no worker starts."""
     parts = await kept.read(files)
 

@@ -45,7 +45,7 @@ class Parts:
     refused: str = ""
 
 
-class Kept:
+class KeptTags:
     """The parts of files by the digest of what they hold, the last used ones up to a size of their files."""
 
     def __init__(self, most: int = _KEPT_BYTES) -> None:
@@ -83,7 +83,7 @@ class Kept:
         return held[0]
 
 
-KEPT = Kept()
+KEPT = KeptTags()
 """What this process has parsed."""
 
 

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from metaflow_agents.documents.decoding import Unreadable, decoded
 from metaflow_agents.documents.foreign import html_text, pdf_texts
 from metaflow_agents.documents.publishing.convert import front_matter
-from metaflow_agents.schema.source import Kind, Page, Source, Unread
+from metaflow_agents.schema.source import Kind, Source, SourcePage, Unread
 
 MAX_DOCUMENTS = 1000
 MAX_CHARACTERS = 24_000_000             # of all documents together: some ten thousand pages
@@ -62,21 +62,21 @@ async def _read(name: str, path: str, data: bytes, room: int) -> Source:
                   notes=tuple(notes), pages=tuple(pages))
 
 
-async def _content(path: str, data: bytes) -> tuple[Kind, Mapping[str, str], list[Page], Iterable[str]]:
+async def _content(path: str, data: bytes) -> tuple[Kind, Mapping[str, str], list[SourcePage], Iterable[str]]:
     """Kind, what it tells of itself (`title`, `author`, `date`), pages, notes."""
     suffix = PurePosixPath(path).suffix.lower()
     if b"%PDF-" in data[:1024] or suffix == ".pdf":
         head, texts, notes = await pdf_texts(data)
-        return "pdf", head, [Page(number=number, text=text) for number, text in enumerate(texts, 1)], notes
+        return "pdf", head, [SourcePage(number=number, text=text) for number, text in enumerate(texts, 1)], notes
     kind = _KINDS.get(suffix, "text")
     if kind == "html":
         head, text = await html_text(data)
-        return kind, head, [Page(text=text)], ()
+        return kind, head, [SourcePage(text=text)], ()
     text = decoded(data)
     told, body = front_matter(text)
     heading = next(_headings(body, marked=kind == "markdown"), "")
     return kind, {"title": heading, **{what: ", ".join(told[what]) for what in ("title", "author", "date") if told.get(what)}}, \
-        [Page(text=text)], ()
+        [SourcePage(text=text)], ()
 
 
 def _headings(text: str, *, marked: bool = True) -> Iterator[str]:

@@ -13,6 +13,6 @@ there are, how long they are, and how often they nearly fit.
 """
 
 from metaflow_agents.edits.applying import edited
-from metaflow_agents.edits.model import FITS, Edit, Edited, Fault, Hints, whole_lines
+from metaflow_agents.edits.model import FITS, Edit, Edited, EditFault, Hints, whole_lines
 
-__all__ = ["FITS", "Edit", "Edited", "Fault", "Hints", "edited", "whole_lines"]
+__all__ = ["FITS", "Edit", "EditFault", "Edited", "Hints", "edited", "whole_lines"]

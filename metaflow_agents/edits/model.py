@@ -22,7 +22,7 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class EditFault:
     """An edit that fits no place, or more than one, and what its author needs to know."""
 
     edit: Edit
@@ -34,7 +34,7 @@ class Edited:
     """A text after the edits that fitted, those that did not, and for each that did the line (from 1) and how it fitted."""
 
     text: str
-    faults: tuple[Fault, ...]
+    faults: tuple[EditFault, ...]
     places: tuple[tuple[int, Fit], ...]
 
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from metaflow_agents.edits.lines import File, common, squeezed
 from metaflow_agents.edits.model import Edit, Hints
-from metaflow_agents.edits.splicing import Place
+from metaflow_agents.edits.splicing import EditPlace
 
 COUNTED = 100                       # places of one text that are counted
 _NEAR_CHARACTERS = 500              # of one line
@@ -20,11 +20,11 @@ _SLACK = 2                          # lines that a file may have more than an ed
 _PART = 3                           # letters and digits of what may be a part of a line
 
 
-def places_of(file: File, edit: Edit, hints: Hints) -> Place | list[int]:
+def places_of(file: File, edit: Edit, hints: Hints) -> EditPlace | list[int]:
     """The one place of an edit; else the first lines of those where it fits, none where there is none."""
     exact = runs(file.whole, edit.search)
     if len(exact) == 1:
-        return Place("exact", tuple(range(exact[0], exact[0] + len(edit.search))), edit)
+        return EditPlace("exact", tuple(range(exact[0], exact[0] + len(edit.search))), edit)
     if exact:
         return exact
     known = "filled" in vars(file)
@@ -47,7 +47,7 @@ def runs(whole: str, search: Sequence[str]) -> list[int]:
     return found
 
 
-def _spaced(file: File, edit: Edit) -> Place | list[int]:
+def _spaced(file: File, edit: Edit) -> EditPlace | list[int]:
     """Where the lines stand but for white space and typographic signs; lines without text do not count."""
     filled = [number for number, line in enumerate(edit.search) if line.strip()]
     starts = runs(file.bare, [squeezed(edit.search[number]) for number in filled])
@@ -56,7 +56,7 @@ def _spaced(file: File, edit: Edit) -> Place | list[int]:
     at: list[int | None] = [None] * len(edit.search)
     for number, (line, _) in zip(filled, file.filled[starts[0]:starts[0] + len(filled)], strict=True):
         at[number] = line
-    place = Place("spaced", tuple(_with_empty(at, edit.search, file)), edit)
+    place = EditPlace("spaced", tuple(_with_empty(at, edit.search, file)), edit)
     return place if place.holds(file) else []
 
 
@@ -70,7 +70,7 @@ def _with_empty(at: list[int | None], search: Sequence[str], file: File) -> list
     return at
 
 
-def _part(file: File, edit: Edit) -> Place | list[int]:
+def _part(file: File, edit: Edit) -> EditPlace | list[int]:
     """Where the text stands as a part of lines, not in the middle of a word."""
     wanted = "\n".join(edit.search).strip("\n")
     if len(re.findall(r"\w", wanted)) < _PART:
@@ -89,21 +89,21 @@ def _part(file: File, edit: Edit) -> Place | list[int]:
     end = whole.find("\n", at + len(wanted))
     inside = "\n".join(edit.replace).strip("\n")
     new = whole[whole.rfind("\n", 0, at) + 1:at] + inside + whole[at + len(wanted):len(whole) if end < 0 else end]
-    return Place("part", tuple(range(first, last + 1)), Edit(file.lines[first:last + 1], tuple(new.split("\n")), edit.line))
+    return EditPlace("part", tuple(range(first, last + 1)), Edit(file.lines[first:last + 1], tuple(new.split("\n")), edit.line))
 
 
 def _cuts(left: str, right: str) -> bool:
     return (left.isalnum() or left == "_") and (right.isalnum() or right == "_")
 
 
-def _nearly(file: File, edit: Edit, hints: Hints) -> Place | list[int]:
+def _nearly(file: File, edit: Edit, hints: Hints) -> EditPlace | list[int]:
     """Where the first and the last line fit, and nearly all between them."""
     filled = [number for number, line in enumerate(edit.search) if line.strip()]
     if not 3 <= len(filled) <= _COMPARED:
         return []
     bare = [squeezed(edit.search[number]) for number in filled]
     firsts, lasts = file.where.get(bare[0], []), set(file.where.get(bare[-1], []))
-    found = list[Place]()
+    found = list[EditPlace]()
     for first in firsts if len(firsts) <= _FIRSTS else []:
         for more in sorted(range(-_SLACK, _SLACK + 1), key=abs):
             last = first + len(bare) - 1 + more
@@ -115,7 +115,7 @@ def _nearly(file: File, edit: Edit, hints: Hints) -> Place | list[int]:
             whole: list[int | None] = [None] * len(edit.search)
             for number, one in zip(filled, at, strict=True):
                 whole[number] = None if one is None else file.filled[first + one][0]
-            place = Place("nearly", tuple(_with_empty(whole, edit.search, file)), edit)
+            place = EditPlace("nearly", tuple(_with_empty(whole, edit.search, file)), edit)
             if place.holds(file):
                 found.append(place)
                 break

@@ -11,7 +11,7 @@ from metaflow_agents.edits.model import Edit, Fit
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class EditPlace:
     """Where an edit belongs: for each line of its SEARCH the line of the file, None where the file has none there."""
 
     fit: Fit

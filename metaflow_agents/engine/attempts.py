@@ -50,7 +50,7 @@ class Holding:
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class AttemptContext:
     """What carrying out firings takes; the same for all firings of a run."""
 
     sop: SOP
@@ -104,7 +104,7 @@ class Attempts:
     patterns, `revises` says whether the step reads what it makes, `label` what of that came from outside the user.
     """
 
-    def __init__(self, means: Means, step: Step, firing: Firing) -> None:
+    def __init__(self, means: AttemptContext, step: Step, firing: Firing) -> None:
         self._means, self._step, self._firing = means, step, firing
         self.scope = means.scopes.of(step, firing.read, firing.round)
         self.base = means.state.payload(step.makes.artifact)

@@ -47,7 +47,7 @@ class Judge(Protocol):
         ...
 
 
-class Progress:
+class RunProgress:
     """The looks at one run."""
 
     def __init__(self, sop: SOP, spec: Spec, bus: Bus, state: RunState, values: Values, scopes: Scopes, judge: Judge) -> None:

@@ -13,7 +13,7 @@ from time import time
 from typing import Any
 
 from metaflow_agents.engine.failing import unless_stopped
-from metaflow_agents.engine.progress import Progress
+from metaflow_agents.engine.progress import RunProgress
 from metaflow_agents.engine.scope import Scopes
 from metaflow_agents.engine.step_execution import Fanout
 from metaflow_agents.engine.suspension import Lot
@@ -34,7 +34,7 @@ class Scheduler:
     """Runs a program from wherever its journal stands to the point where nothing runs and nothing is ready."""
 
     def __init__(self, context: RunContext, graph: SOPGraph, scopes: Scopes, fanout: Fanout, *, until: str | None = None,
-                 progress: Progress | None = None) -> None:
+                 progress: RunProgress | None = None) -> None:
         self._sop, self._graph, self._bus, self._state = context.sop, graph, context.bus, context.state
         self._values, self._scopes, self._fanout, self._until = context.values, scopes, fanout, until
         self._running: dict[str, str] = {}                     # step → its firing, from the decision to the commit
@@ -117,7 +117,7 @@ class Scheduler:
             self._bus.post(event)
             self._start(group, self._state.active[firing_key(event.step, event.round)])
 
-    async def _looked(self, progress: Progress, firing: Firing) -> None:
+    async def _looked(self, progress: RunProgress, firing: Firing) -> None:
         try:
             await progress.run(firing)
         except BudgetExceeded as error:

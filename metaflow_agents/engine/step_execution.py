@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from time import time
 
-from metaflow_agents.engine.attempts import Attempts, Holding, Means, Outcome
+from metaflow_agents.engine.attempts import AttemptContext, Attempts, Holding, Outcome
 from metaflow_agents.engine.failing import unless_stopped
 from metaflow_agents.engine.items import before, walk
 from metaflow_agents.engine.labels import Labels
@@ -32,7 +32,7 @@ News = tuple[Item, Result | Waiting | BudgetExceeded | dict[str, str] | None]
 
 
 @dataclass(slots=True)
-class Progress:
+class MappedProgress:
     """How far the items of one firing are."""
 
     items: list[Item]
@@ -49,7 +49,7 @@ class Fanout:
                  holding: Holding | None = None, recalled: Recalled = lambda _: "", strategies: Specs = STRATEGIES) -> None:
         holding = holding or Holding()
         self.parking = holding.parking
-        self._means = Means(context.sop, context.bus, context.state, context.values, scopes, runner, earlier, holding,
+        self._means = AttemptContext(context.sop, context.bus, context.state, context.values, scopes, runner, earlier, holding,
                             Labels(context.program, context.state, strategies), recalled, strategies)
 
     def items(self, step: Step, read: Mapping[str, int], round_: int) -> list[Item] | None:
@@ -69,7 +69,7 @@ class Fanout:
 class _Job:
     """One firing under way."""
 
-    def __init__(self, means: Means, step: Step, firing: Firing) -> None:
+    def __init__(self, means: AttemptContext, step: Step, firing: Firing) -> None:
         self._means, self._step, self._firing = means, step, firing
         self._attempts = Attempts(means, step, firing)
         self._base, self._base_label = self._attempts.base, means.state.untrusted(step.makes.artifact)
@@ -111,7 +111,7 @@ class _Job:
     async def each(self, foreach: Foreach) -> None:
         """A firing with `foreach`: items start in list order as their `after` and `parallel` allow."""
         items, limit = walk(foreach, self._attempts.scope), foreach.parallel
-        progress = Progress(items)
+        progress = MappedProgress(items)
         place = {item.key: index for index, item in enumerate(items)}
         direct = {item.key: item.after for item in items}
         waiting = {item.key: len(item.after) for item in items}     # how many of its `after` are not done
@@ -174,14 +174,14 @@ class _Job:
         with self._means.parking.rest(self._firing.key):
             return await news.get()
 
-    def _over(self, item: Item, result: Result | None, progress: Progress) -> None:
+    def _over(self, item: Item, result: Result | None, progress: MappedProgress) -> None:
         progress.ran = True
         if result is None:
             progress.lost[item.key] = self._firing.lost[item.key]
         else:
             progress.results[item.key] = result
 
-    def _prior(self, item: Item, direct: Mapping[str, tuple[str, ...]], progress: Progress) -> dict[str, str] | None:
+    def _prior(self, item: Item, direct: Mapping[str, tuple[str, ...]], progress: MappedProgress) -> dict[str, str] | None:
         """Key → payload of the items that it comes after; None where one of them failed, and so does this."""
         keys = before(item.key, direct)
         failed = [key for key in progress.lost if key in keys]
@@ -191,7 +191,7 @@ class _Job:
             return None
         return {key: progress.results[key].payload for key in sorted(keys)}
 
-    def _known(self, item: Item, prior: dict[str, str], progress: Progress) -> bool:
+    def _known(self, item: Item, prior: dict[str, str], progress: MappedProgress) -> bool:
         """Whether the item's result stands already: done before a crash, failed for good, or unchanged since last time."""
         if item.key in self._firing.done:
             progress.results[item.key], progress.ran = self._firing.done[item.key], True
@@ -205,7 +205,7 @@ class _Job:
             progress.reused.add(item.key)
         return True
 
-    async def _publish_item(self, item: Item, prior: dict[str, str], progress: Progress) -> Result | None:
+    async def _publish_item(self, item: Item, prior: dict[str, str], progress: MappedProgress) -> Result | None:
         heard = joined(*(progress.results[key].untrusted for key in prior))
         found = await self._attempts.until_done(item, prior, heard)
         if found is None:
@@ -214,7 +214,7 @@ class _Job:
         self._means.bus.post(finished, blobs=blobs)
         return Result(finished.payload, finished.digest, (), finished.untrusted, finished.assumed)
 
-    def _commit_each(self, progress: Progress) -> None:
+    def _commit_each(self, progress: MappedProgress) -> None:
         last = self._means.state.last.get(self._firing.step, {})
         keys = {item.key for item in progress.items}
         before = self._means.state.walked.get(self._firing.step, ())
@@ -231,7 +231,7 @@ class _Job:
         self._means.bus.post(
             Committed(at=time(), firing=self._firing.key, versions=tuple(versions), reused=reused), blobs=blobs)
 
-    def _merged(self, progress: Progress, dropped: list[str], last: Mapping[str, Result]) -> Files | Collection:
+    def _merged(self, progress: MappedProgress, dropped: list[str], last: Mapping[str, Result]) -> Files | Collection:
         order = [item.key for item in progress.items]
         absent = [key for key in order if key in progress.lost]
         gone = [] if self._attempts.revises else [*dropped, *absent]

@@ -15,7 +15,7 @@ from typing import Protocol
 from metaflow_agents.errors import BudgetExceeded, Waiting
 
 
-class Answers(Protocol):
+class PendingAnswers(Protocol):
     """Where answers come from. The engine knows of no people: it knows keys, and that a question is closed or not yet."""
 
     def open(self, key: str) -> bool:
@@ -57,8 +57,8 @@ class Nobody:
 class Parking:
     """Who is parked in this process, and which firings rest because all that is left of them is."""
 
-    def __init__(self, answers: Answers | None = None) -> None:
-        self.answers: Answers = answers or Nobody()
+    def __init__(self, answers: PendingAnswers | None = None) -> None:
+        self.answers: PendingAnswers = answers or Nobody()
         self.resting: set[str] = set()
         self.capped: list[BudgetExceeded] = []                 # the caps that activations have met
         self.heard: Callable[[], None] = lambda: None          # told when a firing comes to rest: the scheduler's

@@ -31,7 +31,7 @@ from metaflow_agents.journal.making import copy, make
 from metaflow_agents.journal.private import make_folder
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.store import Batch, MemoryStore, Row, Store, unknown_run
-from metaflow_agents.journal.writer import Job, Writer
+from metaflow_agents.journal.writer import WriteJob, Writer
 from metaflow_agents.schema.event import Event
 from metaflow_agents.schema.model import Value
 
@@ -62,7 +62,9 @@ class Journal:
         self._recent = BlobCache(_CACHE)
         self._pending: dict[str, bytes] = {}
         self._writer: Writer | None = None
-        self._at_once: deque[Job] = deque()  # in memory only: a listener may post while others still hear of what came before
+        self._at_once: deque[WriteJob] = (
+            deque()
+        )  # in memory only: a listener may post while others still hear of what came before
         self._draining = False
         self._closed = False
         self._failure: Exception | None = None
@@ -300,7 +302,7 @@ class Journal:
         written = [_written_form(event) for event in _stamped(events)]
         numbered = list(enumerate((event for event, _ in written), self._next))
         rows = [(seq, event.kind, form) for (seq, event), (_, form) in zip(numbered, written, strict=True)]
-        job = Job(Batch(rows, dict(blobs)), numbered, waiter)
+        job = WriteJob(Batch(rows, dict(blobs)), numbered, waiter)
         self._next += len(numbered)
         self._pending.update(job.batch.blobs)
         try:
@@ -330,7 +332,7 @@ class Journal:
         if self._writer is None and isinstance(self._store, Store):
             raise JournalError(f"{self.path} takes appends inside `async with journal:` only")
 
-    def _apply_at_once(self, job: Job) -> None:
+    def _apply_at_once(self, job: WriteJob) -> None:
         self._at_once.append(job)
         if self._draining:
             return
@@ -345,7 +347,7 @@ class Journal:
         if self._failure is not None:
             raise self._refusal()
 
-    def _written(self, jobs: Sequence[Job], error: Exception | None) -> None:
+    def _written(self, jobs: Sequence[WriteJob], error: Exception | None) -> None:
         if error is not None and self._failure is None:
             self._failure = error
         for job in jobs:
@@ -353,7 +355,7 @@ class Journal:
                 self._settle(job)
             self._answer(job)
 
-    def _settle(self, job: Job) -> None:
+    def _settle(self, job: WriteJob) -> None:
         for digest, data in job.batch.blobs.items():
             self._pending.pop(digest, None)
             self._recent.put(digest, data)
@@ -368,7 +370,7 @@ class Journal:
             self._failure = error if isinstance(error, Exception) else JournalError(
                 f"{self.path} takes no more: {raised(error)} while events were told; `sop resume` goes on from what it holds")
 
-    def _answer(self, job: Job) -> None:
+    def _answer(self, job: WriteJob) -> None:
         if job.waiter is None or job.waiter.done():
             return
         if self._failure is None:

@@ -14,7 +14,7 @@ from metaflow_agents.journal.run_summary import Glance, RawJournal, unwrapped
 from metaflow_agents.schema.keys import REPAIRED, parse_activation, steps_in
 
 
-class Made(NamedTuple):
+class MadeArtifact(NamedTuple):
     """A version of an artifact: its payload's digest, the firing that made it (None: given), what of it is from outside."""
 
     payload: str
@@ -69,7 +69,7 @@ class Outline:
     untaken: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict)
     kept: dict[str, str] = field(default_factory=dict)
     kept_without: dict[str, dict[str, str]] = field(default_factory=dict)
-    versions: dict[str, list[Made]] = field(default_factory=dict)
+    versions: dict[str, list[MadeArtifact]] = field(default_factory=dict)
     fired: dict[str, int] = field(default_factory=dict)
     walked: dict[str, int] = field(default_factory=dict)
     active: dict[str, Active] = field(default_factory=dict)
@@ -154,7 +154,9 @@ def _fired(found: Outline, event: Mapping[str, Any]) -> None:
 def _committed(found: Outline, event: Mapping[str, Any]) -> None:
     firing = event.get("firing")
     for version in event.get("versions", ()):
-        found.versions.setdefault(version["artifact"], []).append(Made(version["payload"], firing, version.get("untrusted", "")))
+        found.versions.setdefault(version["artifact"], []).append(
+            MadeArtifact(version["payload"], firing, version.get("untrusted", ""))
+        )
     if firing is not None:
         ended = found.active.pop(firing)
         found.walked[ended.step] = len(ended.items or ())

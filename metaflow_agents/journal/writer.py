@@ -18,7 +18,7 @@ _LINGER = 0.005  # seconds that what nobody waits for may wait itself, for somet
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Job:
+class WriteJob:
     """One append on its way: what is written, what is folded when that is durable, and who waits for it (None: nobody)."""
 
     batch: Batch
@@ -26,7 +26,7 @@ class Job:
     waiter: asyncio.Future[tuple[int, ...]] | None
 
 
-Done = Callable[[Sequence[Job], "Exception | None"], None]
+Done = Callable[[Sequence[WriteJob], "Exception | None"], None]
 
 
 class Writer:
@@ -38,8 +38,8 @@ class Writer:
     def __init__(self, store: Store, done: Done) -> None:
         self._store, self._done = store, done
         self._loop = asyncio.get_running_loop()
-        self._queue: SimpleQueue[list[Job] | asyncio.Future[None]] = SimpleQueue()
-        self._outbox: list[Job] = []
+        self._queue: SimpleQueue[list[WriteJob] | asyncio.Future[None]] = SimpleQueue()
+        self._outbox: list[WriteJob] = []
         self._since = 0.0                       # when the first of them came
         self._lingering = self._leaving = False
         self._failure: Exception | None = None
@@ -47,7 +47,7 @@ class Writer:
         self._thread = Thread(target=self._run, name=f"journal {store.path.stem}", daemon=True)
         self._thread.start()
 
-    def put(self, job: Job) -> None:
+    def put(self, job: WriteJob) -> None:
         """Queues a job; returns at once.
 
         What one turn of the event loop queues is handed over together, and with it what nobody waited for: waking the thread
@@ -104,8 +104,8 @@ class Writer:
         self._store.close()
         self._loop.call_soon_threadsafe(_wake, stopped)
 
-    def _take(self) -> tuple[list[Job], asyncio.Future[None] | None]:
-        jobs: list[Job] = []
+    def _take(self) -> tuple[list[WriteJob], asyncio.Future[None] | None]:
+        jobs: list[WriteJob] = []
         taken = self._queue.get()
         while isinstance(taken, list):
             jobs += taken
@@ -117,7 +117,7 @@ class Writer:
                 return jobs, None
         return jobs, taken
 
-    def _write(self, jobs: Sequence[Job]) -> None:
+    def _write(self, jobs: Sequence[WriteJob]) -> None:
         if self._failure is not None:
             return
         try:

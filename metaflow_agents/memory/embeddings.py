@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from metaflow_agents.errors import MemoryFault
 from metaflow_agents.memory.indexes import make_index
-from metaflow_agents.memory.store import EMBEDDED, MemoryStore, Scope
+from metaflow_agents.memory.store import EMBEDDED, MemoryDatabase, Scope
 from metaflow_agents.schema.role import IndexName, Similarity
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ T = TypeVar("T")
 class Do(Protocol):
     """Has a thread do something with the file, and gives what comes of it."""
 
-    async def __call__(self, work: Callable[[MemoryStore], T]) -> T:
+    async def __call__(self, work: Callable[[MemoryDatabase], T]) -> T:
         """Raises MemoryFault."""
         ...
 
@@ -54,7 +54,7 @@ class Embedder:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedEmbedding:
     """What is looked for: memories near to `question`, embedded by `embedder`, in an index."""
 
     embedder: Embedder
@@ -79,7 +79,7 @@ class Embeddings:
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._filled: dict[tuple[str, IndexName, Similarity, int, Scope], _Filled] = {}
 
-    async def prepare(self, wanted: Wanted, scope: Scope) -> bytes:
+    async def prepare(self, wanted: WantedEmbedding, scope: Scope) -> bytes:
         """The embedding of the question, once it and the memories that a scope sees are embedded: nobody asks for the same
         meanwhile. Raises MemoryFault, and what asking the model raises.
         """
@@ -95,11 +95,11 @@ class Embeddings:
         raise MemoryFault(f"the embedder {embedder.name} gives vectors now of one length and now of another: they can't be "
                           "compared; name another model under `embeddings`")
 
-    async def _embedded(self, wanted: Wanted, scope: Scope) -> bool:
+    async def _embedded(self, wanted: WantedEmbedding, scope: Scope) -> bool:
         """Embeds what is missing. Whether what was there before had to be dropped, so that more is missing now."""
         name = wanted.embedder.name
 
-        def look(store: MemoryStore) -> list[str]:
+        def look(store: MemoryDatabase) -> list[str]:
             asked = [] if store.vector(name, wanted.question) is not None else [wanted.question[:EMBEDDED]]
             return list(dict.fromkeys([*asked, *store.unembedded(name, scope)]))
 
@@ -111,7 +111,7 @@ class Embeddings:
     async def _keep(self, name: str, texts: Sequence[str], vectors: Sequence[bytes]) -> bool:
         return await self._do(lambda store: store.keep_vectors(name, dict(zip(texts, vectors, strict=True))))
 
-    def nearest(self, store: MemoryStore, wanted: Wanted, asked: bytes, scope: Scope, limit: int) -> dict[int, float]:
+    def nearest(self, store: MemoryDatabase, wanted: WantedEmbedding, asked: bytes, scope: Scope, limit: int) -> dict[int, float]:
         """Memory → similarity to an embedding of the `limit` nearest that a scope sees. In the file's thread."""
         import numpy as np
 
@@ -126,7 +126,9 @@ class Embeddings:
         finite = ((memory, value) for memory, value in near.items() if math.isfinite(value))
         return dict(sorted(finite, key=lambda pair: (-pair[1], pair[0]))[:limit])
 
-    def _up_to_date(self, store: MemoryStore, wanted: Wanted, scope: Scope, there: list[int], dimensions: int) -> VectorIndex:
+    def _up_to_date(
+        self, store: MemoryDatabase, wanted: WantedEmbedding, scope: Scope, there: list[int], dimensions: int
+    ) -> VectorIndex:
         """The index of what a scope sees: the same memories in the same order, so that it is made anew where one is gone."""
         import numpy as np
 
@@ -156,7 +158,9 @@ def batches(texts: Sequence[str]) -> Iterator[list[str]]:
         yield batch
 
 
-def _exactly(store: MemoryStore, wanted: Wanted, scope: Scope, question: NDArray[float32], limit: int) -> dict[int, float]:
+def _exactly(
+    store: MemoryDatabase, wanted: WantedEmbedding, scope: Scope, question: NDArray[float32], limit: int
+) -> dict[int, float]:
     import numpy as np
 
     rows = store.vectors(wanted.embedder.name, scope, question.nbytes)

@@ -13,9 +13,9 @@ from typing import Any, Protocol, TypeVar
 
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.values import Values
-from metaflow_agents.memory.embeddings import Embedder, Embeddings, Wanted
+from metaflow_agents.memory.embeddings import Embedder, Embeddings, WantedEmbedding
 from metaflow_agents.memory.scoring import UNRATED, Scored, Weights, best
-from metaflow_agents.memory.store import EMBEDDED, Kind, Memory, MemoryStore, Scope
+from metaflow_agents.memory.store import EMBEDDED, Kind, Memory, MemoryDatabase, Scope
 from metaflow_agents.schema.event import Entry
 from metaflow_agents.schema.model import canonical, digest
 from metaflow_agents.schema.role import Recall
@@ -24,7 +24,7 @@ from metaflow_agents.threads.blocking import Threads
 FOUND = 256                         # memories that an index names; what is not among them is not relevant
 SHOWN = EMBEDDED                    # characters of a memory in a prompt
 T = TypeVar("T")
-Near = Callable[[MemoryStore, Scope], dict[int, float]]
+Near = Callable[[MemoryDatabase, Scope], dict[int, float]]
 """Memory → similarity, of those that a scope sees."""
 _BEYOND = 4                         # times as many as are wanted: some say the same
 
@@ -50,13 +50,13 @@ class RunId:
 class MemoryFile:
     """The file, as a run and the SOPs in it share it. `open_` opens it; it is made when something is kept for the first time."""
 
-    def __init__(self, open_: Callable[[], MemoryStore]) -> None:
+    def __init__(self, open_: Callable[[], MemoryDatabase]) -> None:
         self._open = open_
-        self._store: MemoryStore | None = None
+        self._store: MemoryDatabase | None = None
         self._threads = Threads(1, "memory")
         self.embeddings = Embeddings(self.do)
 
-    async def do(self, work: Callable[[MemoryStore], T]) -> T:
+    async def do(self, work: Callable[[MemoryDatabase], T]) -> T:
         """What `work` gives, which is done in a thread. Raises MemoryFault."""
         return await self._threads.run(lambda: work(self._opened()))
 
@@ -66,7 +66,7 @@ class MemoryFile:
         if store is not None:
             await self._threads.run(store.close)
 
-    def _opened(self) -> MemoryStore:
+    def _opened(self) -> MemoryDatabase:
         if self._store is None:
             self._store = self._open()
         return self._store
@@ -116,7 +116,7 @@ class ProjectMemory:
         weights = Weights(wanted.recency, wanted.importance, wanted.relevance, wanted.decay)
         run, reaches = self.run.digest, others and not self._alone and wanted.from_ != "run"
 
-        def whose(store: MemoryStore) -> tuple[dict[str, int], Scope]:
+        def whose(store: MemoryDatabase) -> tuple[dict[str, int], Scope]:
             store.keep(fresh)
             numbers = store.numbers([*own, *left_out])
             seen = tuple(numbers[key] for key in own if key in numbers)
@@ -126,7 +126,7 @@ class ProjectMemory:
         self._handed_over = max(self._handed_over, upto)
         near = await self._near(wanted, asked, scope, embedder)
 
-        def look(store: MemoryStore) -> list[dict[str, Any]]:
+        def look(store: MemoryDatabase) -> list[dict[str, Any]]:
             seen = store.seen(scope)
             relevances = [index(store, scope) for index in near]
             if wanted.relevance:
@@ -144,7 +144,7 @@ class ProjectMemory:
         if embedder is None:
             return []
         embeddings = self._file.embeddings
-        looked_for = Wanted(embedder, self._masked(asked), wanted.index, wanted.similarity)
+        looked_for = WantedEmbedding(embedder, self._masked(asked), wanted.index, wanted.similarity)
         question = await embeddings.prepare(looked_for, scope)
         return [lambda store, scope: embeddings.nearest(store, looked_for, question, scope, FOUND)]
 
@@ -155,7 +155,7 @@ class ProjectMemory:
         own, run, reaches = await self._own(mind, past), self.run.digest, others and not self._alone
         fresh, upto = self._fresh()
 
-        def look(store: MemoryStore) -> tuple[int, list[Memory]]:
+        def look(store: MemoryDatabase) -> tuple[int, list[Memory]]:
             store.keep(fresh)
             numbers = store.numbers(own)
             scope = Scope(mind, run, tuple(numbers[key] for key in own if key in numbers), reaches)
@@ -174,7 +174,7 @@ class ProjectMemory:
         own, run, reaches = await self._own(mind, past, lessons=True), self.run.digest, others and not self._alone
         fresh, upto = self._fresh()
 
-        def look(store: MemoryStore) -> list[Memory]:
+        def look(store: MemoryDatabase) -> list[Memory]:
             store.keep(fresh)
             numbers = store.numbers(own)
             scope = Scope(mind, run, tuple(numbers[key] for key in own if key in numbers), reaches, lessons=True)

@@ -103,7 +103,7 @@ class Scope:
                 {"role": self.role, "run": self.run, "own": json.dumps(self.own)})
 
 
-class MemoryStore:
+class MemoryDatabase:
     """The file; None: in memory, for a run that has no workspace. Its methods may be called from any thread.
 
     Every error of SQLite comes out as MemoryFault that says what to do.

@@ -29,7 +29,7 @@ from metaflow_agents.threads.stopwatch import under_way, waits
 Watch = Callable[[str, str], None]      # a call's key, and the piece of text that just came
 
 
-class Sent(Protocol):
+class SentCall(Protocol):
     """Around a call: what it comes back from may wait, where the run is about to stop."""
 
     def __call__(self, *, paid: bool) -> AbstractAsyncContextManager[None]:
@@ -50,7 +50,7 @@ class Caller:
 
     def __init__(self, bus: Bus, budgets: Budgets | InnerBudgets, limiters: Limiters | None = None, *,
                  patience: Patience | None = None, reask: bool = False, watch: Watch | None = None, prefix: str = "",
-                 sent: Sent = _at_once) -> None:
+                 sent: SentCall = _at_once) -> None:
         self._prefix, self._sent = prefix, sent
         self._bus, self._journal, self._budgets, self._reask = bus, bus.journal, budgets, reask
         self._limiters, self._patience, self._watch = limiters or Limiters(), patience or Patience(), watch

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from metaflow_agents.models.rate_limiter import PROCESS, Lane, Traffic
-from metaflow_agents.models.window import Entry
-from metaflow_agents.schema.endpoint import Limits
+from metaflow_agents.models.window import WindowEntry
+from metaflow_agents.schema.endpoint import EndpointLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Admission:
     """A place among the requests under way; without a lane, of one that no endpoint limits."""
 
     lane: Lane | None = None
-    entry: Entry | None = None
+    entry: WindowEntry | None = None
 
     def settle(self, tokens: int) -> None:
         """What the call turned out to cost, in tokens."""
@@ -42,7 +42,7 @@ class Limiters:
     away again. `waiting`: how many calls of this run wait at the moment.
     """
 
-    def __init__(self, limits: Limits | None = None, *, traffic: Traffic = PROCESS) -> None:
+    def __init__(self, limits: EndpointLimits | None = None, *, traffic: Traffic = PROCESS) -> None:
         self._limits, self._traffic = limits, traffic
         self._lanes: dict[str, Lane] = {}
         self.waiting = 0

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 from metaflow_agents.errors import UsageError
 from metaflow_agents.models.adapting import Adapted
-from metaflow_agents.models.window import Entry, Window
-from metaflow_agents.schema.endpoint import Limits
+from metaflow_agents.models.window import RateWindow, WindowEntry
+from metaflow_agents.schema.endpoint import EndpointLimits
 
 _PAUSE = 1.0                        # seconds after a refusal that does not say how long
 _NEVER = float("inf")
@@ -29,8 +29,8 @@ class _Waiter:
     def __init__(self, tokens: int) -> None:
         self.tokens = tokens
         self.loop = asyncio.get_running_loop()
-        self.granted: asyncio.Future[Entry] = self.loop.create_future()
-        self.entry: Entry | None = None         # set under the lane's lock, before its loop hears of it
+        self.granted: asyncio.Future[WindowEntry] = self.loop.create_future()
+        self.entry: WindowEntry | None = None         # set under the lane's lock, before its loop hears of it
         self.gone = False
         self.due = _NEVER                       # when it will be woken to look again
         self.timer: asyncio.TimerHandle | None = None
@@ -46,7 +46,7 @@ class _Waiter:
             return False
         return True
 
-    def grant(self, entry: Entry) -> bool:
+    def grant(self, entry: WindowEntry) -> bool:
         """Lets it go. False where there is nobody any more."""
         self.entry = entry
         return self.tell(lambda: None if self.granted.done() else self.granted.set_result(entry))
@@ -63,14 +63,14 @@ class Lane:
     def __init__(self, endpoint: str, now: Callable[[], float]) -> None:
         self._endpoint, self._now = endpoint, now
         self._lock = threading.Lock()
-        self._window, self._adapted = Window(), Adapted()
+        self._window, self._adapted = RateWindow(), Adapted()
         self._queue: deque[_Waiter] = deque()
-        self._held: dict[object, Limits] = {}   # run → its limits
-        self._limits = Limits()                 # the tightest of them
+        self._held: dict[object, EndpointLimits] = {}   # run → its limits
+        self._limits = EndpointLimits()                 # the tightest of them
         self._under_way = 0
         self._paused = -_NEVER                  # nothing goes before this moment
 
-    def hold(self, owner: object, limits: Limits) -> None:
+    def hold(self, owner: object, limits: EndpointLimits) -> None:
         """Limits of a run that begins to use the endpoint: the tightest of all runs hold for each of them."""
         with self._lock:
             self._held[owner] = limits
@@ -82,7 +82,7 @@ class Lane:
             self._held.pop(owner, None)
             self._tighten()
 
-    async def enter(self, tokens: int) -> Entry:
+    async def enter(self, tokens: int) -> WindowEntry:
         """Waits until a request of at most `tokens` tokens may go. Raises UsageError where it never may."""
         with self._lock:
             now = self._now()
@@ -110,13 +110,13 @@ class Lane:
             self._under_way -= 1
             self._pump()
 
-    def settle(self, entry: Entry, tokens: int) -> None:
+    def settle(self, entry: WindowEntry, tokens: int) -> None:
         """What it cost: what was held beyond that is free at once."""
         with self._lock:
             self._window.settle(entry, tokens)
             self._pump()
 
-    def refused(self, entry: Entry, after: float | None) -> None:
+    def refused(self, entry: WindowEntry, after: float | None) -> None:
         """The endpoint refused it for its rate: nobody sends for as long as it asked, and then fewer."""
         with self._lock:
             now, window = self._now(), self._window
@@ -125,11 +125,11 @@ class Lane:
             self._paused = max(self._paused, now + (_PAUSE if after is None else max(after, 0.0)))
             window.rest(self._paused)
 
-    def _go(self, now: float, tokens: int) -> Entry:
+    def _go(self, now: float, tokens: int) -> WindowEntry:
         self._under_way += 1
         return self._window.take(now, tokens)
 
-    def _give_back(self, entry: Entry) -> None:
+    def _give_back(self, entry: WindowEntry) -> None:
         self._under_way -= 1
         self._window.give_back(entry)
 
@@ -212,14 +212,14 @@ def plain(endpoint: str) -> str:
     return urlunsplit((parts.scheme.lower(), parts.netloc.lower(), parts.path.rstrip("/"), parts.query, ""))
 
 
-def tightest(every: Iterable[Limits]) -> Limits:
+def tightest(every: Iterable[EndpointLimits]) -> EndpointLimits:
     """The least of each limit; none where nobody gives it."""
     found = list(every)
 
     def least(measures: Iterable[int | None]) -> int | None:
         return min((one for one in measures if one is not None), default=None)
 
-    return Limits(rpm=least(one.rpm for one in found), tpm=least(one.tpm for one in found),
+    return EndpointLimits(rpm=least(one.rpm for one in found), tpm=least(one.tpm for one in found),
                   concurrency=least(one.concurrency for one in found))
 
 

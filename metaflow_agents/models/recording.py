@@ -41,7 +41,7 @@ ENDING = ".jsonl"
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedCall:
     """One call. `asked` is what its prompt was made of: messages, schema, tools. Either a reply, or why there was none."""
 
     key: str
@@ -64,7 +64,7 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class RecordedResult:
     """What a command, a tool or a function gave. `depends`: the fingerprint of its activation's parts; `payload`: its digest."""
 
     key: str
@@ -81,11 +81,11 @@ class Recording:
 
     name: str
     told: dict[str, Any] = field(default_factory=dict)
-    calls: dict[str, dict[str, Recorded]] = field(default_factory=dict)
-    results: list[Result] = field(default_factory=list)
+    calls: dict[str, dict[str, RecordedCall]] = field(default_factory=dict)
+    results: list[RecordedResult] = field(default_factory=list)
     contents: dict[str, bytes] = field(default_factory=dict)
 
-    def add(self, call: Recorded) -> None:
+    def add(self, call: RecordedCall) -> None:
         """One more call; it goes before an earlier one to the same prompt."""
         self.calls.setdefault(call.key, {})[call.prompt] = call
 
@@ -113,7 +113,7 @@ def read_recording(path: Path) -> Recording:
 
 def recorded(journal: RawJournal) -> Recording:
     """The calls of a run that ended: in the order of firings, items and turns, whatever came back first."""
-    found: dict[tuple[str, int], Recorded] = {}
+    found: dict[tuple[str, int], RecordedCall] = {}
     fired: dict[str, int] = {}
     items: dict[str, dict[str, int]] = {}
     for _, event in journal.events("fired", "reserved", "settled"):
@@ -123,12 +123,12 @@ def recorded(journal: RawJournal) -> Recording:
             items[firing] = {key: place for place, key in enumerate(event.get("items") or ())}
         elif event["kind"] == "reserved":
             asked = json.loads(journal.blob(event["request"]))
-            found[event["key"], event.get("try", 0)] = Recorded(
+            found[event["key"], event.get("try", 0)] = RecordedCall(
                 event["key"], _fingerprint(asked), event["model"], _asked(asked), max_tokens=asked.get("max_tokens", MAX_TOKENS))
         else:
             _settle(journal, event, found)
 
-    def place(call: Recorded) -> tuple[int, int, int, str]:
+    def place(call: RecordedCall) -> tuple[int, int, int, str]:
         at = parse_activation(call.key)
         return fired.get(at.firing, 0), items.get(at.firing, {}).get(at.item or "", 0), at.attempt, call.key
 
@@ -138,16 +138,16 @@ def recorded(journal: RawJournal) -> Recording:
     return recording
 
 
-def _settle(journal: RawJournal, event: Mapping[str, Any], found: dict[tuple[str, int], Recorded]) -> None:
+def _settle(journal: RawJournal, event: Mapping[str, Any], found: dict[tuple[str, int], RecordedCall]) -> None:
     """How a try ended; one after which the call was tried again, or the run stopped, is no answer."""
     at = event["key"], event.get("try", 0)
     call = found[at]
     if event.get("reply"):
         reply = Reply.read(json.loads(journal.blob(event["reply"])))
-        found[at] = Recorded(call.key, call.prompt, call.model, call.asked, reply, max_tokens=call.max_tokens)
+        found[at] = RecordedCall(call.key, call.prompt, call.model, call.asked, reply, max_tokens=call.max_tokens)
     elif not event.get("again") and not event.get("stops"):
         tried = f" (after {at[1] + 1} tries)" if at[1] else ""              # as the attempt was told of it
-        found[at] = Recorded(call.key, call.prompt, call.model, call.asked, failed=f"{event.get('error', '')}{tried}",
+        found[at] = RecordedCall(call.key, call.prompt, call.model, call.asked, failed=f"{event.get('error', '')}{tried}",
                              max_tokens=call.max_tokens)
 
 
@@ -206,7 +206,7 @@ def _record(journal: RawJournal, answered_by: str, results: bool, beside: Set[st
 
 def _add_results(recording: Recording, journal: RawJournal, program: Mapping[str, Any]) -> None:
     """What steps gave that are no role's, no person's and no sub-SOP's: what was there at their last attempt."""
-    found: dict[tuple[tuple[str, ...], str], Result] = {}
+    found: dict[tuple[tuple[str, ...], str], RecordedResult] = {}
     for _, outer in journal.events("finished", "inner"):
         path, event = unwrapped(outer)
         if event["kind"] != "finished":
@@ -215,7 +215,7 @@ def _add_results(recording: Recording, journal: RawJournal, program: Mapping[str
         step = _step(program, steps_in(key))
         if any(step.get(doer) for doer in ("run", "tool", "call", "use")):
             depends = fingerprint(event["parts"])
-            found[slots(key), depends] = Result(key, depends, event["payload"], event.get("untrusted", ""))
+            found[slots(key), depends] = RecordedResult(key, depends, event["payload"], event.get("untrusted", ""))
     for one in found.values():
         recording.results.append(one)
         for name in (one.payload, *blobs_of(unpack(journal.blob(one.payload)))):
@@ -332,7 +332,7 @@ def _add_result(recording: Recording, line: Mapping[str, Any]) -> None:
     except ValidationError:
         raise ValueError(f"the payload of {line['result']} is none") from None
     recording.contents[digest(packed)] = packed
-    recording.results.append(Result(line["result"], line["depends"], digest(packed), line.get("untrusted", "")))
+    recording.results.append(RecordedResult(line["result"], line["depends"], digest(packed), line.get("untrusted", "")))
 
 
 def _refuse_missing(recording: Recording) -> None:
@@ -343,10 +343,10 @@ def _refuse_missing(recording: Recording) -> None:
                 raise ValueError(f"the result of {one.key} names a content that does not stand in it: {name}")
 
 
-def _call(line: Mapping[str, Any]) -> Recorded:
+def _call(line: Mapping[str, Any]) -> RecordedCall:
     asked = _asked(line)
     if _fingerprint(asked) != line["prompt"]:
         raise ValueError(f"the prompt of {line['key']} is not the one that was answered")
     reply = Reply.read(line["reply"]) if "reply" in line else None
     bound = line.get("max_tokens", MAX_TOKENS)
-    return Recorded(line["key"], line["prompt"], line["model"], asked, reply, line.get("failed"), bound)
+    return RecordedCall(line["key"], line["prompt"], line["model"], asked, reply, line.get("failed"), bound)

@@ -14,7 +14,7 @@ from metaflow_agents.errors import AttemptFailed, UsageError, did_you_mean
 from metaflow_agents.journal.places import WORKSPACE, journal_path, run_names
 from metaflow_agents.models.faults import CallFailed
 from metaflow_agents.models.port import Model, ModelRequest, Reply, Traits, traits
-from metaflow_agents.models.recording import ENDING, Recorded, Recording, read_recording
+from metaflow_agents.models.recording import ENDING, RecordedCall, Recording, read_recording
 from metaflow_agents.models.text_form import forms, in_text
 from metaflow_agents.modules import file_places
 from metaflow_agents.schema.difference import unified
@@ -66,7 +66,7 @@ class ReplayModel:
         """Whether exactly this prompt was recorded for this call."""
         return self._recorded(request) is not None
 
-    def _recorded(self, request: ModelRequest) -> Recorded | None:
+    def _recorded(self, request: ModelRequest) -> RecordedCall | None:
         """The call as it was recorded; a model without tool calls of its own was asked in the text form."""
         calls = self._recording.calls.get(request.key, {})
         return next((calls[form.prompt] for form in forms(request) if form.prompt in calls), None) if calls else None

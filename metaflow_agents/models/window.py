@@ -21,7 +21,7 @@ _NEARLY = 1e-6                      # of a request: what is lost to rounding in 
 
 
 @dataclass(eq=False, slots=True)
-class Entry:
+class WindowEntry:
     """One request that was let go. `requests` is 0 for one that turned out not to be sent."""
 
     at: float
@@ -31,11 +31,11 @@ class Entry:
     past: bool = False
 
 
-class Window:
+class RateWindow:
     """The log and the pace of one endpoint."""
 
     def __init__(self) -> None:
-        self._log: deque[Entry] = deque()
+        self._log: deque[WindowEntry] = deque()
         self.requests = self.tokens = self.refused = 0          # of the entries in the log
         self._credit, self._credited = float("inf"), float("-inf")
 
@@ -51,28 +51,28 @@ class Window:
                 return max(now, self._credited) + (1 - self._credit) * WINDOW / rpm
         return now
 
-    def take(self, now: float, tokens: int) -> Entry:
+    def take(self, now: float, tokens: int) -> WindowEntry:
         """A request goes now."""
-        entry = Entry(now, tokens)
+        entry = WindowEntry(now, tokens)
         self._log.append(entry)
         self.requests += 1
         self.tokens += tokens
         self._credit -= 1
         return entry
 
-    def settle(self, entry: Entry, tokens: int) -> None:
+    def settle(self, entry: WindowEntry, tokens: int) -> None:
         """What a request cost, in place of its worst case."""
         if not entry.past:
             self.tokens += tokens - entry.tokens
         entry.tokens = tokens
 
-    def refuse(self, entry: Entry) -> None:
+    def refuse(self, entry: WindowEntry) -> None:
         """The endpoint refused a request. It stays in the log: some count what they refuse."""
         if not entry.past and not entry.refused:
             self.refused += 1
         entry.refused = True
 
-    def give_back(self, entry: Entry) -> None:
+    def give_back(self, entry: WindowEntry) -> None:
         """A request was let go and never sent."""
         self.settle(entry, 0)
         if not entry.past:

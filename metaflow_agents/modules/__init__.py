@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from metaflow_agents.modules.finding import Located, Shadowed, file_places, locate, locate_file
 from metaflow_agents.modules.loading import load_function
-from metaflow_agents.modules.sources import Sources, sources_of
+from metaflow_agents.modules.sources import CodeSources, sources_of
 
-__all__ = ["Located", "Shadowed", "Sources", "file_places", "load_function", "locate", "locate_file", "sources_of"]
+__all__ = ["CodeSources", "Located", "Shadowed", "file_places", "load_function", "locate", "locate_file", "sources_of"]

@@ -26,21 +26,21 @@ _THIS_PACKAGE = __name__.partition(".")[0]
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class CodeSources:
     """Digests of files by their path from the project (or the SOP's folder), and what is not followed, each with its place."""
 
     files: dict[str, str] = field(default_factory=dict)
     unfollowed: tuple[str, ...] = ()
 
 
-def sources_of(spec: str, folders: Sequence[Path]) -> Sources:
+def sources_of(spec: str, folders: Sequence[Path]) -> CodeSources:
     """Of a function that a SOP names, `package.module:function` or `FILE.py:function`; nothing where it is not found."""
     where = spec.rpartition(":")[0]
     folders = [folder.resolve() for folder in folders]
     if where.endswith(".py"):
         file = locate_file(where, folders)
         if file is None:
-            return Sources()
+            return CodeSources()
         file = file.resolve()
         walk = _Walk(list(dict.fromkeys([file.parent, *folders])), folders)
         walk.read(_Read("", file, own=True))
@@ -48,9 +48,9 @@ def sources_of(spec: str, folders: Sequence[Path]) -> Sources:
         walk = _Walk(folders, folders)
         walk.module(where, named=True)
     else:
-        return Sources()
+        return CodeSources()
     walk.finish()
-    return Sources(walk.files, tuple(walk.unfollowed))
+    return CodeSources(walk.files, tuple(walk.unfollowed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,11 +272,11 @@ def _dynamic(nodes: Sequence[ast.AST]) -> tuple[list[ast.ImportFrom], tuple[tupl
     return named, tuple(computed)
 
 
-def merged(all_sources: Iterable[Sources]) -> Sources:
+def merged(all_sources: Iterable[CodeSources]) -> CodeSources:
     """Several as one."""
     files: dict[str, str] = {}
     unfollowed: dict[str, None] = {}
     for one in all_sources:
         files |= one.files
         unfollowed |= dict.fromkeys(one.unfollowed)
-    return Sources(files, tuple(unfollowed))
+    return CodeSources(files, tuple(unfollowed))

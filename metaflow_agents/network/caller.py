@@ -18,7 +18,7 @@ _CHUNK = 65536
 Headers = list[tuple[str, str]]
 
 
-class Refusal(Exception):
+class NetworkRefusal(Exception):
     """A caller gets no more than this: a status, and why."""
 
     def __init__(self, status: int, why: str) -> None:
@@ -30,7 +30,7 @@ class CallerGone(Exception):
     """The caller hung up."""
 
 
-class Caller:
+class HTTPCaller:
     """Reads its request and writes the answer. Raises Refusal and CallerGone."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, longest_header: int) -> None:
@@ -49,7 +49,9 @@ class Caller:
         self.headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in event.headers]
         names = [name for name, _ in self.headers]
         if "transfer-encoding" in names and "content-length" in names:
-            raise Refusal(400, "Transfer-Encoding and Content-Length together: they say two things about where the body ends")
+            raise NetworkRefusal(
+                400, "Transfer-Encoding and Content-Length together: they say two things about where the body ends"
+            )
 
     def header(self, name: str) -> str | None:
         """The first value of a header, given in lower case."""
@@ -59,12 +61,12 @@ class Caller:
         """Reads the body, of at most `cap` bytes."""
         told = self.header("content-length")
         if told is not None and int(told) > cap:
-            raise Refusal(413, f"the body is longer than {cap} bytes")
+            raise NetworkRefusal(413, f"the body is longer than {cap} bytes")
         whole = bytearray()
         while isinstance(event := await self._event(), h11.Data):
             whole += event.data
             if len(whole) > cap:
-                raise Refusal(413, f"the body is longer than {cap} bytes")
+                raise NetworkRefusal(413, f"the body is longer than {cap} bytes")
         return bytes(whole)
 
     async def begin(self, status: int, headers: Headers) -> None:
@@ -118,7 +120,7 @@ class Caller:
             try:
                 event = self._http.next_event()
             except h11.RemoteProtocolError as error:
-                raise Refusal(error.error_status_hint, f"that is no HTTP request: {error}") from error
+                raise NetworkRefusal(error.error_status_hint, f"that is no HTTP request: {error}") from error
             if event is not h11.NEED_DATA:
                 return event
             if self._http.they_are_waiting_for_100_continue:

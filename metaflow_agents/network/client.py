@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from metaflow_agents.errors import FetchFailed, FetchRefused
 from metaflow_agents.network.guard import Guard
-from metaflow_agents.network.hosts import Place, joined, parse
+from metaflow_agents.network.hosts import NetworkPlace, joined, parse
 from metaflow_agents.network.keys import HeadersFor, Mask, keys_for, no_keys
 from metaflow_agents.network.wire import Granted, exchanged, method_of, refuse_headers
 from metaflow_agents.schema import trust
@@ -105,7 +105,7 @@ class _Fetch:
             request, place = _redirected(request, place, answer.status, location)
         raise FetchFailed(f"{parse(request.url)} has more than {self._limits.redirects} redirects")
 
-    async def _hop(self, request: FetchRequest, place: Place) -> tuple[Fetched, str | None]:
+    async def _hop(self, request: FetchRequest, place: NetworkPlace) -> tuple[Fetched, str | None]:
         """One request: its answer, and where it redirects to, if it does."""
         await self._granted(place)
         clock = asyncio.get_running_loop().time
@@ -118,7 +118,7 @@ class _Fetch:
         finally:
             self._left = max(0.0, self._left - (clock() - began))
 
-    async def _asked(self, request: FetchRequest, place: Place) -> tuple[Fetched, str | None]:
+    async def _asked(self, request: FetchRequest, place: NetworkPlace) -> tuple[Fetched, str | None]:
         pinned = await self._guard.pin(place)
         keys = keys_for(place, pinned, self._headers_for)
         self.heard = trust.joined(self.heard, f"fetched from {place.origin}")
@@ -136,7 +136,7 @@ class _Fetch:
         kind = mask.over_text(response.headers.get("Content-Type", "")).partition(";")[0].strip().lower()
         return Fetched(response.status, told, body, place.url, kind, cut), None
 
-    async def _body(self, response: aiohttp.ClientResponse, place: Place, mask: Mask) -> tuple[bytes, bool]:
+    async def _body(self, response: aiohttp.ClientResponse, place: NetworkPlace, mask: Mask) -> tuple[bytes, bool]:
         """The body up to its cap; a key that the cap would cut in two is read to its end first."""
         cap = self._limits.body
         unpack = _unpacking(response, place)
@@ -188,7 +188,7 @@ class _Gzip:
         return bytes(out)
 
 
-def _unpacking(response: aiohttp.ClientResponse, place: Place) -> _Plain | _Gzip:
+def _unpacking(response: aiohttp.ClientResponse, place: NetworkPlace) -> _Plain | _Gzip:
     encoding = ", ".join(response.headers.getall("Content-Encoding", [])).strip().lower()
     if encoding in ("", "identity"):
         return _Plain()
@@ -197,7 +197,7 @@ def _unpacking(response: aiohttp.ClientResponse, place: Place) -> _Plain | _Gzip
     raise FetchFailed(f"{place.origin} answered in the encoding `{ascii(encoding)[1:-1][:80]}`, and was asked for gzip or none")
 
 
-def _redirected(request: FetchRequest, place: Place, status: int, location: str) -> tuple[FetchRequest, Place]:
+def _redirected(request: FetchRequest, place: NetworkPlace, status: int, location: str) -> tuple[FetchRequest, NetworkPlace]:
     """The next request of a redirect (RFC 9110 15.4, and what clients make of a POST). Raises FetchRefused."""
     to = joined(place, location)
     if place.scheme == "https" and to.scheme == "http":

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from metaflow_agents.errors import FetchFailed, FetchRefused
-from metaflow_agents.network.caller import Caller, Headers, Refusal, writable
-from metaflow_agents.network.hosts import Place, parse
+from metaflow_agents.network.caller import Headers, HTTPCaller, NetworkRefusal, writable
+from metaflow_agents.network.hosts import NetworkPlace, parse
 from metaflow_agents.network.keys import Mask, keys_for
 from metaflow_agents.network.passing import Cut, Passing
 from metaflow_agents.network.wire import METHODS, OURS, exchanged
@@ -21,8 +21,8 @@ class Forward:
     """What a caller asks to be forwarded. `asked` is the place as it said it."""
 
     passing: Passing
-    caller: Caller
-    asked: Place
+    caller: HTTPCaller
+    asked: NetworkPlace
 
     async def run(self) -> None:
         """Raises FetchRefused, FetchFailed, Refusal, CallerGone, Cut."""
@@ -42,7 +42,7 @@ class Forward:
         ):
             await self._answered(response, place, mask)
 
-    async def _granted(self) -> Place:
+    async def _granted(self) -> NetworkPlace:
         """The place as it was asked for; where that is not granted, the same by https. Then a program inside that speaks plain
         HTTP reaches a host that is granted with encryption, and the parent can add a key that the program never sees.
         """
@@ -66,11 +66,14 @@ class Forward:
         kept = [(name, value) for name, value in self.caller.headers if name not in left_out]
         return [*kept, ("accept-encoding", "identity")] if with_key else kept
 
-    async def _answered(self, response: aiohttp.ClientResponse, place: Place, mask: Mask) -> None:
+    async def _answered(self, response: aiohttp.ClientResponse, place: NetworkPlace, mask: Mask) -> None:
         encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
         if mask and encoding not in ("", "identity"):
-            raise Refusal(502, f"{place.origin} was given a key and answers in the encoding `{ascii(encoding)[1:-1][:80]}`, "
-                          "in which a key that comes back would not be found")
+            raise NetworkRefusal(
+                502,
+                f"{place.origin} was given a key and answers in the encoding `{ascii(encoding)[1:-1][:80]}`, "
+                "in which a key that comes back would not be found",
+            )
         headers = [(name.lower(), mask.over_text(value)) for name, value in response.headers.items()
                    if name.lower() not in OURS or name.lower() == "content-length"]
         if response.status < 200 or not writable(headers):
@@ -88,18 +91,20 @@ class Forward:
         await self.caller.end()
 
 
-def asked_for(caller: Caller) -> Place:
+def asked_for(caller: HTTPCaller) -> NetworkPlace:
     """The place of a request in the form that is sent to a proxy (RFC 9112 3.2.2). Raises Refusal and FetchRefused."""
     if caller.method not in METHODS:
-        raise Refusal(405, f"the method `{ascii(caller.method)[1:-1]}` is refused: there is CONNECT, {', '.join(METHODS)}")
+        raise NetworkRefusal(405, f"the method `{ascii(caller.method)[1:-1]}` is refused: there is CONNECT, {', '.join(METHODS)}")
     place = parse(caller.target)
     if place.scheme != "http":
-        raise Refusal(400, f"{place.origin} is asked for with CONNECT, or as http://{place.host}/ to have it encrypted here")
+        raise NetworkRefusal(
+            400, f"{place.origin} is asked for with CONNECT, or as http://{place.host}/ to have it encrypted here"
+        )
     same_host(caller, place)
     return place
 
 
-def same_host(caller: Caller, place: Place) -> None:
+def same_host(caller: HTTPCaller, place: NetworkPlace) -> None:
     """Raises Refusal where the Host header names another place than the request line."""
     host = caller.header("host")
     if host is None:
@@ -107,6 +112,6 @@ def same_host(caller: Caller, place: Place) -> None:
     try:
         named = parse(f"{place.scheme}://{host}/")
     except FetchRefused as error:
-        raise Refusal(400, f"Host: {error}") from None
+        raise NetworkRefusal(400, f"Host: {error}") from None
     if named.authority != place.authority or named.path != "/" or named.query:
-        raise Refusal(400, f"Host names {named.authority}, and the request line {place.authority}")
+        raise NetworkRefusal(400, f"Host names {named.authority}, and the request line {place.authority}")

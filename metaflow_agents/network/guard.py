@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from metaflow_agents.errors import FetchFailed, FetchRefused, UsageError
 from metaflow_agents.network import addresses
 from metaflow_agents.network.addresses import Address
-from metaflow_agents.network.hosts import Place, parse_authority
+from metaflow_agents.network.hosts import NetworkPlace, parse_authority
 
 Resolve = Callable[[str], Awaitable[Sequence[str]]]
 """A host name → its addresses as text. Raises OSError."""
@@ -50,7 +50,7 @@ class Guard:
         self._pins: dict[str, Pinned] = {}
         self._turns: dict[str, asyncio.Lock] = {}
 
-    async def pin(self, place: Place) -> Pinned:
+    async def pin(self, place: NetworkPlace) -> Pinned:
         """The addresses of a place. Raises FetchRefused for one that may not be connected to, FetchFailed where none is found."""
         literal = place.address
         private = (place.host, place.port) in self._private
@@ -64,7 +64,7 @@ class Guard:
                 self._pins[place.host] = Pinned(place.host, await self._looked_up(place))
         return self._pins[place.host]
 
-    async def _looked_up(self, place: Place) -> tuple[str, ...]:
+    async def _looked_up(self, place: NetworkPlace) -> tuple[str, ...]:
         try:
             async with asyncio.timeout(RESOLVES_WITHIN):
                 told = await self._resolve(place.host)
@@ -82,7 +82,7 @@ class Guard:
             raise FetchRefused(f"the name `{place.host}` has no address")
         return tuple(found)
 
-    async def connected(self, place: Place) -> socket.socket:
+    async def connected(self, place: NetworkPlace) -> socket.socket:
         """A connection to the first address of a place that takes one. Raises FetchRefused, or FetchFailed where none does."""
         pinned = await self.pin(place)
         failed: OSError | None = None
@@ -107,7 +107,7 @@ class Guard:
         return made
 
 
-def _checked(place: Place, address: Address, private: bool) -> str:
+def _checked(place: NetworkPlace, address: Address, private: bool) -> str:
     why = addresses.refused(address)
     if why is None or (private and addresses.grantable(address)):
         return str(address)

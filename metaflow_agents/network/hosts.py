@@ -36,7 +36,7 @@ _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NetworkPlace:
     """What a URL means: `host` in lower-case ASCII (an IPv6 address without brackets), `port` always said, `path` without dot
     segments and with the percent signs that are needed. An empty `path` is a host as a whole: a tunnel that nobody looks into.
     """
@@ -75,7 +75,7 @@ class Place:
         """Whether it stands for all of the host, paths unseen: what a tunnel asks for."""
         return not self.path
 
-    def encrypted(self) -> Place:
+    def encrypted(self) -> NetworkPlace:
         """The same place by https; the port of plain http becomes that of https."""
         return replace(self, scheme="https", port=443 if self.port == 80 else self.port)
 
@@ -83,7 +83,7 @@ class Place:
         return self.url
 
 
-def parse(url: str) -> Place:
+def parse(url: str) -> NetworkPlace:
     """The place that a URL means; a fragment is dropped. Raises FetchRefused."""
     _refuse_odd(url)
     found = _SCHEME.fullmatch(url)
@@ -96,11 +96,11 @@ def parse(url: str) -> Place:
     host, port = _authority(url, rest[:end])
     location = rest[end:].partition("#")[0]
     path, _, query = location.partition("?")
-    return Place("https" if scheme == "https" else "http", host, _port(url, port, DEFAULT_PORTS[scheme]),
+    return NetworkPlace("https" if scheme == "https" else "http", host, _port(url, port, DEFAULT_PORTS[scheme]),
                  _path(url, path), _escaped(url, query, "?"))
 
 
-def parse_authority(text: str) -> Place:
+def parse_authority(text: str) -> NetworkPlace:
     """The host that `CONNECT host:port` names, as a whole and by https; the port has to be there. Raises FetchRefused."""
     _refuse_odd(text)
     if any(sign in text for sign in "/?#"):
@@ -108,10 +108,10 @@ def parse_authority(text: str) -> Place:
     host, port = _authority(text, text)
     if port is None:
         raise _refusal(text, "the port is missing: `host:port`")
-    return Place("https", host, _port(text, port, 443), path="")
+    return NetworkPlace("https", host, _port(text, port, 443), path="")
 
 
-def joined(place: Place, location: str) -> Place:
+def joined(place: NetworkPlace, location: str) -> NetworkPlace:
     """Where a redirect of `place` leads: `location` is what its `Location` says, relative or not. Raises FetchRefused."""
     _refuse_odd(location)           # before anything is joined: the standard library drops tabs and line breaks
     try:

@@ -15,21 +15,21 @@ from urllib.parse import quote
 
 from metaflow_agents.errors import FetchRefused
 from metaflow_agents.network.guard import Pinned
-from metaflow_agents.network.hosts import Place
+from metaflow_agents.network.hosts import NetworkPlace
 
-HeadersFor = Callable[[Place], Mapping[str, str]]
+HeadersFor = Callable[[NetworkPlace], Mapping[str, str]]
 """The headers that hold keys for a place, asked anew for every request; empty for every place that a key is not for."""
 
 SHORTEST = 8                        # letters: what is shorter is no key, and stands in many answers
 _PLAIN = frozenset({"accept", "accept-language", "content-type", "user-agent"})
 
 
-def no_keys(place: Place) -> Mapping[str, str]:
+def no_keys(place: NetworkPlace) -> Mapping[str, str]:
     """For hosts that get none."""
     return {}
 
 
-def keys_for(place: Place, pinned: Pinned, headers_for: HeadersFor) -> Mapping[str, str]:
+def keys_for(place: NetworkPlace, pinned: Pinned, headers_for: HeadersFor) -> Mapping[str, str]:
     """The headers with keys for this request. Raises FetchRefused where they would go out unencrypted to a public host."""
     keys = headers_for(place)
     if keys and place.scheme == "http" and not pinned.private:

@@ -11,12 +11,12 @@ from typing import Literal
 
 from metaflow_agents.errors import FetchFailed
 from metaflow_agents.network.guard import Guard
-from metaflow_agents.network.hosts import Place
+from metaflow_agents.network.hosts import NetworkPlace
 from metaflow_agents.network.keys import HeadersFor
 from metaflow_agents.network.wire import Granted
 
 Verdict = Literal["allowed", "refused", "failed", "cut"]
-Decided = Callable[[Place | str, Verdict, str], Awaitable[None]]
+Decided = Callable[[NetworkPlace | str, Verdict, str], Awaitable[None]]
 """Told each decision before it takes effect: the place (or what was asked for, escaped, where that means no place), and why."""
 
 
@@ -50,7 +50,7 @@ class Passing:
     tls: ssl.SSLContext | None
 
     @asynccontextmanager
-    async def in_time(self, place: Place) -> AsyncIterator[None]:
+    async def in_time(self, place: NetworkPlace) -> AsyncIterator[None]:
         """Raises FetchFailed where it takes longer than the limit."""
         try:
             async with asyncio.timeout(self.limits.seconds):

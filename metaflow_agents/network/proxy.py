@@ -18,10 +18,10 @@ from types import TracebackType
 from typing import Self
 
 from metaflow_agents.errors import FetchFailed, FetchRefused, RunError
-from metaflow_agents.network.caller import Caller, CallerGone, Refusal
+from metaflow_agents.network.caller import CallerGone, HTTPCaller, NetworkRefusal
 from metaflow_agents.network.forward import Forward, asked_for, same_host
 from metaflow_agents.network.guard import Guard
-from metaflow_agents.network.hosts import Place, parse_authority
+from metaflow_agents.network.hosts import NetworkPlace, parse_authority
 from metaflow_agents.network.keys import HeadersFor, no_keys
 from metaflow_agents.network.passing import Cut, Decided, Passing, ProxyLimits, Verdict
 from metaflow_agents.network.tunnel import Tunnel
@@ -94,7 +94,7 @@ class Proxy:
         task.add_done_callback(self._open.discard)
 
     async def _served(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        caller = Caller(reader, writer, self._passing.limits.header)
+        caller = HTTPCaller(reader, writer, self._passing.limits.header)
         try:
             await self._answered(caller)
         except CallerGone:
@@ -104,15 +104,15 @@ class Proxy:
             raise
         await caller.close()
 
-    async def _answered(self, caller: Caller) -> None:
+    async def _answered(self, caller: HTTPCaller) -> None:
         """Every way in which a request can end is told to `decided`, and to the caller while it can still be told."""
-        place: Place | str = "?"
+        place: NetworkPlace | str = "?"
         try:
             await self._head(caller)
             place = ascii(caller.target)[1:-1][:300]
             place = parsed = _place(caller)
             await (Tunnel if caller.method == "CONNECT" else Forward)(self._passing, caller, parsed).run()
-        except Refusal as error:
+        except NetworkRefusal as error:
             await self._ended(caller, place, "refused", error.status, error.why)
         except FetchRefused as error:
             await self._ended(caller, place, "refused", 403, str(error))
@@ -121,15 +121,15 @@ class Proxy:
         except Cut as error:
             await self._ended(caller, place, "cut", 502, str(error))
 
-    async def _head(self, caller: Caller) -> None:
+    async def _head(self, caller: HTTPCaller) -> None:
         seconds = self._passing.limits.head
         try:
             async with asyncio.timeout(seconds):
                 await caller.request()
         except TimeoutError:
-            raise Refusal(408, f"no whole request came within {seconds:g} seconds") from None
+            raise NetworkRefusal(408, f"no whole request came within {seconds:g} seconds") from None
 
-    async def _ended(self, caller: Caller, place: Place | str, verdict: Verdict, status: int, why: str) -> None:
+    async def _ended(self, caller: HTTPCaller, place: NetworkPlace | str, verdict: Verdict, status: int, why: str) -> None:
         await self._passing.decided(place, verdict, why)
         if caller.begun:
             caller.writer.transport.abort()
@@ -137,13 +137,13 @@ class Proxy:
             await caller.refuse(status, why)
 
 
-def _place(caller: Caller) -> Place:
+def _place(caller: HTTPCaller) -> NetworkPlace:
     """What the request line means. Raises Refusal."""
     try:
         if caller.method != "CONNECT":
             return asked_for(caller)
         place = parse_authority(caller.target)
     except FetchRefused as error:
-        raise Refusal(400, str(error)) from None
+        raise NetworkRefusal(400, str(error)) from None
     same_host(caller, place)
     return place

@@ -1,7 +1,7 @@
 """CONNECT: a tunnel to a granted host, for TLS to that very host and for nothing else.
 
-What is said inside cannot be seen here, so a tunnel is granted for a host as a whole (a `Place` without a path), gets no keys,
-and carries only a TLS whose hello names the host that was granted. Behind one address several hosts may live: that a server
+What is said inside cannot be seen here, so a tunnel is granted for a host as a whole (a `NetworkPlace` without a path), gets no
+keys, and carries only a TLS whose hello names the host that was granted. Behind one address several hosts may live: that a server
 answers for another one in spite of the name in the hello is up to that server.
 """
 
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from metaflow_agents.errors import FetchRefused
 from metaflow_agents.network import hello
-from metaflow_agents.network.caller import Caller, CallerGone
-from metaflow_agents.network.hosts import Place
+from metaflow_agents.network.caller import CallerGone, HTTPCaller
+from metaflow_agents.network.hosts import NetworkPlace
 from metaflow_agents.network.passing import Cut, Passing
 
 _CHUNK = 65536
@@ -24,8 +24,8 @@ class Tunnel:
     """What a caller asks to be connected to."""
 
     passing: Passing
-    caller: Caller
-    place: Place
+    caller: HTTPCaller
+    place: NetworkPlace
 
     async def run(self) -> None:
         """Raises FetchRefused, FetchFailed, CallerGone, Cut."""

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from metaflow_agents.errors import FetchFailed, FetchRefused
 from metaflow_agents.network.guard import Guard, Pinned
-from metaflow_agents.network.hosts import Place
+from metaflow_agents.network.hosts import NetworkPlace
 from metaflow_agents.network.keys import Mask
 
 if TYPE_CHECKING:
     import aiohttp
 
-Granted = Callable[[Place], Awaitable[None]]
+Granted = Callable[[NetworkPlace], Awaitable[None]]
 """Asked before a place is resolved or connected to, for each redirect again. Raises FetchRefused, or another RunError."""
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
@@ -55,7 +55,7 @@ def system_tls() -> ssl.SSLContext:
 
 @asynccontextmanager
 async def exchanged(
-    place: Place,
+    place: NetworkPlace,
     method: str,
     headers: Sequence[tuple[str, str]],
     body: bytes | None,
@@ -114,7 +114,7 @@ def _family(address: str) -> int:
     return socket.AF_INET6 if ":" in address else socket.AF_INET
 
 
-def _told(error: Exception, place: Place) -> str:
+def _told(error: Exception, place: NetworkPlace) -> str:
     import aiohttp
 
     said = " ".join(str(error).split())

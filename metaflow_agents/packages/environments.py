@@ -26,7 +26,7 @@ from packaging.requirements import Requirement
 from metaflow_agents.errors import AttemptFailed, RunError
 from metaflow_agents.packages.lock import Lock
 from metaflow_agents.packages.pip import Pip
-from metaflow_agents.packages.requirements import Wanted
+from metaflow_agents.packages.requirements import WantedPackage
 from metaflow_agents.packages.wheels import Room, unpack
 from metaflow_agents.policy.subjects import canonical
 from metaflow_agents.sandbox.interpreter import base_program, python_version
@@ -50,7 +50,7 @@ class Environments:
     def __init__(self, folder: Path | None, environment: Mapping[str, str]) -> None:
         self._folder, self._environment = folder, dict(environment)
 
-    async def resolved(self, wanted: list[Wanted]) -> Lock:
+    async def resolved(self, wanted: list[WantedPackage]) -> Lock:
         """The lock of what is wanted and all that it depends on, and its environment made. Raises AttemptFailed, RunError."""
         pip = Pip(self._environment)
         lock = await _THREADS.run(partial(pip.resolved, wanted), pip.stop)

@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 from metaflow_agents.errors import AttemptFailed, RunError
 from metaflow_agents.packages.lock import MOST, Lock, Package
-from metaflow_agents.packages.requirements import Wanted
+from metaflow_agents.packages.requirements import WantedPackage
 from metaflow_agents.policy.subjects import canonical
 from metaflow_agents.sandbox.interpreter import python_version
 from metaflow_agents.sandbox.limits import sizes
@@ -55,7 +55,7 @@ class Pip:
         if group is not None:
             group.stop()
 
-    def resolved(self, wanted: Sequence[Wanted]) -> Lock:
+    def resolved(self, wanted: Sequence[WantedPackage]) -> Lock:
         """The packages that are wanted and all that they depend on, chosen by pip. Raises AttemptFailed with what pip said."""
         if not wanted:
             return Lock(python=python_version(), packages=())

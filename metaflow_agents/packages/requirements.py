@@ -19,7 +19,7 @@ LONGEST = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedPackage:
     """One package that is asked for: its canonical name, its extras, and the versions that fit, in pip's spelling."""
 
     name: str
@@ -35,14 +35,14 @@ class Wanted:
         return f"{self.subject}{self.versions}"
 
 
-def wanted(texts: Sequence[str]) -> list[Wanted]:
+def wanted(texts: Sequence[str]) -> list[WantedPackage]:
     """The packages that are asked for, in the order of their names. The same text twice counts once. Raises AnswerInvalid, naming
     each text that is refused.
     """
     if len(texts) > MOST:
         raise AnswerInvalid([f"{len(texts)} requirements; at most {MOST} are taken: name what the code imports, and leave out "
                              "what that brings along"])
-    found: dict[str, Wanted] = {}
+    found: dict[str, WantedPackage] = {}
     faults = []
     for text in texts:
         try:
@@ -56,7 +56,7 @@ def wanted(texts: Sequence[str]) -> list[Wanted]:
     return sorted(found.values(), key=str)
 
 
-def _read(text: str) -> Wanted:
+def _read(text: str) -> WantedPackage:
     """One requirement. Raises ValueError, which says what is wrong and what to write."""
     if len(text) > LONGEST:
         raise ValueError(f"it has more than {LONGEST} characters")
@@ -74,4 +74,4 @@ def _read(text: str) -> Wanted:
     if read.marker is not None:
         raise ValueError("it has a marker, and what one machine leaves out would be missed without a word; write it without what "
                          "follows `;`, or leave it out")
-    return Wanted(canonical(read.name), frozenset(canonical(one) for one in read.extras), str(read.specifier))
+    return WantedPackage(canonical(read.name), frozenset(canonical(one) for one in read.extras), str(read.specifier))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from metaflow_agents.errors import FetchRefused
 from metaflow_agents.network import hosts
-from metaflow_agents.network.hosts import Place
+from metaflow_agents.network.hosts import NetworkPlace
 from metaflow_agents.policy.patterns import Everything, Pattern, RuleWritten
 from metaflow_agents.policy.subjects import PlaceSubject, Subject
 
@@ -88,15 +88,15 @@ class HostPattern:
             isinstance(other, HostPattern) and other.port is None and (self.host, self.below) == (other.host, other.below))
 
 
-def literal(pattern: Pattern) -> Place | None:
+def literal(pattern: Pattern) -> NetworkPlace | None:
     """The place that a pattern names by an address or as `localhost`, and with a port: it may be private. None of any other."""
     if not isinstance(pattern, PlacePattern | HostPattern) or pattern.host is None or pattern.below or pattern.port is None:
         return None
-    place = Place("https", pattern.host, pattern.port, path="")
+    place = NetworkPlace("https", pattern.host, pattern.port, path="")
     return place if place.address is not None or place.host == "localhost" else None
 
 
-def _parsed(url: str, written: str) -> Place:
+def _parsed(url: str, written: str) -> NetworkPlace:
     try:
         return hosts.parse(url)
     except FetchRefused as error:
@@ -109,7 +109,7 @@ def _path_glob(path: str, written: str) -> str:
     return _parsed(f"https://any.invalid{path}", written).path
 
 
-def _host(pattern: PlacePattern | HostPattern, place: Place) -> bool:
+def _host(pattern: PlacePattern | HostPattern, place: NetworkPlace) -> bool:
     if pattern.host is None:
         return True
     return place.host.endswith(f".{pattern.host}") if pattern.below else place.host == pattern.host

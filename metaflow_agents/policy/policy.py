@@ -23,8 +23,8 @@ from metaflow_agents.policy.command_patterns import CommandPattern
 from metaflow_agents.policy.package_patterns import PackagePattern, each
 from metaflow_agents.policy.patterns import NamePattern, PathPattern
 from metaflow_agents.policy.presets import preset
-from metaflow_agents.policy.rules import Rule, parse_rule
-from metaflow_agents.policy.subjects import Asked, CommandSubject, PathSubject, Refused, read
+from metaflow_agents.policy.rules import PolicyRule, parse_rule
+from metaflow_agents.policy.subjects import CommandSubject, PathSubject, QuestionSubject, RefusedSubject, read
 from metaflow_agents.schema import acting_files
 from metaflow_agents.schema.event import Verdict
 from metaflow_agents.schema.tools import PolicySpec
@@ -62,7 +62,7 @@ class Policy:
             return self._installing(action, untrusted, lookup)
         try:
             return self._decision(action, read(action), untrusted, lookup)
-        except Refused as error:
+        except RefusedSubject as error:
             return Decision("deny", f"deny always: {error}")
 
     def _installing(self, action: Action, untrusted: str, lookup: bool) -> Decision:
@@ -73,7 +73,7 @@ class Policy:
         for one in each(action):
             try:
                 found.append((one.target, self._decision(one, read(one), untrusted, lookup)))
-            except Refused as error:
+            except RefusedSubject as error:
                 found.append((one.target, Decision("deny", f"deny always: {error}")))
         verdict = max((decision for _, decision in found), key=_strictness).verdict
         rules: dict[str, list[str]] = {}
@@ -87,7 +87,7 @@ class Policy:
         """The decision about an action (see `decide`), and every rule that has a say in it."""
         try:
             asked = [read(one) for one in each(action)] if action.target or action.verb != "install" else []
-        except Refused as error:
+        except RefusedSubject as error:
             return Explanation(Decision("deny", f"deny always: {error}"))
         matching = (words for one in asked for level in self._levels for words in level.matching(action.verb, one))
         return Explanation(self.decide(action, untrusted=untrusted, lookup=lookup), tuple(dict.fromkeys(matching)))
@@ -100,7 +100,7 @@ class Policy:
         """
         try:
             decision = self._by_rules("write", read(Action("write", path)))
-        except Refused as error:
+        except RefusedSubject as error:
             return Decision("deny", f"deny always: {error}")
         found = acting_files.find(path)
         if found is not None and decision.verdict != "deny":
@@ -125,7 +125,7 @@ class Policy:
         why = f"{found.row.why} (`{found.name.removesuffix('/')}`)"
         if found.row.verdict == "refused":
             return f"{why}; no rule allows it: choose another name"
-        subject = Asked(PathSubject(path))
+        subject = QuestionSubject(PathSubject(path))
         against = [one for level in self._levels if (one := level.decide("write", subject)) is not None
                    and one.verdict != "allow"]
         if against:
@@ -136,13 +136,13 @@ class Policy:
         rule = f"write({path.partition('/')[0]}/**)" if found.name.endswith("/") and "/" in path else f"write({path})"
         return f"{why}; to allow it write `policy: {{allow: [\"{rule}\"]}}` in the SOP"
 
-    def _by_rules(self, verb: Verb, asked: Asked) -> Decision:
+    def _by_rules(self, verb: Verb, asked: QuestionSubject) -> Decision:
         """What the levels say: the strictest; where all allow it the narrowest, which says more."""
         spoken = [one for level in self._levels if (one := level.decide(verb, asked)) is not None]
         decision = max(spoken, key=_strictness)                 # of equals the first, the SOP's
         return spoken[-1] if decision.verdict == "allow" else decision
 
-    def _decision(self, action: Action, asked: Asked, untrusted: str, lookup: bool) -> Decision:
+    def _decision(self, action: Action, asked: QuestionSubject, untrusted: str, lookup: bool) -> Decision:
         decision = self._by_rules(action.verb, asked)
         if action.verb == "write" and decision.verdict != "deny" and isinstance(asked.subject, PathSubject):
             found = acting_files.find(asked.subject.path)
@@ -202,7 +202,7 @@ class _Level:
         self.preset_name = spec.preset if named else ""
         self.preset = preset(spec.preset) if named else None
 
-    def decide(self, verb: Verb, asked: Asked) -> Decision | None:
+    def decide(self, verb: Verb, asked: QuestionSubject) -> Decision | None:
         """What this level says; None where it says nothing of such actions."""
         for verdict, rules in (("deny", self.deny), ("ask", self.ask)):
             for rule in _touching(rules, verb, asked):
@@ -227,7 +227,7 @@ class _Level:
         return next((self._words("allow", rule) for rule in self.allow if rule.verb == action.verb
                      and isinstance(rule.pattern, NamePattern | PackagePattern) and rule.pattern.literal == action.target), "")
 
-    def matching(self, verb: Verb, asked: Asked) -> Iterator[str]:
+    def matching(self, verb: Verb, asked: QuestionSubject) -> Iterator[str]:
         """The words of all rules that match."""
         for verdict, rules in (("deny", self.deny), ("ask", self.ask)):
             yield from (self._words(verdict, rule, _why(rule, asked)) for rule in _touching(rules, verb, asked))
@@ -259,10 +259,10 @@ class _Level:
         rules = (*self.allow, *self.ask, *self.preset.allow, *self.preset.ask)
         return any(rule.verb == verb and _may_meet(rule, server) for rule in rules)
 
-    def _words(self, verdict: str, rule: Rule, why: str = "") -> str:
+    def _words(self, verdict: str, rule: PolicyRule, why: str = "") -> str:
         return f"{verdict} {rule.text} of {self.owner}{why}"
 
-    def _preset_words(self, verdict: str, rule: Rule) -> str:
+    def _preset_words(self, verdict: str, rule: PolicyRule) -> str:
         return f"{verdict} {rule.text} of {self.owner}'s preset {self.preset_name}"
 
     def _unnamed(self, verb: Verb) -> str:
@@ -271,19 +271,19 @@ class _Level:
         return f"no rule of {self.owner} about `{verb}`"
 
 
-def _rules(written: Sequence[str]) -> tuple[Rule, ...]:
+def _rules(written: Sequence[str]) -> tuple[PolicyRule, ...]:
     return tuple(parse_rule(text) for text in written)
 
 
-def _touching(rules: Sequence[Rule], verb: Verb, asked: Asked) -> Iterator[Rule]:
+def _touching(rules: Sequence[PolicyRule], verb: Verb, asked: QuestionSubject) -> Iterator[PolicyRule]:
     return (rule for rule in rules if rule.verb == verb and rule.pattern.touches(asked.subject))
 
 
-def _covering(rules: Sequence[Rule], verb: Verb, asked: Asked) -> Iterator[Rule]:
+def _covering(rules: Sequence[PolicyRule], verb: Verb, asked: QuestionSubject) -> Iterator[PolicyRule]:
     return (rule for rule in rules if rule.verb == verb and rule.pattern.covers(asked.subject))
 
 
-def _left(verb: Verb, asked: Asked, rules: Sequence[Rule]) -> str | None:
+def _left(verb: Verb, asked: QuestionSubject, rules: Sequence[PolicyRule]) -> str | None:
     """The first command that it starts and that no rule allows, or why they can't be known; None where all are allowed."""
     allowing = [rule for rule in rules if rule.verb == verb]
     if any(rule.everything for rule in allowing):
@@ -294,7 +294,7 @@ def _left(verb: Verb, asked: Asked, rules: Sequence[Rule]) -> str | None:
                  if not any(rule.pattern.covers(part) for rule in allowing)), None)
 
 
-def _why(rule: Rule, asked: Asked) -> str:
+def _why(rule: PolicyRule, asked: QuestionSubject) -> str:
     """Behind a rule that may or may not mean it: why that is not known."""
     subject = asked.subject
     if not isinstance(subject, CommandSubject) or not subject.unclear or rule.everything:
@@ -303,7 +303,7 @@ def _why(rule: Rule, asked: Asked) -> str:
     return "" if rule.pattern.touches(known) else f": {subject.unclear} can't be taken apart"
 
 
-def _may_meet(rule: Rule, server: str) -> bool:
+def _may_meet(rule: PolicyRule, server: str) -> bool:
     """Whether a rule says something of a server's tools."""
     if not server or rule.everything:
         return True

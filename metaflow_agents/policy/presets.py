@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from functools import cache
 
 from metaflow_agents.policy.action import PLAIN, VERBS
-from metaflow_agents.policy.rules import Rule, parse_rule
+from metaflow_agents.policy.rules import PolicyRule, parse_rule
 
 
 @dataclass(frozen=True, slots=True)
 class Preset:
     """Rules that any written one beats; what they do not name is denied."""
 
-    allow: tuple[Rule, ...]
-    ask: tuple[Rule, ...] = ()
+    allow: tuple[PolicyRule, ...]
+    ask: tuple[PolicyRule, ...] = ()
 
 
 @cache
@@ -28,5 +28,5 @@ def preset(name: str) -> Preset:
     return Preset(tuple(map(_all_of, allow)), tuple(map(_all_of, ask)))
 
 
-def _all_of(verb: str) -> Rule:
+def _all_of(verb: str) -> PolicyRule:
     return parse_rule(verb if verb in PLAIN else f"{verb}(**)")

@@ -34,7 +34,7 @@ _FORM = re.compile(r"([^\s()]+)\s*+(?:\((.*)\))?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PolicyRule:
     """One rule. `text` is what was written, without spaces around it."""
 
     verb: Verb
@@ -46,22 +46,22 @@ class Rule:
         """Whether it is about all actions of its verb."""
         return isinstance(self.pattern, Everything)
 
-    def within(self, other: Rule) -> bool:
+    def within(self, other: PolicyRule) -> bool:
         """Whether the other surely covers all that this one does."""
         return self.verb == other.verb and self.pattern.within(other.pattern)
 
 
 @lru_cache(maxsize=1024)
-def parse_rule(text: str) -> Rule:
+def parse_rule(text: str) -> PolicyRule:
     """The rule. Raises RuleWritten: it has another form, its pattern can't be read; VerbUnknown."""
     verb, pattern = split(text)
     if pattern is None or (pattern in ("**", "*") and verb in _READERS and verb not in ("read", "write")) or pattern == "**":
         if pattern is not None and verb not in _READERS:
             raise RuleWritten(f"`{verb}` takes no pattern", f"write `{verb}`")
-        return Rule(verb, Everything(), text.strip())
+        return PolicyRule(verb, Everything(), text.strip())
     if verb not in _READERS:
         raise RuleWritten(f"`{verb}` takes no pattern", f"write `{verb}`")
-    return Rule(verb, _READERS[verb](pattern), text.strip())
+    return PolicyRule(verb, _READERS[verb](pattern), text.strip())
 
 
 def split(text: str) -> tuple[Verb, str | None]:

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from metaflow_agents.errors import FetchRefused
 from metaflow_agents.network import hosts
-from metaflow_agents.network.hosts import Place
+from metaflow_agents.network.hosts import NetworkPlace
 from metaflow_agents.policy import commands, shell
 from metaflow_agents.policy.action import Action
 from metaflow_agents.policy.shell import Unclear, Words
@@ -18,7 +18,7 @@ _PACKAGE = re.compile(r"([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)(?:\[([A-Za-
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
-class Refused(ValueError):
+class RefusedSubject(ValueError):
     """An action that no rule can allow; the message says why."""
 
 
@@ -42,7 +42,7 @@ class CommandSubject:
 class PlaceSubject:
     """A URL or a host; `readings` are its path as this and that server might read it."""
 
-    place: Place
+    place: NetworkPlace
     readings: tuple[str, ...] = ()
 
 
@@ -68,7 +68,7 @@ Subject = PathSubject | CommandSubject | PlaceSubject | NameSubject | PackageSub
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QuestionSubject:
     """An action, read. `parts`: what it starts besides itself, each of which has to be allowed too; `unclear`: why they are
     not known.
     """
@@ -78,24 +78,24 @@ class Asked:
     unclear: str = ""
 
 
-def read(action: Action) -> Asked:
+def read(action: Action) -> QuestionSubject:
     """The action as rules see it. Raises Refused."""
     match action.verb:
         case "read" | "write":
-            return Asked(PathSubject(_path(action.target)))
+            return QuestionSubject(PathSubject(_path(action.target)))
         case "run":
             return _command(action)
         case "fetch":
             place = _place(action.target, tunnel=False)
-            return Asked(PlaceSubject(place, _readings(place.path)))
+            return QuestionSubject(PlaceSubject(place, _readings(place.path)))
         case "connect":
-            return Asked(PlaceSubject(_place(action.target, tunnel=True)))
+            return QuestionSubject(PlaceSubject(_place(action.target, tunnel=True)))
         case "install":
-            return Asked(_package(action.target))
+            return QuestionSubject(_package(action.target))
         case _:
             if _CONTROL.search(action.target):
-                raise Refused("a control character stands in the name")
-            return Asked(NameSubject(action.target))
+                raise RefusedSubject("a control character stands in the name")
+            return QuestionSubject(NameSubject(action.target))
 
 
 def canonical(name: str) -> str:
@@ -106,7 +106,7 @@ def canonical(name: str) -> str:
 def _package(written: str) -> PackageSubject:
     found = _PACKAGE.fullmatch(written.strip())
     if found is None:
-        raise Refused("it is no name of a package, such as `flask` or `flask[async]`")
+        raise RefusedSubject("it is no name of a package, such as `flask` or `flask[async]`")
     extras = (canonical(one) for one in (found[2] or "").split(","))
     return PackageSubject(canonical(found[1]), frozenset(extra for extra in extras if extra))
 
@@ -117,7 +117,7 @@ def _path(written: str) -> str:
     for part in written.split("/") if not written.startswith("/") else ():
         if part == "..":
             if not parts:
-                raise Refused("`..` leaves the run's repository")
+                raise RefusedSubject("`..` leaves the run's repository")
             parts.pop()
         elif part not in ("", "."):
             parts.append(part)
@@ -125,35 +125,37 @@ def _path(written: str) -> str:
     if path in ("", ".") and not written.startswith("/"):
         return ""
     if why := paths.refusal(path or written):
-        raise Refused(why)
+        raise RefusedSubject(why)
     return path
 
 
-def _command(action: Action) -> Asked:
+def _command(action: Action) -> QuestionSubject:
     words: Words = action.argv
     if not words:
         return _script(action.target)
     if not action.argv[0].strip():
-        raise Refused("the command is empty")
+        raise RefusedSubject("the command is empty")
     if any("\0" in word for word in action.argv):
-        raise Refused("NUL stands in an argument")
+        raise RefusedSubject("NUL stands in an argument")
     subject = _subject(words)
     try:
-        return Asked(subject, tuple(_subject(part) for part in commands.starts(words)))
+        return QuestionSubject(subject, tuple(_subject(part) for part in commands.starts(words)))
     except Unclear as error:
-        return Asked(subject, unclear=str(error))
+        return QuestionSubject(subject, unclear=str(error))
 
 
-def _script(text: str) -> Asked:
+def _script(text: str) -> QuestionSubject:
     """A command of which there is only the line: it is read as a shell would."""
     if not text.strip() or "\0" in text:
-        raise Refused("the command is empty" if not text.strip() else "NUL stands in it")
+        raise RefusedSubject("the command is empty" if not text.strip() else "NUL stands in it")
     try:
         found = shell.commands(text)
     except Unclear as error:
-        return Asked(CommandSubject((None,), ((None,),), str(error)), unclear=str(error))
+        return QuestionSubject(CommandSubject((None,), ((None,),), str(error)), unclear=str(error))
     if len(found) != 1 or None in found[0]:
-        return Asked(CommandSubject((None,), ((None,),), "several commands in one line"), unclear="several commands in one line")
+        return QuestionSubject(
+            CommandSubject((None,), ((None,),), "several commands in one line"), unclear="several commands in one line"
+        )
     return _command(Action("run", text, tuple(word for word in found[0] if word is not None)))
 
 
@@ -168,11 +170,11 @@ def _subject(words: Words) -> CommandSubject:
     return CommandSubject(words, tuple(forms), unclear)
 
 
-def _place(written: str, *, tunnel: bool) -> Place:
+def _place(written: str, *, tunnel: bool) -> NetworkPlace:
     try:
         return hosts.parse_authority(written) if tunnel else hosts.parse(written)
     except FetchRefused as error:
-        raise Refused(str(error)) from None
+        raise RefusedSubject(str(error)) from None
 
 
 def _readings(path: str) -> tuple[str, ...]:

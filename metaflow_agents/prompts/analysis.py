@@ -18,7 +18,7 @@ from metaflow_agents.prompts.compilable import surely_compiles
 from metaflow_agents.prompts.findings import Analysis, Finding
 from metaflow_agents.prompts.positions import read_expression, read_template, syntax_fault
 from metaflow_agents.prompts.running import UNREADABLE, compiled_expression, compiled_template
-from metaflow_agents.prompts.scopes import Scopes
+from metaflow_agents.prompts.scopes import TemplateScopes
 from metaflow_agents.prompts.statements import Walker
 from metaflow_agents.schema.shape import Shape
 
@@ -53,7 +53,7 @@ def analyse_expression(text: str, scope: Mapping[str, Shape]) -> Analysis:
         tree = read_expression(text)
     except UNREADABLE as error:
         return Analysis((_unreadable(error, text, "expression-syntax", True),))
-    walker = Walker(text, Scopes(scope), {})
+    walker = Walker(text, TemplateScopes(scope), {})
     shape = walker.inference.shape(tree)
     if not walker.inference.findings and not surely_compiles(tree):
         try:
@@ -70,7 +70,7 @@ def analyse_template(text: str, scope: Mapping[str, Shape], templates: Mapping[s
         tree = read_template(text)
     except UNREADABLE as error:
         return Analysis((_in_template(error, text),))
-    walker = Walker(text, Scopes(scope), templates)
+    walker = Walker(text, TemplateScopes(scope), templates)
     walker.walk(tree.body)
     if not walker.inference.findings and not surely_compiles(tree):
         try:

@@ -56,7 +56,7 @@ def _printed(context: Context, value: Any) -> str:
     return text
 
 
-class Sandbox(ImmutableSandboxedEnvironment):
+class TemplateSandbox(ImmutableSandboxedEnvironment):
     """One set of templates that may include each other."""
 
     intercepted_binops = frozenset(["+", "-", "*", "/", "//", "%", "**"])
@@ -123,9 +123,9 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
 
 @lru_cache(maxsize=64)
-def sandbox(templates: frozenset[tuple[str, str]] = frozenset()) -> Sandbox:
+def sandbox(templates: frozenset[tuple[str, str]] = frozenset()) -> TemplateSandbox:
     """The sandbox of a set of templates, made once."""
-    return Sandbox(dict(templates))
+    return TemplateSandbox(dict(templates))
 
 
 def _bounded(tokens: Iterable[Token]) -> Iterator[Token]:
@@ -143,4 +143,4 @@ def check_size(text: str, most: int = MAX_SOURCE) -> None:
         raise TemplateSyntaxError(f"the text has {len(text):,} characters; at most {most:,} are read", 1)
 
 
-__all__ = ["FUNCTIONS", "Sandbox", "TemplateNotFound", "check_size", "sandbox"]
+__all__ = ["FUNCTIONS", "TemplateNotFound", "TemplateSandbox", "check_size", "sandbox"]

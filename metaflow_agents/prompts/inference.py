@@ -24,13 +24,22 @@ from metaflow_agents.prompts.filtering import Filtering, constant
 from metaflow_agents.prompts.findings import Finding
 from metaflow_agents.prompts.operations import LOOP_FIELDS
 from metaflow_agents.prompts.positions import place
-from metaflow_agents.prompts.scopes import Bound, Function, Module, Scopes
+from metaflow_agents.prompts.scopes import Bound, Function, MacroModule, TemplateScopes
 from metaflow_agents.prompts.unknown import field_fault, function_fault, method_fault, name_fault
 from metaflow_agents.prompts.written import written
 from metaflow_agents.schema.shape import Shape
 
-LOOP = Module({**{name: INTEGER for name in LOOP_FIELDS}, "first": BOOLEAN, "last": BOOLEAN, "previtem": ANY, "nextitem": ANY,
-               "cycle": Function(ANY), "changed": Function(BOOLEAN)})
+LOOP = MacroModule(
+    {
+        **{name: INTEGER for name in LOOP_FIELDS},
+        "first": BOOLEAN,
+        "last": BOOLEAN,
+        "previtem": ANY,
+        "nextitem": ANY,
+        "cycle": Function(ANY),
+        "changed": Function(BOOLEAN),
+    }
+)
 MAX_FINDINGS = 100                  # of one text: who reads more mends the first ones and looks again
 _ALWAYS: dict[str, Function] = {"range": Function(Shape.list_of(INTEGER)), "namespace": Function(ANY, (), True)}
 
@@ -38,7 +47,7 @@ _ALWAYS: dict[str, Function] = {"range": Function(Shape.list_of(INTEGER)), "name
 class Inference:
     """Walks expressions. Findings, free names, attribute paths and histories gather on the way."""
 
-    def __init__(self, text: str, scopes: Scopes) -> None:
+    def __init__(self, text: str, scopes: TemplateScopes) -> None:
         self.lines = re.sub(r"\r\n|\r", "\n", text).split("\n")
         self.scopes = scopes
         self.findings: list[Finding] = []
@@ -142,7 +151,7 @@ class Inference:
 
     def field(self, base: Bound, name: str, node: nodes.Node, owner: nodes.Node | None = None) -> Bound:
         """`base.name`, reported where there is certainly no such field."""
-        if isinstance(base, Module):
+        if isinstance(base, MacroModule):
             if name in base.members:
                 return base.members[name]
             self.report("unknown-attribute", f"there is no `.{name}`", did_you_mean(name, base.members), node, name)
@@ -211,7 +220,7 @@ class Inference:
     def _method(self, node: nodes.Call, callee: nodes.Getattr) -> Bound:
         base = self.bound(callee.node)
         self._arguments(node)
-        if isinstance(base, Module):
+        if isinstance(base, MacroModule):
             member = self.field(base, callee.attr, callee)
             return self._called(member, node, callee.attr) if callee.attr in base.members else ANY
         self.report(*method_fault(written(callee.node) or "x", callee.attr), callee, callee.attr)
@@ -219,7 +228,7 @@ class Inference:
 
     def _called(self, callee: Bound, node: nodes.Call, name: str) -> Bound:
         if not isinstance(callee, Function):
-            if isinstance(callee, Module) and callee is LOOP:
+            if isinstance(callee, MacroModule) and callee is LOOP:
                 return TEXT
             if not any(finding.code == "unknown-name" for finding in self.findings if finding.line == place(node.lineno)[0]):
                 what = f"`{name}`" if name else "the value"

@@ -15,7 +15,7 @@ from jinja2.exceptions import TemplateSyntaxError
 from jinja2.parser import Parser
 
 from metaflow_agents.errors import did_you_mean
-from metaflow_agents.prompts.environment import Sandbox, check_size
+from metaflow_agents.prompts.environment import TemplateSandbox, check_size
 from metaflow_agents.prompts.hardening import size
 from metaflow_agents.prompts.limits import MAX_EXPRESSION
 from metaflow_agents.prompts.running import plainly
@@ -25,7 +25,7 @@ _NEWLINE = re.compile(r"\r\n|\r|\n")
 TAGS = ("block", "call", "extends", "filter", "for", "from", "if", "import", "include", "macro", "raw", "set", "with")
 
 
-class _Placing(Sandbox):
+class _Placing(TemplateSandbox):
     """A sandbox that is only read with: its tokens carry their column."""
 
     def _tokens(self, source: str, name: str | None, filename: str | None, state: str | None) -> Iterator[Any]:

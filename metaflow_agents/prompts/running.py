@@ -13,7 +13,7 @@ from jinja2.exceptions import TemplateError, TemplateSyntaxError
 from jinja2.parser import Parser
 
 from metaflow_agents.errors import ExpressionError, MetaflowError, did_you_mean
-from metaflow_agents.prompts.environment import FUNCTIONS, Sandbox, check_size, sandbox
+from metaflow_agents.prompts.environment import FUNCTIONS, TemplateSandbox, check_size, sandbox
 from metaflow_agents.prompts.limits import MAX_EXPRESSION, metered
 from metaflow_agents.prompts.values import UnknownName
 
@@ -67,7 +67,7 @@ def compiled_template(text: str, templates: Templates = frozenset()) -> Template
     return _made(environment, environment._parse(text, None, None))
 
 
-def _made(environment: Sandbox, tree: nodes.Template) -> Template:
+def _made(environment: TemplateSandbox, tree: nodes.Template) -> Template:
     code = environment.compile(tree)
     return Template.from_code(environment, code, dict(environment.globals), None)
 

@@ -19,16 +19,16 @@ class Function:
 
 
 @dataclass(frozen=True)
-class Module:
+class MacroModule:
     """An imported template: the macros and values that it exports."""
 
-    members: Mapping[str, Shape | Function | Module] = field(default_factory=dict)
+    members: Mapping[str, Shape | Function | MacroModule] = field(default_factory=dict)
 
 
-Bound = Shape | Function | Module
+Bound = Shape | Function | MacroModule
 
 
-class Scopes:
+class TemplateScopes:
     """Local names, innermost first, above the free names that were given."""
 
     def __init__(self, given: Mapping[str, Bound]) -> None:

@@ -12,7 +12,7 @@ from metaflow_agents.prompts.filter_shapes import ANY, SCALARS, TEXT, item_of, v
 from metaflow_agents.prompts.inference import LOOP, Inference
 from metaflow_agents.prompts.positions import read_template, syntax_fault
 from metaflow_agents.prompts.running import UNREADABLE
-from metaflow_agents.prompts.scopes import Bound, Function, Module, Scopes
+from metaflow_agents.prompts.scopes import Bound, Function, MacroModule, TemplateScopes
 from metaflow_agents.schema.shape import Shape
 
 RESERVED = ("loop", "range", "namespace", "history", "self", "super", "caller", "varargs", "kwargs")
@@ -22,7 +22,7 @@ class Walker:
     """Walks a template's statements; expressions go to `inference`."""
 
     def __init__(
-        self, text: str, scopes: Scopes, templates: Mapping[str, str], parent: Walker | None = None, name: str = "",
+        self, text: str, scopes: TemplateScopes, templates: Mapping[str, str], parent: Walker | None = None, name: str = "",
     ) -> None:
         self.scopes, self.templates = scopes, templates
         self.open: tuple[str, ...] = (*parent.open, name) if parent else ()
@@ -50,7 +50,7 @@ class Walker:
         for part in node.nodes:
             if not isinstance(part, nodes.TemplateData):
                 bound = self.inference.bound(part)
-                if isinstance(bound, Function | Module):
+                if isinstance(bound, Function | MacroModule):
                     self.inference.report("call-of-value", "a function can't be printed", "call it, or leave it out", part)
 
     # --- names
@@ -177,7 +177,7 @@ class Walker:
     def _enter(self, name: str, node: nodes.Node, with_context: bool) -> Walker | None:
         """Walk another template in the scope that it will see; its findings are told at the line that names it."""
         given: dict[str, Bound] = dict(self.scopes.given) if with_context else {}
-        scopes = Scopes(given)
+        scopes = TemplateScopes(given)
         if with_context:
             scopes.locals = [{key: bound for names in self.scopes.locals for key, bound in names.items()}]
         seen = (name, with_context, frozenset(scopes.locals[0]))
@@ -209,10 +209,10 @@ class Walker:
         if other is not None and isinstance(node, nodes.Extends):
             self.scopes.locals[0].update(other.scopes.locals[0])
 
-    def _module(self, node: nodes.Import | nodes.FromImport) -> Module | None:
+    def _module(self, node: nodes.Import | nodes.FromImport) -> MacroModule | None:
         name = self._constant(node)
         other = self._enter(name, node, node.with_context) if name is not None else None
-        return Module(dict(other.scopes.locals[0])) if other is not None else None
+        return MacroModule(dict(other.scopes.locals[0])) if other is not None else None
 
     def _import(self, node: nodes.Import) -> None:
         module = self._module(node)

@@ -13,14 +13,14 @@ from metaflow_agents.errors import did_you_mean, nearest
 from metaflow_agents.prompts import migration_hints as habits
 from metaflow_agents.prompts.environment import FUNCTIONS
 from metaflow_agents.prompts.filters import FILTERS
-from metaflow_agents.prompts.scopes import Function, Scopes
+from metaflow_agents.prompts.scopes import Function, TemplateScopes
 from metaflow_agents.prompts.written import written
 from metaflow_agents.schema.shape import Shape
 
 _PLACES = {"loop": "inside a `{% for %}` only", "caller": "inside a macro only", "super": "inside a block only"}
 
 
-def name_fault(name: str, scopes: Scopes) -> tuple[str, str, str]:
+def name_fault(name: str, scopes: TemplateScopes) -> tuple[str, str, str]:
     """Of a name that is not in scope."""
     known = [*scopes.known(), *FUNCTIONS]
     if name in scopes.partial:
@@ -39,7 +39,7 @@ def name_fault(name: str, scopes: Scopes) -> tuple[str, str, str]:
     return "unknown-name", f"there is no `{name}` here", did_you_mean(name, known)
 
 
-def function_fault(name: str, first: nodes.Node | None, scopes: Scopes) -> tuple[str, str, str]:
+def function_fault(name: str, first: nodes.Node | None, scopes: TemplateScopes) -> tuple[str, str, str]:
     """Of a function that is not there and is called with this first argument."""
     if name in habits.FUNCTIONS:
         mend = re.sub(r"\bx\b", lambda _: written(first) or "x", habits.FUNCTIONS[name])

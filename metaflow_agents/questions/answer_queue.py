@@ -29,7 +29,7 @@ class Letter(Value):
     by: str = Field("answer", description="as in the event `answered`")
 
 
-class Mailbox:
+class AnswerQueue:
     """The letters of one run. Every method raises JournalError where the file can't be used."""
 
     def __init__(self, journal: Path) -> None:

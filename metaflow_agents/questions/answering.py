@@ -10,7 +10,7 @@ from typing import Any, Literal
 from metaflow_agents.errors import AnswerInvalid, RunBusy, UsageError, did_you_mean
 from metaflow_agents.journal.audit import Heads, chained, keep_head
 from metaflow_agents.journal.journal import Journal
-from metaflow_agents.questions.answer_queue import Letter, Mailbox
+from metaflow_agents.questions.answer_queue import AnswerQueue, Letter
 from metaflow_agents.questions.question import Answer, Question
 from metaflow_agents.schema.event import Answered
 from metaflow_agents.schema.model import digest
@@ -137,7 +137,7 @@ async def give(path: Path, question: Question, answer: Answer, settings: Setting
         await _append(path, letter, settings)
         return ""
     except RunBusy as busy:
-        Mailbox(path).put(letter)
+        AnswerQueue(path).put(letter)
         told = str(busy).partition(";")[0]
     try:
         await _append(path, letter, settings)                  # it has ended in between, and may not have looked again

@@ -14,7 +14,7 @@ from metaflow_agents.errors import AttemptFailed, Waiting
 from metaflow_agents.journal.audit import chained
 from metaflow_agents.journal.bus import Bus
 from metaflow_agents.journal.state import RunState
-from metaflow_agents.questions.answer_queue import Mailbox
+from metaflow_agents.questions.answer_queue import AnswerQueue
 from metaflow_agents.questions.question import Answer, Question
 from metaflow_agents.schema.event import Answered, Asked
 from metaflow_agents.schema.model import digest
@@ -26,7 +26,7 @@ POLL = 0.5                               # seconds between two looks into the ma
 _YES: Mapping[str, Answer] = {"action": Answer(verdict="yes"), "approve": Answer(verdict="yes")}
 
 
-class Desk:
+class QuestionBroker:
     """Asks people for one run. It fits the engine's `Answers`. `blob` gives what the journal holds under a digest.
 
     `asker` asks who sits at this terminal (None: nobody does); `yes` allows actions and approves without asking anybody;
@@ -35,7 +35,7 @@ class Desk:
     """
 
     def __init__(self, bus: Bus, state: RunState, blob: Callable[[str], bytes], *, asker: Asker | None = None, yes: bool = False,
-                 mailbox: Mailbox | None = None, run: str = "RUN", poll: float = POLL) -> None:
+                 mailbox: AnswerQueue | None = None, run: str = "RUN", poll: float = POLL) -> None:
         self._bus, self._state, self._blob, self._run = bus, state, blob, run
         self._asker, self._yes, self._mailbox, self._poll = asker, yes, mailbox, poll
         self.idle: Callable[[], float] = lambda: 0.0

@@ -8,7 +8,7 @@ from typing import Any
 
 from metaflow_agents.errors import UsageError
 from metaflow_agents.journal.run_summary import RawJournal
-from metaflow_agents.questions.answer_queue import Mailbox
+from metaflow_agents.questions.answer_queue import AnswerQueue
 from metaflow_agents.questions.question import Question
 
 
@@ -48,7 +48,7 @@ def open_questions(path: Path) -> list[Open]:
         if found:                                              # seldom: and then most of a journal is looked through
             for _, event in journal.events("finished"):
                 _close(found, event["activation"])
-        letters = {(letter.key, letter.question) for letter in Mailbox(path).letters()} if found else set()
+        letters = {(letter.key, letter.question) for letter in AnswerQueue(path).letters()} if found else set()
         return [Open(path.stem, numbers[key], event.get("at", 0.0), Question.model_validate_json(journal.blob(event["question"])),
                      (key, event["question"]) in letters, event.get("why", "")) for key, event in found.items()]
 

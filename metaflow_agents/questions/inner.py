@@ -4,33 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from metaflow_agents.questions.broker import Desk
+from metaflow_agents.questions.broker import QuestionBroker
 from metaflow_agents.questions.question import Answer, Question
 
 
-class InnerDesk(Desk):
+class InnerDesk(QuestionBroker):
     """Puts the questions of a sub-SOP to the desk of what it is a part of. Nobody is waited for in here: where nothing else is
     left to do the sub-SOP rests, and the activation that it is waits.
     """
 
-    def __init__(self, outer: Desk, key: str) -> None:
+    def __init__(self, outer: QuestionBroker, key: str) -> None:
         self._outer, self._prefix = outer, f"{key}/"
         self.idle: Callable[[], float] = lambda: 0.0
 
     async def ask(self, question: Question) -> Answer:
-        """See `Desk`. The keys of a `Waiting` are those of the run."""
+        """See `QuestionBroker`. The keys of a `Waiting` are those of the run."""
         return await self._outer.ask(question.model_copy(update={"key": self._prefix + question.key}))
 
     def known(self, key: str) -> Answer | None:
-        """See `Desk`."""
+        """See `QuestionBroker`."""
         return self._outer.known(self._prefix + key)
 
     def answered(self, prefix: str) -> list[str]:
-        """See `Desk`."""
+        """See `QuestionBroker`."""
         return [key.removeprefix(self._prefix) for key in self._outer.answered(self._prefix + prefix)]
 
     def question(self, key: str) -> Question:
-        """See `Desk`."""
+        """See `QuestionBroker`."""
         return self._outer.question(self._prefix + key)
 
     def open(self, key: str) -> bool:
@@ -49,5 +49,5 @@ class InnerDesk(Desk):
         return False
 
     def waiting(self) -> str:
-        """See `Desk`."""
+        """See `QuestionBroker`."""
         return self._outer.waiting()

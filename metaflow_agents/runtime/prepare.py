@@ -32,7 +32,7 @@ from metaflow_agents.sandbox.choice import CONFINING, Unchosen, choose, refuse_u
 from metaflow_agents.sandbox.engines import Engine
 from metaflow_agents.sandbox.port import Sandbox
 from metaflow_agents.schema.binary import unloaded
-from metaflow_agents.schema.endpoint import Limits
+from metaflow_agents.schema.endpoint import EndpointLimits
 from metaflow_agents.schema.event import RunOpened
 from metaflow_agents.schema.keys import LOOK, parse_firing
 from metaflow_agents.schema.model import digest
@@ -304,12 +304,12 @@ def given_models(program: Program, everybody: Given | None, models: Mapping[str,
     return found
 
 
-def limits(sop: SOP, settings: Settings, models: Models) -> Limits:
+def limits(sop: SOP, settings: Settings, models: Models) -> EndpointLimits:
     """What the run's endpoints allow: each limit as the SOP says it, or else the user's configuration."""
-    own = sop.limits or Limits()
+    own = sop.limits or EndpointLimits()
     if not models.has_endpoints:
         return own
-    configured = load_configuration(settings.configuration).limits or Limits()
+    configured = load_configuration(settings.configuration).limits or EndpointLimits()
     return configured.model_copy(update=own.model_dump(exclude_none=True))
 
 

@@ -45,7 +45,7 @@ from metaflow_agents.runtime.prepare import (
 from metaflow_agents.runtime.toolsets import refuse_unset_secrets
 from metaflow_agents.runtime.wiring import Options
 from metaflow_agents.sandbox.port import Sandbox
-from metaflow_agents.schema.endpoint import Limits
+from metaflow_agents.schema.endpoint import EndpointLimits
 from metaflow_agents.schema.program import Program
 from metaflow_agents.settings import Settings
 from metaflow_agents.sop.functions import located
@@ -152,7 +152,7 @@ class Prepared:
         return initial_versions(self.program, blobs, partial(load_function, folders=self.folders)), blobs
 
     @cached_property
-    def _limits(self) -> Limits:
+    def _limits(self) -> EndpointLimits:
         return limits(self.program.sop, self.choices.settings, self.models)
 
     def free_name(self) -> str:

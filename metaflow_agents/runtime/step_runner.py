@@ -19,7 +19,7 @@ from metaflow_agents.schema.payload import Data
 from metaflow_agents.schema.results import JUNIT_RESULT, LOCK, RUN_RESULT, human_result
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.schema.step import Step
-from metaflow_agents.steps.code import Code
+from metaflow_agents.steps.code import CodeParts
 from metaflow_agents.steps.command import Commands
 from metaflow_agents.steps.documents import Documents
 from metaflow_agents.steps.executor import Executors
@@ -27,7 +27,7 @@ from metaflow_agents.steps.expression import Expressions
 from metaflow_agents.steps.function import Functions
 from metaflow_agents.steps.given import NOT_GIVEN, StandIns
 from metaflow_agents.steps.human import Humans
-from metaflow_agents.steps.parts import Parts
+from metaflow_agents.steps.parts import ResultParts
 from metaflow_agents.steps.validation import Acceptance
 
 
@@ -49,8 +49,17 @@ class StepTypes:
 class Doers:
     """Fits the engine's `StepRunner`. `dry`: nothing is executed, nobody asked. `given`: stands in for work."""
 
-    def __init__(self, sop: SOP, types: StepTypes, acceptance: Acceptance, parts: Parts, code: Code, *, dry: bool = False,
-                 given: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        sop: SOP,
+        types: StepTypes,
+        acceptance: Acceptance,
+        parts: ResultParts,
+        code: CodeParts,
+        *,
+        dry: bool = False,
+        given: Mapping[str, Any] | None = None,
+    ) -> None:
         self._sop, self._agent, self._commands, self._functions = sop, types.agent, types.commands, types.functions
         self._executors, self._expressions = types.installed, types.expressions
         self._humans, self._tools = types.humans, types.tools

@@ -14,7 +14,7 @@ from metaflow_agents.schema.sop import SOP
 from metaflow_agents.schema.strategies.workers import tools_in
 from metaflow_agents.settings import Settings
 from metaflow_agents.terminal import printing
-from metaflow_agents.tools.port import Setting, Source, Tool
+from metaflow_agents.tools.port import Setting, Tool, ToolSource
 from metaflow_agents.tools.secrets import Secrets
 from metaflow_agents.tools.toolbox import Toolbox
 
@@ -58,7 +58,7 @@ def toolbox(program: Program, folder: Path, sandbox: Sandbox, settings: Settings
         return Toolbox()
     # Most SOPs have no tools, and these bring what confines commands, and what speaks to the network, with them.
     from metaflow_agents.policy.policy import Policy
-    from metaflow_agents.tools.commands import Python, Run
+    from metaflow_agents.tools.commands import Python, RunArguments
     from metaflow_agents.tools.files import file_tools
     from metaflow_agents.tools.map import MapTool
     from metaflow_agents.tools.web import Fetch, Web
@@ -72,7 +72,7 @@ def toolbox(program: Program, folder: Path, sandbox: Sandbox, settings: Settings
         from metaflow_agents.tools.packages import Packages
         own.append(Packages(Environments(settings.packages, settings.pip_environment)))
     if "run" in names:
-        own.append(Run(sandbox, web if Policy(sop.policy).ever("connect") else None))
+        own.append(RunArguments(sandbox, web if Policy(sop.policy).ever("connect") else None))
     if dry:
         return Toolbox(own)
     own += _functions(sop, names, setting, load)
@@ -87,7 +87,7 @@ def _functions(sop: SOP, names: Iterable[str], setting: Setting, load: Callable[
             yield FunctionTool(name, spec, setting, load)
 
 
-def _sources(program: Program, names: Iterable[str], setting: Setting) -> Iterator[Source]:
+def _sources(program: Program, names: Iterable[str], setting: Setting) -> Iterator[ToolSource]:
     wanted = {name.partition(".")[0] for name in names}
     for name, spec in program.sop.tool_sources.items():
         if name in wanted:

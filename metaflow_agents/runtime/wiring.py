@@ -11,7 +11,7 @@ from typing import Any
 from metaflow_agents.agent import strategies
 from metaflow_agents.agent.agent import Hands, Minds, RoleAgent
 from metaflow_agents.agent.conversation import Conversations
-from metaflow_agents.agent.material import Material, Shown
+from metaflow_agents.agent.material import Material, ShownArtifact
 from metaflow_agents.agent.progressing import RunJudge
 from metaflow_agents.agent.surroundings import Surroundings
 from metaflow_agents.agent.tool_step import ToolSteps
@@ -20,7 +20,7 @@ from metaflow_agents.engine.attempts import Holding
 from metaflow_agents.engine.clock import TimeCaps
 from metaflow_agents.engine.earlier_effects import EarlierEffects
 from metaflow_agents.engine.halting import Halting
-from metaflow_agents.engine.progress import Progress
+from metaflow_agents.engine.progress import RunProgress
 from metaflow_agents.engine.scheduler import Scheduler
 from metaflow_agents.engine.scope import Scopes
 from metaflow_agents.engine.step_execution import Fanout
@@ -35,7 +35,7 @@ from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.tree import Tree
 from metaflow_agents.journal.values import Values
 from metaflow_agents.memory.project import WHOLE, Inherited, Inside, MemoryFile, ProjectMemory, RunId
-from metaflow_agents.memory.store import PLACE, MemoryStore
+from metaflow_agents.memory.store import PLACE, MemoryDatabase
 from metaflow_agents.memory.window import RoleMemory
 from metaflow_agents.models.budget import Budgets
 from metaflow_agents.models.caller import Caller, Watch
@@ -43,9 +43,9 @@ from metaflow_agents.models.inner_budget import InnerBudgets
 from metaflow_agents.models.limits import Limiters
 from metaflow_agents.models.registry import Models
 from metaflow_agents.models.retry_policy import Patience
-from metaflow_agents.modules import Sources, load_function, sources_of
-from metaflow_agents.questions.answer_queue import Mailbox
-from metaflow_agents.questions.broker import Asker, Desk
+from metaflow_agents.modules import CodeSources, load_function, sources_of
+from metaflow_agents.questions.answer_queue import AnswerQueue
+from metaflow_agents.questions.broker import Asker, QuestionBroker
 from metaflow_agents.questions.inner import InnerDesk
 from metaflow_agents.runtime.caps import run_budget, step_budget
 from metaflow_agents.runtime.compiled import Shared
@@ -59,7 +59,7 @@ from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.tools import PolicySpec
 from metaflow_agents.settings import Settings
 from metaflow_agents.sop.graph import SOPGraph
-from metaflow_agents.steps.code import Code
+from metaflow_agents.steps.code import CodeParts
 from metaflow_agents.steps.command import Commands
 from metaflow_agents.steps.documents import Documents
 from metaflow_agents.steps.effects import Effects
@@ -68,7 +68,7 @@ from metaflow_agents.steps.expression import Expressions
 from metaflow_agents.steps.function import Functions
 from metaflow_agents.steps.given import given_inside
 from metaflow_agents.steps.human import Humans
-from metaflow_agents.steps.parts import Parts
+from metaflow_agents.steps.parts import ResultParts
 from metaflow_agents.steps.repeats import Repeats
 from metaflow_agents.steps.side_effects import Observations
 from metaflow_agents.steps.validation import Acceptance
@@ -125,7 +125,7 @@ class Within:
     alone: bool                             # nothing remembered comes in from outside of it, or goes out
     inherited: Inherited | None
     halting: Halting
-    noted: dict[str, list[Shown]] | None    # what prompts show, where that is noted down
+    noted: dict[str, list[ShownArtifact]] | None    # what prompts show, where that is noted down
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
     def loading(one: Program) -> Callable[[str], Callable[..., Any]]:
         return partial(load_function, folders=folders_of(one))
 
-    def reading(one: Program) -> Callable[[str], Sources]:
+    def reading(one: Program) -> Callable[[str], CodeSources]:
         return partial(sources_of, folders=folders_of(one))
 
     load = loading(program)
@@ -175,12 +175,12 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
     conversations = Conversations(program, acceptance, compiled.wordings)
     observations = Observations(bus, state, values)
     told = within.told if within else told_name(journal)
-    desk: Desk
+    desk: QuestionBroker
     if within:
         desk = within.desk
     else:
-        desk = Desk(bus, state, journal.blob, asker=options.asker, yes=options.yes, run=told,
-                    mailbox=Mailbox(journal.path) if journal.path.suffix else None)
+        desk = QuestionBroker(bus, state, journal.blob, asker=options.asker, yes=options.yes, run=told,
+                    mailbox=AnswerQueue(journal.path) if journal.path.suffix else None)
         keep_head(journal, Heads(options.settings.heads))
     prefix, above = (within.prefix, within.policies) if within else ("", ())
     repeats = Repeats(desk, options.effects, secrets.masked, prefix)
@@ -188,7 +188,7 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
     functions = Functions(sop, acceptance, observations, effects, load)
     commands = Commands(sop, acceptance, tree, values, observations, options.sandbox, options.settings)
     memory = RoleMemory(state, values, {step: graph.rank(step) for step in graph.steps})
-    file = within.memory if within else MemoryFile(partial(MemoryStore, memory_file(options, folder)))
+    file = within.memory if within else MemoryFile(partial(MemoryDatabase, memory_file(options, folder)))
     over, path = (within.over, within.path) if within else (state.budget, "")
     caps = budgets(program, state, over, told) if within is None else InnerBudgets(
         budgets(program, state, over, told, path=path, whole=f"SOP {sop.sop}"), within.budgets, within.step)
@@ -237,8 +237,8 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
     documents = Documents(sop, tree, state, values, options.sandbox, dry=options.models.dry)
     types = StepTypes(agent, commands, functions, Executors(sop, acceptance, observations, effects), Expressions(sop, acceptance),
                       Humans(program, acceptance, desk), tool_steps, documents, sops)
-    doers = Doers(sop, types, acceptance, Parts(compiled.meanings, state, values, memory, above),
-                  Code(program, reading, options.inner), dry=options.models.dry, given=options.given)
+    doers = Doers(sop, types, acceptance, ResultParts(compiled.meanings, state, values, memory, above),
+                  CodeParts(program, reading, options.inner), dry=options.models.dry, given=options.given)
     parking = Parking(desk)
     desk.idle = parking.seconds_idle
     holding = Holding(time_caps(program, state, over, told, path), parking, halting)
@@ -248,7 +248,7 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
     if sop.progress is not None:
         judge = RunJudge(context, sop.progress, options.models, caller, conversations, memory, observations,
                          run_budget(program, over))
-        progress = Progress(sop, sop.progress, bus, state, values, scopes, judge)
+        progress = RunProgress(sop, sop.progress, bus, state, values, scopes, judge)
     scheduler = Scheduler(context, graph, scopes, fanout, until=state.until, progress=progress)
     kept = None if folder is None else Folder(bus, state, tree, folder, journal.path)
     return Assembly(journal, bus, values, scheduler, graph, kept, parking, tuple(toolboxes.values()), project,

@@ -15,9 +15,9 @@ from pathlib import Path
 from metaflow_agents.errors import RunError
 from metaflow_agents.sandbox.channel import Channel
 from metaflow_agents.sandbox.confined import MEND
-from metaflow_agents.sandbox.limits import Limits, Watchdog, taking
+from metaflow_agents.sandbox.limits import SandboxLimits, Watchdog, taking
 from metaflow_agents.sandbox.output import Output
-from metaflow_agents.sandbox.process import Ended, ProcessGroup
+from metaflow_agents.sandbox.process import EndedProcess, ProcessGroup
 from metaflow_agents.texts.strict_json import read
 
 _HEAD = struct.Struct(">cI")
@@ -31,7 +31,7 @@ class Boxed(ProcessGroup):
     """
 
     def __init__(self, argv: Sequence[str], command: Sequence[str], *, environment: Mapping[str, str], remove: Callable[[], None],
-                 limits: Limits, timeout: float | None, folders: Sequence[Path], channel: Channel | None) -> None:
+                 limits: SandboxLimits, timeout: float | None, folders: Sequence[Path], channel: Channel | None) -> None:
         super().__init__(argv, folder=Path("/"), environment=environment, timeout=timeout, channel=channel)
         self._program, self._remove, self._limits, self._folders = command[0], remove, limits, folders
         self._inner: socket.socket | None = None        # the command's end of the channel, which lies in this process
@@ -136,7 +136,7 @@ class Boxed(ProcessGroup):
         self._removed = True
         self._remove()
 
-    def _ended(self, ended: Ended) -> Ended:
+    def _ended(self, ended: EndedProcess) -> EndedProcess:
         """Raises RunError where the command did not start."""
         deadline = time.monotonic() + _LAST_SECONDS
         while time.monotonic() < deadline and self._hear_frames():
@@ -153,4 +153,4 @@ class Boxed(ProcessGroup):
             said = bytes(self._said.kept[-500:]).decode(errors="replace").strip()
             why = f"its container ended{f': {said}' if said else ', as it took more than it may'}"
         exit_code = -signal.SIGKILL if not isinstance(code, int) else 128 - code if 128 < code <= 128 + signal.NSIG - 1 else code
-        return Ended(exit_code, ended.stdout, ended.stderr, ended.seconds, ended.timed_out, why)
+        return EndedProcess(exit_code, ended.stdout, ended.stderr, ended.seconds, ended.timed_out, why)

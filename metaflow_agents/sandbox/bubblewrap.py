@@ -26,14 +26,14 @@ from metaflow_agents.errors import RunError
 from metaflow_agents.sandbox import bridging
 from metaflow_agents.sandbox.carrier import SAME_EVERYWHERE, Order
 from metaflow_agents.sandbox.cgroup import group_parent
-from metaflow_agents.sandbox.confined import MEND, Confined, Place, gated
+from metaflow_agents.sandbox.confined import MEND, Confined, SandboxPlace, gated
 from metaflow_agents.sandbox.copies import Copy
-from metaflow_agents.sandbox.denied import Tree, denied_places, hides
+from metaflow_agents.sandbox.denied import ProcessTree, denied_places, hides
 from metaflow_agents.sandbox.interpreter import interpreter_places, user_base
 from metaflow_agents.sandbox.limited import OUTSIDER, Filtered
-from metaflow_agents.sandbox.limits import Limits
+from metaflow_agents.sandbox.limits import SandboxLimits
 from metaflow_agents.sandbox.process import ProcessGroup
-from metaflow_agents.sandbox.sanitised import PACKAGES, Shown
+from metaflow_agents.sandbox.sanitised import PACKAGES, OutputSanitiser
 
 INSIDE = "/sop"
 """Where the copy lies inside: its files in `/sop/work`."""
@@ -63,7 +63,9 @@ class Bubblewrap(Filtered):
 
     name = "bubblewrap"
 
-    def __init__(self, program: str, environment: Mapping[str, str], *, limits: Limits | None = None, parallel: int = 32) -> None:
+    def __init__(
+        self, program: str, environment: Mapping[str, str], *, limits: SandboxLimits | None = None, parallel: int = 32
+    ) -> None:
         super().__init__(environment, limits=limits, parallel=parallel)
         self.program = program
 
@@ -80,7 +82,7 @@ class Bubblewrap(Filtered):
                      _HELD_SHELL if spare else _SHELL)
         return Confined((*self._begin(laid_out, without, filtering, spare), *gate), order.argv,
                         environment=environment, limits=self.limits, timeout=self.seconds(order), descriptors=(filtering,),
-                        channel=order.channel, place=Place((copy.work, copy.home, copy.tmp), group_parent(),
+                        channel=order.channel, place=SandboxPlace((copy.work, copy.home, copy.tmp), group_parent(),
                                                            _IN_MEMORY if self._bounds_memory() else ()))
 
     def _bounds_memory(self) -> bool:
@@ -117,15 +119,15 @@ class Bubblewrap(Filtered):
                            "of Python inside: remove one of the two rules")
         return without
 
-    def _trees(self, order: Order) -> tuple[Tree, ...]:
+    def _trees(self, order: Order) -> tuple[ProcessTree, ...]:
         """What is shown inside, but for the copy."""
         system = ("/usr", *(f"/{name}" for name in _SYSTEM if Path("/", name).is_dir() and not Path("/", name).is_symlink()))
-        packages = () if order.packages is None else (Tree(str(order.packages), _PACKAGES),)
-        return (*(Tree(os.path.realpath(place), place) for place in (*system, *self._places(order))), *packages)
+        packages = () if order.packages is None else (ProcessTree(str(order.packages), _PACKAGES),)
+        return (*(ProcessTree(os.path.realpath(place), place) for place in (*system, *self._places(order))), *packages)
 
-    def shown(self, copy: Copy, packages: Path | None = None) -> Shown:
+    def shown(self, copy: Copy, packages: Path | None = None) -> OutputSanitiser:
         """As `Unconfined` shows it."""
-        return Shown(((f"{INSIDE}/work", "."), (INSIDE, ".."), (_PACKAGES, PACKAGES)))
+        return OutputSanitiser(((f"{INSIDE}/work", "."), (INSIDE, ".."), (_PACKAGES, PACKAGES)))
 
     def _variables(self, order: Order) -> dict[str, str]:
         """Of the command, and of bubblewrap itself: what bubblewrap had could be read in `/proc/1/environ`."""

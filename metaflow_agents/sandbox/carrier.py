@@ -13,8 +13,8 @@ from pathlib import Path
 from metaflow_agents.sandbox.channel import Channel
 from metaflow_agents.sandbox.copies import Copy, refuse
 from metaflow_agents.sandbox.port import Completed, Interpreter
-from metaflow_agents.sandbox.process import Ended, ProcessGroup
-from metaflow_agents.sandbox.sanitised import Shown
+from metaflow_agents.sandbox.process import EndedProcess, ProcessGroup
+from metaflow_agents.sandbox.sanitised import OutputSanitiser
 from metaflow_agents.sandbox.session import session
 from metaflow_agents.threads.blocking import Threads
 
@@ -94,7 +94,7 @@ class Carrier(ABC):
         """A command that is about to start on a copy."""
 
     @abstractmethod
-    def shown(self, copy: Copy, packages: Path | None = None) -> Shown:
+    def shown(self, copy: Copy, packages: Path | None = None) -> OutputSanitiser:
         """How its outputs are shown. `packages`: those of the command, see `Sandbox.run`."""
 
 
@@ -124,7 +124,7 @@ class _Command:
         with Copy(self._files, self._carrier.owner, self._carrier.room) as copy:
             return self._completed(copy, self._ended(copy))
 
-    def _ended(self, copy: Copy) -> Ended:
+    def _ended(self, copy: Copy) -> EndedProcess:
         self._group = self._carrier.group(copy, self._order)
         try:
             if self._stopped:               # cancelled while the files were written
@@ -135,7 +135,7 @@ class _Command:
             self._begun = group.begun
             group.close()
 
-    def _completed(self, copy: Copy, ended: Ended) -> Completed:
+    def _completed(self, copy: Copy, ended: EndedProcess) -> Completed:
         shown = self._carrier.shown(copy, self._order.packages)
         stdout, cut_out = shown.output(ended.stdout)
         stderr, cut_err = shown.output(ended.stderr)

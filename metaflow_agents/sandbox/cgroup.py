@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 
 from metaflow_agents.errors import RunError
-from metaflow_agents.sandbox.limits import Limits, taking
+from metaflow_agents.sandbox.limits import SandboxLimits, taking
 
 _NEEDED = frozenset({"memory", "pids"})
 _OWN = 4                            # processes in the group that are not the command's: bubblewrap's, and the shell before it
@@ -31,7 +31,7 @@ _MOUNTS = Path("/proc/self/mountinfo")
 class ControlGroup:
     """A group for one command. `parent`: as `group_parent` found it. Raises RunError where it can't be made any more."""
 
-    def __init__(self, parent: Path, limits: Limits) -> None:
+    def __init__(self, parent: Path, limits: SandboxLimits) -> None:
         self.folder = parent / f"{_NAME}{os.getpid()}-{os.urandom(6).hex()}"
         self._limits = limits
         with _mended(self.folder):
@@ -128,7 +128,7 @@ def _holds(folder: Path) -> bool:
             with suppress(OSError):
                 left.rmdir()
     try:
-        group = ControlGroup(folder, Limits())
+        group = ControlGroup(folder, SandboxLimits())
     except RunError:
         return False
     try:

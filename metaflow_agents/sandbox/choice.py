@@ -12,7 +12,7 @@ from metaflow_agents.sandbox.engines import Engine
 from metaflow_agents.sandbox.port import Completed, Interpreter, Sandbox
 
 if TYPE_CHECKING:
-    from metaflow_agents.sandbox.probe import Holding
+    from metaflow_agents.sandbox.probe import SandboxHolding
 
 CONFINING = ("bubblewrap", "landlock", "container")
 """In the order in which they are tried where none is named: what promises more comes first."""
@@ -74,7 +74,7 @@ def refuse_unknown(name: str | None) -> None:
         raise UsageError(f"there is no sandbox `{name}` in this version: {did_you_mean(str(name), NAMES)}")
 
 
-def looked_at(name: str, environment: Mapping[str, str], engine: Engine) -> Holding:
+def looked_at(name: str, environment: Mapping[str, str], engine: Engine) -> SandboxHolding:
     """Whether a confining sandbox holds here; looked at once in a process."""
     from metaflow_agents.sandbox import probe
 
@@ -95,7 +95,7 @@ def choose(name: str | None, environment: Mapping[str, str], *, what_for: str, e
 
         return Unconfined(environment)
     engine = engine or Engine()
-    refused: dict[str, Holding] = {}
+    refused: dict[str, SandboxHolding] = {}
     for one in (name,) if name else CONFINING:
         found = looked_at(one, environment, engine)
         if found.program is not None:
@@ -111,7 +111,7 @@ def choose(name: str | None, environment: Mapping[str, str], *, what_for: str, e
     raise NotHere("\n".join(lines))
 
 
-def _made(name: str, found: Holding, environment: Mapping[str, str], engine: Engine) -> Sandbox:
+def _made(name: str, found: SandboxHolding, environment: Mapping[str, str], engine: Engine) -> Sandbox:
     if name == "bubblewrap":
         from metaflow_agents.sandbox.bubblewrap import Bubblewrap
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from metaflow_agents.sandbox.port import Changes
+from metaflow_agents.sandbox.port import FileChanges
 from metaflow_agents.schema import paths
 
 CHANGED_BYTES = 16 << 20            # of one file that comes back
@@ -35,7 +35,7 @@ def mark(file: os.stat_result) -> Mark:
 
 
 @dataclass(slots=True)
-class Collection:
+class CollectedFiles:
     """One look at a copy. `given`: the files as they were laid out; `marks`: theirs; `begun`: when the command started, in
     nanoseconds since 1970: a file that was laid out in the same tick of the clock may have been rewritten in it, unseen.
     """
@@ -48,17 +48,17 @@ class Collection:
     _seen: set[str] = field(default_factory=set)
     _total: int = 0
 
-    def look(self, folder: Path) -> Changes:
+    def look(self, folder: Path) -> FileChanges:
         """All changes below a folder. What can't be read is refused, never an exception."""
         try:
             top = os.open(folder, _WALK)
         except OSError as error:
-            return Changes(refused={".": f"it can't be looked into: {error.strerror}"})
+            return FileChanges(refused={".": f"it can't be looked into: {error.strerror}"})
         try:
             self._folder(top, "", 0)
         finally:
             os.close(top)
-        return Changes(dict(sorted(self._written.items())), tuple(sorted(self._deleted())), self._told())
+        return FileChanges(dict(sorted(self._written.items())), tuple(sorted(self._deleted())), self._told())
 
     def _folder(self, here: int, prefix: str, depth: int) -> None:
         try:

@@ -21,8 +21,8 @@ from pathlib import Path
 from metaflow_agents.errors import RunError
 from metaflow_agents.sandbox.cgroup import ControlGroup
 from metaflow_agents.sandbox.channel import Channel
-from metaflow_agents.sandbox.limits import Limits, Watchdog, is_first, tree
-from metaflow_agents.sandbox.process import Ended, ProcessGroup, pidfd_of
+from metaflow_agents.sandbox.limits import SandboxLimits, Watchdog, is_first, tree
+from metaflow_agents.sandbox.process import EndedProcess, ProcessGroup, pidfd_of
 
 _GATE = """echo ready >&0
 read -r go || exit 125
@@ -42,7 +42,7 @@ MEND = "`sop doctor` says what is missing; mend it, then `sop resume`"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SandboxPlace:
     """Where a command runs. `folders`: what it writes to. `parent`: where it gets a control group of its own; None: the watchdog
     adds up what it takes. `mounts`: file systems of its own inside.
     """
@@ -64,8 +64,8 @@ class Confined(ProcessGroup):
     others: int | None = None                           # see `Watchdog`
 
     def __init__(
-        self, argv: Sequence[str], command: Sequence[str], *, environment: Mapping[str, str], limits: Limits,
-        timeout: float | None, place: Place, descriptors: Sequence[int] = (), channel: Channel | None = None,
+        self, argv: Sequence[str], command: Sequence[str], *, environment: Mapping[str, str], limits: SandboxLimits,
+        timeout: float | None, place: SandboxPlace, descriptors: Sequence[int] = (), channel: Channel | None = None,
     ) -> None:
         super().__init__(argv, folder=Path("/"), environment=environment, timeout=timeout, channel=channel)
         self._program, self._limits, self._folders, self._mounts = command[0], limits, place.folders, place.mounts
@@ -169,7 +169,7 @@ class Confined(ProcessGroup):
             elif self._first is not None:
                 os.kill(self._first, signal.SIGKILL)
 
-    def _ended(self, ended: Ended) -> Ended:
+    def _ended(self, ended: EndedProcess) -> EndedProcess:
         """Raises RunError where the command could not be confined, and where something can't be ended."""
         self._wait_for_all()
         passed = ""
@@ -182,7 +182,7 @@ class Confined(ProcessGroup):
             said = self._missing or told or f"exit {ended.exit_code}"
             raise RunError(f"{self.confining} can't confine `{self._program}` any more ({said}), so it was not run: {MEND}")
         why = f"it ran longer than {self._timeout:g} seconds" if ended.timed_out else ended.why or passed
-        return Ended(_exit_code(ended.exit_code), ended.stdout, ended.stderr, ended.seconds, ended.timed_out, why)
+        return EndedProcess(_exit_code(ended.exit_code), ended.stdout, ended.stderr, ended.seconds, ended.timed_out, why)
 
     def _wait_for_all(self) -> None:
         """Until the first process is gone, and so all inside."""

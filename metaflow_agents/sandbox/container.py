@@ -27,10 +27,10 @@ from metaflow_agents.sandbox.denied import denied_files
 from metaflow_agents.sandbox.engines import IMAGE
 from metaflow_agents.sandbox.interpreter import python_version
 from metaflow_agents.sandbox.limited import OUTSIDER, Limited
-from metaflow_agents.sandbox.limits import Limits
+from metaflow_agents.sandbox.limits import SandboxLimits
 from metaflow_agents.sandbox.process import ProcessGroup
 from metaflow_agents.sandbox.profile import profile
-from metaflow_agents.sandbox.sanitised import PACKAGES, Shown
+from metaflow_agents.sandbox.sanitised import PACKAGES, OutputSanitiser
 from metaflow_agents.texts.strict_json import read
 
 LABEL = "metaflow-agents"
@@ -47,7 +47,7 @@ class Container(Limited):
 
     name = "container"
 
-    def __init__(self, program: str, image: str, environment: Mapping[str, str], *, limits: Limits | None = None,
+    def __init__(self, program: str, image: str, environment: Mapping[str, str], *, limits: SandboxLimits | None = None,
                  parallel: int = 32) -> None:
         super().__init__(limits, parallel)
         self.program, self.image = program, image
@@ -66,9 +66,9 @@ class Container(Limited):
         return Boxed(argv, order.argv, environment=self._environment, remove=lambda: self._remove(name), limits=self.limits,
                      timeout=self.seconds(order), channel=order.channel, folders=(copy.work, copy.home, copy.tmp))
 
-    def shown(self, copy: Copy, packages: Path | None = None) -> Shown:
+    def shown(self, copy: Copy, packages: Path | None = None) -> OutputSanitiser:
         """As `Bubblewrap` shows it."""
-        return Shown(((f"{INSIDE}/work", "."), (INSIDE, ".."), (_PACKAGES, PACKAGES), (_LAID_OUT, PACKAGES)))
+        return OutputSanitiser(((f"{INSIDE}/work", "."), (INSIDE, ".."), (_PACKAGES, PACKAGES), (_LAID_OUT, PACKAGES)))
 
     def _begin(self, copy: Copy, order: Order, name: str) -> list[str]:
         limits, podman = self.limits, is_podman(self.program)

@@ -12,8 +12,8 @@ from typing import Self
 
 from metaflow_agents.errors import AnswerInvalid, RunError
 from metaflow_agents.sandbox import places
-from metaflow_agents.sandbox.collecting import Collection, Mark, mark
-from metaflow_agents.sandbox.port import Changes
+from metaflow_agents.sandbox.collecting import CollectedFiles, Mark, mark
+from metaflow_agents.sandbox.port import FileChanges
 from metaflow_agents.schema import paths
 
 COLLECTED_BYTES = 64 * 1024 * 1024  # of each collected file
@@ -94,9 +94,9 @@ class Copy:
         if self._owner is not None:
             os.chown(place, self._owner, self._owner)
 
-    def changes(self, begun: int) -> Changes:
+    def changes(self, begun: int) -> FileChanges:
         """What a command that was let go at `begun` (nanoseconds since 1970) changed in the files."""
-        return Collection(self._files, self._marks, begun).look(self.work)
+        return CollectedFiles(self._files, self._marks, begun).look(self.work)
 
     def collected(self, names: Sequence[str]) -> dict[str, bytes]:
         """Bytes of the named files that exist. Raises AnswerInvalid for links, folders and what is too large."""

@@ -25,7 +25,7 @@ _EXECUTABLE = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class ProcessTree:
     """Something that is shown inside: a file or a folder here, and its place there."""
 
     source: str
@@ -42,7 +42,7 @@ class _File:
 
 
 @lru_cache(maxsize=64)
-def denied_places(denied: tuple[str, ...], shown: tuple[Tree, ...], kept: str = "") -> tuple[str, ...]:
+def denied_places(denied: tuple[str, ...], shown: tuple[ProcessTree, ...], kept: str = "") -> tuple[str, ...]:
     """Where the files of these programs lie inside, sorted. `denied`: as `Sandbox.run` takes it. `kept`: a program of which the
     file stays whatever is said, as it stands here.
 
@@ -66,7 +66,7 @@ def denied_places(denied: tuple[str, ...], shown: tuple[Tree, ...], kept: str = 
     return tuple(places)
 
 
-def hides(places: tuple[str, ...], program: str, shown: Iterable[Tree]) -> bool:
+def hides(places: tuple[str, ...], program: str, shown: Iterable[ProcessTree]) -> bool:
     """Whether the file of a program is among these places."""
     return not set(places).isdisjoint(_places(os.path.realpath(program), shown))
 
@@ -97,14 +97,14 @@ def _either(globs: Iterable[str]) -> re.Pattern[str]:
     return re.compile("|".join(map(translate, globs)) or r"(?!)")
 
 
-def _places(path: str, shown: Iterable[Tree]) -> Iterator[str]:
+def _places(path: str, shown: Iterable[ProcessTree]) -> Iterator[str]:
     """Where a file lies inside: its own name, in each tree that it is in."""
     for tree in shown:
         if path == tree.source or path.startswith(f"{tree.source}/"):
             yield tree.place + path[len(tree.source):]
 
 
-def _files(tree: Tree, inodes: Iterable[int] | None = None) -> Iterator[tuple[str, str]]:
+def _files(tree: ProcessTree, inodes: Iterable[int] | None = None) -> Iterator[tuple[str, str]]:
     """Files and links of a tree, and where they lie inside; only those of some inodes, where these are given."""
     if not os.path.isdir(tree.source):
         yield tree.source, tree.place

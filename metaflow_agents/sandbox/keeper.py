@@ -30,7 +30,7 @@ from typing import Any
 from sandlock import Sandbox, confine
 
 from metaflow_agents.sandbox.notified import Notified
-from metaflow_agents.sandbox.tunnel import Tunnel
+from metaflow_agents.sandbox.tunnel import SandboxTunnel
 
 _FAILED = 125
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS, _PR_CAPBSET_DROP, _PR_SET_CHILD_SUBREAPER = 1, 4, 38, 24, 36
@@ -53,7 +53,7 @@ def main(job: Mapping[str, Any], command: Sequence[str]) -> int:
         _prctl(_PR_SET_CHILD_SUBREAPER, 1)
         _enclose_ourselves()
         first, listener, gate = _begin(job, command)
-        proxied = None if job["proxy"] is None else (tuple(job["proxied"]), Tunnel(job["proxy"]).connect)
+        proxied = None if job["proxy"] is None else (tuple(job["proxied"]), SandboxTunnel(job["proxy"]).connect)
     except Exception as error:                      # told to who waits, which says it to the user
         us.sendall(f"{type(error).__name__}: {error}\n".encode(errors="replace")[:4000])
         return _FAILED

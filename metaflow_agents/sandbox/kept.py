@@ -14,7 +14,7 @@ from metaflow_agents.sandbox.limits import tree
 _TOLD_SECONDS = 10.0
 
 
-class Kept(Confined):
+class KeptCopies(Confined):
     """`argv` starts the keeper (`keeper.py`) and ends in the command. It ends when its socket does, and all with it."""
 
     confining = "landlock"

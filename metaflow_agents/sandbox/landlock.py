@@ -19,15 +19,15 @@ from metaflow_agents.errors import RunError
 from metaflow_agents.sandbox import bridging, unspaced
 from metaflow_agents.sandbox.carrier import SAME_EVERYWHERE, Order
 from metaflow_agents.sandbox.cgroup import group_parent
-from metaflow_agents.sandbox.confined import Place
+from metaflow_agents.sandbox.confined import SandboxPlace
 from metaflow_agents.sandbox.copies import Copy
-from metaflow_agents.sandbox.denied import Tree, denied_places
+from metaflow_agents.sandbox.denied import ProcessTree, denied_places
 from metaflow_agents.sandbox.interpreter import interpreter_places, user_base
-from metaflow_agents.sandbox.kept import Kept
+from metaflow_agents.sandbox.kept import KeptCopies
 from metaflow_agents.sandbox.limited import Filtered
-from metaflow_agents.sandbox.limits import Limits
+from metaflow_agents.sandbox.limits import SandboxLimits
 from metaflow_agents.sandbox.process import ProcessGroup
-from metaflow_agents.sandbox.sanitised import PACKAGES, Shown
+from metaflow_agents.sandbox.sanitised import PACKAGES, OutputSanitiser
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/ld.so.cache", "/etc/alternatives",
            "/sys/devices/system/cpu")
@@ -69,12 +69,21 @@ class Landlock(Filtered):
             raise RunError(f"can't write to the folder for temporary files: {error.strerror}; make room there, then `sop resume`"
                            ) from error
         argv = (sys.executable, "-I", "-m", KEEPER, str(file), *order.argv)
-        return Kept(argv, order.argv, environment=self._variables(copy, order), limits=self.limits, timeout=self.seconds(order),
-                    place=Place(folders, group_parent()), channel=order.channel)
+        return KeptCopies(
+            argv,
+            order.argv,
+            environment=self._variables(copy, order),
+            limits=self.limits,
+            timeout=self.seconds(order),
+            place=SandboxPlace(folders, group_parent()),
+            channel=order.channel,
+        )
 
-    def shown(self, copy: Copy, packages: Path | None = None) -> Shown:
+    def shown(self, copy: Copy, packages: Path | None = None) -> OutputSanitiser:
         """As `Unconfined` shows it."""
-        return Shown(((str(copy.work), "."), (str(copy.base), ".."), *(() if packages is None else ((str(packages), PACKAGES),))))
+        return OutputSanitiser(
+            ((str(copy.work), "."), (str(copy.base), ".."), *(() if packages is None else ((str(packages), PACKAGES),)))
+        )
 
     def _readable(self, order: Order) -> list[str]:
         """What the command may read and execute besides its copy: without the files of denied programs. The interpreter of a
@@ -84,7 +93,7 @@ class Landlock(Filtered):
                          for place in readable(order.packages)})
         if not order.denied:
             return places
-        trees = tuple(Tree(place, place) for place in places if not place.startswith(("/proc/", "/sys/", "/etc/")))
+        trees = tuple(ProcessTree(place, place) for place in places if not place.startswith(("/proc/", "/sys/", "/etc/")))
         return list(_without(places, denied_places(order.denied, trees, sys.executable if order.channel is not None else "")))
 
     def _variables(self, copy: Copy, order: Order) -> dict[str, str]:
@@ -143,7 +152,7 @@ def _closed(places: Sequence[str]) -> Iterator[str]:
                 yield str(folder)
 
 
-def _kernel_limits(limits: Limits, seconds: float | None) -> Mapping[str, Sequence[int]]:
+def _kernel_limits(limits: SandboxLimits, seconds: float | None) -> Mapping[str, Sequence[int]]:
     """What the kernel holds for each process: (soft, hard). Processes are counted by the watchdog alone, as the kernel would
     count all that the user runs anywhere.
     """

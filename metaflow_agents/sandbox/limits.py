@@ -21,7 +21,7 @@ _MB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SandboxLimits:
     """Of one command and all that it starts. `memory` (of the tree), `disk` (of the copy), `tmp` (of `/tmp`), `shm` and
     `file` (the largest one) are in bytes; `seconds` of wall time hold where the caller gives none; `cpu` is in seconds of
     each process; `processes` counts threads too; `open_files` are those of a process, `descriptors` those of the tree, `sockets`
@@ -73,7 +73,7 @@ class Watchdog:
     not the command's; its network is this machine's, so its sockets are not counted.
     """
 
-    def __init__(self, limits: Limits, pid: int, folders: Sequence[Path], *, counted: bool = False,
+    def __init__(self, limits: SandboxLimits, pid: int, folders: Sequence[Path], *, counted: bool = False,
                  mounts: Sequence[str] = (), others: int | None = None) -> None:
         self._limits, self._pid, self._folders, self._counted, self._mounts = limits, pid, folders, counted, mounts
         self._others = others

@@ -13,7 +13,7 @@ NOT_FOUND = 127
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class FileChanges:
     """What a command changed in its copy, against the files that it was given.
 
     `written`: path → bytes of each new or changed regular file, as they are on the disk, byte for byte. `deleted`: paths of
@@ -50,7 +50,7 @@ class Completed:
     timed_out: bool = False
     files: dict[str, bytes] = field(default_factory=dict)
     cut: bool = False
-    changes: Changes | None = None
+    changes: FileChanges | None = None
 
     @property
     def ok(self) -> bool:

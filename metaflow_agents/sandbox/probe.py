@@ -19,7 +19,7 @@ from metaflow_agents.sandbox.bubblewrap import Bubblewrap
 from metaflow_agents.sandbox.carrier import Carrier
 from metaflow_agents.sandbox.copies import removed
 from metaflow_agents.sandbox.install_hints import install_line, unlock_line
-from metaflow_agents.sandbox.limits import Limits
+from metaflow_agents.sandbox.limits import SandboxLimits
 from metaflow_agents.texts.strict_json import read
 
 if TYPE_CHECKING:
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 KERNEL = "run it on a kernel from 6.12 on in which Landlock is switched on (`landlock` in /sys/kernel/security/lsm)"
 _SECONDS = 30.0
 _PROCESSES = 10             # that the canary may have; it tries to have 16 more, each of which ends by itself
-Make = Callable[[Mapping[str, str], Limits], Carrier]
+Make = Callable[[Mapping[str, str], SandboxLimits], Carrier]
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class SandboxHolding:
     """What was found. `program`: what confines, where it holds; else `why` it does not and the `mend`, a line to run or do.
     `attempts`: what a command tried to get away with, and whether that was refused; nothing where none could be started.
     `image`: of containers, the digest of the one that was looked at.
@@ -45,34 +45,34 @@ class Holding:
     image: str = ""
 
 
-def bubblewrap_holds(path: str | None) -> Holding:
+def bubblewrap_holds(path: str | None) -> SandboxHolding:
     """Whether commands can be confined by bubblewrap here. `path`: the PATH to look along."""
     return _holds(shutil.which("bwrap", path=path))
 
 
 @cache
-def _holds(program: str | None) -> Holding:
+def _holds(program: str | None) -> SandboxHolding:
     if not sys.platform.startswith("linux"):
-        return Holding(None, f"bubblewrap is there for Linux alone, and this is {sys.platform}",
+        return SandboxHolding(None, f"bubblewrap is there for Linux alone, and this is {sys.platform}",
                        "run it on Linux, or in a virtual machine with Linux")
     if program is None:
-        return Holding(None, "bubblewrap is not installed", install_line())
+        return SandboxHolding(None, "bubblewrap is not installed", install_line())
     return _looked(program, unlock_line(), lambda environment, limits: Bubblewrap(program, environment, limits=limits))
 
 
 @cache
-def landlock_holds() -> Holding:
+def landlock_holds() -> SandboxHolding:
     """Whether commands can be confined by Landlock here."""
     from metaflow_agents.sandbox.landlock import Landlock, missing
 
     lacking = missing()
     if lacking is not None:
-        return Holding(None, *lacking)
+        return SandboxHolding(None, *lacking)
     return _looked("Landlock", KERNEL, lambda environment, limits: Landlock(environment, limits=limits), spaces=False)
 
 
 @cache
-def container_holds(engine: Engine) -> Holding:
+def container_holds(engine: Engine) -> SandboxHolding:
     """Whether commands can be confined in containers here: by the first program that works."""
     from metaflow_agents.sandbox.engines import PROGRAMS
 
@@ -80,42 +80,42 @@ def container_holds(engine: Engine) -> Holding:
     if not programs:
         named = (f"none of {', '.join(PROGRAMS)} is" if not engine.program
                  else f"`{engine.program}`, which SOP_CONTAINER names, is not")
-        return Holding(None, f"{named} installed", "install docker or podman, and start it")
-    first: Holding | None = None
+        return SandboxHolding(None, f"{named} installed", "install docker or podman, and start it")
+    first: SandboxHolding | None = None
     for program in programs:
         found = _contained(engine, program)
         if found.program is not None:
             return found
         first = first or found
-    return first or Holding(None)
+    return first or SandboxHolding(None)
 
 
-def _contained(engine: Engine, program: str) -> Holding:
+def _contained(engine: Engine, program: str) -> SandboxHolding:
     from metaflow_agents.sandbox.container import Container, asked, build_line
 
     environment = dict(engine.environment)
     code, said = asked(program, "info", environment=environment)
     if code:
-        return Holding(None, f"{program} does not work: {said.splitlines()[-1] if said else f'exit {code}'}",
+        return SandboxHolding(None, f"{program} does not work: {said.splitlines()[-1] if said else f'exit {code}'}",
                        f"`{program} info` has to work: it says what keeps it from it")
     code, image = asked(program, "image", "inspect", "--format", "{{.Id}}", engine.wanted, environment=environment)
     if code:
-        return Holding(None, f"{program} has no image `{engine.wanted}`", build_line(program, engine.wanted))
+        return SandboxHolding(None, f"{program} has no image `{engine.wanted}`", build_line(program, engine.wanted))
     mend = f"`{program} run --rm --network none --read-only {engine.wanted} python3 --version` has to work"
     return _looked(program, mend, lambda _, limits: Container(program, image, environment, limits=limits), image=image)
 
 
-def _looked(program: str, mend: str, make: Make, *, spaces: bool = True, image: str = "") -> Holding:
+def _looked(program: str, mend: str, make: Make, *, spaces: bool = True, image: str = "") -> SandboxHolding:
     """What comes of a command that tries to get out of what `make` makes, for an environment and limits. `spaces`: it has
     namespaces.
     """
     try:
         attempts = tuple(_tried(make, spaces).items())
     except MetaflowError as error:
-        return Holding(None, str(error).partition(": `sop doctor`")[0], mend)
+        return SandboxHolding(None, str(error).partition(": `sop doctor`")[0], mend)
     if said := ", ".join(what for what, refused in attempts if not refused):
-        return Holding(None, f"{program} does not work: {said}", mend, attempts)
-    return Holding(program, attempts=attempts, image=image)
+        return SandboxHolding(None, f"{program} does not work: {said}", mend, attempts)
+    return SandboxHolding(program, attempts=attempts, image=image)
 
 
 def _tried(make: Make, spaces: bool) -> dict[str, bool]:
@@ -131,7 +131,7 @@ def _tried(make: Make, spaces: bool) -> dict[str, bool]:
             secret = os.urandom(16).hex()
             argv = ("python", "-c", _canary(), str(planted), str(server.getsockname()[1]), secret[::-1],
                     "namespaces" if spaces else "none", str(os.getpid()))
-            done = make({"SOP_PLANTED": secret}, Limits(processes=_PROCESSES)).carry_out(argv, files={}, timeout=_SECONDS)
+            done = make({"SOP_PLANTED": secret}, SandboxLimits(processes=_PROCESSES)).carry_out(argv, files={}, timeout=_SECONDS)
             called, connected = _called(server), beside is not None and _called(beside)
         told, _, forked = done.stdout.partition("\n")
         try:

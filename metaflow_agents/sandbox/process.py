@@ -30,7 +30,7 @@ _POLL_SECONDS = 0.02                # how often to look where the system can't t
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedProcess:
     """How a process ended: `exit_code` as `subprocess` has it, `seconds` of wall time, `why` where it had to be ended."""
 
     exit_code: int
@@ -83,7 +83,7 @@ class ProcessGroup:
             os.close(self._wake_read)
             os.close(self._wake_write)
 
-    def run(self) -> Ended:
+    def run(self) -> EndedProcess:
         """Start, watch and end it. Raises RunError where the machine can't start processes now."""
         started = time.monotonic()
         self.begun = time.time_ns()
@@ -92,7 +92,7 @@ class ProcessGroup:
         except (OSError, ValueError) as error:
             code, why = self._not_started(error)
             self._stderr.add(why.encode())
-            return Ended(code, self._stdout, self._stderr, time.monotonic() - started)
+            return EndedProcess(code, self._stdout, self._stderr, time.monotonic() - started)
         self._process = process
         if self._channel is not None:
             self._channel.theirs.close()
@@ -101,7 +101,9 @@ class ProcessGroup:
             timed_out = self._watch(process, None if self._timeout is None else started + self._timeout)
         finally:
             _LIVE.discard(self)
-        return self._ended(Ended(process.wait(), self._stdout, self._stderr, time.monotonic() - started, timed_out, self._why))
+        return self._ended(
+            EndedProcess(process.wait(), self._stdout, self._stderr, time.monotonic() - started, timed_out, self._why)
+        )
 
     def _start(self, descriptors: tuple[int, ...]) -> subprocess.Popen[bytes]:
         """The process, with further descriptors. Raises OSError and ValueError where it can't be started."""
@@ -150,7 +152,7 @@ class ProcessGroup:
         """Looks after the running command; why it must be ended, or nothing."""
         return ""
 
-    def _ended(self, ended: Ended) -> Ended:
+    def _ended(self, ended: EndedProcess) -> EndedProcess:
         """The last word on how it ended."""
         return ended
 

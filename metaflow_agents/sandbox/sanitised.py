@@ -18,7 +18,7 @@ _SHARED = ("/", "/usr", "/usr/local")
 """Where a Python may be installed among everything else: these alone tell nothing of a machine."""
 
 
-class Shown:
+class OutputSanitiser:
     """Texts as they are shown. `places`: (path, what stands for it), of which the longest that fits is taken."""
 
     def __init__(self, places: Sequence[tuple[str, str]]) -> None:

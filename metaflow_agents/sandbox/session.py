@@ -14,8 +14,8 @@ from metaflow_agents.sandbox.channel import Channel, framed
 from metaflow_agents.sandbox.copies import Copy
 from metaflow_agents.sandbox.output import Output
 from metaflow_agents.sandbox.port import Executed
-from metaflow_agents.sandbox.process import Ended, ProcessGroup
-from metaflow_agents.sandbox.sanitised import Shown
+from metaflow_agents.sandbox.process import EndedProcess, ProcessGroup
+from metaflow_agents.sandbox.sanitised import OutputSanitiser
 from metaflow_agents.texts.strict_json import read
 from metaflow_agents.threads.blocking import Threads
 
@@ -25,7 +25,7 @@ Answer = tuple[bytes, Output, Output]
 
 
 @asynccontextmanager
-async def session(copy: Copy, start: Start, shown: Callable[[Copy], Shown]) -> AsyncIterator[Session]:
+async def session(copy: Copy, start: Start, shown: Callable[[Copy], OutputSanitiser]) -> AsyncIterator[Session]:
     """A session on a copy, which is laid out here, and removed at the end with all that still runs on it."""
     threads = Threads(2, "interpreter")                 # of its own: it must not keep commands from their turn
     try:
@@ -43,7 +43,7 @@ async def session(copy: Copy, start: Start, shown: Callable[[Copy], Shown]) -> A
 class Session:
     """Fits `Interpreter`. One piece of code at a time: others wait."""
 
-    def __init__(self, copy: Copy, start: Start, shown: Shown, threads: Threads) -> None:
+    def __init__(self, copy: Copy, start: Start, shown: OutputSanitiser, threads: Threads) -> None:
         self._copy, self._start, self._shown, self._threads = copy, start, shown, threads
         self._turn = asyncio.Lock()
         self._python: _Python | None = None
@@ -143,7 +143,7 @@ class _Python:
         typed = (value is None or isinstance(value, str)) and isinstance(error, bool) and isinstance(cut, bool)
         return (value, error, cut) if fine and typed else None
 
-    async def end(self) -> Ended:
+    async def end(self) -> EndedProcess:
         """End it, where it has not. Raises RunError where it could not be held, or can't be ended."""
         try:
             if not self.ended.done():

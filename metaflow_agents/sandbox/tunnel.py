@@ -15,7 +15,7 @@ _LOOPBACK = "127.0.0.1"
 _PIECE = 1 << 16
 
 
-class Tunnel:
+class SandboxTunnel:
     """Listens from its making. `proxy`: the path of the proxy's Unix socket."""
 
     def __init__(self, proxy: str) -> None:

@@ -22,7 +22,7 @@ from metaflow_agents.sandbox.carrier import SAME_EVERYWHERE, Carrier, Order
 from metaflow_agents.sandbox.copies import Copy
 from metaflow_agents.sandbox.interpreter import user_base
 from metaflow_agents.sandbox.process import ProcessGroup
-from metaflow_agents.sandbox.sanitised import PACKAGES, Shown
+from metaflow_agents.sandbox.sanitised import PACKAGES, OutputSanitiser
 
 _MARKER = "SOP_COMMAND_FOLDER"
 _LISTENS_SECONDS = 10.0
@@ -58,9 +58,11 @@ class Unconfined(Carrier):
         bridge = bridging.command(str(bridging.BRIDGE), str(order.proxy), port)
         return _Bridged(order.argv, environment=environment | bridging.variables(port), bridge=bridge, port=port, **given)
 
-    def shown(self, copy: Copy, packages: Path | None = None) -> Shown:
+    def shown(self, copy: Copy, packages: Path | None = None) -> OutputSanitiser:
         """`.` for where the command ran, `..` for what lies around it, `~packages` for its packages."""
-        return Shown(((str(copy.work), "."), (str(copy.base), ".."), *(() if packages is None else ((str(packages), PACKAGES),))))
+        return OutputSanitiser(
+            ((str(copy.work), "."), (str(copy.base), ".."), *(() if packages is None else ((str(packages), PACKAGES),)))
+        )
 
 
 class _Bridged(ProcessGroup):

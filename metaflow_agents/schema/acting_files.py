@@ -117,7 +117,7 @@ _INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0") | {chr(code
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundActing:
     """A path on the list. `name`: the glob that it fits."""
 
     row: ActingFile
@@ -130,13 +130,13 @@ class Found:
 
 
 @lru_cache(maxsize=4096)
-def find(path: str) -> Found | None:
+def find(path: str) -> FoundActing | None:
     """What the list says of a path of a run's folder: the strictest row, or None."""
     parts = [folded(part) for part in path.split("/")]
-    found = next((Found(row, name) for row in _ROWS for name in row.names if _fits(name, parts, row)), None)
+    found = next((FoundActing(row, name) for row in _ROWS for name in row.names if _fits(name, parts, row)), None)
     short = next((part for part in parts if _SHORT.fullmatch(part)), None)
     if short is not None and (found is None or found.row.verdict == "reported"):
-        return Found(SHORT, short)
+        return FoundActing(SHORT, short)
     return found
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from metaflow_agents.errors import did_you_mean
-from metaflow_agents.schema.unions import Refusal
+from metaflow_agents.schema.unions import UnionRefusal
 from metaflow_agents.schema.wording import describe, place, resolved, shown
 
 Path = tuple[str | int, ...]
@@ -62,7 +62,7 @@ def _at(node: Mapping[str, Any], root: Mapping[str, Any], loc: Sequence[str | in
     return resolved(node, root)
 
 
-def _union(refusal: Refusal, node: Mapping[str, Any], root: Mapping[str, Any], where: Path) -> list[str]:
+def _union(refusal: UnionRefusal, node: Mapping[str, Any], root: Mapping[str, Any], where: Path) -> list[str]:
     """The complaints of the branch that was meant, where the value's kind shows which; else all that is possible."""
     value = refusal.value
     branches = node.get("anyOf") or node.get("oneOf") or ()

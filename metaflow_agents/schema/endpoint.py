@@ -81,7 +81,7 @@ ModelSpec = Annotated[
 """A model as it stands under `models`: a text such as `dry`, or the mapping of one behind an endpoint."""
 
 
-class Limits(Value):
+class EndpointLimits(Value):
     """What an endpoint allows, for all roles of all runs in the process."""
 
     rpm: Count | None = Field(None, description="requests in any 60 seconds")
@@ -89,7 +89,7 @@ class Limits(Value):
     concurrency: Count | None = Field(None, description="requests under way at once")
 
 
-class Fault(NamedTuple):
+class EndpointFault(NamedTuple):
     """One thing wrong with a model: where in it, what, and the mend. Neither ever holds what may be a key."""
 
     code: str
@@ -98,12 +98,16 @@ class Fault(NamedTuple):
     mend: str
 
 
-def faults(model: EndpointModel) -> Iterator[Fault]:
+def faults(model: EndpointModel) -> Iterator[EndpointFault]:
     """All that is wrong with a model's endpoint, key and parameters; of a function, every key that only an endpoint has."""
     if model.python is not None:
         for key in sorted(model.model_fields_set - {"name", "price"}):
-            yield Fault("model-parameter", (key,), f"`{key}` is for a model behind an endpoint, and `{model.name}` is a function",
-                        "remove it; a function has a `name` and a `price`")
+            yield EndpointFault(
+                "model-parameter",
+                (key,),
+                f"`{key}` is for a model behind an endpoint, and `{model.name}` is a function",
+                "remove it; a function has a `name` and a `price`",
+            )
         return
     if model.endpoint is not None:
         yield from _endpoint(model.endpoint)
@@ -111,7 +115,7 @@ def faults(model: EndpointModel) -> Iterator[Fault]:
         yield from _key(model.key)
     for parameter in model.parameters:
         if parameter in OWN:
-            yield Fault("model-parameter", ("parameters", parameter), f"`{parameter}` is set by the engine itself",
+            yield EndpointFault("model-parameter", ("parameters", parameter), f"`{parameter}` is set by the engine itself",
                         f"remove it; {OWN[parameter]}")
 
 
@@ -141,20 +145,20 @@ def url_fault(url: str) -> tuple[str, str] | None:
     return None
 
 
-def _endpoint(url: str) -> Iterator[Fault]:
+def _endpoint(url: str) -> Iterator[EndpointFault]:
     fault = url_fault(url)
     if fault is not None:
-        yield Fault("model-endpoint", ("endpoint",), *fault)
+        yield EndpointFault("model-endpoint", ("endpoint",), *fault)
 
 
-def _key(key: str) -> Iterator[Fault]:
+def _key(key: str) -> Iterator[EndpointFault]:
     told = "`key` names the environment variable that holds the key"
     if reference := _REFERENCE.fullmatch(key):
-        yield Fault("model-key", ("key",), f"{told}; it is no reference to one", f"write `key: {reference[1]}`")
+        yield EndpointFault("model-key", ("key",), f"{told}; it is no reference to one", f"write `key: {reference[1]}`")
     elif _SECRET.fullmatch(key):
-        yield Fault("model-key", ("key",), f"{told}, and this looks like a key itself: keys are never written in a SOP",
+        yield EndpointFault("model-key", ("key",), f"{told}, and this looks like a key itself: keys are never written in a SOP",
                     "revoke it where it was made, put the new one into the environment, and name the variable: "
                     "`key: NAME_OF_VARIABLE`")
     elif not _VARIABLE.fullmatch(key):
-        yield Fault("model-key", ("key",), f"{told}, and this is no name of one",
+        yield EndpointFault("model-key", ("key",), f"{told}, and this is no name of one",
                     "write its name, like `key: OPENROUTER_API_KEY`; a key itself is never written in a SOP")

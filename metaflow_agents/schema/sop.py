@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 from metaflow_agents.schema.artifact import Artifact
 from metaflow_agents.schema.caps import Budget
 from metaflow_agents.schema.case import Case
-from metaflow_agents.schema.endpoint import Limits, ModelSpec
+from metaflow_agents.schema.endpoint import EndpointLimits, ModelSpec
 from metaflow_agents.schema.faults import SchemaWritten
 from metaflow_agents.schema.keywords import MARKS
 from metaflow_agents.schema.model import Value
@@ -129,7 +129,7 @@ class SOP(Value):
     success: Expression | None = Field(None, description="what the exit status means; by default that every output exists")
     tests: dict[Name, Case] = Field(default_factory=dict, description="what `sop test` runs")
     budget: Budget | None = Field(None, description="caps for the whole run")
-    limits: Limits | None = Field(None, description="what each endpoint of the SOP's models allows")
+    limits: EndpointLimits | None = Field(None, description="what each endpoint of the SOP's models allows")
     models: dict[Name, ModelSpec] = Field(default_factory=dict, description="names for models; `default` is everybody's")
     progress: Progress | None = Field(None, description="a role that looks at the run as a whole at intervals")
     policy: PolicySpec | None = Field(None, description="what roles may do; by default the preset `workspace`")
@@ -198,4 +198,4 @@ class Configuration(Value):
     """What a person sets for all SOPs, in `sop/config.yaml` of their configuration folder; a SOP goes before it."""
 
     models: dict[Name, ModelSpec] = Field(default_factory=dict, description="names for models; `default` is everybody's")
-    limits: Limits | None = Field(None, description="what each endpoint allows, where the SOP says nothing of it")
+    limits: EndpointLimits | None = Field(None, description="what each endpoint allows, where the SOP says nothing of it")

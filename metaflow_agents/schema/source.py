@@ -9,7 +9,7 @@ from metaflow_agents.schema.model import Value
 Kind = Literal["text", "markdown", "html", "pdf"]
 
 
-class Page(Value):
+class SourcePage(Value):
     """A stretch of a document. `number` counts from 1 as a PDF reader shows it; None where the document has no pages."""
 
     number: int | None = None
@@ -32,7 +32,7 @@ class Source(Value):
     words: int
     about: str = ""
     notes: tuple[str, ...] = ()
-    pages: tuple[Page, ...]
+    pages: tuple[SourcePage, ...]
 
 
 class Unread(Value):

@@ -54,7 +54,7 @@ class Review(Value):
 Rung = Literal["hint", "reflect", "ask", "stop"]
 
 
-class Stuck(Value):
+class StuckSpec(Value):
     """What is done where the same comes again and again."""
 
     after: Annotated[int, Field(ge=2, le=100, strict=True)] = Field(
@@ -204,7 +204,7 @@ class Step(Value):
         None, description="how the role thinks: a name, or `{NAME: {parameter: value}}`")
     check: Check | None = Field(None, description="executable feedback to the author")
     review: Review | None = Field(None, description="a role that judges the answer, once it fits and its check passed")
-    stuck: Stuck | None = Field(None, description="what is done where the same comes again and again; by default nothing")
+    stuck: StuckSpec | None = Field(None, description="what is done where the same comes again and again; by default nothing")
     talks_to: Texts = Field((), description="roles that its role may put questions to, with the tool `ask_role`")
     parse: str | None = Field(None, description="of a command: `json FILE`, `junit` or `junit FILE`; of a tool: `json`")
     packages: Name | None = Field(

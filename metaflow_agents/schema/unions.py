@@ -20,7 +20,7 @@ class _Miss:
         self.lines = lines
 
 
-class Refusal:
+class UnionRefusal:
     """What the error `union` carries: the value, and the errors of each branch in order.
 
     No dataclass: pydantic prints what an error carries, and a printed tree of refusals would grow with every level.
@@ -59,7 +59,7 @@ def _judge(exactly_one: bool) -> Callable[[tuple[Any, ...]], Any]:
     def judge(results: tuple[Any, ...]) -> Any:
         value, *found = results
         taken = [result for result in found if not isinstance(result, _Miss)]
-        refusal = Refusal(value, [result.lines for result in found if isinstance(result, _Miss)])
+        refusal = UnionRefusal(value, [result.lines for result in found if isinstance(result, _Miss)])
         if not taken:
             raise PydanticCustomError("union", "no branch takes it", {"refusal": refusal})
         if exactly_one and len(taken) > 1:

@@ -6,10 +6,10 @@ JSON is read as JSON, which is a hundred times faster; where it is none, the rea
 from __future__ import annotations
 
 from metaflow_agents.sop.document import Document
-from metaflow_agents.sop.reading import Limits, read_yaml
+from metaflow_agents.sop.reading import ReadingLimits, read_yaml
 from metaflow_agents.texts.strict_json import read
 
-DESCRIPTIONS = Limits(size=16 << 20, depth=100, nodes=400_000, any_key=True)
+DESCRIPTIONS = ReadingLimits(size=16 << 20, depth=100, nodes=400_000, any_key=True)
 
 
 def read_description(data: bytes, file: str) -> Document:

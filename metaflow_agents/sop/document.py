@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from metaflow_agents.errors import Problem
-from metaflow_agents.sop.position import Node, offset_in_source
+from metaflow_agents.sop.position import PositionNode, offset_in_source
 
 LINE = re.compile(r"\r\n|\n|\r")
 _COMMENT = re.compile(r"[ \t]+#([^\r\n]*)")
@@ -23,7 +23,7 @@ class Document:
     be composed. A path that does not exist has the place of its nearest ancestor that does.
     """
 
-    def __init__(self, file: str, text: str, root: Node | None, data: Any, problems: Iterable[Problem]) -> None:
+    def __init__(self, file: str, text: str, root: PositionNode | None, data: Any, problems: Iterable[Problem]) -> None:
         self.file, self.text, self.data = file, text, data
         self.problems = tuple(problems)
         self._root = root
@@ -80,11 +80,11 @@ class Document:
         return (node is not None and key is not None and reached == len(path) and node.kind == "scalar" and node.flow
                 and node.plain and not node.value and ":" not in self.text[key.end:node.end])
 
-    def _scalar(self, path: tuple[str | int, ...]) -> Node | None:
+    def _scalar(self, path: tuple[str | int, ...]) -> PositionNode | None:
         node, reached, _ = self._walk(path)
         return node if node is not None and reached == len(path) and node.kind == "scalar" else None
 
-    def _walk(self, path: tuple[str | int, ...]) -> tuple[Node | None, int, Node | None]:
+    def _walk(self, path: tuple[str | int, ...]) -> tuple[PositionNode | None, int, PositionNode | None]:
         """The deepest node on the path, how many parts of the path exist, and that node's key."""
         node, key = self._root, None
         for reached, part in enumerate(path):

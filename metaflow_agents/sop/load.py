@@ -83,7 +83,7 @@ class _Loading:
     def __init__(self, path: Path, start: Path, above: tuple[Path, ...] = ()) -> None:
         self.start, self.folder = start, path.parent
         self.above = (*above, path.resolve())
-        self.files = attached.Files(start)
+        self.files = attached.ResourceFiles(start)
         self.problems = self.files.problems
         text = library.read_bytes(path)
         self.entry = self.files.shown(path)

@@ -11,7 +11,7 @@ _NAMED = {"0": "\0", "a": "\a", "b": "\b", "t": "\t", "\t": "\t", "n": "\n", "v"
           "N": "\x85", "_": "\xa0", "L": "\u2028", "P": "\u2029"}
 
 
-class Node:
+class PositionNode:
     """One value of a YAML file. `start` and `end` count characters from 0; `line` and `column` count from 1.
 
     `size` is the number of values in it and `height` the levels below it, aliases written out. An alias has its `target`.
@@ -28,9 +28,9 @@ class Node:
         self.size = 1
         self.height = 0 if kind == "scalar" else 1
         self.data: Any = value
-        self.target: Node | None = None
-        self.pairs: dict[str, tuple[Node, Node]] = {} if kind == "mapping" else _NO_PAIRS
-        self.items: list[Node] = [] if kind == "sequence" else _NO_ITEMS
+        self.target: PositionNode | None = None
+        self.pairs: dict[str, tuple[PositionNode, PositionNode]] = {} if kind == "mapping" else _NO_PAIRS
+        self.items: list[PositionNode] = [] if kind == "sequence" else _NO_ITEMS
 
     @property
     def plain(self) -> bool:
@@ -38,11 +38,11 @@ class Node:
         return self.kind == "scalar" and not self.style
 
 
-_NO_PAIRS: dict[str, tuple[Node, Node]] = {}
-_NO_ITEMS: list[Node] = []
+_NO_PAIRS: dict[str, tuple[PositionNode, PositionNode]] = {}
+_NO_ITEMS: list[PositionNode] = []
 
 
-def offset_in_source(text: str, node: Node, line: int, column: int) -> int:
+def offset_in_source(text: str, node: PositionNode, line: int, column: int) -> int:
     """The character of the file at which a 1-based place inside a scalar's text stands.
 
     All scalar styles keep the order of what is not white space, so value and source are walked side by side; exact for
@@ -67,7 +67,7 @@ def offset_in_source(text: str, node: Node, line: int, column: int) -> int:
     return _white(text, value, node, place, last, wanted)
 
 
-def _white(text: str, value: str, node: Node, place: int, last: int, wanted: int) -> int:
+def _white(text: str, value: str, node: PositionNode, place: int, last: int, wanted: int) -> int:
     """A place in the white space (or at the end) behind the last character that was walked to."""
     if last < 0 and not value.strip():
         return place
@@ -77,7 +77,7 @@ def _white(text: str, value: str, node: Node, place: int, last: int, wanted: int
     return min(following.end() if following else place, node.end)
 
 
-def _units(text: str, node: Node) -> list[tuple[int, str]]:
+def _units(text: str, node: PositionNode) -> list[tuple[int, str]]:
     """The characters that a scalar's source stands for, each with its place in the file."""
     if node.style in ("|", ">"):
         header = re.compile(r"[^\r\n]*").match(text, node.start)

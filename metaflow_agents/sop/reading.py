@@ -21,7 +21,7 @@ import yaml
 from metaflow_agents.errors import Problem, nearest
 from metaflow_agents.sop import syntax
 from metaflow_agents.sop.document import LINE, Document
-from metaflow_agents.sop.position import Node
+from metaflow_agents.sop.position import PositionNode
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 40
@@ -30,7 +30,7 @@ MAX_PROBLEMS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ReadingLimits:
     """What is read at most. `any_key`: keys that look like numbers or booleans are taken for the text that they are."""
 
     size: int = MAX_BYTES
@@ -39,7 +39,7 @@ class Limits:
     any_key: bool = False
 
 
-USUAL = Limits()
+USUAL = ReadingLimits()
 FAST = hasattr(yaml, "CSafeLoader")
 """Whether libyaml parses; without it PyYAML's own parser does, some ten times slower."""
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)      # only its parser is used, never its constructor
@@ -60,7 +60,7 @@ _DIRECTIVE = re.compile(r"\A(?:[ \t]*+(?:#[^\r\n]*+)?(?:\r\n|\n|\r))*+(?=%)")
 _BLANK = re.compile(r"(?:[ \t\r\n]|(?<=[\s.])#[^\r\n]*+)*+")
 
 
-def read_yaml(data: bytes, file: str, limits: Limits = USUAL) -> Document:
+def read_yaml(data: bytes, file: str, limits: ReadingLimits = USUAL) -> Document:
     """What a YAML file of one mapping says. Never raises for what stands in the file: see `Document.problems`."""
     text, refused = _decoded(data, file, limits.size)
     if refused:
@@ -116,11 +116,11 @@ def _line_column(text: str, offset: int) -> tuple[int, int]:
 class _Open:
     """A collection whose end has not been met. `key` is the mapping's key that waits for its value."""
 
-    node: Node
+    node: PositionNode
     anchor: str | None
-    key: Node | None = None
+    key: PositionNode | None = None
     key_text: str = ""
-    children: list[Node] = field(default_factory=list)
+    children: list[PositionNode] = field(default_factory=list)
     lost: bool = False              # the value of a refused key: composed for its problems, then dropped
     meant: str | None = None        # the text that was meant by `{{ … }}` without quotes
 
@@ -132,13 +132,13 @@ class _Stop(Exception):
 class _Composing:
     """Events → nodes and data, one pass, no recursion."""
 
-    def __init__(self, file: str, text: str, limits: Limits) -> None:
+    def __init__(self, file: str, text: str, limits: ReadingLimits) -> None:
         self.file, self.text, self.limits = file, text, limits
         self.problems: list[Problem] = []
-        self.root: Node | None = None
+        self.root: PositionNode | None = None
         self.fatal = False
         self._stack: list[_Open] = []
-        self._anchors: dict[str, Node | None] = {}       # None: still open, so an alias to it would be recursive
+        self._anchors: dict[str, PositionNode | None] = {}       # None: still open, so an alias to it would be recursive
         self._nodes = 0
         self._flow = 0
 
@@ -205,7 +205,7 @@ class _Composing:
         if isinstance(event, yaml.ScalarEvent):
             self._count(event, 1)
             self._refuse_tag(event)
-            node = Node("scalar", event.start_mark, event.end_mark, flow=self._flow > 0,
+            node = PositionNode("scalar", event.start_mark, event.end_mark, flow=self._flow > 0,
                         style=event.style or "", value=event.value)
             node.data = self._resolved(event)
             self._add(node, event.anchor)
@@ -242,7 +242,7 @@ class _Composing:
             self._told("yaml-alias", f"the alias `*{_short(name)}` names no anchor above it",
                        f"did you mean `*{close}`?" if close else f"for text that begins with `*` use quotes: '*{_short(name)}'",
                        event.start_mark)
-            target = Node("scalar", event.start_mark, event.end_mark, flow=True, style="'", value="")
+            target = PositionNode("scalar", event.start_mark, event.end_mark, flow=True, style="'", value="")
         else:
             known = self._anchors[name]
             if known is None:
@@ -251,7 +251,7 @@ class _Composing:
             target = known
         self._count(event, target.size)
         self._deep(event, len(self._stack) + target.height)
-        node = Node("alias", event.start_mark, event.end_mark, flow=self._flow > 0)
+        node = PositionNode("alias", event.start_mark, event.end_mark, flow=self._flow > 0)
         node.target, node.data, node.size = target, target.data, target.size
         node.height = target.height
         self._add(node, None)
@@ -261,7 +261,7 @@ class _Composing:
         self._refuse_tag(event)
         self._deep(event, len(self._stack) + 1)
         mapping = isinstance(event, yaml.MappingStartEvent)
-        node = Node("mapping" if mapping else "sequence", event.start_mark, event.end_mark, flow=bool(event.flow_style))
+        node = PositionNode("mapping" if mapping else "sequence", event.start_mark, event.end_mark, flow=bool(event.flow_style))
         node.data = {} if mapping else []
         if event.anchor:
             self._anchors[event.anchor] = None
@@ -276,7 +276,7 @@ class _Composing:
             opened.node.data = opened.meant
         self._add(opened.node, opened.anchor)
 
-    def _add(self, node: Node, anchor: str | None) -> None:
+    def _add(self, node: PositionNode, anchor: str | None) -> None:
         if anchor:
             self._anchors[anchor] = node
         if not self._stack:
@@ -296,7 +296,7 @@ class _Composing:
                 parent.node.data[parent.key_text] = node.data
             parent.key = None
 
-    def _key(self, key: Node, mapping: Node) -> tuple[str, bool]:
+    def _key(self, key: PositionNode, mapping: PositionNode) -> tuple[str, bool]:
         """The text of a key, and whether it is refused altogether."""
         mark = _At(key.line - 1, key.column - 1)
         if key.kind != "scalar":
@@ -322,7 +322,7 @@ class _Composing:
             return "", True
         return key.value, False
 
-    def _braces(self, inner: Node, mark: Any) -> None:
+    def _braces(self, inner: PositionNode, mark: Any) -> None:
         """`when: {{ x }}`: told, and read on as what was meant."""
         written = self.text[inner.start + 1:inner.end - 1].strip()
         outer = self._stack[-2] if len(self._stack) > 1 else None

@@ -24,7 +24,7 @@ _ABOUT_KEYS = ("schema-key", "schema-keyword", "schema-combination", "schema-mis
 SCHEMA_ENDINGS = (".yaml", ".yml", ".json")
 
 
-class Files:
+class ResourceFiles:
     """The files read so far: their texts by shown name, and their problems. Each is read once."""
 
     def __init__(self, start: Path) -> None:
@@ -112,7 +112,7 @@ class Files:
 class Templates:
     """Templates by plain file name, with everything that they include. `shown`: name → the file for people."""
 
-    def __init__(self, files: Files, places: Places) -> None:
+    def __init__(self, files: ResourceFiles, places: Places) -> None:
         self.files, self.places = files, places
         self.texts: dict[str, str] = {}
         self.shown: dict[str, str] = {}
@@ -163,7 +163,7 @@ class Templates:
         return known is not None
 
 
-def schemas(merged: dict[str, Any], entry: Document, files: Files, overlays: list[Overlay],
+def schemas(merged: dict[str, Any], entry: Document, files: ResourceFiles, overlays: list[Overlay],
             folders: list[Path]) -> dict[str, dict[str, Any]]:
     """The normalised schemas of a Program; those at fault accept anything, so that checking can go on."""
     found: dict[str, dict[str, Any]] = {}
@@ -184,7 +184,7 @@ def schemas(merged: dict[str, Any], entry: Document, files: Files, overlays: lis
     return found
 
 
-def documents(merged: dict[str, Any], entry: Document, files: Files, folders: list[Path]) -> dict[str, Any]:
+def documents(merged: dict[str, Any], entry: Document, files: ResourceFiles, folders: list[Path]) -> dict[str, Any]:
     """The OpenAPI descriptions of a Program: name of the service → its document as plain data."""
     found: dict[str, Any] = {}
     for name, service in _items(merged.get("openapi")):
@@ -211,7 +211,7 @@ def documents(merged: dict[str, Any], entry: Document, files: Files, folders: li
 
 
 class _Schemas:
-    def __init__(self, entry: Document, files: Files, overlays: list[Overlay], folders: list[Path]) -> None:
+    def __init__(self, entry: Document, files: ResourceFiles, overlays: list[Overlay], folders: list[Path]) -> None:
         self.entry, self.files, self.overlays, self.folders = entry, files, overlays, folders
 
     def read(self, written: Any, place: Place) -> dict[str, Any]:

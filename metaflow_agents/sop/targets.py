@@ -31,7 +31,7 @@ class Signature:
 
 
 @dataclass(frozen=True, slots=True)
-class Module:
+class TargetModule:
     """What a module's text says about the names it defines. `whole` is False where more may exist at run time."""
 
     functions: dict[str, Signature | None] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Module:
     whole: bool = True
 
 
-Reader = Callable[[], Module]
+Reader = Callable[[], TargetModule]
 """Reads the file of one module."""
 
 
@@ -51,22 +51,22 @@ class BrokenModule(ValueError):
     """The module's file is no Python; the message says where."""
 
 
-def read_module(name: str, folders: Sequence[Path]) -> Module:
+def read_module(name: str, folders: Sequence[Path]) -> TargetModule:
     """The names that a module defines. Raises NoModule, BrokenModule (its text does not parse), Shadowed."""
     found = locate(name, folders)
     if found is None:
         raise NoModule(name)
-    return Module(whole=False) if found.file is None or found.file.suffix != ".py" else read_file(found.file)
+    return TargetModule(whole=False) if found.file is None or found.file.suffix != ".py" else read_file(found.file)
 
 
-def read_file(file: Path) -> Module:
+def read_file(file: Path) -> TargetModule:
     """The names that a Python file defines. Raises BrokenModule where its text does not parse."""
     stat = file.stat()
-    return Module(whole=False) if stat.st_size > _LARGEST else _parsed(file, stat.st_mtime_ns)
+    return TargetModule(whole=False) if stat.st_size > _LARGEST else _parsed(file, stat.st_mtime_ns)
 
 
 @lru_cache(maxsize=64)
-def _parsed(file: Path, _changed: int) -> Module:
+def _parsed(file: Path, _changed: int) -> TargetModule:
     try:
         tree = ast.parse(file.read_bytes())
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -74,7 +74,7 @@ def _parsed(file: Path, _changed: int) -> Module:
         raise BrokenModule(f"{file.name}{f':{line}' if line else ''}: {getattr(error, 'msg', None) or error}") from None
     functions: dict[str, Signature | None] = {}
     whole = _collect(tree.body, functions)
-    return Module(functions, whole and "__getattr__" not in functions)
+    return TargetModule(functions, whole and "__getattr__" not in functions)
 
 
 def _collect(body: Iterable[ast.stmt], found: dict[str, Signature | None]) -> bool:

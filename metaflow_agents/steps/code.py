@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from metaflow_agents.engine.work import Activation
 from metaflow_agents.models.port import Model, traits
 from metaflow_agents.models.registry import Models
-from metaflow_agents.modules import Sources
+from metaflow_agents.modules import CodeSources
 from metaflow_agents.schema.keys import CODE
 from metaflow_agents.schema.program import Program
 from metaflow_agents.sop.functions import functions_of
 from metaflow_agents.steps.assignment import tools_for
 
-Read = Callable[[str], Sources]
+Read = Callable[[str], CodeSources]
 
 
-class Code:
+class CodeParts:
     """Finds it, and reads each function's files once in a run; those of `FILE.py:function` again when that file is another.
 
     `read` gives what reads the functions of a SOP, `inner` the models of each SOP that is a step, by its fingerprint.

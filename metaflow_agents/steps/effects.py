@@ -10,7 +10,7 @@ from metaflow_agents.errors import AttemptFailed
 from metaflow_agents.journal.bus import Bus
 from metaflow_agents.journal.records import Act
 from metaflow_agents.journal.state import RunState
-from metaflow_agents.questions.broker import Desk
+from metaflow_agents.questions.broker import QuestionBroker
 from metaflow_agents.questions.question import Answer, Question
 from metaflow_agents.schema.event import EarlierEffect, Intended, Observed
 from metaflow_agents.schema.keys import parse_activation
@@ -29,7 +29,7 @@ class Effects:
     whether it is done again.
     """
 
-    def __init__(self, bus: Bus, state: RunState, observations: Observations, desk: Desk, repeats: Repeats) -> None:
+    def __init__(self, bus: Bus, state: RunState, observations: Observations, desk: QuestionBroker, repeats: Repeats) -> None:
         self._bus, self._state, self._observations, self._desk, self._repeats = bus, state, observations, desk, repeats
 
     async def once(self, key: str, what: str, arguments: dict[str, Any], do: Callable[[], Awaitable[Any]],

@@ -10,7 +10,7 @@ from metaflow_agents.engine.work import Activation, Work
 from metaflow_agents.errors import AnswerInvalid, AttemptFailed
 from metaflow_agents.prompts import render
 from metaflow_agents.questions.answering import value_of
-from metaflow_agents.questions.broker import Desk
+from metaflow_agents.questions.broker import QuestionBroker
 from metaflow_agents.questions.question import Answer, Question
 from metaflow_agents.schema.minimal_example import SmallestUnknown, smallest
 from metaflow_agents.schema.payload import Data
@@ -26,7 +26,7 @@ class Humans:
     What a person said is trusted, whatever the person was shown.
     """
 
-    def __init__(self, program: Program, acceptance: Acceptance, desk: Desk) -> None:
+    def __init__(self, program: Program, acceptance: Acceptance, desk: QuestionBroker) -> None:
         self._program, self._acceptance, self._desk = program, acceptance, desk
 
     async def work(self, activation: Activation) -> Work:

@@ -21,7 +21,7 @@ _Same = tuple[str, str | None, str | None, str | None, tuple[str, ...]]
 _KEPT = 64                          # firings whose parts are at hand: about as many as run side by side
 
 
-class Parts:
+class ResultParts:
     """Fingerprints by name: `step`, `role`, `model`, `memory`, `tools` where there are some, and `round` and `run` where a text
     of the step names them. Of each other role that takes part these are `role:NAME`, `model:NAME` and so on.
     """

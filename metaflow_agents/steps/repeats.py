@@ -9,7 +9,7 @@ from typing import Any
 from metaflow_agents.engine.earlier_effects import EarlierEffects
 from metaflow_agents.errors import AttemptFailed, Halted
 from metaflow_agents.journal.journal import Journal
-from metaflow_agents.questions.broker import Desk
+from metaflow_agents.questions.broker import QuestionBroker
 from metaflow_agents.questions.question import Answer, Question
 from metaflow_agents.schema.binary import announced
 from metaflow_agents.schema.event import Asked, EarlierEffect
@@ -24,7 +24,9 @@ _MOST = 400                         # characters of arguments, and of what a cal
 class Repeats:
     """Asks about calls that an earlier run made. `prefix`: of a sub-SOP, what its keys begin with in the run's journal."""
 
-    def __init__(self, desk: Desk, effects: EarlierEffects | None, masked: Callable[[str], str], prefix: str = "") -> None:
+    def __init__(
+        self, desk: QuestionBroker, effects: EarlierEffects | None, masked: Callable[[str], str], prefix: str = ""
+    ) -> None:
         self._desk, self._effects, self._masked, self._prefix = desk, effects, masked, prefix
 
     async def settled(self, key: str, tool: str, what: str, arguments: bytes, *, role: str, step: str,

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from metaflow_agents.policy.action import Action
 from metaflow_agents.schema.tools import Effect
-from metaflow_agents.tools.port import Result, Situation
+from metaflow_agents.tools.port import Situation, ToolResult
 
 
 class Arguments(BaseModel):
@@ -49,7 +49,7 @@ class BuiltIn(ABC, Generic[A]):
         """See `Tool.action`."""
         return self.would(self.takes.model_validate(arguments))  # type: ignore[arg-type]
 
-    async def call(self, arguments: Mapping[str, Any], situation: Situation) -> Result:
+    async def call(self, arguments: Mapping[str, Any], situation: Situation) -> ToolResult:
         """See `Tool.call`."""
         return await self.do(self.takes.model_validate(arguments), situation)  # type: ignore[arg-type]
 
@@ -58,7 +58,7 @@ class BuiltIn(ABC, Generic[A]):
         """What a call would do."""
 
     @abstractmethod
-    async def do(self, given: A, situation: Situation) -> Result:
+    async def do(self, given: A, situation: Situation) -> ToolResult:
         """Do it."""
 
 

@@ -14,11 +14,11 @@ from pydantic import Field
 from metaflow_agents.errors import AnswerInvalid
 from metaflow_agents.policy.action import Action
 from metaflow_agents.sandbox.command import CommandWritten, parse_argv
-from metaflow_agents.sandbox.port import Changes, Completed, Interpreter, Sandbox
+from metaflow_agents.sandbox.port import Completed, FileChanges, Interpreter, Sandbox
 from metaflow_agents.schema import paths
 from metaflow_agents.schema.tools import Effect
 from metaflow_agents.tools.builtin import Arguments, BuiltIn
-from metaflow_agents.tools.port import Result, Situation
+from metaflow_agents.tools.port import Situation, ToolResult
 
 SECONDS = 120.0                     # of a command that asks for none
 LONGEST = 600.0
@@ -38,7 +38,7 @@ class _Running(Arguments):
     seconds: float = Field(SECONDS, gt=0, le=LONGEST, description="how long it may take")
 
 
-class Run(BuiltIn[_Running]):
+class RunArguments(BuiltIn[_Running]):
     """Run a command in a sandbox, on a copy of the files that you see: no network, and of the disk only that copy. What it
     writes to files that you make is kept; all else is gone when it ends.
     """
@@ -58,7 +58,7 @@ class Run(BuiltIn[_Running]):
         """Nothing outside of its copy, unless it has a way out."""
         return "none" if self._gateway is None else "once"
 
-    async def do(self, given: _Running, situation: Situation) -> Result:
+    async def do(self, given: _Running, situation: Situation) -> ToolResult:
         """Exit code and output, and what became of the files."""
         if self._gateway is None:
             return await self._told(await self._run(given, situation, None), situation)
@@ -69,7 +69,7 @@ class Run(BuiltIn[_Running]):
         return await self._sandbox.run(_argv(given.command), files=situation.files, timeout=given.seconds, changes=True,
                                        proxy=socket, denied=situation.denied, packages=await situation.packages())
 
-    async def _told(self, done: Completed, situation: Situation) -> Result:
+    async def _told(self, done: Completed, situation: Situation) -> ToolResult:
         written, deleted, lost = _kept(done.changes, situation)
         for path in [*written, *deleted]:
             try:
@@ -87,7 +87,7 @@ class Run(BuiltIn[_Running]):
         text = "".join(part if part.endswith("\n") or not part else f"{part}\n" for part in parts)
         # A way out means that what it prints may come from anywhere.
         source = "what a command with a way to the network printed" if self._gateway is not None else ""
-        return Result(text, error=not done.ok, untrusted=source, written=written, deleted=tuple(deleted))
+        return ToolResult(text, error=not done.ok, untrusted=source, written=written, deleted=tuple(deleted))
 
 
 def _argv(command: str | list[str]) -> tuple[str, ...]:
@@ -97,7 +97,7 @@ def _argv(command: str | list[str]) -> tuple[str, ...]:
         raise AnswerInvalid([f"`command`: {fault.message}; {fault.mend}"]) from None
 
 
-def _kept(changes: Changes | None, situation: Situation) -> tuple[dict[str, bytes], list[str], dict[str, str]]:
+def _kept(changes: FileChanges | None, situation: Situation) -> tuple[dict[str, bytes], list[str], dict[str, str]]:
     """Of what a command did to the files: written and deleted within what the activation makes, and why the rest is lost."""
     if changes is None:
         return {}, [], {}
@@ -130,7 +130,7 @@ class Python(BuiltIn[_Coding]):
         """`python`."""
         return Action("python")
 
-    async def do(self, given: _Coding, situation: Situation) -> Result:
+    async def do(self, given: _Coding, situation: Situation) -> ToolResult:
         """What it printed, and the value. After a crash of the run, earlier code of this activation is run again first."""
         packages = await situation.packages()
         kept = await situation.kept("python", lambda: _Session(self._sandbox, situation, packages))
@@ -146,7 +146,7 @@ class Python(BuiltIn[_Coding]):
                  "[it ran too long and was ended: what was defined is gone]\n" if done.timed_out else ""]
         text = "".join(part if part.endswith("\n") or not part else f"{part}\n" for part in parts)
         content = done.stdout if done.value is None else done.value
-        return Result(text or "[no output]", error=done.error or done.timed_out, content=content)
+        return ToolResult(text or "[no output]", error=done.error or done.timed_out, content=content)
 
 
 class _Session:

@@ -15,8 +15,8 @@ from metaflow_agents.schema.binary import described, text_in
 from metaflow_agents.schema.media import HEAD, media_type
 from metaflow_agents.threads.blocking import Threads
 from metaflow_agents.tools.builtin import Arguments, BuiltIn
-from metaflow_agents.tools.port import Result, Situation
-from metaflow_agents.tools.searching import THREADS, Found, search
+from metaflow_agents.tools.port import Situation, ToolResult
+from metaflow_agents.tools.searching import THREADS, SearchHit, search
 
 LINES = 2000                        # that `read` gives at once, unless it is asked for fewer
 _HITS = 200
@@ -40,20 +40,20 @@ class Read(BuiltIn[_Reading]):
         """`read(PATH)`."""
         return Action("read", given.path)
 
-    async def do(self, given: _Reading, situation: Situation) -> Result:
+    async def do(self, given: _Reading, situation: Situation) -> ToolResult:
         """The lines; where some are left out, which."""
         text = text_of(situation.files, given.path)
-        if isinstance(text, Result):
+        if isinstance(text, ToolResult):
             return text
         lines = text.splitlines(keepends=True)
         shown = lines[given.first - 1:given.first - 1 + given.lines]
         if not shown and lines:
-            return Result(f"`{given.path}` has {len(lines)} lines: there is no line {given.first}", error=True)
+            return ToolResult(f"`{given.path}` has {len(lines)} lines: there is no line {given.first}", error=True)
         whole = len(shown) == len(lines)
         last = given.first + len(shown) - 1
         head = "" if whole else f"[lines {given.first} to {last} of {len(lines)}]\n"
         asked = {"first", "lines"} & given.model_fields_set
-        return Result(head + "".join(shown) if lines else f"[`{given.path}` is empty]", content="".join(shown),
+        return ToolResult(head + "".join(shown) if lines else f"[`{given.path}` is empty]", content="".join(shown),
                       lacks="" if whole or asked else f"`{given.path}` has {len(lines)} lines, and {LINES} are read at once: "
                       "give `first` and `lines`")
 
@@ -73,16 +73,16 @@ class Write(BuiltIn[_Writing]):
         """`write(PATH)`."""
         return Action("write", given.path)
 
-    async def do(self, given: _Writing, situation: Situation) -> Result:
+    async def do(self, given: _Writing, situation: Situation) -> ToolResult:
         """Whether it was new."""
         why = not_writable(given.path, situation)
         if why:
-            return Result(why, error=True)
+            return ToolResult(why, error=True)
         there = given.path in situation.files
         data = given.text.encode()
         done = "written anew" if there else "written"
         lines = len(given.text.splitlines())
-        return Result(f"`{given.path}` is {done}: {lines} {'line' if lines == 1 else 'lines'}", written={given.path: data})
+        return ToolResult(f"`{given.path}` is {done}: {lines} {'line' if lines == 1 else 'lines'}", written={given.path: data})
 
 
 class _Editing(Arguments):
@@ -91,7 +91,7 @@ class _Editing(Arguments):
     replace: str = Field(description="what stands there instead; empty deletes it")
 
 
-class Edit(BuiltIn[_Editing]):
+class EditArguments(BuiltIn[_Editing]):
     """Change a file of what you make: a text that stands in it exactly once is replaced by another."""
 
     name: ClassVar[str] = "edit"
@@ -101,25 +101,25 @@ class Edit(BuiltIn[_Editing]):
         """`write(PATH)`."""
         return Action("write", given.path)
 
-    async def do(self, given: _Editing, situation: Situation) -> Result:
+    async def do(self, given: _Editing, situation: Situation) -> ToolResult:
         """Where it was changed; or how often the text stands there, and what is like it."""
         why = not_writable(given.path, situation)
         text = text_of(situation.files, given.path)
-        if why or isinstance(text, Result):
-            return Result(why, error=True) if why else text  # type: ignore[return-value]
+        if why or isinstance(text, ToolResult):
+            return ToolResult(why, error=True) if why else text  # type: ignore[return-value]
         count = text.count(given.search)
         if count > 1:
-            return Result(f"`search` stands {count} times in `{given.path}`: add lines around it until it stands there once",
+            return ToolResult(f"`search` stands {count} times in `{given.path}`: add lines around it until it stands there once",
                           error=True)
         if count:
             line = text[:text.index(given.search)].count("\n") + 1
             changed = text.replace(given.search, given.replace, 1)
-            return Result(f"`{given.path}` is changed at line {line}", written={given.path: changed.encode()})
+            return ToolResult(f"`{given.path}` is changed at line {line}", written={given.path: changed.encode()})
         done = edited(text, [whole_lines(given.search, given.replace)], Hints())
         if done.faults:
-            return Result(f"`{given.path}`: {done.faults[0].why}".replace("SEARCH", "`search`"), error=True)
+            return ToolResult(f"`{given.path}`: {done.faults[0].why}".replace("SEARCH", "`search`"), error=True)
         (line, fit), = done.places
-        return Result(f"`{given.path}` is changed at line {line}: `search` fits there {FITS[fit]}",
+        return ToolResult(f"`{given.path}` is changed at line {line}: `search` fits there {FITS[fit]}",
                       written={given.path: done.text.encode()})
 
 
@@ -138,17 +138,17 @@ class List(BuiltIn[_Listing]):
         """`read(PATTERN)`."""
         return Action("read", given.pattern)
 
-    async def do(self, given: _Listing, situation: Situation) -> Result:
+    async def do(self, given: _Listing, situation: Situation) -> ToolResult:
         """A line each; how many more there are."""
         why = paths.pattern_refusal(given.pattern)
         if why:
-            return Result(f"`{given.pattern}` is no path pattern: {why}", error=True)
+            return ToolResult(f"`{given.pattern}` is no path pattern: {why}", error=True)
         found = sorted(path for path in situation.files if paths.matches((given.pattern,), path))
         if not found:
-            return Result(f"no file matches `{given.pattern}`; there are {len(situation.files)} files in all", content="")
+            return ToolResult(f"no file matches `{given.pattern}`; there are {len(situation.files)} files in all", content="")
         more = f"… and {len(found) - _LISTED} more: give a narrower pattern\n" if len(found) > _LISTED else ""
         listed = "".join(_listed(path, situation.files[path]) for path in found[:_LISTED])
-        return Result(listed + more, content=listed, lacks=more.strip())
+        return ToolResult(listed + more, content=listed, lacks=more.strip())
 
 
 def _listed(path: str, data: bytes) -> str:
@@ -177,36 +177,38 @@ class Search(BuiltIn[_Searching]):
         """`read(PATTERN)`."""
         return Action("read", given.pattern)
 
-    async def do(self, given: _Searching, situation: Situation) -> Result:
+    async def do(self, given: _Searching, situation: Situation) -> ToolResult:
         """`path:line: text`, a line each; how many more there are."""
         why = paths.pattern_refusal(given.pattern)
         if why:
-            return Result(f"`{given.pattern}` is no path pattern: {why}", error=True)
+            return ToolResult(f"`{given.pattern}` is no path pattern: {why}", error=True)
         chosen = {path: data for path, data in sorted(situation.files.items()) if paths.matches((given.pattern,), path)}
         found = await search(self._threads, given.expression, chosen, ignore_case=given.ignore_case, most=_HITS)
         if isinstance(found, str):
-            return Result(found, error=True)
+            return ToolResult(found, error=True)
         return _shown(found, given.expression)
 
 
-def _shown(found: Found, expression: str) -> Result:
+def _shown(found: SearchHit, expression: str) -> ToolResult:
     named = ", ".join(found.binary[:_NAMED]) + (f" and {len(found.binary) - _NAMED} more" if len(found.binary) > _NAMED else "")
     passed = f"not searched, since they are no text: {named}\n" if found.binary else ""
     if not found.lines:
         told = f"`{expression}` stands in none of {found.files} files" + (f"\n{passed}" if passed else "")
-        return Result(told, content="")
+        return ToolResult(told, content="")
     more = f"… and {found.total - len(found.lines)} more lines: search for less\n" if found.total > len(found.lines) else ""
     lines = "".join(f"{path}:{number}: {text}\n" for path, number, text in found.lines)
-    return Result(lines + more + passed, content=lines, lacks=more.strip())
+    return ToolResult(lines + more + passed, content=lines, lacks=more.strip())
 
 
-def text_of(files: Mapping[str, bytes], path: str) -> str | Result:
+def text_of(files: Mapping[str, bytes], path: str) -> str | ToolResult:
     """The text of a file, or why there is none."""
     if path not in files:
         choices = did_you_mean(path, sorted(files)) if files else "you see none; inputs and other artifacts stand in your task"
-        return Result(f"there is no file `{path}`: {choices}", error=True)
+        return ToolResult(f"there is no file `{path}`: {choices}", error=True)
     text = text_in(files[path])
-    return Result(f"{described(f'`{path}`', files[path])}: no text, so it can't be shown", error=True) if text is None else text
+    return (
+        ToolResult(f"{described(f'`{path}`', files[path])}: no text, so it can't be shown", error=True) if text is None else text
+    )
 
 
 def not_writable(path: str, situation: Situation) -> str:
@@ -222,6 +224,6 @@ def not_writable(path: str, situation: Situation) -> str:
     return f"`{pair[0]}` can't be a file and the folder of `{pair[1]}`" if pair else ""
 
 
-def file_tools() -> Iterator[Read | Write | Edit | List | Search]:
+def file_tools() -> Iterator[Read | Write | EditArguments | List | Search]:
     """All of them."""
-    yield from (Read(), Write(), Edit(), List(), Search())
+    yield from (Read(), Write(), EditArguments(), List(), Search())

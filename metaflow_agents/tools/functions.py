@@ -24,7 +24,7 @@ from metaflow_agents.schema.external_schema import widened
 from metaflow_agents.schema.model import canonical
 from metaflow_agents.schema.tools import Effect, ToolSpec
 from metaflow_agents.threads.blocking import Threads, called
-from metaflow_agents.tools.port import Result, Setting, Situation
+from metaflow_agents.tools.port import Setting, Situation, ToolResult
 
 Load = Callable[[str], Callable[..., Any]]
 """`package.module:function` → the function. Raises UsageError."""
@@ -81,7 +81,7 @@ class FunctionTool:
         """`call(NAME)`."""
         return Action("call", self._name)
 
-    async def call(self, arguments: Mapping[str, Any], situation: Situation) -> Result:
+    async def call(self, arguments: Mapping[str, Any], situation: Situation) -> ToolResult:
         """What the function gives. Raises UsageError where a secret is not set."""
         secrets = {name: self._setting.secret(secret) for name, secret in self._spec.secrets.items()}
         try:
@@ -99,13 +99,13 @@ class FunctionTool:
             return self._failed(raised(error))
         try:
             text = self._setting.masked(_text(value))
-            return Result(_cut(text), lacks=f"it is longer than {LONGEST:,} characters" if len(text) > LONGEST else "")
+            return ToolResult(_cut(text), lacks=f"it is longer than {LONGEST:,} characters" if len(text) > LONGEST else "")
         except (ValueError, TypeError, RecursionError) as error:
             why = self._setting.masked(" ".join(str(error).split()))
             return self._failed(f"`{self._name}` gave what is not JSON: {why[:500]}")
 
-    def _failed(self, said: str) -> Result:
-        return Result(self._setting.masked(_encodable(said)), error=True)
+    def _failed(self, said: str) -> ToolResult:
+        return ToolResult(self._setting.masked(_encodable(said)), error=True)
 
     def _signature(self) -> _Parameters:
         try:

@@ -33,13 +33,13 @@ def known_tools(program: Program) -> dict[str, KnownTool]:
     from metaflow_agents.schema.external_schema import ForeignSchemas
     from metaflow_agents.tools.builtin import parameters_of
     from metaflow_agents.tools.commands import Python
-    from metaflow_agents.tools.files import Edit, List, Read, Search, Write
+    from metaflow_agents.tools.files import EditArguments, List, Read, Search, Write
     from metaflow_agents.tools.map import MapTool
     from metaflow_agents.tools.openapi_document import Description
     from metaflow_agents.tools.packages import Packages
     from metaflow_agents.tools.web import Fetch
 
-    for tool in (Read, Write, Edit, List, Search, MapTool, Python, Fetch, Packages):
+    for tool in (Read, Write, EditArguments, List, Search, MapTool, Python, Fetch, Packages):
         if tool.name in called:
             found[tool.name] = KnownTool(parameters_of(tool.takes))
     for name, spec in program.sop.openapi.items():

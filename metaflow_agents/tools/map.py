@@ -10,7 +10,7 @@ from metaflow_agents.policy.action import Action
 from metaflow_agents.schema import paths
 from metaflow_agents.threads.blocking import Threads
 from metaflow_agents.tools.builtin import Arguments, BuiltIn
-from metaflow_agents.tools.port import Result, Situation
+from metaflow_agents.tools.port import Situation, ToolResult
 
 TOKENS = 2_000                      # of a map, unless it is asked for another size
 _MOST_TOKENS = 32_000
@@ -37,18 +37,18 @@ class MapTool(BuiltIn[_Mapping]):
         """`read(PATTERN)`."""
         return Action("read", given.pattern)
 
-    async def do(self, given: _Mapping, situation: Situation) -> Result:
+    async def do(self, given: _Mapping, situation: Situation) -> ToolResult:
         """The map; what of the files could not be parsed stands in it with its reason."""
         # Grammars and networkx are loaded by the runs that draw a map.
         from metaflow_agents.codemap.mapping import MOST_FILES, mapped
 
         why = paths.pattern_refusal(given.pattern)
         if why:
-            return Result(f"`{given.pattern}` is no path pattern: {why}", error=True)
+            return ToolResult(f"`{given.pattern}` is no path pattern: {why}", error=True)
         chosen = {path: data for path, data in situation.files.items() if paths.matches((given.pattern,), path)}
         if not chosen:
-            return Result(f"no file matches `{given.pattern}`; there are {len(situation.files)} files in all", content="")
+            return ToolResult(f"no file matches `{given.pattern}`; there are {len(situation.files)} files in all", content="")
         lacks = (f"`{given.pattern}` matches {len(chosen):,} files, and {MOST_FILES:,} are mapped at once: give a narrower "
                  "`pattern`")
         found = await mapped(self._threads, chosen, given.request, given.tokens, given.files)
-        return Result(found.text, lacks=lacks if len(chosen) > MOST_FILES else "")
+        return ToolResult(found.text, lacks=lacks if len(chosen) > MOST_FILES else "")

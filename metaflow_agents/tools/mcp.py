@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from metaflow_agents.errors import RunError, UsageError
 from metaflow_agents.policy.action import Action
 from metaflow_agents.schema.tools import Effect, ServerSpec
-from metaflow_agents.tools.mcp_listing import Listing, Offered
-from metaflow_agents.tools.port import Result, Setting, Situation, Tool
+from metaflow_agents.tools.mcp_listing import Listing, MCPListing
+from metaflow_agents.tools.port import Setting, Situation, Tool, ToolResult
 from metaflow_agents.tools.secrets import every_text, filled
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class McpServer:
                                for offered in self._listing.kept.values()]
             return list(self._tools)
 
-    async def call(self, tool: str, arguments: Mapping[str, Any]) -> Result:
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> ToolResult:
         """What a tool of it gives, as the server calls the tool. What goes wrong is a result that names the server."""
         from metaflow_agents.tools.mcp_connection import Gone, TooSlow
         from metaflow_agents.tools.mcp_result import content_of, text_of
@@ -92,9 +92,9 @@ class McpServer:
             answer = await self._connected().call(tool, arguments, self._seconds)
         except _failures() as failed:
             unknown = isinstance(failed, TooSlow) or (isinstance(failed, Gone) and failed.under_way)
-            return Result(self._failed(failed), error=True, untrusted=outside, unknown=unknown)
+            return ToolResult(self._failed(failed), error=True, untrusted=outside, unknown=unknown)
         content, lacks = content_of(answer, self._setting.masked)
-        return Result(text_of(answer, self._setting.masked), error=answer.is_error, untrusted=outside, content=content,
+        return ToolResult(text_of(answer, self._setting.masked), error=answer.is_error, untrusted=outside, content=content,
                       lacks=lacks)
 
     def _connected(self) -> Connection:
@@ -158,7 +158,7 @@ class McpTool:
     """A tool of a server."""
 
     server: McpServer
-    offered: Offered
+    offered: MCPListing
     does: Effect
 
     @property
@@ -184,7 +184,7 @@ class McpTool:
         """`mcp(SERVER.TOOL)`."""
         return Action("mcp", self.name)
 
-    async def call(self, arguments: Mapping[str, Any], situation: Situation) -> Result:
+    async def call(self, arguments: Mapping[str, Any], situation: Situation) -> ToolResult:
         """See `Tool.call`."""
         return await self.server.call(self.offered.name, arguments)
 

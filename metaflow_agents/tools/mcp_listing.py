@@ -19,7 +19,7 @@ _SHOWN = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class MCPListing:
     """A tool that a server offers: its own name there, what it is for, and the schema of its arguments."""
 
     name: str
@@ -31,19 +31,19 @@ class Listing:
     """The tools of a server as they come in, page by page. `refused`: name, as it can be shown → why."""
 
     def __init__(self) -> None:
-        self.kept: dict[str, Offered] = {}
+        self.kept: dict[str, MCPListing] = {}
         self.refused: dict[str, str] = {}
         self._taken: set[str] = set()
         self._characters = 0
-        self._new: list[Offered] = []
+        self._new: list[MCPListing] = []
 
-    def add(self, tool: Any) -> Offered | None:
+    def add(self, tool: Any) -> MCPListing | None:
         """One more tool, as it stands on the wire; None where it is refused. Quick: `settle` looks closer."""
         name: Any = tool.get("name") if isinstance(tool, dict) else tool
         why = self._why_not(tool, name)
         if not why:
             try:
-                offered = Offered(name, _description(tool), bounded(tool.get("inputSchema")))
+                offered = MCPListing(name, _description(tool), bounded(tool.get("inputSchema")))
             except SchemaUnusable as error:
                 why = str(error)
             else:
@@ -66,7 +66,7 @@ class Listing:
                 del self.kept[offered.name]
                 self.refused[offered.name] = str(error)
 
-    def _too_much(self, offered: Offered) -> str:
+    def _too_much(self, offered: MCPListing) -> str:
         self._characters += len(json.dumps(offered.parameters))
         return f"all schemas together have more than {MOST_CHARACTERS:,} characters" if self._characters > MOST_CHARACTERS else ""
 

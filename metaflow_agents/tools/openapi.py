@@ -16,16 +16,16 @@ from metaflow_agents.errors import AnswerInvalid, FetchFailed, FetchRefused, did
 from metaflow_agents.network import addresses
 from metaflow_agents.network.client import Fetched, FetchLimits, FetchRequest, fetch
 from metaflow_agents.network.guard import Guard
-from metaflow_agents.network.hosts import Place, parse
+from metaflow_agents.network.hosts import NetworkPlace, parse
 from metaflow_agents.network.keys import HeadersFor
 from metaflow_agents.network.wire import Granted
 from metaflow_agents.policy.action import Action
 from metaflow_agents.schema.external_schema import ForeignSchemas
 from metaflow_agents.schema.tools import ApiSpec, Effect
-from metaflow_agents.tools.openapi_answer import Answers
+from metaflow_agents.tools.openapi_answer import OpenAPIAnswers
 from metaflow_agents.tools.openapi_document import Description, Operation
 from metaflow_agents.tools.openapi_request import request_of
-from metaflow_agents.tools.port import Result, Setting, Situation, Tool
+from metaflow_agents.tools.port import Setting, Situation, Tool, ToolResult
 from metaflow_agents.tools.secrets import filled, named
 
 TIMEOUT = 60.0                      # seconds of one call
@@ -33,7 +33,7 @@ LONGEST_SCHEMA = 40_000             # characters of the definitions that a tool'
 _SAFE = frozenset({"GET", "HEAD", "PUT", "DELETE", "OPTIONS"})     # a second one does nothing new (RFC 9110 9.2.2)
 
 
-class Client(Protocol):
+class OpenAPIClient(Protocol):
     """What requests go through: `metaflow_agents.network.client.fetch`."""
 
     def __call__(self, request: FetchRequest, *, granted: Granted, guard: Guard, headers_for: HeadersFor,
@@ -45,7 +45,7 @@ class Client(Protocol):
 class OpenApiService:
     """The operations of a service that the SOP chooses. Reads the description, and asks the service nothing by itself."""
 
-    def __init__(self, name: str, spec: ApiSpec, document: Any, setting: Setting, client: Client = fetch) -> None:
+    def __init__(self, name: str, spec: ApiSpec, document: Any, setting: Setting, client: OpenAPIClient = fetch) -> None:
         """`document` is the description as plain data.
 
         Raises UsageError: no description of OpenAPI 3.0 or 3.1, a pattern without an operation, a server that can't be asked.
@@ -103,9 +103,9 @@ class OpenApiService:
         """The JSON Schema of an operation's arguments, small enough to be shown to a model: the service checks the rest."""
         return self._schemas.widened(operation.arguments, LONGEST_SCHEMA)
 
-    def answers(self, operation: Operation) -> Answers:
+    def answers(self, operation: Operation) -> OpenAPIAnswers:
         """What reads the answers of an operation."""
-        return Answers(operation, self._description.document, f"from the API {self._name}")
+        return OpenAPIAnswers(operation, self._description.document, f"from the API {self._name}")
 
     def effect(self, operation: Operation) -> Effect:
         """As the SOP says of its id, or of a pattern that means it; else as its method says."""
@@ -130,11 +130,11 @@ class OpenApiService:
         """The service's answer. Raises FetchFailed, and UsageError where a secret is not set."""
         keys = {name: filled(value, self._setting.secret) for name, value in self._spec.headers.items() if named(value)}
 
-        async def granted(place: Place) -> None:
+        async def granted(place: NetworkPlace) -> None:
             if place.origin != self._base.origin:
                 raise FetchRefused(f"the API `{self._name}` redirects to {place.origin}, and only {self._base.origin} is granted")
 
-        def headers_for(place: Place) -> Mapping[str, str]:
+        def headers_for(place: NetworkPlace) -> Mapping[str, str]:
             return keys if place.origin == self._base.origin else {}
 
         limits = FetchLimits(seconds=self._spec.timeout or TIMEOUT)
@@ -177,19 +177,21 @@ class _ApiTool:
         self._service.request(self._operation, arguments)
         return Action("api", self.name)
 
-    async def call(self, arguments: Mapping[str, Any], situation: Situation) -> Result:
+    async def call(self, arguments: Mapping[str, Any], situation: Situation) -> ToolResult:
         """The service's answer. Raises UsageError where a secret is not set."""
         try:
             fetched = await self._service.fetched(self._service.request(self._operation, arguments))
         except AnswerInvalid as error:
-            return Result(self._service.masked("; ".join(error.faults)), error=True)
+            return ToolResult(self._service.masked("; ".join(error.faults)), error=True)
         except FetchRefused as error:
             outside = f"from the API {self._service.name}" if error.untrusted else ""
-            return Result(self._service.masked(str(error)), error=True, untrusted=outside)
+            return ToolResult(self._service.masked(str(error)), error=True, untrusted=outside)
         except FetchFailed as error:
             unknown = self.effect(arguments) == "once"
             told = f"{error}{'; whether it took effect is not known' if unknown else ''}"
-            return Result(self._service.masked(told), error=True, untrusted=f"from the API {self._service.name}", unknown=unknown)
+            return ToolResult(
+                self._service.masked(told), error=True, untrusted=f"from the API {self._service.name}", unknown=unknown
+            )
         found = self._answers.result(fetched)
         return replace(found, text=self._service.masked(found.text), content=self._service.masked(found.content or ""),
                        lacks=self._service.masked(found.lacks))

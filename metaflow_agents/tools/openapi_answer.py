@@ -12,21 +12,21 @@ from metaflow_agents.schema.external_schema import widened
 from metaflow_agents.schema.validation import Validator, validator
 from metaflow_agents.texts.strict_json import NotJSON, read
 from metaflow_agents.tools.openapi_document import Operation, is_json
-from metaflow_agents.tools.port import Result
+from metaflow_agents.tools.port import ToolResult
 
 _FAULTS = 8
 _TEXTS = ("text/", "application/xml", "application/javascript", "application/yaml", "application/x-yaml")
 _TOLD_HEADERS = ("location", "retry-after")
 
 
-class Answers:
+class OpenAPIAnswers:
     """Reads the answers of one operation. `document`: the description, in which references lead."""
 
     def __init__(self, operation: Operation, document: Any, untrusted: str) -> None:
         self._operation, self._document, self._untrusted = operation, document, untrusted
         self._validators: dict[tuple[str, str], Validator] = {}
 
-    def result(self, fetched: Fetched) -> Result:
+    def result(self, fetched: Fetched) -> ToolResult:
         """The body, where the status says success; else the status as well. What comes back is never trusted."""
         success = 200 <= fetched.status < 300
         body, binary = _body(fetched)
@@ -38,7 +38,7 @@ class Answers:
         unfit = "" if fetched.cut else self._unfit(fetched)
         marks = (f"[{mark}]" if mark else "" for mark in (cut, unfit))
         text = "\n\n".join(part for part in ("\n".join(part for part in (head, *told) if part), shown, *marks) if part)
-        return Result(text, error=not success, untrusted=self._untrusted, content=body, lacks=binary or cut or unfit)
+        return ToolResult(text, error=not success, untrusted=self._untrusted, content=body, lacks=binary or cut or unfit)
 
     def _unfit(self, fetched: Fetched) -> str:
         faults = self._faults(fetched)

@@ -11,7 +11,7 @@ from metaflow_agents.packages.environments import Environments
 from metaflow_agents.packages.requirements import wanted
 from metaflow_agents.policy.action import Action
 from metaflow_agents.tools.builtin import Arguments, BuiltIn
-from metaflow_agents.tools.port import Result, Situation
+from metaflow_agents.tools.port import Situation, ToolResult
 
 
 class _Resolving(Arguments):
@@ -32,7 +32,7 @@ class Packages(BuiltIn[_Resolving]):
         """`install(NAME, NAME[EXTRA])`. Raises AnswerInvalid for what is no requirement."""
         return Action("install", ", ".join(dict.fromkeys(str(one.subject) for one in wanted(given.requirements))))
 
-    async def do(self, given: _Resolving, situation: Situation) -> Result:
+    async def do(self, given: _Resolving, situation: Situation) -> ToolResult:
         """The lock, as JSON."""
         lock = await self._environments.resolved(wanted(given.requirements))
-        return Result(json.dumps(lock.model_dump(mode="json")))
+        return ToolResult(json.dumps(lock.model_dump(mode="json")))

@@ -22,8 +22,8 @@ from metaflow_agents.schema.model import Value, canonical
 from metaflow_agents.schema.tools import Effect, ToolSpec
 from metaflow_agents.threads.blocking import Threads, called
 from metaflow_agents.tools.functions import LONGEST, THREADS
-from metaflow_agents.tools.mcp_listing import Listing, Offered
-from metaflow_agents.tools.port import Result, Setting, Situation, Tool
+from metaflow_agents.tools.mcp_listing import Listing, MCPListing
+from metaflow_agents.tools.port import Setting, Situation, Tool, ToolResult
 from metaflow_agents.tools.secrets import every_text, filled
 
 P = TypeVar("P", bound=Value)
@@ -120,19 +120,19 @@ class PluginSource:
         own = {one.name: one.effect for one in offered}
         return [PluginTool(self, one, self._spec.effects.get(one.name) or own[one.name]) for one in listing.kept.values()]
 
-    async def call(self, tool: str, arguments: Mapping[str, Any]) -> Result:
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> ToolResult:
         """What a tool of it gives. What goes wrong is a result that names the source."""
         outside = f"from {self._maker}"
         try:
             given = await called(f"{self._name}.{tool}", self._threads, self._source.call, tool, dict(arguments))
             text = self._setting.masked(given if isinstance(given, str) else canonical(given).decode())
         except (AttemptFailed, RunError) as error:
-            return Result(self._setting.masked(str(error)), error=True, untrusted=outside, unknown=True)
+            return ToolResult(self._setting.masked(str(error)), error=True, untrusted=outside, unknown=True)
         except Exception as error:          # somebody else's code: whatever it raises is told to the role
-            return Result(self._setting.masked(f"{self._name}.{tool} raised {raised(error)}"), error=True, untrusted=outside,
+            return ToolResult(self._setting.masked(f"{self._name}.{tool} raised {raised(error)}"), error=True, untrusted=outside,
                           unknown=True)
         lacks = f"it is longer than {LONGEST:,} characters" if len(text) > LONGEST else ""
-        return Result(text[:LONGEST], untrusted=outside, lacks=lacks)
+        return ToolResult(text[:LONGEST], untrusted=outside, lacks=lacks)
 
     async def _asked(self, method: str) -> Any:
         try:
@@ -149,7 +149,7 @@ class PluginTool:
     """Fits `Tool`: a tool of a source."""
 
     source: PluginSource
-    offered: Offered
+    offered: MCPListing
     does: Effect
 
     @property
@@ -175,6 +175,6 @@ class PluginTool:
         """`call(NAME.TOOL)`."""
         return Action("call", self.name)
 
-    async def call(self, arguments: Mapping[str, Any], situation: Situation) -> Result:
+    async def call(self, arguments: Mapping[str, Any], situation: Situation) -> ToolResult:
         """See `Tool.call`."""
         return await self.source.call(self.offered.name, arguments)

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class ToolResult:
     """What a call gave. `text` is what the role is told; `error`: it went wrong, and `text` says how to do better.
 
     `untrusted`: where the text came from, if from outside the user (`fetched from https://…`); empty: it did not.
@@ -113,15 +113,15 @@ class Tool(Protocol):
         """What a call would do, as the policy judges it. Raises AnswerInvalid where the arguments make no sense."""
         ...
 
-    async def call(self, arguments: Mapping[str, Any], situation: Situation) -> Result:
-        """Do it. The arguments fit the schema. What goes wrong is a `Result` with `error`, told to the role.
+    async def call(self, arguments: Mapping[str, Any], situation: Situation) -> ToolResult:
+        """Do it. The arguments fit the schema. What goes wrong is a `ToolResult` with `error`, told to the role.
 
         Raises RunError only where the machine is at fault, and no other call would go better.
         """
         ...
 
 
-class Source(Protocol):
+class ToolSource(Protocol):
     """Where tools come from: a server, a service, a set of functions. Opened once for a run, and closed with it."""
 
     @property

@@ -21,7 +21,7 @@ THREADS = 4                         # searches at once; the rest waits
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchHit:
     """Lines that match: (path, number, text), of `total` in all, in `files` files; `binary`: name, type and size of those that
     are no text, in which nothing was looked for.
     """
@@ -32,7 +32,9 @@ class Found:
     binary: tuple[str, ...] = ()
 
 
-async def search(threads: Threads, expression: str, files: Mapping[str, bytes], *, ignore_case: bool, most: int) -> Found | str:
+async def search(
+    threads: Threads, expression: str, files: Mapping[str, bytes], *, ignore_case: bool, most: int
+) -> SearchHit | str:
     """What matches in the files that are text; or in words why there is no answer: bad syntax, or it took too long.
 
     `threads`: where it is done; who owns them ends them.
@@ -48,7 +50,7 @@ async def search(threads: Threads, expression: str, files: Mapping[str, bytes], 
     return await threads.run(partial(_searched, wanted, dict(files), most))
 
 
-def _searched(wanted: Any, files: Mapping[str, bytes], most: int) -> Found | str:
+def _searched(wanted: Any, files: Mapping[str, bytes], most: int) -> SearchHit | str:
     until, total, texts = time.monotonic() + _SECONDS, 0, 0
     found: list[tuple[str, int, str]] = []
     binary: list[str] = []
@@ -67,4 +69,4 @@ def _searched(wanted: Any, files: Mapping[str, bytes], most: int) -> Found | str
                 total += 1
                 if len(found) < most:
                     found.append((path, number, line[:_LONGEST]))
-    return Found(found, total, texts, tuple(binary))
+    return SearchHit(found, total, texts, tuple(binary))

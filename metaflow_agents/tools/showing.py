@@ -10,7 +10,7 @@ from pydantic import Field
 from metaflow_agents.errors import did_you_mean
 from metaflow_agents.policy.action import Action
 from metaflow_agents.tools.builtin import Arguments, BuiltIn
-from metaflow_agents.tools.port import Result, Situation
+from metaflow_agents.tools.port import Situation, ToolResult
 
 SHOWN = 16_000                      # characters of one result
 _HEAD = SHOWN * 3 // 4
@@ -44,14 +44,14 @@ class More(BuiltIn[_More]):
         """It reads what was read before."""
         return Action("read", "")
 
-    async def do(self, given: _More, situation: Situation) -> Result:
+    async def do(self, given: _More, situation: Situation) -> ToolResult:
         """The part, and how much follows."""
         if given.call not in self._results:
             hint = did_you_mean(given.call, self._results)
-            return Result(f"there is no result `{given.call}` that was cut: {hint}", error=True)
+            return ToolResult(f"there is no result `{given.call}` that was cut: {hint}", error=True)
         text = self._results[given.call]
         part = text[given.start:given.start + _HEAD]
         left = len(text) - given.start - len(part)
         if not part:
-            return Result(f"the result has {len(text):,} characters: nothing stands at {given.start:,}", error=True)
-        return Result(part + (f"\n[… {left:,} characters follow: `from` {given.start + len(part)} …]" if left > 0 else ""))
+            return ToolResult(f"the result has {len(text):,} characters: nothing stands at {given.start:,}", error=True)
+        return ToolResult(part + (f"\n[… {left:,} characters follow: `from` {given.start + len(part)} …]" if left > 0 else ""))

@@ -8,13 +8,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from fnmatch import fnmatchcase
 
 from metaflow_agents.errors import RunError, did_you_mean
-from metaflow_agents.tools.port import Source, Tool
+from metaflow_agents.tools.port import Tool, ToolSource
 
 
 class Toolbox:
     """The tools of a run. `own` are those of this process, by name; `sources` are opened at their first use, once a run."""
 
-    def __init__(self, own: Iterable[Tool] = (), sources: Iterable[Source] = ()) -> None:
+    def __init__(self, own: Iterable[Tool] = (), sources: Iterable[ToolSource] = ()) -> None:
         self._own = {tool.name: tool for tool in own}
         self._sources = {source.name: source for source in sources}
         self._open = AsyncExitStack()

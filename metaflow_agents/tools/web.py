@@ -18,12 +18,12 @@ from metaflow_agents.documents.foreign import html_text
 from metaflow_agents.errors import AnswerInvalid, FetchFailed, FetchRefused
 from metaflow_agents.network.client import Fetched, FetchRequest, fetch
 from metaflow_agents.network.guard import Guard
-from metaflow_agents.network.hosts import Place, parse
+from metaflow_agents.network.hosts import NetworkPlace, parse
 from metaflow_agents.network.proxy import Proxy
 from metaflow_agents.policy.action import Action
 from metaflow_agents.schema.tools import Effect
 from metaflow_agents.tools.builtin import Arguments, BuiltIn
-from metaflow_agents.tools.port import Result, Situation
+from metaflow_agents.tools.port import Situation, ToolResult
 
 if TYPE_CHECKING:
     import ssl
@@ -42,7 +42,7 @@ class Web:
         self._headers, self._filled = {parse(origin).origin: dict(given) for origin, given in headers.items()}, filled
         self.guard, self._tls, self._owner = Guard(private), tls, owner
 
-    def headers_for(self, place: Place) -> Mapping[str, str]:
+    def headers_for(self, place: NetworkPlace) -> Mapping[str, str]:
         """The headers with keys that go to a place, and to no other. Raises UsageError."""
         return {name: self._filled(value) for name, value in self._headers.get(place.origin, {}).items()}
 
@@ -50,7 +50,7 @@ class Web:
         """What a URL gives; each redirect is put to the policy. Raises FetchFailed, FetchRefused."""
         first = parse(request.url)
 
-        async def granted(place: Place) -> None:
+        async def granted(place: NetworkPlace) -> None:
             if place != first:
                 await _asked(Action("fetch", place.url), situation)
 
@@ -59,10 +59,10 @@ class Web:
     @asynccontextmanager
     async def opened(self, situation: Situation) -> AsyncIterator[Path]:
         """The socket of a proxy that lets a command reach what `connect` rules allow."""
-        async def granted(place: Place) -> None:
+        async def granted(place: NetworkPlace) -> None:
             await _asked(Action("connect", place.authority), situation)
 
-        async def decided(place: Place | str, verdict: str, why: str) -> None:
+        async def decided(place: NetworkPlace | str, verdict: str, why: str) -> None:
             """What the policy said is in the journal; what the guard adds, the command hears."""
 
         # Before the command begins: a key that is not set fails here, and not in an answer to the command.
@@ -108,19 +108,19 @@ class Fetch(BuiltIn[_Fetching]):
         except FetchRefused as error:
             raise AnswerInvalid([str(error)]) from None
 
-    async def do(self, given: _Fetching, situation: Situation) -> Result:
+    async def do(self, given: _Fetching, situation: Situation) -> ToolResult:
         """Status, type and body."""
         body = None if given.body is None else given.body.encode()
         try:
             found = await self._web.fetched(FetchRequest(given.url, given.method, given.headers, body), situation)
         except FetchFailed as error:
             sent = not isinstance(error, FetchRefused) and given.method not in _SAFE
-            return Result(str(error), error=True, untrusted=error.untrusted, unknown=sent)
+            return ToolResult(str(error), error=True, untrusted=error.untrusted, unknown=sent)
         text, lacks = await _text(found)
         cut = f"only the first {len(found.body):,} bytes" if found.cut else ""
         head = f"{found.status} {found.content_type}\n" + ("" if found.url == given.url else f"from {found.url}\n")
         told = (f"[{lacks}]" if lacks else text) + (f"\n[cut: {cut}]" if cut else "")
-        return Result(f"{head}\n{told}", error=found.status >= 400, untrusted=f"fetched from {parse(found.url).origin}",
+        return ToolResult(f"{head}\n{told}", error=found.status >= 400, untrusted=f"fetched from {parse(found.url).origin}",
                       content=text, lacks=lacks or (f"it was cut: {cut} were taken" if cut else ""))
 
 

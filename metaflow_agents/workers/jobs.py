@@ -8,7 +8,7 @@ MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class WorkerJob:
     """One parser: the function `module:function`, which takes bytes and keyword arguments and returns a JSON value.
 
     `package`: what the module imports from outside of the standard library, if anything. `seconds`: processor time for one input,
@@ -31,14 +31,30 @@ class Job:
         return min(self.most_seconds, self.seconds + self.seconds_per_mib * size / MIB)
 
 
-JOBS = {job.name: job for job in (
-    Job("html", "metaflow_agents.documents.markup", "html_job", "selectolax"),
-    # A page of a PDF takes some 20 ms, and a megabyte may hold a few hundred of them.
-    Job("pdf", "metaflow_agents.documents.pdf", "pdf_job", "pypdf", seconds_per_mib=20, memory=896 * MIB),
-    Job("junit", "metaflow_agents.sandbox.junit", "junit_job", memory=256 * MIB, output=32 * MIB),
-    Job("code", "metaflow_agents.codemap.parsing", "parse_job", "tree_sitter", seconds=2, seconds_per_mib=8, output=16 * MIB),
-    Job("page", "metaflow_agents.kits.company.pages", "page_job", "selectolax", seconds=2, memory=256 * MIB, output=4 * MIB),
-    Job("script", "metaflow_agents.kits.company.scripts", "changes_job", "tree_sitter_javascript", seconds=2, seconds_per_mib=8,
-        output=16 * MIB),
-    Job("json", "metaflow_agents.agent.repair_job", "repair_job", "json_repair", seconds=5, memory=256 * MIB, output=4 * MIB),
-)}
+JOBS = {
+    job.name: job
+    for job in (
+        WorkerJob("html", "metaflow_agents.documents.markup", "html_job", "selectolax"),
+        # A page of a PDF takes some 20 ms, and a megabyte may hold a few hundred of them.
+        WorkerJob("pdf", "metaflow_agents.documents.pdf", "pdf_job", "pypdf", seconds_per_mib=20, memory=896 * MIB),
+        WorkerJob("junit", "metaflow_agents.sandbox.junit", "junit_job", memory=256 * MIB, output=32 * MIB),
+        WorkerJob(
+            "code", "metaflow_agents.codemap.parsing", "parse_job", "tree_sitter", seconds=2, seconds_per_mib=8, output=16 * MIB
+        ),
+        WorkerJob(
+            "page", "metaflow_agents.kits.company.pages", "page_job", "selectolax", seconds=2, memory=256 * MIB, output=4 * MIB
+        ),
+        WorkerJob(
+            "script",
+            "metaflow_agents.kits.company.scripts",
+            "changes_job",
+            "tree_sitter_javascript",
+            seconds=2,
+            seconds_per_mib=8,
+            output=16 * MIB,
+        ),
+        WorkerJob(
+            "json", "metaflow_agents.agent.repair_job", "repair_job", "json_repair", seconds=5, memory=256 * MIB, output=4 * MIB
+        ),
+    )
+}

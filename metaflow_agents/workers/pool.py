@@ -12,7 +12,7 @@ from typing import Any
 from weakref import WeakSet
 
 from metaflow_agents.threads.blocking import Threads
-from metaflow_agents.workers.jobs import JOBS, Job
+from metaflow_agents.workers.jobs import JOBS, WorkerJob
 from metaflow_agents.workers.process import Worker
 
 PARALLEL = max(2, min(8, os.cpu_count() or 2))
@@ -30,7 +30,7 @@ class Pool:
         self._lock = Lock()
         self._watched = False
 
-    async def ask(self, job: Job, data: bytes, **arguments: Any) -> Any:
+    async def ask(self, job: WorkerJob, data: bytes, **arguments: Any) -> Any:
         """What the job's function gives for some bytes. Cancelling the await kills the worker.
 
         Raises ForeignRefused where the input takes more than the job allows or breaks its parser, RunError where none starts.
@@ -38,7 +38,7 @@ class Pool:
         request = _Request(self, job, data, arguments)
         return await self._threads.run(request.run, request.stop)
 
-    def take(self, job: Job) -> Worker:
+    def take(self, job: WorkerJob) -> Worker:
         """An idle worker, or a new one."""
         with self._lock:
             while idle := self._idle.get(job.name):
@@ -89,7 +89,7 @@ class Pool:
 class _Request:
     """One request: `run` blocks, `stop` may come from another thread."""
 
-    def __init__(self, pool: Pool, job: Job, data: bytes, arguments: dict[str, Any]) -> None:
+    def __init__(self, pool: Pool, job: WorkerJob, data: bytes, arguments: dict[str, Any]) -> None:
         self._pool, self._job, self._data, self._arguments = pool, job, data, arguments
         self._worker: Worker | None = None
         self._stopped = False

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from metaflow_agents.errors import ForeignRefused, RunError
-from metaflow_agents.workers.jobs import MIB, Job
+from metaflow_agents.workers.jobs import MIB, WorkerJob
 from metaflow_agents.workers.serve import ANSWER, READY, REQUEST
 
 _START_SECONDS = 60.0               # on a machine that does many other things
@@ -27,7 +27,7 @@ _TOO_SLOW = frozenset({signal.SIGPROF, signal.SIGXCPU})
 class Worker:
     """A process that does one job. Not for several threads at once, but for `stop`, which any may call."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: WorkerJob) -> None:
         self.job = job
         self._stopped = self._retired = False
         ours, theirs = socket.socketpair()

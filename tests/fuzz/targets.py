@@ -441,16 +441,16 @@ def pdfs() -> tuple[str, ...]:
 def quotations(text: str) -> None:
     """A report whose quotations are looked for in its sources, and set as a page."""
     from metaflow_agents.kits.research.quotations.verify import verify
-    from metaflow_agents.schema.source import Page, Source
+    from metaflow_agents.schema.source import Source, SourcePage
 
     words = " ".join(f"word{number % 97}" for number in range(3000))
     verify(
         {"s": text},
-        [Source(id="S1", path="a.txt", title="A", kind="text", words=3000, notes=(), pages=(Page(number=None, text=words),))],
+        [Source(id="S1", path="a.txt", title="A", kind="text", words=3000, notes=(), pages=(SourcePage(number=None, text=words),))],
     )
     verify(
         {"s": "He said “word1 word2 word3 word5” [S1]."},
-        [Source(id="S1", path="a.txt", title="A", kind="text", words=9, notes=(), pages=(Page(number=None, text=text),))],
+        [Source(id="S1", path="a.txt", title="A", kind="text", words=9, notes=(), pages=(SourcePage(number=None, text=text),))],
     )
 
 

@@ -22,10 +22,10 @@ from metaflow_agents.errors import JournalError, MetaflowError, RunError, UsageE
 from metaflow_agents.journal.audit import Head, Heads
 from metaflow_agents.output.history.writing import rebuild
 from metaflow_agents.output.workspace import PARTIAL, Workspace
-from metaflow_agents.questions.answer_queue import Letter, Mailbox
+from metaflow_agents.questions.answer_queue import AnswerQueue, Letter
 from metaflow_agents.questions.question import Answer
 from metaflow_agents.runtime.inputs import read_inputs
-from metaflow_agents.sandbox.collecting import Collection, mark
+from metaflow_agents.sandbox.collecting import CollectedFiles, mark
 from metaflow_agents.schema.event import Done, RunOpened
 from metaflow_agents.sop.load import load_sop
 
@@ -340,7 +340,7 @@ async def race_collect(case: Case) -> str:
     (case.folder / "aside").mkdir()
     with swapping(case.run / "src", case.outside) as going, swapping_file(case) as also:
         while going() or also():
-            found = Collection(given, marks, 0).look(case.run)
+            found = CollectedFiles(given, marks, 0).look(case.run)
             assert all(SECRET.encode() not in data for data in found.written.values()), found
     return "left"
 
@@ -469,7 +469,7 @@ def letter(key: str) -> Letter:
 
 @scene
 async def mailbox_link(case: Case) -> str:
-    box = Mailbox(case.folder / "r.db")
+    box = AnswerQueue(case.folder / "r.db")
     if case.row["path"] == "part":
         for key in "ab":
             box.put(letter(key))
@@ -490,7 +490,7 @@ async def mailbox_link(case: Case) -> str:
 
 @scene
 async def mailbox_pipe(case: Case) -> str:
-    box = Mailbox(case.folder / "r.db")
+    box = AnswerQueue(case.folder / "r.db")
     os.mkfifo(box.path)
     try:
         box.put(letter("a"))

@@ -11,7 +11,7 @@ from typing import Any
 from metaflow_agents.agent.strategies.port import Messages, Ran, Said, Strategy, Thinking, Verdict
 from metaflow_agents.errors import UsageError, did_you_mean
 from metaflow_agents.plugins import installed
-from metaflow_agents.schema.strategies import CLASSES, Specs, Written
+from metaflow_agents.schema.strategies import CLASSES, InstalledStrategies, Specs
 
 _REGISTRY: dict[str, type[Strategy[Any]]] = {}
 """Those that were registered. Those of the package are the classes of `CLASSES`, in the modules of their names."""
@@ -29,7 +29,7 @@ def register(name: str, strategy: type[Strategy[Any]]) -> None:
 
 def known() -> Specs:
     """The parameters of the strategies of this process, by name: those that are installed and those that were registered."""
-    return Written({name: strategy.SPEC for name, strategy in _REGISTRY.items()})
+    return InstalledStrategies({name: strategy.SPEC for name, strategy in _REGISTRY.items()})
 
 
 def make(name: str, parameters: dict[str, Any]) -> Strategy[Any]:

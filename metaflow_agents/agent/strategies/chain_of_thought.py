@@ -10,7 +10,7 @@ from metaflow_agents.agent.strategies.port import Said, Strategy, Thinking
 from metaflow_agents.schema.strategies import chain_of_thought
 
 
-class ChainOfThought(Strategy[chain_of_thought.ChainOfThought]):
+class ChainOfThoughtStrategy(Strategy[chain_of_thought.ChainOfThought]):
     """Two calls: free reasoning, then the answer in the form of the artifact."""
 
     SPEC = chain_of_thought.ChainOfThought

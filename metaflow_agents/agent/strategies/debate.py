@@ -29,7 +29,7 @@ class _Answer:
     faults: tuple[str, ...] = ()
 
 
-class Debate(Strategy[debate.Debate]):
+class DebateStrategy(Strategy[debate.Debate]):
     """All of a round at once. It ends early where all agree; where they don't a judge chooses, or the exact vote."""
 
     SPEC = debate.Debate

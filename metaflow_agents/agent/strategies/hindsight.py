@@ -16,7 +16,7 @@ from metaflow_agents.errors import AttemptFailed
 from metaflow_agents.schema.strategies import hindsight
 
 
-class Hindsight(Strategy[hindsight.Hindsight]):
+class HindsightStrategy(Strategy[hindsight.Hindsight]):
     """One call with what came before in its prompt; where nothing came before, a plain one."""
 
     SPEC = hindsight.Hindsight

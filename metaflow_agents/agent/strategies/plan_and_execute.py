@@ -43,7 +43,7 @@ class _Outcome:
     error: MetaflowError | None = None
 
 
-class PlanAndExecute(Strategy[plan_and_execute.PlanAndExecute]):
+class PlanAndExecuteStrategy(Strategy[plan_and_execute.PlanAndExecute]):
     """Plans, does, plans anew where a task failed or so many are done; what is done is kept.
 
     What a task is told is the results that it needs, and its files are those of the tasks that it builds on: never what else

@@ -22,7 +22,7 @@ FINISH: Mapping[str, Any] = {
         "answer": {"type": "string", "description": "the whole of your answer, in the form that was asked for"}}}}
 
 
-class React(Strategy[react.React]):
+class ReactStrategy(Strategy[react.React]):
     """Thought, action, observation, until the role finishes; after `max_steps` it is asked for its best answer."""
 
     SPEC = react.React

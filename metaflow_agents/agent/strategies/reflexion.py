@@ -17,7 +17,7 @@ from metaflow_agents.schema.model import canonical
 from metaflow_agents.schema.strategies import reflexion
 
 
-class Reflexion(Strategy[reflexion.Reflexion]):
+class ReflexionStrategy(Strategy[reflexion.Reflexion]):
     """Trial, evaluation, lesson; until a trial is good, they are used up, or one repeats the one before it."""
 
     SPEC = reflexion.Reflexion

@@ -15,7 +15,7 @@ from metaflow_agents.schema.shorthand import to_json_schema
 from metaflow_agents.schema.strategies import route
 
 
-class Route(Strategy[route.Route]):
+class RouteStrategy(Strategy[route.Route]):
     """The step's role chooses and extracts; the chosen one does the task on a branch of its own, by its own model and tools."""
 
     SPEC = route.Route

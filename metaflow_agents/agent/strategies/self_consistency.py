@@ -28,7 +28,7 @@ class _Sample:
     vote: bytes | None
 
 
-class SelfConsistency(Strategy[self_consistency.SelfConsistency]):
+class SelfConsistencyStrategy(Strategy[self_consistency.SelfConsistency]):
     """Samples at once, an exact vote; of a tie the judge decides, and without one the answer that was asked for first."""
 
     SPEC = self_consistency.SelfConsistency

@@ -6,7 +6,7 @@ from metaflow_agents.agent.strategies.port import Said, Strategy, Thinking
 from metaflow_agents.schema.strategies import single
 
 
-class Single(Strategy[single.Single]):
+class SingleStrategy(Strategy[single.Single]):
     """The default strategy: the prompt goes out, the answer comes back."""
 
     SPEC = single.Single

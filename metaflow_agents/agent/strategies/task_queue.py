@@ -61,7 +61,7 @@ class _Queue:
         return {"done": [asdict(one) for one in self.done], "waiting": [asdict(one) for one in self.waiting]}
 
 
-class TaskQueue(Strategy[task_queue.TaskQueue]):
+class TaskQueueStrategy(Strategy[task_queue.TaskQueue]):
     """Does task after task until the queue is empty or as many are done as may be; then the answer is made from the results."""
 
     SPEC = task_queue.TaskQueue

@@ -22,7 +22,7 @@ from metaflow_agents.schema.strategies import tree_of_thoughts
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class ThoughtNode:
     """A way from the beginning: its thoughts in order. `number` counts what was generated at its depth, `parent` is that of
     the node it goes on from. `duplicate`: the same way was generated before it.
     """
@@ -44,13 +44,13 @@ class Node:
         return f"tot.d{self.depth}.n{self.number}"
 
 
-def best(nodes: Iterable[Node], breadth: int, threshold: float | None) -> list[Node]:
+def best(nodes: Iterable[ThoughtNode], breadth: int, threshold: float | None) -> list[ThoughtNode]:
     """Those that are gone on with, the most valued first; of equals the one that was generated first."""
     left = [node for node in nodes if threshold is None or node.value > threshold]
     return sorted(left, key=lambda node: node.value, reverse=True)[:breadth]
 
 
-class TreeOfThoughts(Strategy[tree_of_thoughts.TreeOfThoughts]):
+class TreeOfThoughtsStrategy(Strategy[tree_of_thoughts.TreeOfThoughts]):
     """Searches for the best way, and gives the answer that it leads to."""
 
     SPEC = tree_of_thoughts.TreeOfThoughts
@@ -78,9 +78,9 @@ class _Search:
         self._generated: dict[int, int] = {}            # depth → how many thoughts there are
         self._known: dict[str, float] = {}              # the prompt that asks for a value → the value: the state that it shows
 
-    async def breadth_first(self) -> Node:
+    async def breadth_first(self) -> ThoughtNode:
         """The most valued of the last depth that has any."""
-        frontier = [Node()]
+        frontier = [ThoughtNode()]
         for depth in range(1, self._given.depth + 1):
             kept = await self._gone_on(frontier, f"tot.d{depth}")
             if not kept:
@@ -88,9 +88,9 @@ class _Search:
             frontier = kept
         return self._found(frontier[0])
 
-    async def depth_first(self) -> Node:
+    async def depth_first(self) -> ThoughtNode:
         """The first one of the full depth; else, where all are pruned or too many were opened, the best of the deepest."""
-        waiting, reached = [Node()], Node()
+        waiting, reached = [ThoughtNode()], ThoughtNode()
         for _ in range(self._given.expansions):
             node = waiting.pop()
             kept = await self._gone_on([node], node.key)
@@ -103,23 +103,23 @@ class _Search:
                 break
         return self._found(reached)
 
-    def _found(self, node: Node) -> Node:
+    def _found(self, node: ThoughtNode) -> ThoughtNode:
         if not node.path:
             raise AttemptFailed(f"none of the first {self._generated[1]} thoughts is valued above {self._given.threshold}, the "
                                 "`threshold` of the search")
         return node
 
-    async def _gone_on(self, nodes: Sequence[Node], key: str) -> list[Node]:
+    async def _gone_on(self, nodes: Sequence[ThoughtNode], key: str) -> list[ThoughtNode]:
         """What goes on from these nodes, generated and judged at once; the best of it."""
         thoughts = await at_once(self._thoughts(node) for node in nodes)
-        children: list[Node] = []
+        children: list[ThoughtNode] = []
         seen: set[tuple[str, ...]] = set()
         for node, found in zip(nodes, thoughts, strict=True):
             for thought in found:
                 path = (*node.path, thought)
                 number = self._generated.get(len(path), 0)
                 self._generated[len(path)] = number + 1
-                children.append(Node(path, number, node.number, duplicate=path in seen))
+                children.append(ThoughtNode(path, number, node.number, duplicate=path in seen))
                 seen.add(path)
         judged, told = await (self._voted if self._given.evaluate == "vote" else self._valued)(children, key)
         kept = best(judged, self._given.breadth, self._given.threshold)
@@ -131,7 +131,7 @@ class _Search:
 
     # -- thoughts
 
-    async def _thoughts(self, node: Node) -> list[str]:
+    async def _thoughts(self, node: ThoughtNode) -> list[str]:
         given = self._given
         more = {"path": list(node.path), "thought": given.thought, "depth": given.depth}
         if given.generate == "sample":
@@ -150,12 +150,12 @@ class _Search:
 
     # -- judgements
 
-    async def _valued(self, nodes: Sequence[Node], key: str) -> tuple[list[Node], dict[str, Any]]:
+    async def _valued(self, nodes: Sequence[ThoughtNode], key: str) -> tuple[list[ThoughtNode], dict[str, Any]]:
         """Each judged alone, all at once; what is told of it. What the same prompt would ask for is known."""
         words = sorted(self._given.values, key=self._given.values.__getitem__, reverse=True)
         prompts = {node: self._judge.prompt("value", path=list(node.path), thought=self._given.thought, depth=self._given.depth,
                                             words=words) for node in nodes if not node.duplicate}
-        asked: dict[str, Node] = {}
+        asked: dict[str, ThoughtNode] = {}
         for node, prompt in prompts.items():
             if prompt not in self._known:
                 asked.setdefault(prompt, node)
@@ -167,7 +167,7 @@ class _Search:
         judged = [node if node.duplicate else replace(node, value=self._known[prompts[node]]) for node in nodes]
         return judged, {"judged": len(asked), **unread}
 
-    async def _voted(self, nodes: Sequence[Node], key: str) -> tuple[list[Node], dict[str, Any]]:
+    async def _voted(self, nodes: Sequence[ThoughtNode], key: str) -> tuple[list[ThoughtNode], dict[str, Any]]:
         """The number of votes for each, and what is told of it. Where there is but one it has them all."""
         choices = [node for node in nodes if not node.duplicate]
         if len(choices) < 2:

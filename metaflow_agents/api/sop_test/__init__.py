@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from metaflow_agents.api.sop_test.expecting import Unmet
-from metaflow_agents.api.sop_test.trying import Verdict, try_out
+from metaflow_agents.api.sop_test.trying import CaseVerdict, try_out
 
-__all__ = ["Unmet", "Verdict", "try_out"]
+__all__ = ["CaseVerdict", "Unmet", "try_out"]

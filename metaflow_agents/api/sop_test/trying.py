@@ -30,7 +30,7 @@ from metaflow_agents.sop.load import LoadedSOP
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CaseVerdict:
     """How one case went.
 
     `unmet`: what does not hold; `error`: why there was no run; `met`: the values that its expression named; `stopped`: why the
@@ -60,7 +60,7 @@ class Verdict:
                 "activations": self.activations, "calls": self.calls, "seconds": round(self.seconds, 3)}
 
 
-async def try_out(sop: str | Path, cases: Sequence[str] = (), *, sandbox: str | None = None) -> AsyncIterator[Verdict]:
+async def try_out(sop: str | Path, cases: Sequence[str] = (), *, sandbox: str | None = None) -> AsyncIterator[CaseVerdict]:
     """Runs the named cases of a SOP (all of them where none is named), one after the other.
 
     `sandbox` is where commands run in cases whose model is not `dry`, as for `start`. Raises SOPNotFound, SOPInvalid, and
@@ -77,7 +77,7 @@ async def try_out(sop: str | Path, cases: Sequence[str] = (), *, sandbox: str | 
         yield await _try(loaded, name, declared[name], sandbox)
 
 
-async def _try(loaded: LoadedSOP, name: str, case: Case, sandbox: str | None) -> Verdict:
+async def _try(loaded: LoadedSOP, name: str, case: Case, sandbox: str | None) -> CaseVerdict:
     sop = loaded.program.sop
     everybody, of_roles = _models(case)
     try:
@@ -87,13 +87,13 @@ async def _try(loaded: LoadedSOP, name: str, case: Case, sandbox: str | None) ->
         async with run as going:
             result = await going.result()
             if going.lacking:               # it says nothing of the SOP, whatever the case expects
-                return Verdict(name, False, going.lacking)
+                return CaseVerdict(name, False, going.lacking)
             found, met = _held(sop, case, going.journal)
             wrong = [*(_placed(loaded, name, one) for one in found), *_unrendered(loaded, going.journal)]
     except MetaflowError as error:
-        return Verdict(name, False, str(error))
+        return CaseVerdict(name, False, str(error))
     stopped = result.reason if wrong and result.outcome in ("stopped", "budget", "waiting") else ""
-    return Verdict(name, not wrong, "", tuple(wrong), met, stopped, result.activations, result.calls, result.seconds)
+    return CaseVerdict(name, not wrong, "", tuple(wrong), met, stopped, result.activations, result.calls, result.seconds)
 
 
 def _models(case: Case) -> tuple[str, dict[str, Given]]:

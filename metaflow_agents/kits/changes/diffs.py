@@ -13,7 +13,7 @@ _NAMED = 12                         # lines or files that a fault names
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class DiffLine:
     """A line of a diff. `old`, `new`: its numbers before and after the change, None where it is not there."""
 
     path: str
@@ -23,7 +23,7 @@ class Line:
     text: str
 
 
-def lines_of(diff: str) -> Iterator[Line]:
+def lines_of(diff: str) -> Iterator[DiffLine]:
     """The lines of a unified diff, git's or another program's. Raises ValueError where a hunk ends before its lines are there."""
     old_path = new_path = ""
     rows = iter(enumerate(diff.split("\n"), 1))
@@ -36,7 +36,7 @@ def lines_of(diff: str) -> Iterator[Line]:
             yield from _hunk(rows, hunk, new_path or old_path, number)
 
 
-def _hunk(rows: Iterator[tuple[int, str]], hunk: re.Match[str], path: str, number: int) -> Iterator[Line]:
+def _hunk(rows: Iterator[tuple[int, str]], hunk: re.Match[str], path: str, number: int) -> Iterator[DiffLine]:
     old, new = int(hunk[1]), int(hunk[3])
     lacks_old, lacks_new = (1 if hunk[group] is None else int(hunk[group]) for group in (2, 4))
     while lacks_old or lacks_new:
@@ -46,7 +46,7 @@ def _hunk(rows: Iterator[tuple[int, str]], hunk: re.Match[str], path: str, numbe
             continue
         if sign not in (" ", "+", "-") or (sign != "+" and not lacks_old) or (sign != "-" and not lacks_new):
             raise ValueError(f"the diff breaks off: line {number} of it, `{hunk[0]}` of `{path}`, says more lines than follow")
-        yield Line(path, "added" if sign == "+" else "removed" if sign == "-" else "kept", None if sign == "+" else old,
+        yield DiffLine(path, "added" if sign == "+" else "removed" if sign == "-" else "kept", None if sign == "+" else old,
                    None if sign == "-" else new, text)
         if sign != "+":
             old, lacks_old = old + 1, lacks_old - 1

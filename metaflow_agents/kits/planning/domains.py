@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from metaflow_agents.kits.planning.faults import LEAVE_OUT, Fault, Unreadable, before, instead, write
-from metaflow_agents.kits.planning.model import ALWAYS, ROOT, Action, AllOf, Condition, Domain, Effect, Typed
+from metaflow_agents.kits.planning.faults import LEAVE_OUT, PDDLFault, UnreadablePDDL, before, instead, write
+from metaflow_agents.kits.planning.model import ALWAYS, ROOT, AllOf, Condition, Domain, Effect, PlanAction, Typed
 from metaflow_agents.kits.planning.reading import Form, Node, Word, shown
 from metaflow_agents.kits.planning.scanning import Scanner
 
@@ -22,12 +22,12 @@ _BEYOND = (":fluents", ":numeric-fluents", ":object-fluents", ":action-costs", "
 _PARTS = (":parameters", ":precondition", ":effect")
 
 
-def read_domain(text: str, file: str) -> tuple[Domain | None, list[Fault]]:
+def read_domain(text: str, file: str) -> tuple[Domain | None, list[PDDLFault]]:
     """The domain that a text is, and all that is wrong with it; None where its parentheses can't be followed."""
     scanner = _Scanner(file)
     try:
         name, sections = scanner.definition(text, "domain", SECTIONS)
-    except Unreadable as error:
+    except UnreadablePDDL as error:
         return None, [*scanner.faults, error.fault]
     domain = Domain(name)
     for wanted, take in ((":requirements", _requirements), (":types", _types), (":constants", _constants),
@@ -36,7 +36,7 @@ def read_domain(text: str, file: str) -> tuple[Domain | None, list[Fault]]:
             if head == wanted:
                 domain = take(scanner, domain, form)
     if not domain.actions and not scanner.faults:
-        scanner.faults.append(Fault(file, 1, 1, "found no action in the domain; expected one at least",
+        scanner.faults.append(PDDLFault(file, 1, 1, "found no action in the domain; expected one at least",
                                     "write `(:action NAME :parameters (…) :precondition … :effect …)`"))
     return domain, sorted(scanner.faults, key=lambda fault: (fault.line, fault.column))
 
@@ -113,7 +113,7 @@ def _action(scanner: Scanner, domain: Domain, form: Form) -> Domain:
     if (precondition := parts.get(":precondition")) is not None:
         needs = scanner.condition(precondition, domain, scope)
     effects = _effects(scanner, parts[":effect"], domain, scope) if ":effect" in parts else []
-    return replace(domain, actions={**domain.actions, name.text: Action(name.text, parameters, needs, tuple(effects))})
+    return replace(domain, actions={**domain.actions, name.text: PlanAction(name.text, parameters, needs, tuple(effects))})
 
 
 def _parts(scanner: Scanner, form: Form, action: str) -> dict[str, Node]:

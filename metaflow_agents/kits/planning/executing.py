@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from metaflow_agents.kits.planning.faults import LEAVE_OUT, Fault, Unreadable, instead, write
+from metaflow_agents.kits.planning.faults import LEAVE_OUT, PDDLFault, UnreadablePDDL, instead, write
 from metaflow_agents.kits.planning.model import (
-    Action,
     AllOf,
     Atom,
     Condition,
@@ -21,7 +20,8 @@ from metaflow_agents.kits.planning.model import (
     Holds,
     Not,
     OneOf,
-    Problem,
+    PlanAction,
+    PlanningProblem,
     Quantified,
     Same,
     Typed,
@@ -42,7 +42,7 @@ class Outcome:
 
     actions: tuple[Atom, ...]
     state: State
-    faults: tuple[Fault, ...]
+    faults: tuple[PDDLFault, ...]
 
     @property
     def ok(self) -> bool:
@@ -50,11 +50,11 @@ class Outcome:
         return not self.faults
 
 
-def execute(domain: Domain, problem: Problem, plan: str, file: str = "plan") -> Outcome:
+def execute(domain: Domain, problem: PlanningProblem, plan: str, file: str = "plan") -> Outcome:
     """What comes of a plan, which is one action a line: `(pick-up a)`. It stops at the first action that can't be done."""
     try:
         forms = read(plan, file)
-    except Unreadable as error:
+    except UnreadablePDDL as error:
         return Outcome((), problem.initial, (error.fault,))
     executor = _Executor(domain, problem)
     done: list[Atom] = []
@@ -75,18 +75,18 @@ def execute(domain: Domain, problem: Problem, plan: str, file: str = "plan") -> 
             done.append((action.name, *binding.values()))
         unmet = [told(part) for part in executor.broken(problem.goal, state, {})]
     except OverflowError:
-        fault = Fault(file, 1, 1, f"the plan's conditions look at more than {MOST:,} choices of objects; expected fewer",
+        fault = PDDLFault(file, 1, 1, f"the plan's conditions look at more than {MOST:,} choices of objects; expected fewer",
                       "say the domain with fewer variables in `forall` and `exists`")
         return Outcome(tuple(done), state, (fault,))
     if unmet:
         holds = "does not hold" if len(unmet) == 1 else "do not hold"
         line = forms[-1].line if forms else 1
-        scanner.faults.append(Fault(file, line + 1, 1, f"found the end of the plan, and of the goal {_listed(unmet)} {holds}",
+        scanner.faults.append(PDDLFault(file, line + 1, 1, f"found the end of the plan, and of the goal {_listed(unmet)} {holds}",
                                     "add the actions that make it hold"))
     return Outcome(tuple(done), state, tuple(scanner.faults))
 
 
-def _bound(scanner: Scanner, form: Form, domain: Domain, problem: Problem) -> tuple[Action, dict[str, str]] | None:
+def _bound(scanner: Scanner, form: Form, domain: Domain, problem: PlanningProblem) -> tuple[PlanAction, dict[str, str]] | None:
     """The action that a line of a plan means, and what its parameters are; None, with faults, where it is none."""
     name, *terms = form.items or (form,)
     if not isinstance(name, Word) or name.text not in domain.actions:
@@ -107,7 +107,7 @@ def _bound(scanner: Scanner, form: Form, domain: Domain, problem: Problem) -> tu
 
 
 class _Executor:
-    def __init__(self, domain: Domain, problem: Problem) -> None:
+    def __init__(self, domain: Domain, problem: PlanningProblem) -> None:
         self._domain, self._problem = domain, problem
         self._left = MOST
 
@@ -143,7 +143,7 @@ class _Executor:
             return [one for part in condition.parts for one in self.broken(part, state, binding)]
         return [] if self.holds(condition, state, binding) else [condition]
 
-    def after(self, action: Action, state: State, binding: Mapping[str, str]) -> State:
+    def after(self, action: PlanAction, state: State, binding: Mapping[str, str]) -> State:
         """The state after an action that can be done."""
         added: set[Atom] = set()
         deleted: set[Atom] = set()

@@ -11,7 +11,7 @@ _LISTED = 15
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class PDDLFault:
     """One thing that is wrong. `line` and `column` count from 1, and are those of what was `found`.
 
     `mend` says what to do at that place and nowhere else: replace what is found, put something before it, leave it out.
@@ -27,10 +27,10 @@ class Fault:
         return f"{self.file}:{self.line}:{self.column}: {self.told}; {self.mend}"
 
 
-class Unreadable(Exception):
+class UnreadablePDDL(Exception):
     """A text that can't be gone through any further; it holds the one fault that says why."""
 
-    def __init__(self, fault: Fault) -> None:
+    def __init__(self, fault: PDDLFault) -> None:
         self.fault = fault
         super().__init__(str(fault))
 

@@ -74,7 +74,7 @@ class Effect:
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class PlanAction:
     """What can be done."""
 
     name: str
@@ -91,7 +91,7 @@ class Domain:
     types: Mapping[str, str] = field(default_factory=dict)
     constants: Mapping[str, str] = field(default_factory=dict)
     predicates: Mapping[str, Typed] = field(default_factory=dict)
-    actions: Mapping[str, Action] = field(default_factory=dict)
+    actions: Mapping[str, PlanAction] = field(default_factory=dict)
 
     def is_a(self, type_: str, wanted: str) -> bool:
         """Whether a type is another one, or lies below it. The type that is not known, `""`, fits any: it was told already."""
@@ -107,7 +107,7 @@ class Domain:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class PlanningProblem:
     """`objects`: name → type, the domain's constants among them."""
 
     name: str

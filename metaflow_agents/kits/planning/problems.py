@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from metaflow_agents.kits.planning.faults import LEAVE_OUT, Fault, Unreadable, write
-from metaflow_agents.kits.planning.model import AllOf, Atom, Condition, Domain, Problem
+from metaflow_agents.kits.planning.faults import LEAVE_OUT, PDDLFault, UnreadablePDDL, write
+from metaflow_agents.kits.planning.model import AllOf, Atom, Condition, Domain, PlanningProblem
 from metaflow_agents.kits.planning.reading import Form, Word, shown
 from metaflow_agents.kits.planning.scanning import Scanner
 
 SECTIONS = (":domain", ":requirements", ":objects", ":init", ":goal")
 
 
-def read_problem(text: str, file: str, domain: Domain) -> tuple[Problem | None, list[Fault]]:
+def read_problem(text: str, file: str, domain: Domain) -> tuple[PlanningProblem | None, list[PDDLFault]]:
     """The problem that a text is, and all that is wrong with it; None where its parentheses can't be followed."""
     scanner = Scanner(file)
     try:
         name, sections = scanner.definition(text, "problem", SECTIONS)
-    except Unreadable as error:
+    except UnreadablePDDL as error:
         return None, [*scanner.faults, error.fault]
     forms = dict(sections)
     misspelt = {fault.line for fault in scanner.faults}
@@ -23,8 +23,15 @@ def read_problem(text: str, file: str, domain: Domain) -> tuple[Problem | None, 
         if missing not in forms and not misspelt:
             wanted = f"(:domain {domain.name})" if missing == ":domain" else f"({missing} …)"
             line, column = _last(text)
-            scanner.faults.append(Fault(file, line, column, f"found the end of the problem, which has no `({missing}`; expected "
-                                        f"`{wanted}`", f"put `{wanted}` before it"))
+            scanner.faults.append(
+                PDDLFault(
+                    file,
+                    line,
+                    column,
+                    f"found the end of the problem, which has no `({missing}`; expected `{wanted}`",
+                    f"put `{wanted}` before it",
+                )
+            )
     if ":domain" in forms:
         _domain(scanner, forms[":domain"], domain)
     objects = dict(domain.constants)
@@ -32,7 +39,7 @@ def read_problem(text: str, file: str, domain: Domain) -> tuple[Problem | None, 
         objects.update(scanner.typed(forms[":objects"].items[1:], domain, "object"))
     initial = _initial(scanner, forms[":init"], domain, objects) if ":init" in forms else frozenset()
     goal = _goal(scanner, forms[":goal"], domain, objects) if ":goal" in forms else AllOf(())
-    return Problem(name, objects, initial, goal), sorted(scanner.faults, key=lambda fault: (fault.line, fault.column))
+    return PlanningProblem(name, objects, initial, goal), sorted(scanner.faults, key=lambda fault: (fault.line, fault.column))
 
 
 def _domain(scanner: Scanner, form: Form, domain: Domain) -> None:

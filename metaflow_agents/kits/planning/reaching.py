@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from metaflow_agents.kits.planning.faults import Fault, before, listed
-from metaflow_agents.kits.planning.model import Action, AllOf, Atom, Condition, Domain, Holds, Problem, Same, shown
+from metaflow_agents.kits.planning.faults import PDDLFault, before, listed
+from metaflow_agents.kits.planning.model import AllOf, Atom, Condition, Domain, Holds, PlanAction, PlanningProblem, Same, shown
 from metaflow_agents.kits.planning.reading import Form, read
 
 MOST = 200_000
 """Ways to do an action that are looked at; past it nothing is told."""
 
 
-def unreachable(domain: Domain, problem: Problem, text: str, file: str) -> list[Fault]:
+def unreachable(domain: Domain, problem: PlanningProblem, text: str, file: str) -> list[PDDLFault]:
     """What keeps the goal out of reach, at the place of `text` where it is to be mended; empty where that is not known."""
     try:
         reached = _Relaxed(domain, problem).reached()
@@ -32,12 +32,27 @@ def unreachable(domain: Domain, problem: Problem, text: str, file: str) -> list[
     alone = [name for name in domain.predicates if name in never and not domain.predicates[name]]
     if alone and len(initial.items) > 1:
         first = initial.items[1]
-        return [Fault(file, first.line, first.column, f"found no `({name})` in `(:init`, and no action that can be done makes it "
-                      f"true, but actions need it; so the goal's {_told(lost)} can't be reached", before(f"({name})"))
-                for name in alone]
+        return [
+            PDDLFault(
+                file,
+                first.line,
+                first.column,
+                f"found no `({name})` in `(:init`, and no action that can be done makes it "
+                f"true, but actions need it; so the goal's {_told(lost)} can't be reached",
+                before(f"({name})"),
+            )
+            for name in alone
+        ]
     why = f": nothing ever is {listed(sorted(never))}, which actions need" if never else ""
-    return [Fault(file, goal.line, goal.column, f"found {_told(lost)} in the goal, which no order of actions can make true{why}",
-                  "say in `(:init` all that is true at first, and in the goal only what is asked for")]
+    return [
+        PDDLFault(
+            file,
+            goal.line,
+            goal.column,
+            f"found {_told(lost)} in the goal, which no order of actions can make true{why}",
+            "say in `(:init` all that is true at first, and in the goal only what is asked for",
+        )
+    ]
 
 
 def _told(atoms: list[Atom]) -> str:
@@ -62,7 +77,7 @@ def _equal(condition: Condition) -> Iterator[Same]:
 
 
 class _Relaxed:
-    def __init__(self, domain: Domain, problem: Problem) -> None:
+    def __init__(self, domain: Domain, problem: PlanningProblem) -> None:
         self._domain, self._objects = domain, problem.objects
         self._true: dict[str, set[Atom]] = {}
         for atom in problem.initial:
@@ -80,7 +95,7 @@ class _Relaxed:
                 self._true.setdefault(atom[0], set()).add(atom)
         return {atom for atoms in self._true.values() for atom in atoms}
 
-    def _made(self, action: Action) -> Iterator[Atom]:
+    def _made(self, action: PlanAction) -> Iterator[Atom]:
         for effect in action.effects:
             if effect.becomes:
                 needed = AllOf((action.precondition, effect.when))

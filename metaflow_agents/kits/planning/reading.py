@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, pairwise
 
-from metaflow_agents.kits.planning.faults import LEAVE_OUT, Fault, Unreadable, before, listed, write
+from metaflow_agents.kits.planning.faults import LEAVE_OUT, PDDLFault, UnreadablePDDL, before, listed, write
 
 MAX_CHARACTERS = 100_000
 MAX_DEPTH = 60
@@ -72,7 +72,7 @@ def shown(node: Node) -> str:
 def read(text: str, file: str) -> list[Form]:
     """The forms of a text. Raises Unreadable at the first place where parentheses or names go wrong."""
     if len(text) > MAX_CHARACTERS:
-        raise Unreadable(Fault(file, 1, 1, f"the text has more than {MAX_CHARACTERS:,} characters", "say it shorter"))
+        raise UnreadablePDDL(PDDLFault(file, 1, 1, f"the text has more than {MAX_CHARACTERS:,} characters", "say it shorter"))
     return _Reader(text, file).forms()
 
 
@@ -185,8 +185,8 @@ class _Reader:
         items, line, column = self.open[-1]
         return f"`({' '.join(item.written for item in items[:3] if isinstance(item, Word))}` of {line}:{column}"
 
-    def _wrong(self, line: int, column: int, told: str, mend: str) -> Unreadable:
-        return Unreadable(Fault(self.file, line, column, told, mend))
+    def _wrong(self, line: int, column: int, told: str, mend: str) -> UnreadablePDDL:
+        return UnreadablePDDL(PDDLFault(self.file, line, column, told, mend))
 
 
 def _number(text: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from metaflow_agents.errors import nearest
-from metaflow_agents.kits.planning.faults import LEAVE_OUT, Fault, Unreadable, before, instead, listed, write
+from metaflow_agents.kits.planning.faults import LEAVE_OUT, PDDLFault, UnreadablePDDL, before, instead, listed, write
 from metaflow_agents.kits.planning.model import ROOT, AllOf, Atom, Condition, Domain, Holds, Not, OneOf, Quantified, Same, Typed
 from metaflow_agents.kits.planning.reading import Form, Node, Word, read, shown
 
@@ -22,22 +22,24 @@ class Scanner:
 
     def __init__(self, file: str) -> None:
         self.file = file
-        self.faults: list[Fault] = []
+        self.faults: list[PDDLFault] = []
         self._undeclared: set[str] = set()
 
     def say(self, node: Node, told: str, mend: str) -> None:
         """A fault at a node."""
-        self.faults.append(Fault(self.file, node.line, node.column, told, mend))
+        self.faults.append(PDDLFault(self.file, node.line, node.column, told, mend))
 
-    def stop(self, node: Node, told: str, mend: str) -> Unreadable:
+    def stop(self, node: Node, told: str, mend: str) -> UnreadablePDDL:
         """A fault after which nothing can be understood any more."""
-        return Unreadable(Fault(self.file, node.line, node.column, told, mend))
+        return UnreadablePDDL(PDDLFault(self.file, node.line, node.column, told, mend))
 
     def definition(self, text: str, kind: str, sections: Sequence[str]) -> tuple[str, list[tuple[str, Form]]]:
         """The name that a `(define (KIND name) …)` gives, and its sections in order. Raises Unreadable."""
         forms = read(text, self.file)
         if not forms:
-            raise Unreadable(Fault(self.file, 1, 1, f"found nothing; expected `(define ({kind} …) …)`", f"write the {kind}"))
+            raise UnreadablePDDL(
+                PDDLFault(self.file, 1, 1, f"found nothing; expected `(define ({kind} …) …)`", f"write the {kind}")
+            )
         whole, *more = forms
         if more:
             raise self.stop(more[0], f"found `{shown(more[0])}` after the end of `(define`; expected nothing", LEAVE_OUT)

@@ -54,7 +54,7 @@ def files(domain: str, problem: str) -> dict[str, bytes]:
     return {"domain.pddl": domain.encode(), "problem.pddl": problem.encode(), "solve.py": _script()}
 
 
-class Ended(Protocol):
+class EndedSolver(Protocol):
     """How the command ended. `written`: the outcome's file, if there is one."""
 
     @property
@@ -67,7 +67,7 @@ class Ended(Protocol):
     def written(self) -> str | None: ...  # noqa: D102
 
 
-def outcome(ended: Ended, seconds: float) -> Solved:
+def outcome(ended: EndedSolver, seconds: float) -> Solved:
     """What came of it, within so many seconds.
 
     Raises AttemptFailed where the solver itself failed.

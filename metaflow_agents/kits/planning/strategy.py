@@ -23,7 +23,7 @@ from metaflow_agents.errors import AnswerInvalid, AttemptFailed
 from metaflow_agents.kits.planning import solving
 from metaflow_agents.kits.planning.domains import read_domain
 from metaflow_agents.kits.planning.executing import execute
-from metaflow_agents.kits.planning.model import Domain, Problem, shown
+from metaflow_agents.kits.planning.model import Domain, PlanningProblem, shown
 from metaflow_agents.kits.planning.problems import read_problem
 from metaflow_agents.kits.planning.reaching import unreachable
 from metaflow_agents.schema.scalars import Expression, Seconds
@@ -140,7 +140,7 @@ class _Written:
     domain_text: str
     problem_text: str
     domain: Domain
-    problem: Problem
+    problem: PlanningProblem
 
 
 class Solver(Strategy[SolverSpec]):

@@ -9,7 +9,7 @@ from typing import Literal
 from metaflow_agents.kits.python_package.module import Class
 from metaflow_agents.kits.python_package.names import Binding, Function, last_name
 from metaflow_agents.kits.python_package.repository import Lineage
-from metaflow_agents.kits.python_package.signature import Parameter, Signature
+from metaflow_agents.kits.python_package.signature import FunctionParameter, FunctionSignature
 
 _TRANSPARENT = frozenset(
     {
@@ -76,20 +76,20 @@ def _has(node: ast.AST, name: str) -> bool:
     return any(last_name(one) == name for one in getattr(node, "decorator_list", ()))
 
 
-def signature_of(node: ast.AST, *, member: bool = False) -> Signature | None:
+def signature_of(node: ast.AST, *, member: bool = False) -> FunctionSignature | None:
     """The parameters that callers see: of a method, those behind `self` or `cls`. None where a decorator may change them."""
     if isinstance(node, ast.Lambda):
-        return Signature.of(node)
+        return FunctionSignature.of(node)
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         return None
     kind = nature(node)
     if kind in ("property", "unknown") or _has(node, "overload"):
         return None
-    found = Signature.of(node)
+    found = FunctionSignature.of(node)
     return found.bound() if member and kind in ("function", "class") else found
 
 
-def constructor(lineage: Lineage) -> Signature | None:
+def constructor(lineage: Lineage) -> FunctionSignature | None:
     """What a class is called with, by `__init__` or the fields of a dataclass or named tuple; None where that can't be known."""
     for one in lineage.classes:
         if "__new__" in one.members or any(keyword.arg == "metaclass" and last_name(keyword.value) != "ABCMeta"
@@ -100,15 +100,15 @@ def constructor(lineage: Lineage) -> Signature | None:
         if _dataclass(one) is not None:
             return _dataclass_init(one, lineage)
         if any(last_name(base) == "NamedTuple" for base in one.node.bases):
-            return Signature(tuple(_fields(one, keyword_only=False)))
+            return FunctionSignature(tuple(_fields(one, keyword_only=False)))
         if any(last_name(decorator) not in ("total_ordering", "final", "runtime_checkable", "unique")
                for decorator in one.node.decorator_list):
             return None
     known = lineage.whole and not lineage.builtin and set(lineage.outside) <= {"abc.ABC", "typing.Generic", "builtins.object"}
-    return Signature() if known else None
+    return FunctionSignature() if known else None
 
 
-def _written_init(bound: Sequence[Binding]) -> Signature | None:
+def _written_init(bound: Sequence[Binding]) -> FunctionSignature | None:
     return signature_of(bound[0].node, member=True) if len(bound) == 1 else None
 
 
@@ -124,9 +124,9 @@ def _dataclass(cls: Class) -> dict[str, bool] | None:
     return None
 
 
-def _dataclass_init(cls: Class, lineage: Lineage) -> Signature | None:
+def _dataclass_init(cls: Class, lineage: Lineage) -> FunctionSignature | None:
     """Fields from the furthest ancestor on; a field that is declared anew keeps its place."""
-    fields: dict[str, Parameter] = {}
+    fields: dict[str, FunctionParameter] = {}
     if not lineage.whole and not set(lineage.outside) <= {"abc.ABC", "typing.Generic", "typing.Protocol"}:
         return None
     for one in reversed(lineage.classes):
@@ -142,7 +142,7 @@ def _dataclass_init(cls: Class, lineage: Lineage) -> Signature | None:
         for name in [name for name, bound in one.members.items() if _left_out(bound)]:
             fields.pop(name, None)
     ordered = sorted(fields.values(), key=lambda one: one.kind == "keyword")
-    return Signature(tuple(ordered))
+    return FunctionSignature(tuple(ordered))
 
 
 def _is_stdlib_dataclass(node: ast.expr, cls: Class) -> bool:
@@ -159,7 +159,7 @@ def _left_out(bound: Sequence[Binding]) -> bool:
     return last.annotation is not None and _word(last.value, "init") is False
 
 
-def _fields(cls: Class, *, keyword_only: bool) -> list[Parameter]:
+def _fields(cls: Class, *, keyword_only: bool) -> list[FunctionParameter]:
     found = []
     for name, bound in cls.members.items():
         last = next((one for one in reversed(bound) if one.annotation is not None), None)
@@ -172,7 +172,7 @@ def _fields(cls: Class, *, keyword_only: bool) -> list[Parameter]:
             continue
         own = _word(last.value, "kw_only")
         kind: Literal["keyword", "plain"] = "keyword" if (keyword_only if own is None else own) else "plain"
-        found.append(Parameter(name, kind, _has_default(last.value), last.annotation))
+        found.append(FunctionParameter(name, kind, _has_default(last.value), last.annotation))
     return found
 
 

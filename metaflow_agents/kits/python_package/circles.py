@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from metaflow_agents.kits.python_package.declared import headline
-from metaflow_agents.kits.python_package.fault import Fault
-from metaflow_agents.kits.python_package.module import Module
+from metaflow_agents.kits.python_package.fault import PackageFault
+from metaflow_agents.kits.python_package.module import PythonModule
 from metaflow_agents.kits.python_package.names import bindings, catches_import, is_typing_test
-from metaflow_agents.kits.python_package.repository import Repository
+from metaflow_agents.kits.python_package.repository import PackageRepository
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +53,13 @@ class _Walk:
 class Circles:
     """Follows the imports of a repository. `uses` is what each file may import, by the design: it tells who broke the order."""
 
-    def __init__(self, repository: Repository, uses: Mapping[str, Iterable[str]]) -> None:
+    def __init__(self, repository: PackageRepository, uses: Mapping[str, Iterable[str]]) -> None:
         self._repository = repository
         self._uses = {path: set(used) for path, used in uses.items()}
         self._events: dict[str, list[_Event]] = {}
-        self._found: dict[frozenset[str], Fault] = {}
+        self._found: dict[frozenset[str], PackageFault] = {}
 
-    def faults(self) -> list[Fault]:
+    def faults(self) -> list[PackageFault]:
         """One for each circle that fails, whichever module is imported first."""
         safe: set[str] = set()
         roots = sorted(name for name in self._repository.modules if "." not in name)
@@ -87,7 +87,7 @@ class Circles:
             if end > 1:
                 walk.bound.setdefault(".".join(parts[:end - 1]), set()).add(parts[end - 1])
 
-    def _execute(self, walk: _Walk, module: Module) -> None:
+    def _execute(self, walk: _Walk, module: PythonModule) -> None:
         walk.under_way.append((module.name, 0))
         walk.bound.setdefault(module.name, set())
         for event in self._events_of(module):
@@ -101,7 +101,7 @@ class Circles:
         walk.under_way.pop()
         walk.loaded.add(module.name)
 
-    def _ask(self, walk: _Walk, module: Module, event: _Event, dotted: str, name: str) -> None:
+    def _ask(self, walk: _Walk, module: PythonModule, event: _Event, dotted: str, name: str) -> None:
         target, inner = self._repository.modules.get(dotted), f"{dotted}.{name}"
         complete = dotted in walk.done or dotted in walk.loaded or dotted not in walk.bound
         if target is None or complete or name in walk.bound[dotted]:
@@ -112,7 +112,7 @@ class Circles:
         elif not walk.caught and target is not module and name in target.names and not self._repository.is_open(target):
             self._tell(walk, module, event, dotted, name)
 
-    def _tell(self, walk: _Walk, module: Module, event: _Event, dotted: str, name: str) -> None:
+    def _tell(self, walk: _Walk, module: PythonModule, event: _Event, dotted: str, name: str) -> None:
         chain = [(one, line) for one, line in walk.under_way]
         chain[-1] = (module.name, event.line)
         start = next(index for index, (one, _) in enumerate(chain) if one == dotted)
@@ -129,23 +129,23 @@ class Circles:
                                  if path in self._uses and used not in self._uses[path]), steps[-1])
         told = ", ".join(f"{one} (line {at}) imports {other}" for one, at, other in steps)
         extra = f"; the design does not let {path} use {used}" if path in self._uses and used not in self._uses[path] else ""
-        self._found[key] = Fault(path, line, (
+        self._found[key] = PackageFault(path, line, (
             f"circular import: {told}; when {module.path} asks for `{name}` (`{event.text}`, line {event.line}), "
             f"{self._repository.modules[dotted].path} has not defined it yet{extra}; "
             f"fix: import {used} inside the function that needs it, or not at all"))
 
     # --- what a module does on import
 
-    def _events_of(self, module: Module) -> list[_Event]:
+    def _events_of(self, module: PythonModule) -> list[_Event]:
         if module.name not in self._events:
             self._events[module.name] = list(self._of_body(module, module.tree.body, False))
         return self._events[module.name]
 
-    def _of_body(self, module: Module, body: Sequence[ast.stmt], guarded: bool) -> Iterator[_Event]:
+    def _of_body(self, module: PythonModule, body: Sequence[ast.stmt], guarded: bool) -> Iterator[_Event]:
         for node in body:
             yield from self._of_statement(module, node, guarded)
 
-    def _of_statement(self, module: Module, node: ast.stmt, guarded: bool) -> Iterator[_Event]:
+    def _of_statement(self, module: PythonModule, node: ast.stmt, guarded: bool) -> Iterator[_Event]:
         match node:
             case ast.Import() | ast.ImportFrom():
                 yield from self._of_import(module, node, guarded)
@@ -181,7 +181,7 @@ class Circles:
     def _binding(body: Sequence[ast.stmt]) -> _Event:
         return _Event(0, tuple(one.name for one in bindings(body)))
 
-    def _of_if(self, module: Module, node: ast.If, guarded: bool) -> Iterator[_Event]:
+    def _of_if(self, module: PythonModule, node: ast.If, guarded: bool) -> Iterator[_Event]:
         """Only branches that are sure to be taken are followed; what the others bind is taken to be there."""
         inverted = isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not) and is_typing_test(node.test.operand)
         if is_typing_test(node.test):
@@ -191,7 +191,7 @@ class Circles:
         else:
             yield self._binding([*node.body, *node.orelse])
 
-    def _of_import(self, module: Module, node: ast.Import | ast.ImportFrom, guarded: bool) -> Iterator[_Event]:
+    def _of_import(self, module: PythonModule, node: ast.Import | ast.ImportFrom, guarded: bool) -> Iterator[_Event]:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.name.partition(".")[0] in self._repository.roots:
@@ -211,7 +211,7 @@ class Circles:
             else:
                 yield _Event(node.lineno, (alias.asname or alias.name,), (source,), ((source, alias.name),), guarded, node)
 
-    def _asked(self, module: Module, nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
+    def _asked(self, module: PythonModule, nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
         """`store.Base` in what is executed on import, where `store` is a module of the repository."""
         ends: list[ast.AST] = list(nodes)
         while ends:

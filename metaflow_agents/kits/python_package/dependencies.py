@@ -8,10 +8,10 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import packages_distributions
 
-from metaflow_agents.kits.python_package.fault import Fault, listed
-from metaflow_agents.kits.python_package.module import Module
+from metaflow_agents.kits.python_package.fault import PackageFault, listed
+from metaflow_agents.kits.python_package.module import PythonModule
 from metaflow_agents.kits.python_package.names import asks_machine, catches_import, is_typing_test
-from metaflow_agents.kits.python_package.repository import Repository
+from metaflow_agents.kits.python_package.repository import PackageRepository
 
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*([^;]*)(;.*)?")
 _STANDARD = sys.stdlib_module_names | {"annotationlib", "compression", "__main__"}
@@ -80,7 +80,7 @@ class Imports:
             # One that is not here may bring modules of any name: what is imported then can't be judged.
             self._vague = self._vague or (known is None and name not in _IRREGULAR)
 
-    def faults(self, repository: Repository, module: Module) -> Iterator[Fault]:
+    def faults(self, repository: PackageRepository, module: PythonModule) -> Iterator[PackageFault]:
         """One for each import of a module that neither Python nor a declared dependency brings."""
         for node in _executed(module.tree):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else \
@@ -91,9 +91,9 @@ class Imports:
                     continue
                 why = self._why(repository, module, root, dotted)
                 if why:
-                    yield Fault(module.path, node.lineno, why)
+                    yield PackageFault(module.path, node.lineno, why)
 
-    def _why(self, repository: Repository, module: Module, root: str, dotted: str) -> str | None:
+    def _why(self, repository: PackageRepository, module: PythonModule, root: str, dotted: str) -> str | None:
         sibling = f"{module.package}.{dotted}" if module.package else dotted
         inside = [name for name in (sibling, f"{module.name.partition('.')[0]}.{dotted}")
                   if name in repository.modules and name != module.name]

@@ -8,9 +8,9 @@ from typing import Any
 
 from metaflow_agents.kits.python_package.callables import prevailing
 from metaflow_agents.kits.python_package.declared import headline
-from metaflow_agents.kits.python_package.module import Class, Module, literal
+from metaflow_agents.kits.python_package.module import Class, PythonModule, literal
 from metaflow_agents.kits.python_package.names import Binding, last_name
-from metaflow_agents.kits.python_package.repository import Repository, module_of
+from metaflow_agents.kits.python_package.repository import PackageRepository, module_of
 
 _LONGEST = 60
 
@@ -22,7 +22,7 @@ def extract(files: Mapping[str, str], package: str) -> dict[str, Any]:
     for type checkers alone are left out. Raises SyntaxError where a file is no Python.
     """
     modules = [module_of(path, ast.parse(text)) for path, text in sorted(files.items()) if path.endswith(".py")]
-    repository = Repository(modules)
+    repository = PackageRepository(modules)
     return {
         "package": package, "approach": f"What the files of `{package}` offer.", "data": [], "dependencies": [], "scripts": [],
         "flows": [],
@@ -38,7 +38,7 @@ def _told(node: ast.AST) -> str:
     return (ast.get_docstring(node) or "").strip().partition("\n")[0]
 
 
-def _uses(repository: Repository, module: Module) -> Iterator[str]:
+def _uses(repository: PackageRepository, module: PythonModule) -> Iterator[str]:
     found = set()
     for node in module.tree.body:
         names: list[str | None] = []
@@ -51,7 +51,7 @@ def _uses(repository: Repository, module: Module) -> Iterator[str]:
     yield from found - {module.path}
 
 
-def _interface(module: Module) -> Iterator[dict[str, Any]]:
+def _interface(module: PythonModule) -> Iterator[dict[str, Any]]:
     for name, bound in module.names.items():
         real = [one for one in prevailing(bound) if not one.typing and one.kind != "note"]
         if name.startswith("_") or name == "*" or not real or real[0].kind == "import":

@@ -14,7 +14,7 @@ Blamed = Callable[[str, str], bool]
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Fault:
+class PackageFault:
     """What is wrong with one file.
 
     `path` is the file to change, `pyproject.toml`, or `design`; `line` counts from 1, 0 is the whole.

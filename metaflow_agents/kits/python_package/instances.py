@@ -8,8 +8,8 @@ from functools import cached_property
 from metaflow_agents.kits.python_package.callables import nature
 from metaflow_agents.kits.python_package.module import Class
 from metaflow_agents.kits.python_package.names import last_name
-from metaflow_agents.kits.python_package.repository import Found
-from metaflow_agents.kits.python_package.scopes import Place, Scope
+from metaflow_agents.kits.python_package.repository import FoundName
+from metaflow_agents.kits.python_package.scopes import NameScope, ScopePlace
 
 _NARROWS = frozenset({"isinstance", "hasattr", "getattr", "cast", "issubclass", "type", "setattr", "callable"})
 
@@ -17,7 +17,7 @@ _NARROWS = frozenset({"isinstance", "hasattr", "getattr", "cast", "issubclass", 
 class Instances:
     """Classes of the names in one file."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ScopePlace) -> None:
         self._place, self._repository = place, place.repository
         self._narrowed: dict[ast.AST, frozenset[str]] = {}
         self._made_here: dict[Class, bool] = {}
@@ -35,7 +35,7 @@ class Instances:
             return None if found is None or node.id in self._narrows(scope) else found
         return None
 
-    def _named(self, name: str, scope: Scope, depth: int) -> Class | None:
+    def _named(self, name: str, scope: NameScope, depth: int) -> Class | None:
         binding = scope.names[name][0]
         if binding.kind == "parameter":
             if binding.annotation is not None:
@@ -45,7 +45,7 @@ class Instances:
             return self._made(binding.value)
         return None
 
-    def _own(self, name: str, scope: Scope, depth: int) -> Class | None:
+    def _own(self, name: str, scope: NameScope, depth: int) -> Class | None:
         """The class of `self`."""
         node, above = scope.node, self._place.scopes[depth - 1] if depth else None
         if above is None or above.kind != "class" or not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -79,7 +79,7 @@ class Instances:
         found = self._repository.expression(self._place.module, node)
         return found[0].cls if len(found) == 1 and found[0].means == "class" else None
 
-    def _narrows(self, scope: Scope) -> frozenset[str]:
+    def _narrows(self, scope: NameScope) -> frozenset[str]:
         """Names whose class the function asks for itself: of these nothing is certain."""
         if scope.node is None:
             return frozenset()
@@ -104,7 +104,7 @@ class Instances:
     def _set_somewhere(self) -> frozenset[str]:
         return self._repository.attributes_set
 
-    def method(self, func: ast.Attribute) -> Found | None:
+    def method(self, func: ast.Attribute) -> FoundName | None:
         """The method that a call on an object runs, where no heir has one of its own."""
         cls = self.of(func.value)
         if cls is None:
@@ -117,5 +117,5 @@ class Instances:
         if any(func.attr in one.attributes or func.attr in one.extra for one in self._repository.lineage(cls).classes):
             return None
         owner, bound = member
-        return Found("function", owner.module, bound[0], "object", owner)
+        return FoundName("function", owner.module, bound[0], "object", owner)
 

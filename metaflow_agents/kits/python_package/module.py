@@ -17,7 +17,7 @@ _RESPECTED = frozenset({"dataclass", "total_ordering", "runtime_checkable", "fin
 
 
 @dataclass(eq=False)
-class Module:
+class PythonModule:
     """A parsed file. `name` is its dotted name, `package` the name that relative imports start from."""
 
     path: str
@@ -127,7 +127,7 @@ def literal(node: ast.expr | None) -> tuple[bool, Any]:
 class Class:
     """A class as its own body writes it; what it inherits is for the repository to say."""
 
-    module: Module
+    module: PythonModule
     node: ast.ClassDef
     extra: set[str] = field(default_factory=set)
     """Attributes that statements outside of the class give it."""

@@ -11,8 +11,8 @@ from typing import Any
 
 from metaflow_agents.kits.python_package.callables import constructor, prevailing, signature_of
 from metaflow_agents.kits.python_package.dependencies import Environment, normal, requirement
-from metaflow_agents.kits.python_package.fault import DESIGN, Blamed, Fault, listed, there_is
-from metaflow_agents.kits.python_package.repository import MISSING, Repository
+from metaflow_agents.kits.python_package.fault import DESIGN, Blamed, PackageFault, listed, there_is
+from metaflow_agents.kits.python_package.repository import MISSING, PackageRepository
 from metaflow_agents.packages.pyproject import PYPROJECT, read_toml
 
 _NAME = re.compile(r"[A-Za-z0-9]|[A-Za-z0-9][A-Za-z0-9._-]*[A-Za-z0-9]")
@@ -76,19 +76,23 @@ class Packaging:
         return int(found[1]) if found else None
 
     def faults(
-        self, design: Mapping[str, Any], repository: Repository, environment: Environment, blamed: Blamed
-    ) -> Iterator[Fault]:
+        self, design: Mapping[str, Any], repository: PackageRepository, environment: Environment, blamed: Blamed
+    ) -> Iterator[PackageFault]:
         """All that keeps it from being installed, or from starting."""
         if self.broken:
-            yield Fault(PYPROJECT, 0, self.broken)
+            yield PackageFault(PYPROJECT, 0, self.broken)
             return
         for why in (*self._head(), *self._backend(), *self._files_named(), *self._packages(design["package"], repository),
                     *self._scripts(design, repository, blamed), *self._dependencies(design)):
-            yield Fault(PYPROJECT, 0, why)
+            yield PackageFault(PYPROJECT, 0, why)
         for name in sorted({*self.dependencies, *(normal(one["name"]) for one in design.get("dependencies", ()))}):
             if environment.modules(name) is None:
-                yield Fault(DESIGN, 0, f"the dependency `{name}` is not in the environment in which the tests run, and nothing "
-                                       "can be installed there; fix: design it with the standard library")
+                yield PackageFault(
+                    DESIGN,
+                    0,
+                    f"the dependency `{name}` is not in the environment in which the tests run, and nothing "
+                    "can be installed there; fix: design it with the standard library",
+                )
 
     def _head(self) -> Iterator[str]:
         if not self.project:
@@ -132,7 +136,7 @@ class Packaging:
                 yield (f"[project] `{key}` names `{name}`, which is not there; there is: {listed(sorted(self._files))}; "
                        "fix: name one of them")
 
-    def _packages(self, package: str, repository: Repository) -> Iterator[str]:
+    def _packages(self, package: str, repository: PackageRepository) -> Iterator[str]:
         wanted = sorted(name for name in repository.folders if name.partition(".")[0] == package)
         backend = str(self.table("build-system").get("build-backend", "setuptools.build_meta")).partition(".")[0]
         if backend == "setuptools":
@@ -170,7 +174,7 @@ class Packaging:
                 f'fix: [tool.hatch.build.targets.wheel] `packages = ["{package}"]`'
             )
 
-    def _scripts(self, design: Mapping[str, Any], repository: Repository, blamed: Blamed) -> Iterator[str]:
+    def _scripts(self, design: Mapping[str, Any], repository: PackageRepository, blamed: Blamed) -> Iterator[str]:
         scripts = self.table("project", "scripts")
         for name, target in scripts.items():
             why = unstartable(repository, str(target), blamed)
@@ -194,7 +198,7 @@ class Packaging:
                    + (f"; the design has {listed(sorted(wanted))}" if wanted else ""))
 
 
-def unstartable(repository: Repository, target: str, blamed: Blamed) -> str | None:
+def unstartable(repository: PackageRepository, target: str, blamed: Blamed) -> str | None:
     """Why a console script can't start `module:function`; None where it can, as far as can be known."""
     found = _TARGET.fullmatch(target.strip())
     if found is None:

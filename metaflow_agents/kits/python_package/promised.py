@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 
 from metaflow_agents.kits.python_package.callables import constructor, nature, prevailing, signature_of
 from metaflow_agents.kits.python_package.declared import Declared
-from metaflow_agents.kits.python_package.fault import Fault, there_is
-from metaflow_agents.kits.python_package.module import Class, Module, literal
+from metaflow_agents.kits.python_package.fault import PackageFault, there_is
+from metaflow_agents.kits.python_package.module import Class, PythonModule, literal
 from metaflow_agents.kits.python_package.names import FUNCTIONS, Binding, last_name
-from metaflow_agents.kits.python_package.repository import MISSING, Found, Repository, standalone
-from metaflow_agents.kits.python_package.signature import Signature, differences
+from metaflow_agents.kits.python_package.repository import MISSING, FoundName, PackageRepository, standalone
+from metaflow_agents.kits.python_package.signature import FunctionSignature, differences
 from metaflow_agents.kits.python_package.types import contradict
 
 _KINDS = {"function": "a function", "class": "a class", "property": "a property", "value": "a value", "module": "a module"}
@@ -24,17 +24,17 @@ class Promised:
     `told` holds the dotted names that a fault was told of, so that nobody is blamed twice.
     """
 
-    def __init__(self, repository: Repository, module: Module, entries: Sequence[Declared]) -> None:
+    def __init__(self, repository: PackageRepository, module: PythonModule, entries: Sequence[Declared]) -> None:
         self._repository, self._module, self._entries = repository, module, entries
         self.told: set[str] = set()
 
-    def faults(self) -> Iterator[Fault]:
+    def faults(self) -> Iterator[PackageFault]:
         """What is missing, of another kind, or takes other parameters than its entry says."""
         for entry in self._entries:
             for name in entry.names:
                 for line, why in self._of_name(entry, name):
                     self.told.add(name)
-                    yield Fault(self._module.path, line, why)
+                    yield PackageFault(self._module.path, line, why)
 
     def _of_name(self, entry: Declared, name: str) -> Iterator[tuple[int, str]]:
         found = self._repository.look(self._module, name)
@@ -58,11 +58,11 @@ class Promised:
                 f"fix: define `{name}` as the design has it")
 
     @staticmethod
-    def _prevailing(found: Sequence[Found]) -> list[Found]:
+    def _prevailing(found: Sequence[FoundName]) -> list[FoundName]:
         kept = prevailing([one.binding for one in found if one.binding is not None])
         return [one for one in found if one.binding is None or any(one.binding is other for other in kept)]
 
-    def _of_found(self, entry: Declared, found: Found) -> Iterator[tuple[int, str]]:
+    def _of_found(self, entry: Declared, found: FoundName) -> Iterator[tuple[int, str]]:
         """(line, why) of all that is wrong with one definition."""
         declared, written = entry.binding, found.binding
         if written is None or found.means not in ("function", "class", "value"):
@@ -234,7 +234,7 @@ class Promised:
             yield from self._value(member, name, written, line)
 
 
-def _declared_constructor(entry: Declared) -> Signature | None:
+def _declared_constructor(entry: Declared) -> FunctionSignature | None:
     """What the design has the class made with: `__init__` where it has one, else the fields of its dataclass or named tuple."""
     for member in entry.members:
         if member.names == ["__init__"]:
@@ -248,10 +248,10 @@ def _declared_constructor(entry: Declared) -> Signature | None:
     if not made.bases and not made.decorator_list:
         return None
     inherited = len(node.bases) > len(made.bases)
-    return None if inherited else constructor(standalone(Class(Module("", "", "", ast.Module([], [])), made)))
+    return None if inherited else constructor(standalone(Class(PythonModule("", "", "", ast.Module([], [])), made)))
 
 
-def _types(declared: Signature, written: Signature) -> list[str]:
+def _types(declared: FunctionSignature, written: FunctionSignature) -> list[str]:
     """Parameters and results whose types can't both be right."""
     told = []
     for ours in declared.parameters:

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Literal
 
-from metaflow_agents.kits.python_package.module import Class, Module
+from metaflow_agents.kits.python_package.module import Class, PythonModule
 from metaflow_agents.kits.python_package.names import Binding, last_name
 
 Means = Literal["module", "function", "class", "value", "outside", "unknown", "missing"]
@@ -27,21 +27,21 @@ _OF_TUPLES = frozenset({"_replace", "_asdict", "_fields", "_make", "_field_defau
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundName:
     """What a name means.
 
     `outside`: it comes from another package, `dotted` says from where; `value`: an object of an unknown kind.
     """
 
     means: Means
-    module: Module | None = None
+    module: PythonModule | None = None
     """The module itself, or the one in which the function, class or value stands."""
     binding: Binding | None = None
     dotted: str = ""
     cls: Class | None = None
 
 
-UNKNOWN, MISSING = Found("unknown"), Found("missing")
+UNKNOWN, MISSING = FoundName("unknown"), FoundName("missing")
 
 
 @dataclass(frozen=True)
@@ -107,10 +107,10 @@ def standalone(cls: Class) -> Lineage:
     return Lineage((cls,))
 
 
-class Repository:
+class PackageRepository:
     """The parsed files. Names are resolved as Python would on import, without running anything."""
 
-    def __init__(self, modules: Iterable[Module], paths: Iterable[str] = ()) -> None:
+    def __init__(self, modules: Iterable[PythonModule], paths: Iterable[str] = ()) -> None:
         """`paths` are those of all Python files that are there or ought to be: of what can't be read, nothing is said."""
         self.modules = {module.name: module for module in modules}
         self.by_path = {module.path: module for module in self.modules.values()}
@@ -123,7 +123,7 @@ class Repository:
                 self.folders.add(name)
         self.roots = {name.partition(".")[0] for name in every}
         self._lineages: dict[Class, Lineage] = {}
-        self._open: dict[Module, bool] = {}
+        self._open: dict[PythonModule, bool] = {}
         self._note_given_away()
         self._note_outer_attributes()
 
@@ -133,7 +133,7 @@ class Repository:
         """Whether there is a module or a package of that name."""
         return dotted in self.modules or dotted in self.folders or dotted in self.unread
 
-    def absolute(self, module: Module, source: str) -> str | None:
+    def absolute(self, module: PythonModule, source: str) -> str | None:
         """The dotted name that an import's source means in a module; None where its dots lead out of the package."""
         level = len(source) - len(source.lstrip("."))
         if not level:
@@ -144,19 +144,19 @@ class Repository:
         base = parts[:len(parts) - level + 1]
         return ".".join([*base, *([source[level:]] if source[level:] else [])])
 
-    def is_open(self, module: Module) -> bool:
+    def is_open(self, module: PythonModule) -> bool:
         """Whether a module may hold names that no text of the repository shows."""
         if module not in self._open:
             self._open[module] = False                       # a circle of stars adds nothing of its own
             self._open[module] = module.dynamic or any(self._star_is_open(module, star) for star in module.stars)
         return self._open[module]
 
-    def _star_is_open(self, module: Module, star: Binding) -> bool:
+    def _star_is_open(self, module: PythonModule, star: Binding) -> bool:
         source = self.absolute(module, star.source)
         target = self.modules.get(source or "")
         return target is None or self.is_open(target)
 
-    def exports(self, module: Module, seen: frozenset[Module] = frozenset()) -> set[str]:
+    def exports(self, module: PythonModule, seen: frozenset[PythonModule] = frozenset()) -> set[str]:
         """The names that one can take from a module: its own, and those of its stars."""
         found = set(module.names) - {"*"}
         for star in module.stars:
@@ -169,8 +169,8 @@ class Repository:
     # --- names
 
     def look(
-        self, module: Module, name: str, *, typing: bool = False, seen: frozenset[tuple[str, str]] = frozenset()
-    ) -> list[Found]:
+        self, module: PythonModule, name: str, *, typing: bool = False, seen: frozenset[tuple[str, str]] = frozenset()
+    ) -> list[FoundName]:
         """What a name of a module may mean: each way in which it may be bound at run time; with `typing`, for checkers too."""
         mark = (module.name, name)
         if mark in seen:
@@ -192,28 +192,28 @@ class Repository:
             return [UNKNOWN]
         return [UNKNOWN] if self.is_open(module) else [MISSING]
 
-    def meaning(self, module: Module, binding: Binding, seen: frozenset[tuple[str, str]] = frozenset()) -> list[Found]:
+    def meaning(self, module: PythonModule, binding: Binding, seen: frozenset[tuple[str, str]] = frozenset()) -> list[FoundName]:
         """What one binding binds its name to."""
         match binding.kind:
             case "function":
-                return [Found("function", module, binding)]
+                return [FoundName("function", module, binding)]
             case "class" if isinstance(binding.node, ast.ClassDef):
-                return [Found("class", module, binding, cls=module.classes[binding.node])]
+                return [FoundName("class", module, binding, cls=module.classes[binding.node])]
             case "import":
                 return [self._named(binding.target or binding.source)]
             case "from":
                 return self._taken(module, binding, seen)
             case "value" if isinstance(binding.value, ast.Name) and binding.value.id != binding.name:
                 found = self.look(module, binding.value.id, seen=seen)
-                return found if found != [MISSING] else [Found("value", module, binding)]
-        return [Found("value", module, binding)]
+                return found if found != [MISSING] else [FoundName("value", module, binding)]
+        return [FoundName("value", module, binding)]
 
-    def _named(self, dotted: str) -> Found:
+    def _named(self, dotted: str) -> FoundName:
         if self.holds(dotted):
             return self._module(dotted)
-        return UNKNOWN if dotted.partition(".")[0] in self.roots else Found("outside", dotted=dotted)
+        return UNKNOWN if dotted.partition(".")[0] in self.roots else FoundName("outside", dotted=dotted)
 
-    def _taken(self, module: Module, binding: Binding, seen: frozenset[tuple[str, str]]) -> list[Found]:
+    def _taken(self, module: PythonModule, binding: Binding, seen: frozenset[tuple[str, str]]) -> list[FoundName]:
         source = self.absolute(module, binding.source)
         if source is None:
             return [UNKNOWN]
@@ -225,16 +225,18 @@ class Repository:
         if source in self.folders:
             inner = f"{source}.{binding.target}"
             return [self._module(inner)] if self.holds(inner) else [MISSING]
-        return [UNKNOWN] if source.partition(".")[0] in self.roots else [Found("outside", dotted=f"{source}.{binding.target}")]
+        return (
+            [UNKNOWN] if source.partition(".")[0] in self.roots else [FoundName("outside", dotted=f"{source}.{binding.target}")]
+        )
 
-    def _module(self, dotted: str) -> Found:
-        return Found("module", self.modules.get(dotted), dotted=dotted)
+    def _module(self, dotted: str) -> FoundName:
+        return FoundName("module", self.modules.get(dotted), dotted=dotted)
 
     @staticmethod
-    def _is_package(module: Module) -> bool:
+    def _is_package(module: PythonModule) -> bool:
         return module.name == module.package
 
-    def attribute(self, base: Found, name: str) -> list[Found]:
+    def attribute(self, base: FoundName, name: str) -> list[FoundName]:
         """What `base.name` means, where the base is a module or a class."""
         if base.means == "module":
             if base.module is not None:
@@ -242,7 +244,7 @@ class Repository:
             inner = f"{base.dotted}.{name}"
             return [self._module(inner)] if self.holds(inner) else [UNKNOWN if base.dotted in self.unread else MISSING]
         if base.means == "outside":
-            return [Found("outside", dotted=f"{base.dotted}.{name}")]
+            return [FoundName("outside", dotted=f"{base.dotted}.{name}")]
         if base.means == "class" and base.cls is not None:
             lineage = self.lineage(base.cls)
             member = lineage.member(name)
@@ -252,21 +254,21 @@ class Repository:
             return [UNKNOWN] if lineage.has(name) else [MISSING]
         return [UNKNOWN]
 
-    def _member_meaning(self, owner: Class, binding: Binding) -> list[Found]:
+    def _member_meaning(self, owner: Class, binding: Binding) -> list[FoundName]:
         if binding.kind == "function":
-            return [Found("function", owner.module, binding, cls=owner)]
+            return [FoundName("function", owner.module, binding, cls=owner)]
         if binding.kind == "class" and isinstance(binding.node, ast.ClassDef):
-            return [Found("class", owner.module, binding, cls=owner.module.classes[binding.node])]
+            return [FoundName("class", owner.module, binding, cls=owner.module.classes[binding.node])]
         return [UNKNOWN]
 
-    def expression(self, module: Module, node: ast.expr) -> list[Found]:
+    def expression(self, module: PythonModule, node: ast.expr) -> list[FoundName]:
         """What an expression of plain names and dots means at the level of a module."""
         if isinstance(node, ast.Subscript):
             return self.expression(module, node.value)
         if isinstance(node, ast.Name):
             found = self.look(module, node.id, typing=True)
             if found == [MISSING] and hasattr(builtins, node.id):
-                return [Found("outside", dotted=f"builtins.{node.id}")]
+                return [FoundName("outside", dotted=f"builtins.{node.id}")]
             return found
         if isinstance(node, ast.Attribute):
             return [inner for base in self.expression(module, node.value) for inner in self.attribute(base, node.attr)]
@@ -381,6 +383,6 @@ def names_of(path: str) -> tuple[str, str]:
     return ".".join(parts), ".".join(parts[:-1])
 
 
-def module_of(path: str, tree: ast.Module) -> Module:
+def module_of(path: str, tree: ast.Module) -> PythonModule:
     """The module that a file of a package is."""
-    return Module(path, *names_of(path), tree)
+    return PythonModule(path, *names_of(path), tree)

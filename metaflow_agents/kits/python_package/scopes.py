@@ -8,15 +8,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from metaflow_agents.kits.python_package.module import Module
+from metaflow_agents.kits.python_package.module import PythonModule
 from metaflow_agents.kits.python_package.names import Binding, Function, bindings, comprehended, declared_global, parameters
-from metaflow_agents.kits.python_package.repository import MISSING, OF_MODULES, UNKNOWN, Found, Repository
+from metaflow_agents.kits.python_package.repository import MISSING, OF_MODULES, UNKNOWN, FoundName, PackageRepository
 
 _OF_CLASSES = frozenset({"__class__", "__module__", "__qualname__", "__firstlineno__", "__static_attributes__", "__classdict__"})
 
 
 @dataclass(eq=False)
-class Scope:
+class NameScope:
     """The names of one function, class or comprehension."""
 
     kind: Literal["class", "function"]
@@ -28,35 +28,35 @@ class Scope:
     @staticmethod
     def of(
         kind: Literal["class", "function"], bound: Iterable[Binding], outer: Iterable[str] = (), node: ast.AST | None = None
-    ) -> Scope:
+    ) -> NameScope:
         """A scope with these bindings."""
-        made = Scope(kind, outer=frozenset(outer), node=node)
+        made = NameScope(kind, outer=frozenset(outer), node=node)
         for one in bound:
             if one.name not in made.outer:
                 made.names.setdefault(one.name, []).append(one)
         return made
 
 
-def function_scope(node: Function | ast.Lambda) -> Scope:
+def function_scope(node: Function | ast.Lambda) -> NameScope:
     """The scope of a function's body: its parameters, and what it binds."""
     if isinstance(node, ast.Lambda):
-        return Scope.of("function", [*parameters(node), *bindings([ast.copy_location(ast.Expr(node.body), node)])], node=node)
-    return Scope.of(
+        return NameScope.of("function", [*parameters(node), *bindings([ast.copy_location(ast.Expr(node.body), node)])], node=node)
+    return NameScope.of(
         "function", [*parameters(node), *_type_parameters(node), *bindings(node.body)], declared_global(node.body), node
     )
 
 
-def class_scopes(node: ast.ClassDef) -> list[Scope]:
+def class_scopes(node: ast.ClassDef) -> list[NameScope]:
     """The scopes of a class's body: of its type parameters, which its methods see, and its own, which they don't."""
     return [
-        Scope.of("function", _type_parameters(node)),
-        Scope.of("class", bindings(node.body), declared_global(node.body), node),
+        NameScope.of("function", _type_parameters(node)),
+        NameScope.of("class", bindings(node.body), declared_global(node.body), node),
     ]
 
 
-def comprehension_scope(node: ast.AST) -> Scope:
+def comprehension_scope(node: ast.AST) -> NameScope:
     """The scope of a comprehension: the targets of its loops."""
-    return Scope.of("function", comprehended(node), node=node)
+    return NameScope.of("function", comprehended(node), node=node)
 
 
 def _type_parameters(node: ast.AST) -> list[Binding]:
@@ -64,12 +64,12 @@ def _type_parameters(node: ast.AST) -> list[Binding]:
 
 
 @dataclass
-class Place:
+class ScopePlace:
     """A module, and the scopes from its outermost function or class to the place looked from."""
 
-    repository: Repository
-    module: Module
-    scopes: list[Scope] = field(default_factory=list)
+    repository: PackageRepository
+    module: PythonModule
+    scopes: list[NameScope] = field(default_factory=list)
 
     def bound(self, name: str) -> list[Binding] | None:
         """The bindings of a name in the function or class that it belongs to here; None where it is the module's, or nobody's."""
@@ -97,7 +97,7 @@ class Place:
             return any(one.kind != "note" and not one.typing for one in bound)
         return name == "WindowsError" or self.repository.look(self.module, name) != [MISSING]
 
-    def means(self, name: str) -> list[Found]:
+    def means(self, name: str) -> list[FoundName]:
         """What a name may mean here."""
         found = self.bound(name)
         if found is None:
@@ -106,7 +106,7 @@ class Place:
             return self.repository.meaning(self.module, found[0])
         return [UNKNOWN]
 
-    def expression(self, node: ast.expr) -> list[Found]:
+    def expression(self, node: ast.expr) -> list[FoundName]:
         """What an expression of names and dots may mean here."""
         if isinstance(node, ast.Name):
             return self.means(node.id)

@@ -12,7 +12,7 @@ Kind = Literal["positional", "plain", "many", "keyword", "rest"]
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class FunctionParameter:
     """One parameter. `annotation` is its type as it is written, if it has one."""
 
     name: str
@@ -25,30 +25,30 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
+class FunctionSignature:
     """The parameters of a function in their order, and the type it gives back, where that is written."""
 
-    parameters: tuple[Parameter, ...] = ()
+    parameters: tuple[FunctionParameter, ...] = ()
     returns: ast.expr | None = None
 
     @staticmethod
-    def of(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Signature:
+    def of(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> FunctionSignature:
         """The signature that a definition has."""
         returns = None if isinstance(node, ast.Lambda) else node.returns
-        return Signature(tuple(_parameters(node.args)), returns)
+        return FunctionSignature(tuple(_parameters(node.args)), returns)
 
-    def bound(self) -> Signature:
+    def bound(self) -> FunctionSignature:
         """Without its first positional parameter, which the object or the class fills; `*args` takes it just as well."""
         if self.parameters and self.parameters[0].kind in ("positional", "plain"):
-            return Signature(self.parameters[1:], self.returns)
+            return FunctionSignature(self.parameters[1:], self.returns)
         return self
 
     @property
-    def places(self) -> list[Parameter]:
+    def places(self) -> list[FunctionParameter]:
         """Those that an argument without a name can fill, in order."""
         return [one for one in self.parameters if one.kind in ("positional", "plain")]
 
-    def named(self, name: str) -> Parameter | None:
+    def named(self, name: str) -> FunctionParameter | None:
         """The parameter of that name, `*args` and `**kwargs` left out."""
         return next((one for one in self.parameters if one.name == name and one.kind not in ("many", "rest")), None)
 
@@ -57,7 +57,7 @@ class Signature:
         return any(one.kind == kind for one in self.parameters)
 
     @property
-    def required(self) -> list[Parameter]:
+    def required(self) -> list[FunctionParameter]:
         """Those that every call has to fill."""
         return [one for one in self.parameters if one.kind not in ("many", "rest") and not one.default]
 
@@ -76,20 +76,22 @@ class Signature:
         return f"({', '.join(written)})"
 
 
-def _parameters(args: ast.arguments) -> Iterator[Parameter]:
+def _parameters(args: ast.arguments) -> Iterator[FunctionParameter]:
     places = [*args.posonlyargs, *args.args]
     bare = len(places) - len(args.defaults)
     for index, arg in enumerate(places):
-        yield Parameter(arg.arg, "positional" if index < len(args.posonlyargs) else "plain", index >= bare, arg.annotation)
+        yield FunctionParameter(
+            arg.arg, "positional" if index < len(args.posonlyargs) else "plain", index >= bare, arg.annotation
+        )
     if args.vararg:
-        yield Parameter(args.vararg.arg, "many", annotation=args.vararg.annotation)
+        yield FunctionParameter(args.vararg.arg, "many", annotation=args.vararg.annotation)
     for arg, default in zip(args.kwonlyargs, args.kw_defaults, strict=True):
-        yield Parameter(arg.arg, "keyword", default is not None, arg.annotation)
+        yield FunctionParameter(arg.arg, "keyword", default is not None, arg.annotation)
     if args.kwarg:
-        yield Parameter(args.kwarg.arg, "rest", annotation=args.kwarg.annotation)
+        yield FunctionParameter(args.kwarg.arg, "rest", annotation=args.kwarg.annotation)
 
 
-def differences(declared: Signature, written: Signature) -> list[str]:
+def differences(declared: FunctionSignature, written: FunctionSignature) -> list[str]:
     """Why calls that the declared signature allows would fail, or mean something else, with the one that is written.
 
     More parameters are allowed if they have defaults and displace nothing; a default where none was declared is too.
@@ -113,11 +115,11 @@ def differences(declared: Signature, written: Signature) -> list[str]:
     return told
 
 
-def _positional(signature: Signature) -> int:
+def _positional(signature: FunctionSignature) -> int:
     return sum(one.kind == "positional" for one in signature.parameters)
 
 
-def _displaced(wanted: Parameter, place: int, written: Signature, *, taken: bool) -> list[str]:
+def _displaced(wanted: FunctionParameter, place: int, written: FunctionSignature, *, taken: bool) -> list[str]:
     """What is wrong with a parameter that is declared at a place; `taken`: `**rest` takes every name that is not declared."""
     places = written.places
     there = places[place] if place < len(places) else None
@@ -142,7 +144,7 @@ def _displaced(wanted: Parameter, place: int, written: Signature, *, taken: bool
     return told
 
 
-def _unnamed(wanted: Parameter, written: Signature, *, places: bool) -> list[str]:
+def _unnamed(wanted: FunctionParameter, written: FunctionSignature, *, places: bool) -> list[str]:
     """What is wrong with a parameter that is declared to be given by name alone; `places`: `*args` takes all that has none."""
     found = written.named(wanted.name)
     if found is None:
@@ -154,7 +156,7 @@ def _unnamed(wanted: Parameter, written: Signature, *, places: bool) -> list[str
     return [f"`{wanted.name}` has no default"] if wanted.default and not found.default else []
 
 
-def unbindable(signature: Signature, call: ast.Call) -> str | None:
+def unbindable(signature: FunctionSignature, call: ast.Call) -> str | None:
     """Why a call must raise TypeError; None where it may bind. What `*` and `**` bring is unknown, and is trusted."""
     given = [keyword.arg for keyword in call.keywords if keyword.arg is not None]
     for name in given:

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from metaflow_agents.kits.python_package.callables import constructor, nature, prevailing, signature_of
-from metaflow_agents.kits.python_package.fault import Blamed, Fault, there_is
+from metaflow_agents.kits.python_package.fault import Blamed, PackageFault, there_is
 from metaflow_agents.kits.python_package.instances import Instances
-from metaflow_agents.kits.python_package.module import Module
+from metaflow_agents.kits.python_package.module import PythonModule
 from metaflow_agents.kits.python_package.names import asks_machine, catches_import, catches_names, is_typing_test
-from metaflow_agents.kits.python_package.repository import MISSING, Found, Repository
-from metaflow_agents.kits.python_package.scopes import Place, Scope, class_scopes, comprehension_scope, function_scope
-from metaflow_agents.kits.python_package.signature import Signature, unbindable
+from metaflow_agents.kits.python_package.repository import MISSING, FoundName, PackageRepository
+from metaflow_agents.kits.python_package.scopes import NameScope, ScopePlace, class_scopes, comprehension_scope, function_scope
+from metaflow_agents.kits.python_package.signature import FunctionSignature, unbindable
 
 
 @dataclass
@@ -31,21 +31,21 @@ class _Trust:
 class Uses:
     """Walks one file."""
 
-    def __init__(self, repository: Repository, module: Module, blamed: Blamed) -> None:
+    def __init__(self, repository: PackageRepository, module: PythonModule, blamed: Blamed) -> None:
         self._repository, self._module, self._blamed = repository, module, blamed
-        self._place = Place(repository, module)
+        self._place = ScopePlace(repository, module)
         self._instances = Instances(self._place)
         self._trust = _Trust()
-        self._faults: list[Fault] = []
+        self._faults: list[PackageFault] = []
         self._asked_for = frozenset(_asked_for(module))
 
-    def faults(self) -> list[Fault]:
+    def faults(self) -> list[PackageFault]:
         """All that can't work, in the order of the file."""
         self._statements(self._module.tree.body)
         return self._faults
 
     def _say(self, node: ast.AST, why: str) -> None:
-        self._faults.append(Fault(self._module.path, getattr(node, "lineno", 0), why))
+        self._faults.append(PackageFault(self._module.path, getattr(node, "lineno", 0), why))
 
     # --- statements
 
@@ -103,7 +103,7 @@ class Uses:
             case _:
                 self._children(node)
 
-    def _within(self, scopes: list[Scope], work: Callable[[], None]) -> None:
+    def _within(self, scopes: list[NameScope], work: Callable[[], None]) -> None:
         before = len(self._place.scopes)
         self._place.scopes += scopes
         try:
@@ -272,7 +272,7 @@ class Uses:
             self._say(node, f"`{ast.unparse(node)}`: objects of `{cls.node.name}` ({cls.module.path}) have no `{node.attr}`; "
                             f"{there_is(node.attr, names)}; fix: use what the class has")
 
-    def _absent(self, node: ast.Attribute, base: Found) -> None:
+    def _absent(self, node: ast.Attribute, base: FoundName) -> None:
         if base.means == "module":
             path = base.module.path if base.module else base.dotted
             choices: Iterable[str] = self._repository.exports(base.module) if base.module else ()
@@ -300,7 +300,7 @@ class Uses:
             signature, why, path, name = told[-1]  # type: ignore[misc]
             self._say(node, f"`{_short(node)}`: {why}; `{path}` defines `{name}{signature}`; fix: call it as it is defined")
 
-    def _callees(self, func: ast.expr) -> list[Found]:
+    def _callees(self, func: ast.expr) -> list[FoundName]:
         found = self._place.expression(func)
         bound = [one.binding for one in found if one.binding is not None]
         kept = prevailing(bound)
@@ -310,7 +310,7 @@ class Uses:
             return chosen if method is None else [method]
         return chosen
 
-    def _refusal(self, node: ast.Call, found: Found) -> tuple[Signature, str, str, str] | None:
+    def _refusal(self, node: ast.Call, found: FoundName) -> tuple[FunctionSignature, str, str, str] | None:
         """Why a call can't bind to one definition: its signature, the reason, its file and its name."""
         if found.module is None or found.binding is None:
             return None
@@ -330,7 +330,7 @@ class Uses:
             return None
         return signature, why, found.module.path, name
 
-    def _of_function(self, node: ast.Call, found: Found) -> tuple[Signature | None, str]:
+    def _of_function(self, node: ast.Call, found: FoundName) -> tuple[FunctionSignature | None, str]:
         binding = found.binding
         if binding is None:
             return None, ""
@@ -344,7 +344,7 @@ class Uses:
         return signature, name
 
 
-def _asked_for(module: Module) -> Iterator[str]:
+def _asked_for(module: PythonModule) -> Iterator[str]:
     """Names of which the file asks whether they are there (`try: name` … `except NameError`): it knows they may be missing."""
     for node in module.nodes:
         if isinstance(node, ast.Try | ast.TryStar) and catches_names(node):

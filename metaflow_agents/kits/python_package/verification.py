@@ -9,11 +9,11 @@ from typing import Any
 from metaflow_agents.kits.python_package.circles import Circles
 from metaflow_agents.kits.python_package.declared import interfaces
 from metaflow_agents.kits.python_package.dependencies import Environment, Imports, normal
-from metaflow_agents.kits.python_package.fault import Fault
-from metaflow_agents.kits.python_package.module import Module
+from metaflow_agents.kits.python_package.fault import PackageFault
+from metaflow_agents.kits.python_package.module import PythonModule
 from metaflow_agents.kits.python_package.packaging import Packaging
 from metaflow_agents.kits.python_package.promised import Promised
-from metaflow_agents.kits.python_package.repository import Repository, module_of
+from metaflow_agents.kits.python_package.repository import PackageRepository, module_of
 from metaflow_agents.kits.python_package.uses import Uses
 
 _OLDEST = 7                                       # the oldest minor version that `ast` can still be asked for
@@ -59,12 +59,12 @@ class _Verification:
         self._told: set[tuple[str, str]] = set()
         self.unchecked = {path for path in self._every if not path.endswith(".py")}
 
-    def faults(self) -> Iterator[Fault]:
+    def faults(self) -> Iterator[PackageFault]:
         """All of them, in no order."""
         yield from self._missing()
-        modules: list[Module] = []
+        modules: list[PythonModule] = []
         yield from self._read(modules)
-        repository = Repository(modules, [path for path in self._every if path.endswith(".py")])
+        repository = PackageRepository(modules, [path for path in self._every if path.endswith(".py")])
         yield from self._of_code(repository)
         if self._packaging is not None:
             yield from self._packaging.faults(self._design, repository, self._environment, self._blamed)
@@ -72,20 +72,22 @@ class _Verification:
     def _blamed(self, path: str, name: str) -> bool:
         return (path, name) in self._told
 
-    def _missing(self) -> Iterator[Fault]:
+    def _missing(self) -> Iterator[PackageFault]:
         for file in self._design["files"]:
             path = file["path"]
             if path not in self._source:
                 names = [entry["signature"] for entry in file["interface"]]
                 promised = f"; it is to define {'; '.join(f'`{name}`' for name in names)}" if names else ""
-                yield Fault(path, 0, f"`{path}` is missing; the design has it for: {file['purpose']}{promised}; fix: write it")
+                yield PackageFault(
+                    path, 0, f"`{path}` is missing; the design has it for: {file['purpose']}{promised}; fix: write it"
+                )
         for path in self._source:
             twin = path.removesuffix(".py") + "/__init__.py"
             if path.endswith(".py") and twin in self._source:
-                yield Fault(path, 0, f"`{path}` and `{twin}` are one module to Python, and only the folder is found; "
+                yield PackageFault(path, 0, f"`{path}` and `{twin}` are one module to Python, and only the folder is found; "
                                      "fix: keep one of them")
 
-    def _read(self, modules: list[Module]) -> Iterator[Fault]:
+    def _read(self, modules: list[PythonModule]) -> Iterator[PackageFault]:
         lowest = self._packaging.lowest_python if self._packaging else None
         for path, text in self._source.items():
             if not path.endswith(".py"):
@@ -94,14 +96,14 @@ class _Verification:
                 self.unchecked.add(path)
                 continue
             tree = _parsed(path, text, lowest)
-            if isinstance(tree, Fault):
+            if isinstance(tree, PackageFault):
                 yield tree
             elif _is_deep(tree):
                 self.unchecked.add(path)
             else:
                 modules.append(module_of(path, tree))
 
-    def _of_code(self, repository: Repository) -> Iterator[Fault]:
+    def _of_code(self, repository: PackageRepository) -> Iterator[PackageFault]:
         for path, entries in interfaces(self._design).items():
             module = repository.by_path.get(path)
             if module is None:
@@ -118,7 +120,7 @@ class _Verification:
         yield from Circles(repository, uses).faults()
 
 
-def _parsed(path: str, text: str, lowest: int | None) -> ast.Module | Fault:
+def _parsed(path: str, text: str, lowest: int | None) -> ast.Module | PackageFault:
     """The tree of a file, by the grammar of the oldest Python that the packaging admits."""
     version = None if lowest is None or lowest < _OLDEST else (3, lowest)
     try:
@@ -126,10 +128,12 @@ def _parsed(path: str, text: str, lowest: int | None) -> ast.Module | Fault:
     except SyntaxError as error:
         shown = (error.text or "").strip()[:80]
         by = f" of Python 3.{lowest}" if lowest else ""
-        return Fault(path, error.lineno or 0, f"`{path}` is no Python{by}: {error.msg}" + (f": `{shown}`" if shown else "")
+        return PackageFault(path, error.lineno or 0, f"`{path}` is no Python{by}: {error.msg}" + (f": `{shown}`" if shown else "")
                      + "; fix: write the file as valid Python")
     except (ValueError, RecursionError, MemoryError) as error:
-        return Fault(path, 0, f"`{path}` can't be read as Python: {error or type(error).__name__}; fix: write the file anew")
+        return PackageFault(
+            path, 0, f"`{path}` can't be read as Python: {error or type(error).__name__}; fix: write the file anew"
+        )
 
 
 def _is_deep(tree: ast.Module) -> bool:

@@ -42,7 +42,7 @@ class Back(Value):
     number: int
 
 
-class Shown(Value):
+class ShownSource(Value):
     """A source as the page shows it, with what was quoted of it and where it is cited."""
 
     id: str
@@ -64,7 +64,7 @@ class PageParts(Value):
     question: str
     summary: str
     sections: tuple[Set, ...]
-    sources: tuple[Shown, ...]
+    sources: tuple[ShownSource, ...]
     unread: tuple[Unread, ...]
     quotations: int
     citations: int
@@ -107,14 +107,23 @@ class _Setter:
                 token.children = list(self._linked(_paired(token.children)))
         return str(self._markdown.renderer.render(tokens, self._markdown.options, {}))
 
-    def shown(self, source: Listed) -> Shown:
+    def shown(self, source: Listed) -> ShownSource:
         """A source with its quotations and the ways back."""
         kind = {"pdf": "PDF", "html": "HTML", "markdown": "Markdown", "text": "text"}[source.kind]
         size = f"{source.pages:,} page{'s' * (source.pages != 1)}" if source.pages is not None else f"{source.words:,} words"
         quoted = tuple(quotation for quotation in self._report.quotations if quotation.source == source.id)
         by = ", ".join(part for part in (source.author, source.date) if part)
-        return Shown(id=source.id, title=source.title, by=by, path=source.path, detail=f"{kind}, {size}", notes=source.notes,
-                     cited=source.cited, quotations=quoted, back=tuple(self._back[source.id]))
+        return ShownSource(
+            id=source.id,
+            title=source.title,
+            by=by,
+            path=source.path,
+            detail=f"{kind}, {size}",
+            notes=source.notes,
+            cited=source.cited,
+            quotations=quoted,
+            back=tuple(self._back[source.id]),
+        )
 
     def _linked(self, tokens: list[Token]) -> Iterator[Token]:
         """Inline tokens with citations as links and quotations in `<q>`."""

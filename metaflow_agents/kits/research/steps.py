@@ -10,7 +10,7 @@ from metaflow_agents.documents.folder import read_folder
 from metaflow_agents.errors import AttemptFailed, did_you_mean
 from metaflow_agents.kits.research.passages import choose
 from metaflow_agents.kits.research.quotations.marks import find_marks
-from metaflow_agents.kits.research.quotations.verify import Found, Verdict, verify
+from metaflow_agents.kits.research.quotations.verify import FoundQuotation, QuotationVerdict, verify
 from metaflow_agents.kits.research.values import (
     Frame,
     Listed,
@@ -18,9 +18,9 @@ from metaflow_agents.kits.research.values import (
     Plan,
     Quoted,
     Report,
+    ResearchSources,
     Section,
-    Sources,
-    Written,
+    WrittenSection,
 )
 
 SUMMARY = "drafts/summary.md"
@@ -29,7 +29,7 @@ _HIGH_HEADING = re.compile(r"^ {0,3}#{1,2}\s.*$", re.MULTILINE)
 _ID = re.compile(r"[a-z][a-z0-9-]{0,39}")
 
 
-async def read_documents(documents: Mapping[str, bytes], unreadable: Literal["stop", "leave_out"]) -> Sources:
+async def read_documents(documents: Mapping[str, bytes], unreadable: Literal["stop", "leave_out"]) -> ResearchSources:
     """The documents of a folder as sources. Raises AttemptFailed where there are none, or where one can't be read.
 
     With `leave_out` those that can't be read are listed instead, and the report names them.
@@ -41,10 +41,10 @@ async def read_documents(documents: Mapping[str, bytes], unreadable: Literal["st
         raise AttemptFailed(f"{len(unread)} of {len(unread) + len(items)} documents can't be read. {listed}{others}")
     if not items:
         raise AttemptFailed("the folder holds no documents: text, Markdown, HTML and PDF are read")
-    return Sources(items=tuple(items), unread=tuple(unread))
+    return ResearchSources(items=tuple(items), unread=tuple(unread))
 
 
-def check_plan(plan: Plan, sources: Sources) -> list[str]:
+def check_plan(plan: Plan, sources: ResearchSources) -> list[str]:
     """Sources that a plan names and that do not exist; sections without any; ids that make poor names of files and anchors."""
     known = [source.id for source in sources.items]
     faults = [f"the id `{section.id}` is not like `what-it-costs`: lower-case letters, digits and hyphens, at most 40"
@@ -55,7 +55,7 @@ def check_plan(plan: Plan, sources: Sources) -> list[str]:
                      for section in plan.sections if not section.sources]
 
 
-def find_passages(section: Section, sources: Sources, passage_characters: int) -> list[Passage]:
+def find_passages(section: Section, sources: ResearchSources, passage_characters: int) -> list[Passage]:
     """What the author of a section is given of its sources: so many characters at most.
 
     Raises AttemptFailed for a number that no passage fits into.
@@ -65,7 +65,7 @@ def find_passages(section: Section, sources: Sources, passage_characters: int) -
     return choose(section, sources.items, passage_characters)
 
 
-def check_section(drafts: Mapping[str, str], section: Section, sources: Sources) -> list[str]:
+def check_section(drafts: Mapping[str, str], section: Section, sources: ResearchSources) -> list[str]:
     """What is wrong with the quotations and citations of one section as it was written."""
     return _faults({section.id: "\n\n".join(drafts.values())}, sources)
 
@@ -78,7 +78,7 @@ def check_frame(frame: Frame, plan: Plan) -> list[str]:
     return faults + [f"the section `{name}` is duplicated" for name in sorted({one for one in placed if placed.count(one) > 1})]
 
 
-def check_edit(drafts: Mapping[str, str], frame: Frame, sources: Sources) -> list[str]:
+def check_edit(drafts: Mapping[str, str], frame: Frame, sources: ResearchSources) -> list[str]:
     """What is wrong with the files that an editor wrote: paths, quotations and citations, a summary that is missing."""
     paths = {section_path(section.id): section.id for section in frame.sections} | {SUMMARY: "summary"}
     faults = [f"`{path}` is neither a section nor the summary: {did_you_mean(path, paths)}"
@@ -88,9 +88,9 @@ def check_edit(drafts: Mapping[str, str], frame: Frame, sources: Sources) -> lis
     return faults + _faults({paths[path]: text for path, text in drafts.items() if path in paths}, sources)
 
 
-def assemble(question: str, frame: Frame, drafts: Mapping[str, str], sources: Sources) -> Report:
+def assemble(question: str, frame: Frame, drafts: Mapping[str, str], sources: ResearchSources) -> Report:
     """The report in its final order, every quotation and citation held against the sources once more."""
-    sections = [Written(id=one.id, heading=one.heading.strip(), text=drafts[section_path(one.id)].strip())
+    sections = [WrittenSection(id=one.id, heading=one.heading.strip(), text=drafts[section_path(one.id)].strip())
                 for one in frame.sections if section_path(one.id) in drafts]
     summary = drafts.get(SUMMARY, "").strip()
     verdict = verify({"summary": summary, **{section.id: section.text for section in sections}}, sources.items)
@@ -106,7 +106,7 @@ def section_path(name: str) -> str:
     return f"drafts/sections/{name}.md"
 
 
-def _faults(texts: Mapping[str, str], sources: Sources) -> list[str]:
+def _faults(texts: Mapping[str, str], sources: ResearchSources) -> list[str]:
     verdict = verify(texts, sources.items)
     bare = [f"section `{name}`: it cites nothing: name the source behind what rests on it, like [S2] or [S2, p. 4]"
             for name, text in texts.items() if name != "summary" and not find_marks(text).citations]
@@ -115,13 +115,13 @@ def _faults(texts: Mapping[str, str], sources: Sources) -> list[str]:
     return [*verdict.faults, *bare, *heads]
 
 
-def _listed(sources: Sources, verdict: Verdict) -> Iterator[Listed]:
+def _listed(sources: ResearchSources, verdict: QuotationVerdict) -> Iterator[Listed]:
     for source in sources.items:
         yield Listed(id=source.id, title=source.title, author=source.author, date=source.date, path=source.path, kind=source.kind,
                      pages=source.pages[-1].number, words=source.words, cited=source.id in verdict.cited, notes=source.notes)
 
 
-def _quoted(found: Found) -> Quoted:
+def _quoted(found: FoundQuotation) -> Quoted:
     pages = "" if found.first_page is None else \
         f"p. {found.first_page}" if found.first_page == found.last_page else f"pp. {found.first_page}–{found.last_page}"
     return Quoted(section=found.section, text=" ".join(found.text.split()), source=found.source, page=pages)

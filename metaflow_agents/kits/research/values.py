@@ -6,7 +6,7 @@ from metaflow_agents.schema.model import Value
 from metaflow_agents.schema.source import Source, Unread
 
 
-class Sources(Value):
+class ResearchSources(Value):
     """The documents that were read, and the files that were not."""
 
     items: tuple[Source, ...]
@@ -57,7 +57,7 @@ class Frame(Value):
     notes: tuple[str, ...]
 
 
-class Written(Placed):
+class WrittenSection(Placed):
     """A section with its text, Markdown."""
 
     text: str
@@ -95,7 +95,7 @@ class Report(Value):
     language: str
     question: str
     summary: str
-    sections: tuple[Written, ...]
+    sections: tuple[WrittenSection, ...]
     sources: tuple[Listed, ...]
     unread: tuple[Unread, ...]
     quotations: tuple[Quoted, ...]

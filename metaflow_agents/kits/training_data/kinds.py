@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from metaflow_agents.kits.training_data.lived import Lived, chat
+from metaflow_agents.kits.training_data.lived import RecordedActivation, chat
 from metaflow_agents.schema.model import canonical
 
 _SECRET = re.compile(r"\[secret [A-Za-z_]\w*\]")
@@ -26,19 +26,19 @@ Line = dict[str, Any]
 
 
 @dataclass(slots=True)
-class Made:
+class DataSet:
     """The lines of a data set, and how many activations were left out, by reason."""
 
     lines: list[Line] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
 
 
-def dataset(kind: str, lived: Iterable[Lived], *, untrusted: bool = False) -> Made:
+def dataset(kind: str, lived: Iterable[RecordedActivation], *, untrusted: bool = False) -> DataSet:
     """The data set of that kind (one of `KINDS`). `untrusted`: with what came from outside the user.
 
     What a tool redacted as a secret leaves its conversation out in any case.
     """
-    made, clean = Made(), []
+    made, clean = DataSet(), []
     for one in lived:
         if one.untrusted and not untrusted:
             made.left_out["from outside the user"] += 1
@@ -50,14 +50,14 @@ def dataset(kind: str, lived: Iterable[Lived], *, untrusted: bool = False) -> Ma
     return made
 
 
-def _finetune(lived: list[Lived], left_out: Counter[str]) -> Iterator[Line]:
+def _finetune(lived: list[RecordedActivation], left_out: Counter[str]) -> Iterator[Line]:
     """Prompt and accepted answer of activations of runs that ended well."""
     for one in lived:
         if _right(one, left_out) and one.asked is not None and one.last is not None:
             yield _line([*chat(one.asked.messages), _answer(one.last.reply.said)], one.asked.tools)
 
 
-def _tool_calls(lived: list[Lived], left_out: Counter[str]) -> Iterator[Line]:
+def _tool_calls(lived: list[RecordedActivation], left_out: Counter[str]) -> Iterator[Line]:
     """Conversations with tool calls that all went well, and led to an accepted answer in a run that ended well."""
     for one in lived:
         last = one.last
@@ -69,7 +69,7 @@ def _tool_calls(lived: list[Lived], left_out: Counter[str]) -> Iterator[Line]:
             yield _line([*chat(last.messages), _answer(last.reply.said)], last.tools)
 
 
-def _hindsight(lived: list[Lived], left_out: Counter[str]) -> Iterator[Line]:
+def _hindsight(lived: list[RecordedActivation], left_out: Counter[str]) -> Iterator[Line]:
     """Answers to one prompt, the worse before the better: those that were turned down, each with what was said of it, then the
     one that was taken.
     """
@@ -83,11 +83,11 @@ def _hindsight(lived: list[Lived], left_out: Counter[str]) -> Iterator[Line]:
         yield _line([*messages, _answer(one.last.reply.said)], one.asked.tools)
 
 
-def _episodes(lived: list[Lived], left_out: Counter[str]) -> Iterator[Line]:
+def _episodes(lived: list[RecordedActivation], left_out: Counter[str]) -> Iterator[Line]:
     """Of each step and item, its attempts and rounds in the order in which they happened, each with its outcome; histories that
     end better than they began.
     """
-    histories: dict[tuple[tuple[str, str | None], ...], list[Lived]] = {}
+    histories: dict[tuple[tuple[str, str | None], ...], list[RecordedActivation]] = {}
     for one in lived:
         histories.setdefault(one.place, []).append(one)
     for history in histories.values():
@@ -101,12 +101,12 @@ def _episodes(lived: list[Lived], left_out: Counter[str]) -> Iterator[Line]:
         yield _line(messages, ())
 
 
-KINDS: Mapping[str, Callable[[list[Lived], Counter[str]], Iterator[Line]]] = {
+KINDS: Mapping[str, Callable[[list[RecordedActivation], Counter[str]], Iterator[Line]]] = {
     "finetune": _finetune, "tool_calls": _tool_calls, "hindsight": _hindsight, "episodes": _episodes}
 """Kind → what makes its lines of what an activation went through."""
 
 
-def _right(one: Lived, left_out: Counter[str]) -> bool:
+def _right(one: RecordedActivation, left_out: Counter[str]) -> bool:
     if not one.accepted:
         left_out["its answer was not taken"] += 1
     elif not one.succeeded:
@@ -118,16 +118,16 @@ def _right(one: Lived, left_out: Counter[str]) -> bool:
     return False
 
 
-def _outcome(one: Lived) -> str:
+def _outcome(one: RecordedActivation) -> str:
     return "The last answer was taken." if one.accepted else f"The last answer was not taken: {one.error}"
 
 
-def _tried(one: Lived) -> Line:
+def _tried(one: RecordedActivation) -> Line:
     """What an attempt came to say: its accepted answer, or its last one."""
     return _answer((one.last or one.calls[-1]).reply.said)
 
 
-def _holds_secret(one: Lived) -> bool:
+def _holds_secret(one: RecordedActivation) -> bool:
     told = (message for call in one.calls for message in (*call.messages, call.reply.message))
     return any(_SECRET.search(canonical(dict(message)).decode()) for message in told)
 

@@ -18,7 +18,7 @@ _SENT_BACK = re.compile(r"/(?:repair|check)\.\d+(?=/|\Z)")
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class RecordedAnswer:
     """One call that came back: its key, what was asked, what was said."""
 
     key: str
@@ -33,7 +33,7 @@ class Said:
 
 
 @dataclass(slots=True)
-class Lived:
+class RecordedActivation:
     """One attempt of an activation. `accepted`: its answer became an artifact; else `error` says why not.
 
     `path` are the activations that lead to it, itself the last; more than one inside of a sub-SOP. `succeeded`: its run did, and
@@ -44,7 +44,7 @@ class Lived:
     run: str
     path: tuple[ActivationKey, ...]
     role: str = ""
-    calls: list[Said] = field(default_factory=list)
+    calls: list[RecordedAnswer] = field(default_factory=list)
     accepted: bool = False
     error: str = ""
     made: Any = None
@@ -58,7 +58,7 @@ class Lived:
         return tuple((key.step, key.item) for key in self.path)
 
     @property
-    def last(self) -> Said | None:
+    def last(self) -> RecordedAnswer | None:
         """The call whose answer was taken: the last one that says what was made; of files, the last one."""
         if not self.accepted or not self.calls:
             return None
@@ -68,7 +68,7 @@ class Lived:
         return next((call for call in reversed(self.calls) if _plain(call.reply) == wanted), None)
 
     @property
-    def asked(self) -> Said | None:
+    def asked(self) -> RecordedAnswer | None:
         """The call to which the answer that was taken is the answer, before anything was sent back: its prompt is a fresh one."""
         last = self.last
         if last is None or not last.sent_back:
@@ -87,16 +87,16 @@ class Lived:
                 if answer["role"] == "assistant" and told["role"] == "user"]
 
 
-def lives(journal: RawJournal) -> Iterator[Lived]:
+def lives(journal: RawJournal) -> Iterator[RecordedActivation]:
     """The attempts of a run's activations, in the order in which they began; what was taken over from another run has none."""
-    found: dict[tuple[ActivationKey, ...], Lived] = {}
+    found: dict[tuple[ActivationKey, ...], RecordedActivation] = {}
     asked: dict[tuple[str, int], Mapping[str, Any]] = {}
     for _, written in journal.events("reserved", "settled", "finished", "failed", "done", "inner"):
         inside, event = unwrapped(written)
         if event["kind"] not in ("reserved", "settled", "finished", "failed", "done"):
             continue
         path = activations_in("/".join(filter(None, (inside, event.get("activation") or event["key"]))))
-        one = found.setdefault(path, Lived(journal.path.stem, path))
+        one = found.setdefault(path, RecordedActivation(journal.path.stem, path))
         match event["kind"]:
             case "reserved":
                 asked[event["key"], event.get("try", 0)] = json.loads(journal.blob(event["request"]))
@@ -106,7 +106,9 @@ def lives(journal: RawJournal) -> Iterator[Lived]:
                     continue                                    # no conversation: nobody trains on vectors
                 one.role = request["role"]
                 reply = Reply.read(json.loads(journal.blob(event["reply"])))
-                one.calls.append(Said(event["key"], tuple(request["messages"]), tuple(request.get("tools") or ()), reply))
+                one.calls.append(
+                    RecordedAnswer(event["key"], tuple(request["messages"]), tuple(request.get("tools") or ()), reply)
+                )
             case "finished" if not event.get("reused_from"):
                 one.accepted = True
                 # A closed answer is trusted again. What it was made of is not, and that stands in the prompt: memory knows.

@@ -24,7 +24,7 @@ _DECIDED = 6                        # bytes, after which it is clear whether a b
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class EndpointAnswer:
     """What came, whole. `reasoned`: characters of reasoning, which are no part of the text. `calls`: of tools, as they came."""
 
     text: str
@@ -74,7 +74,7 @@ def is_stream(start: bytes) -> bool | None:
     return None if len(start) < _DECIDED and not start.startswith(b"{") else False
 
 
-def whole_answer(body: bytes) -> Answer:
+def whole_answer(body: bytes) -> EndpointAnswer:
     """The answer in a complete body. Raises Malformed, ToldError."""
     try:
         message = read(body, lenient=True)
@@ -98,14 +98,14 @@ def whole_answer(body: bytes) -> Answer:
 
 
 def _finished(text: str, finish: str | None, usage: Usage | None, refusal: str, reasoned: int,
-              calls: tuple[Called, ...]) -> Answer:
+              calls: tuple[Called, ...]) -> EndpointAnswer:
     bare = text.lstrip()
     if bare.startswith("<think>"):                  # a server that does not take the reasoning out of the text
         thought, closed, rest = bare.partition("</think>")
         text, reasoned = rest.lstrip() if closed else "", reasoned + len(thought)
     if not text.isascii():
         text = _paired(text)
-    return Answer(text, finish, usage, refusal, reasoned, calls)
+    return EndpointAnswer(text, finish, usage, refusal, reasoned, calls)
 
 
 def _paired(text: str) -> str:
@@ -262,7 +262,7 @@ class Transcript:
             if self._watch is not None:
                 self._watch(text)
 
-    def answer(self) -> Answer:
+    def answer(self) -> EndpointAnswer:
         """What came, once the stream has ended. Raises Malformed where it ended before the answer did."""
         if not self.complete:
             if self._line and not self._line.strip().startswith(_EVENTS):

@@ -22,7 +22,7 @@ _REMEMBERED = 256                   # schemas whose forms are kept
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedRequest:
     """One request as it goes out. `form`: how its answer's form is asked for, `schema` its fingerprint; both for structured
     answers only. `length`: the parameter that bounds the answer. `names` of the tools on the wire, with those in the messages;
     `offered`: it offers tools, and `parallel`: it says that several may be called at once. `asks`: what for, in words.
@@ -58,7 +58,7 @@ class Bodies:
         self._name, self._shows_form = _encode(name), shows_form
         self._forms: dict[int, _Forms] = {}
 
-    def prepared(self, request: ModelRequest, learned: Learned) -> Prepared:
+    def prepared(self, request: ModelRequest, learned: Learned) -> PreparedRequest:
         """The request as it would go out now."""
         form: Form | None = None
         forms = None
@@ -88,8 +88,17 @@ class Bodies:
         if request.parameters:
             parts.append(_encode(dict(request.parameters))[1:-1])
         body = (",".join(parts) + "}").encode()
-        return Prepared(body, learned.length, streamed, learned.usage, form, "" if forms is None else forms.fingerprint, names,
-                        bool(request.tools), parallel)
+        return PreparedRequest(
+            body,
+            learned.length,
+            streamed,
+            learned.usage,
+            form,
+            "" if forms is None else forms.fingerprint,
+            names,
+            bool(request.tools),
+            parallel,
+        )
 
     def _of(self, schema: Mapping[str, Any]) -> _Forms:
         known = self._forms.get(id(schema))

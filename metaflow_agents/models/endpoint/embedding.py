@@ -13,7 +13,7 @@ import json
 import struct
 from typing import Any
 
-from metaflow_agents.models.endpoint.body import Prepared
+from metaflow_agents.models.endpoint.body import PreparedRequest
 from metaflow_agents.models.endpoint.broken import broken, wire_faults
 from metaflow_agents.models.endpoint.clients import CONNECTING, Client
 from metaflow_agents.models.endpoint.exchange import read, send
@@ -33,13 +33,13 @@ _OF_A_REFUSAL = 2**16
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
-def prepared(name: str, request: ModelRequest) -> Prepared:
+def prepared(name: str, request: ModelRequest) -> PreparedRequest:
     """The request as it goes out."""
     asked = {"model": name, "input": request.texts, **request.parameters}
-    return Prepared(_encode(asked).encode(), "max_completion_tokens", streamed=False, usage=False, asks="embeddings")
+    return PreparedRequest(_encode(asked).encode(), "max_completion_tokens", streamed=False, usage=False, asks="embeddings")
 
 
-async def embeddings(asker: Asker, silence: float, client: Client, request: ModelRequest, prepared: Prepared,
+async def embeddings(asker: Asker, silence: float, client: Client, request: ModelRequest, prepared: PreparedRequest,
                      learned: Learned) -> Reply:
     """The vectors. Raises CallFailed, and nothing else, for whatever else comes."""
     try:
@@ -56,7 +56,7 @@ async def embeddings(asker: Asker, silence: float, client: Client, request: Mode
     return _reply(asker, body, request, prepared, learned)
 
 
-async def _sent(client: Client, prepared: Prepared, silence: float, count: int) -> tuple[int, dict[str, str], bytes]:
+async def _sent(client: Client, prepared: PreparedRequest, silence: float, count: int) -> tuple[int, dict[str, str], bytes]:
     response = await send(client, "POST", PATH, prepared.body, silence)
     try:
         fine = response.status_code in (200, 201)
@@ -66,7 +66,7 @@ async def _sent(client: Client, prepared: Prepared, silence: float, count: int) 
         await response.aclose()
 
 
-def _reply(asker: Asker, body: bytes, request: ModelRequest, prepared: Prepared, learned: Learned) -> Reply:
+def _reply(asker: Asker, body: bytes, request: ModelRequest, prepared: PreparedRequest, learned: Learned) -> Reply:
     try:
         told = read_json(body, lenient=True, most=len(body))
     except NotJSON:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from metaflow_agents.models.endpoint.answer import Answer, Malformed, ToldError, Transcript, is_stream, whole_answer
-from metaflow_agents.models.endpoint.body import Prepared
+from metaflow_agents.models.endpoint.answer import EndpointAnswer, Malformed, ToldError, Transcript, is_stream, whole_answer
+from metaflow_agents.models.endpoint.body import PreparedRequest
 from metaflow_agents.models.endpoint.broken import broken, wire_faults
 from metaflow_agents.models.endpoint.clients import CONNECTING, Client
 from metaflow_agents.models.endpoint.learned import Learned
@@ -27,7 +27,7 @@ _OF_A_REFUSAL = 2**16                   # bytes that are read of what is no answ
 class Exchange:
     """One request over the wire. Raises CallFailed, and nothing else, for whatever comes of it."""
 
-    def __init__(self, asker: Asker, silence: float, client: Client, request: ModelRequest, prepared: Prepared,
+    def __init__(self, asker: Asker, silence: float, client: Client, request: ModelRequest, prepared: PreparedRequest,
                  learned: Learned) -> None:
         self._asker, self._silence, self._client, self._prepared, self._learned = asker, silence, client, prepared, learned
         self._longest = request.max_tokens
@@ -36,7 +36,7 @@ class Exchange:
         self._events: bool | None = None
         self._start = bytearray()
 
-    async def answer(self) -> Answer:
+    async def answer(self) -> EndpointAnswer:
         """What came back."""
         try:
             return await self._bounded()
@@ -46,7 +46,7 @@ class Exchange:
         except ToldError as told:
             raise told_error(told.error, told.begun, self._asker, self._prepared, self._learned, self._longest) from None
 
-    async def _bounded(self) -> Answer:
+    async def _bounded(self) -> EndpointAnswer:
         whole = self._silence + CONNECTING + _SLOWEST * self._longest
         try:
             async with asyncio.timeout(whole) as limit:

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 from metaflow_agents.errors import UsageError, did_you_mean
 from metaflow_agents.models.endpoint import embedding
 from metaflow_agents.models.endpoint import learned as knowledge
-from metaflow_agents.models.endpoint.answer import Answer
-from metaflow_agents.models.endpoint.body import OURS, Bodies, Prepared
+from metaflow_agents.models.endpoint.answer import EndpointAnswer
+from metaflow_agents.models.endpoint.body import OURS, Bodies, PreparedRequest
 from metaflow_agents.models.endpoint.clients import Client, joined, left, using
 from metaflow_agents.models.endpoint.exchange import Exchange
 from metaflow_agents.models.endpoint.listing import known_models
@@ -128,12 +128,12 @@ class Endpoint:
         self.learned.heard(streamed=prepared.streamed, counted=answer.usage is not None)
         return self._reply(request, prepared, answer)
 
-    def _prepared(self, request: ModelRequest) -> Prepared:
+    def _prepared(self, request: ModelRequest) -> PreparedRequest:
         if request.embeds:
             return embedding.prepared(self._asker.model, request)
         return self._bodies.prepared(request, self.learned)
 
-    async def _embedded(self, client: Client, request: ModelRequest, prepared: Prepared) -> Reply:
+    async def _embedded(self, client: Client, request: ModelRequest, prepared: PreparedRequest) -> Reply:
         reply = await embedding.embeddings(self._asker, self.silence(request), client, request, prepared, self.learned)
         self.learned.answered = True
         return reply
@@ -143,7 +143,7 @@ class Endpoint:
         mend = did_you_mean(self._asker.model, names) if names else "its list of models can't be had"
         return CallFailed(f"{unknown.told}; {mend}", then=unknown.then, charged=unknown.charged, refused=unknown.refused)
 
-    def _reply(self, request: ModelRequest, prepared: Prepared, answer: Answer) -> Reply:
+    def _reply(self, request: ModelRequest, prepared: PreparedRequest, answer: EndpointAnswer) -> Reply:
         """The reply that an answer is. Raises CallFailed where it is none."""
         usage = answer.usage
         charged = None if usage is None else usage.tokens
@@ -168,7 +168,7 @@ class Endpoint:
         return Reply(text, tokens_in=usage.tokens_in, tokens_out=usage.tokens_out, tokens_cached=usage.tokens_cached,
                      cut=answer.cut, calls=calls)
 
-    def _nothing(self, request: ModelRequest, answer: Answer, charged: int | None) -> CallFailed:
+    def _nothing(self, request: ModelRequest, answer: EndpointAnswer, charged: int | None) -> CallFailed:
         if answer.cut:
             why = f" ({answer.reasoned:,} characters of reasoning)" if answer.reasoned else ""
             return CallFailed(f"{self.name} used all {request.max_tokens:,} tokens up before its answer began{why}: "

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from metaflow_agents.models.endpoint.body import Prepared
+from metaflow_agents.models.endpoint.body import PreparedRequest
 from metaflow_agents.models.endpoint.learned import FORMS, Learned, named, weaker
 from metaflow_agents.models.endpoint.waits import asked_wait
 from metaflow_agents.models.endpoint.wording import (
@@ -68,7 +68,7 @@ class _Case:
 
     refusal: Refusal
     asker: Asker
-    prepared: Prepared
+    prepared: PreparedRequest
     learned: Learned
     longest: int
     said: str
@@ -90,7 +90,7 @@ class _Case:
         return asked_wait(self.refusal.headers, self.text)
 
 
-def refused(refusal: Refusal, asker: Asker, prepared: Prepared, learned: Learned, longest: int) -> CallFailed:
+def refused(refusal: Refusal, asker: Asker, prepared: PreparedRequest, learned: Learned, longest: int) -> CallFailed:
     """What a refusal means. `longest` is the bound of the answer that was asked for, in tokens."""
     case = _Case(refusal, asker, prepared, learned, longest, told_in(refusal.body, asker.key))
     for judge in (_of_access, _of_rate, _of_tools, _of_form, _of_parameters, _of_request, _of_server):
@@ -100,7 +100,7 @@ def refused(refusal: Refusal, asker: Asker, prepared: Prepared, learned: Learned
     return _fault(f"{case.at} refused the request ({case.status}): {case.said}", "fail")
 
 
-def told_error(error: Any, begun: bool, asker: Asker, prepared: Prepared, learned: Learned, longest: int) -> CallFailed:
+def told_error(error: Any, begun: bool, asker: Asker, prepared: PreparedRequest, learned: Learned, longest: int) -> CallFailed:
     """What an error means that stands where an answer should: by its own code, where it has one."""
     spoken = str(error).lower()
     status = _status(error) or (429 if "rate" in spoken and "limit" in spoken else 500)

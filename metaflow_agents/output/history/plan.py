@@ -16,7 +16,7 @@ from metaflow_agents.errors import ExpressionError
 from metaflow_agents.journal.tree import Leaf, Tree
 from metaflow_agents.journal.values import Values
 from metaflow_agents.output.history import wording
-from metaflow_agents.output.history.wording import Done, Firing
+from metaflow_agents.output.history.wording import DoneStep, StepFiring
 from metaflow_agents.schema.keys import parse_activation
 from metaflow_agents.schema.program import Program
 
@@ -68,7 +68,7 @@ class _Fold:
     def __init__(self, blob: Callable[[str], bytes]) -> None:
         self._blob, self._values = blob, Values(blob, self)
         self._versions: dict[str, list[str]] = {}
-        self._firings: dict[str, Firing] = {}
+        self._firings: dict[str, StepFiring] = {}
         self._held: dict[str, Mapping[str, str]] = {}         # artifact → path → digest, as the last commit has it
         self._run = self._entry = ""
 
@@ -101,14 +101,14 @@ class _Fold:
 
     def on_fired(self, _: int, event: Raw) -> None:
         """A firing begins: what it reads, and its items."""
-        firing = Firing(event["step"], event["round"], event.get("read", {}), event.get("items"))
+        firing = StepFiring(event["step"], event["round"], event.get("read", {}), event.get("items"))
         self._firings[f"{firing.step}@{firing.round}"] = firing
 
     def on_finished(self, _: int, event: Raw) -> None:
         """An item is done: who did it."""
         key = parse_activation(event["activation"])
         role = (event.get("memory") or {}).get("role")
-        self._firings[key.firing].done[key.item] = Done(role, key.attempt, event.get("reused_from") or "")
+        self._firings[key.firing].done[key.item] = DoneStep(role, key.attempt, event.get("reused_from") or "")
 
     def on_committed(self, seq: int, event: Raw) -> Commit | None:
         """Versions exist from here on: those that were given, or those of a firing."""

@@ -27,7 +27,7 @@ _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class DoneStep:
     """Who did an item of a firing (None: no role), at which attempt, and the activation it was taken over from."""
 
     role: str | None
@@ -36,14 +36,14 @@ class Done:
 
 
 @dataclass(slots=True)
-class Firing:
+class StepFiring:
     """A firing as the journal tells it: what it read (artifact → version), its items, and those that are done."""
 
     step: str
     round: int
     read: Mapping[str, int]
     items: Sequence[str] | None
-    done: dict[str | None, Done] = field(default_factory=dict)
+    done: dict[str | None, DoneStep] = field(default_factory=dict)
 
     def roles(self, step: Step | None, known: Mapping[str, Any]) -> list[str]:
         """The roles that worked at it, in the order of its items; the step's own where nobody's work is recorded."""
@@ -54,12 +54,12 @@ class Firing:
         return list(dict.fromkeys(found))
 
 
-def author(firing: Firing, roles: Sequence[str]) -> str:
+def author(firing: StepFiring, roles: Sequence[str]) -> str:
     """Whose a commit is: its role's, or its step's where no role made it."""
     return _person(roles[0]) if roles else f"{firing.step} <{firing.step}@step.invalid>"
 
 
-def made(firing: Firing, step: Step | None, roles: Sequence[str], versions: Sequence[str], reused: Sequence[str],
+def made(firing: StepFiring, step: Step | None, roles: Sequence[str], versions: Sequence[str], reused: Sequence[str],
          notes: Sequence[str], seq: int) -> str:
     """The message of a firing's commit. `versions` are like `prd@1`, `notes` what else has to be said of it."""
     by = " and ".join(roles) if roles else _DOERS[step.doer] if step is not None and step.doer in _DOERS else "nobody known"
@@ -107,7 +107,7 @@ def one_line(text: str) -> str:
     return plain if len(plain) <= _LONGEST else plain[: _LONGEST - 1] + "…"
 
 
-def _items(firing: Firing, items: Sequence[str], reused: set[str], *, several: bool) -> list[str]:
+def _items(firing: StepFiring, items: Sequence[str], reused: set[str], *, several: bool) -> list[str]:
     lines = []
     for item in items[:_LISTED]:
         done, told = firing.done.get(item), []

@@ -17,7 +17,7 @@ from metaflow_agents.output.workspace import cant_write
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenHistory:
     """The run's history as it stands now: its last commit, how many there are, how many objects were new.
 
     `kept` are branches that hold what somebody else had committed where the run's commits go.
@@ -29,7 +29,7 @@ class Written:
     kept: tuple[str, ...] = ()
 
 
-def write(journal: Path, folder: Path) -> Written:
+def write(journal: Path, folder: Path) -> WrittenHistory:
     """Writes what the repository lacks and makes it the branch in use. The run rests, and its folder is settled.
 
     Commits of somebody else on that branch stay, on a branch of their own. Raises RunError where the disk refuses,
@@ -42,10 +42,10 @@ def write(journal: Path, folder: Path) -> Written:
         repository.point(chain.tip, chain.files(), check_out=True)
     except OSError as error:
         raise cant_write(".git", folder, error) from error
-    return Written(chain.tip.decode(), len(chain.ids), new, tuple(kept))
+    return WrittenHistory(chain.tip.decode(), len(chain.ids), new, tuple(kept))
 
 
-def rebuild(journal: Path, folder: Path) -> Written:
+def rebuild(journal: Path, folder: Path) -> WrittenHistory:
     """Writes what the repository lacks, and changes nothing else: no file of the folder, no branch of somebody's.
 
     For a run that nobody has open. Raises UsageError where there is no such run, or the branch holds commits that are
@@ -66,7 +66,7 @@ def rebuild(journal: Path, folder: Path) -> Written:
         raise cant_write(".git", folder, error, f"sop history {journal.stem}") from error
     finally:
         lock.release()
-    return Written(chain.tip.decode(), len(chain.ids), new)
+    return WrittenHistory(chain.tip.decode(), len(chain.ids), new)
 
 
 def _lay_down(journal: Path, repository: Repository) -> tuple[Chain, int]:

@@ -65,7 +65,7 @@ def _of_package(plugin: plugins.Plugin) -> type[StrategySpec]:
     return spec
 
 
-class Written(Specs):
+class InstalledStrategies(Specs):
     """Those of this version and of installed packages, each loaded when it is looked up, and after them those of `more`. One of a
     package that can't be loaded is `Unloadable`.
     """
@@ -95,7 +95,7 @@ class Written(Specs):
         return sum(1 for _ in self)
 
 
-STRATEGIES: Specs = Written({})
+STRATEGIES: Specs = InstalledStrategies({})
 """Those that are installed, by name."""
 
 
@@ -108,5 +108,18 @@ def references(strategy: Mapping[str, Any] | None, known: Specs = STRATEGIES) ->
             continue
 
 
-__all__ = ["CLASSES", "STRATEGIES", "TYPED_CALLS", "AnswerExpression", "Evaluator", "Reference", "Refers", "RoleName", "Specs",
-           "StrategySpec", "Written", "references", "unloadable"]
+__all__ = [
+    "CLASSES",
+    "STRATEGIES",
+    "TYPED_CALLS",
+    "AnswerExpression",
+    "Evaluator",
+    "InstalledStrategies",
+    "Reference",
+    "Refers",
+    "RoleName",
+    "Specs",
+    "StrategySpec",
+    "references",
+    "unloadable",
+]

@@ -13,7 +13,7 @@ from metaflow_agents.policy.judged import BUILT_IN, judged
 from metaflow_agents.policy.patterns import NamePattern, PathPattern, RuleWritten, VerbUnknown
 from metaflow_agents.policy.place_patterns import HostPattern, PlacePattern
 from metaflow_agents.policy.policy import Policy
-from metaflow_agents.policy.rules import Rule, parse_rule
+from metaflow_agents.policy.rules import PolicyRule, parse_rule
 from metaflow_agents.schema import paths
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.schema.tools import PolicySpec
@@ -30,7 +30,7 @@ _STRONGER = {"deny": (), "ask": ("deny",), "allow": ("deny", "ask")}
 class _Written:
     """A rule and where it stands."""
 
-    rule: Rule
+    rule: PolicyRule
     verdict: str
     where: Place
 
@@ -211,7 +211,7 @@ def _answers(c: Context) -> None:
                   f"add `write({made.files[0]})` to `allow` (or `ask`) of {whose}")
 
 
-def _denying(whole: Rule, spec: PolicySpec | None) -> str:
+def _denying(whole: PolicyRule, spec: PolicySpec | None) -> str:
     """The rule under `deny` that covers all of another one, as it is written: no `allow` beats it. Empty where there is none."""
     return next((text for text in (spec.deny if spec else ()) if whole.within(parse_rule(text))), "")
 

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from metaflow_agents.kits.company.probe.desk import Desk
+from metaflow_agents.kits.company.probe.desk import ProbeDesk
 from metaflow_agents.kits.company.probe.findings import Findings
 from metaflow_agents.kits.company.probe.following import Following
 from metaflow_agents.kits.company.probe.installed import Installed, NotInstalled
@@ -27,7 +27,7 @@ def probed(root: Path, kind: str, place: Path, browse: Path | None = None) -> Fi
         return findings
     findings.trying("its data", lambda: installed.missing_data(findings))
     findings.trying("its imports", lambda: installed.undeclared_imports(findings))
-    desk = Desk(place / "user", place / "prefix", installed.site)
+    desk = ProbeDesk(place / "user", place / "prefix", installed.site)
     if (root / "examples").is_dir():
         shutil.copytree(root / "examples", desk.place / "samples/examples")
         desk.take(desk.place / "samples")

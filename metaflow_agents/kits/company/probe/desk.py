@@ -25,7 +25,7 @@ QUIET = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class ProbeRan:
     """What came of a command. `code` is None where it did not end by itself; `where`: the folder that it ended in; `ports`:
     (address, port) that it listens on, where it was left running; `waited`: it printed little, and ended at Ctrl-C.
     """
@@ -38,7 +38,7 @@ class Ran:
     waited: bool = False
 
 
-class Desk:
+class ProbeDesk:
     """In `place`, with the programs in `prefix` and their modules in `site`."""
 
     def __init__(self, place: Path, prefix: Path, site: Path) -> None:
@@ -48,7 +48,7 @@ class Desk:
         self.tools, self._from = (prefix, site), self.folder
         self._process: subprocess.Popen[bytes] | None = None
 
-    def run(self, text: str, where: Path, **changed: str) -> Ran:
+    def run(self, text: str, where: Path, **changed: str) -> ProbeRan:
         """A command in a folder. It is left running if it listens, else killed at its time."""
         self.kill()
         ended = self.place / "ended"
@@ -66,7 +66,7 @@ class Desk:
         with contextlib.suppress(OSError):
             found = Path(ended.read_text("utf-8").strip() or ".").resolve()
             where = found if found.is_dir() and found.is_relative_to(self.place) else where
-        return Ran(code, *self.said(), where, ports, waited)
+        return ProbeRan(code, *self.said(), where, ports, waited)
 
     def _awaited(self, process: subprocess.Popen[bytes]) -> frozenset[tuple[str, int]]:
         """What it listens on, as soon as it does; nothing where it ends, or its time does."""
@@ -138,11 +138,11 @@ class Desk:
                 yield from (path for name in names if (path := Path(at, name)).is_file() and not path.is_symlink())
 
     @contextlib.contextmanager
-    def copied(self) -> Iterator[Desk]:
+    def copied(self) -> Iterator[ProbeDesk]:
         """A desk with the same files and the same home, on which what is tried changes nothing here."""
         self.kill()
         place = Path(tempfile.mkdtemp(dir=self.place.parent))
-        desk = Desk(place / "again", *self.tools)
+        desk = ProbeDesk(place / "again", *self.tools)
         try:
             _copy(self.folder, desk.folder)
             _copy(self._home, desk._home)

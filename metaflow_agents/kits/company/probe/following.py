@@ -11,7 +11,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from metaflow_agents.kits.company.probe.desk import LARGEST, PATIENCE, Desk, Ran, can_listen
+from metaflow_agents.kits.company.probe.desk import LARGEST, PATIENCE, ProbeDesk, ProbeRan, can_listen
 from metaflow_agents.kits.company.probe.findings import Findings, crashed, end_of
 from metaflow_agents.kits.company.probe.readme import Command, Readme, words
 from metaflow_agents.kits.company.probe.serving import Service
@@ -29,7 +29,7 @@ _PYTHON_FAILS = re.compile(r"(ImportError|ModuleNotFoundError|AttributeError|Typ
 class Following:
     """Follows one README at a desk."""
 
-    def __init__(self, readme: Readme, desk: Desk, findings: Findings, kind: str, browse: Path | None = None) -> None:
+    def __init__(self, readme: Readme, desk: ProbeDesk, findings: Findings, kind: str, browse: Path | None = None) -> None:
         self._readme, self._desk, self._findings, self._kind = readme, desk, findings, kind
         self._service = Service(readme, desk, findings, kind, browse)
         self._excused = False
@@ -63,7 +63,7 @@ class Following:
         if serves and not self._service.seen and not self._excused:
             self._findings.fault("starts", "README.md", "no command of the README starts a server that listens on the loopback")
 
-    def _one(self, command: Command, ran: Ran, where: Path) -> None:
+    def _one(self, command: Command, ran: ProbeRan, where: Path) -> None:
         if ran.ports:
             self._service.started(command, ran, where)
         elif self._ended_well(command, ran, where):
@@ -88,7 +88,7 @@ class Following:
             elif ran.code == 0 and time.monotonic() - begun < 3:
                 before += text
 
-    def _ended_well(self, command: Command, ran: Ran, where: Path) -> bool:
+    def _ended_well(self, command: Command, ran: ProbeRan, where: Path) -> bool:
         """Tells what is wrong with what came of a command; True where its status is 0."""
         place, said = f"README.md:{command.line}", f"`{command.text}`"
         if any(size >= LARGEST for size in self._desk.sizes().values()):
@@ -113,7 +113,7 @@ class Following:
             self._findings.fault("readme", place, f"{said} fails with {ran.code}: {end_of(ran.err or ran.out)}")
         return False
 
-    def _may_fail(self, command: Command, ran: Ran, where: Path) -> bool:
+    def _may_fail(self, command: Command, ran: ProbeRan, where: Path) -> bool:
         """Whether a command may end so: the README shows what it prints, names its status, or it needs a file of the reader's,
         or a folder of theirs where it found an empty one.
         """
@@ -136,7 +136,7 @@ class Following:
 
     def _goes_at_first(self, command: Command) -> bool:
         """Whether a command ends well where none came before it: those before may have used up what it needs."""
-        fresh = Desk(self._desk.place.parent / f"fresh-{len(self._findings.tried)}", *self._desk.tools)
+        fresh = ProbeDesk(self._desk.place.parent / f"fresh-{len(self._findings.tried)}", *self._desk.tools)
         samples = self._desk.place / "samples"
         if samples.is_dir():
             fresh.take(samples)
@@ -144,7 +144,7 @@ class Following:
         fresh.kill()
         return ran.code == 0
 
-    def _again(self, command: Command, ran: Ran, where: Path) -> None:
+    def _again(self, command: Command, ran: ProbeRan, where: Path) -> None:
         """A command that ended well: on another terminal, on a damaged file, and several times."""
         with self._desk.copied() as desk:
             there = desk.run(command.text, desk.there(where), PYTHONIOENCODING="cp1252", PYTHONUTF8="0")
@@ -160,7 +160,7 @@ class Following:
         if not _KEEPS.search(command.text):
             self._repeated(command, ran, where)
 
-    def _repeated(self, command: Command, ran: Ran, where: Path) -> None:
+    def _repeated(self, command: Command, ran: ProbeRan, where: Path) -> None:
         """A command that reads a file, prints the same each time, and leaves more each time."""
         with self._desk.copied() as desk:
             grown = []
@@ -196,7 +196,7 @@ class Following:
             self._findings.fault("dropped", f"README.md:{command.line}",
                                  f"{said} prints what it prints without: the line is dropped without a word")
 
-    def _with_last(self, command: Command, where: Path, sample: str, data: bytes) -> tuple[Ran, dict[str, bytes]]:
+    def _with_last(self, command: Command, where: Path, sample: str, data: bytes) -> tuple[ProbeRan, dict[str, bytes]]:
         """What a command does where a sample holds these bytes, and the files that it leaves, but for the sample."""
         with self._desk.copied() as desk:
             path = desk.there(where) / sample
@@ -207,7 +207,7 @@ class Following:
             return ran, left
 
 
-def _same(one: tuple[Ran, dict[str, bytes]], other: tuple[Ran, dict[str, bytes]]) -> bool:
+def _same(one: tuple[ProbeRan, dict[str, bytes]], other: tuple[ProbeRan, dict[str, bytes]]) -> bool:
     return (one[0].code, one[0].out, one[0].err, one[1]) == (other[0].code, other[0].out, other[0].err, other[1])
 
 

@@ -41,7 +41,7 @@ class Command(NamedTuple):
     shown: tuple[str, ...]
 
 
-class Route(NamedTuple):
+class ReadmeRoute(NamedTuple):
     """A method and a path that a line names, the status that it demands right behind them, and all that it names."""
 
     line: int
@@ -115,7 +115,7 @@ class Readme:
         """(host, port, path) of the addresses on this machine that a text names."""
         return [(found[1], int(found[2]), (found[3] or "/").rstrip(".,;")) for found in _URL.finditer(text)]
 
-    def routes(self) -> Iterator[Route]:
+    def routes(self) -> Iterator[ReadmeRoute]:
         """The routes that it names, without those whose path has a part to fill in."""
         for number, line in enumerate(self.lines, 1):
             found = [*_ROUTE.finditer(line)]
@@ -123,7 +123,7 @@ class Readme:
                 behind = line[one.end():end]
                 status = _DEMANDED.match(behind)
                 demanded = int(status[1]) if status and int(status[1]) not in _WHERE_IT_DEPENDS else None
-                yield Route(number, one[1], one[2].rstrip("."), demanded, frozenset(map(int, _STATUS.findall(behind))))
+                yield ReadmeRoute(number, one[1], one[2].rstrip("."), demanded, frozenset(map(int, _STATUS.findall(behind))))
 
     def _blocks(self) -> Iterator[tuple[int, str, list[str]]]:
         """(number of the first line, language, lines) of each block of code, fenced or indented."""

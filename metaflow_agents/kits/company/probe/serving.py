@@ -14,7 +14,7 @@ from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import quote, urljoin, urlsplit
 
-from metaflow_agents.kits.company.probe.desk import ENDS, Desk, Ran
+from metaflow_agents.kits.company.probe.desk import ENDS, ProbeDesk, ProbeRan
 from metaflow_agents.kits.company.probe.findings import TRACEBACK, Findings, end_of
 from metaflow_agents.kits.company.probe.readme import Command, Readme
 
@@ -31,11 +31,11 @@ class Service:
     (`browse.py`), or None where there is none.
     """
 
-    def __init__(self, readme: Readme, desk: Desk, findings: Findings, kind: str, browse: Path | None = None) -> None:
+    def __init__(self, readme: Readme, desk: ProbeDesk, findings: Findings, kind: str, browse: Path | None = None) -> None:
         self._readme, self._desk, self._findings, self._kind, self._browse = readme, desk, findings, kind, browse
         self.seen = False
 
-    def started(self, command: Command, ran: Ran, where: Path) -> None:
+    def started(self, command: Command, ran: ProbeRan, where: Path) -> None:
         """All that is tried with it; then it runs no more. `where`: the folder in which it was started."""
         if self.seen:
             return

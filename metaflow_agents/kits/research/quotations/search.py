@@ -26,7 +26,7 @@ _LIKE = 0.45                                # below it, two passages have no mor
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class QuotationPlace:
     """A stretch of a source's one form."""
 
     start: int
@@ -39,29 +39,29 @@ def parts_of(quotation: str) -> list[str]:
     return [part for part in map(normal_text, _ELISION.split(marked)) if _WORD.search(part)]
 
 
-def find(parts: list[str], source: Normal, *, loose_spaces: bool = False) -> Place | None:
+def find(parts: list[str], source: Normal, *, loose_spaces: bool = False) -> QuotationPlace | None:
     """Where the parts stand in the source, word for word, in their order, not more than `MAX_GAP` apart.
 
     `loose_spaces`: white space does not count. A PDF holds letters and their places; which gaps are spaces is its reader's guess.
     """
-    reached: list[Place] = []
+    reached: list[QuotationPlace] = []
     for number, part in enumerate(parts):
         found = _occurrences(part, source, last=number == len(parts) - 1, loose=loose_spaces)
         if number == 0:
             reached = list(islice(found, 1 if len(parts) == 1 else MAX_OCCURRENCES))
         else:
-            reached = [Place(before.start, place.end) for place in islice(found, MAX_OCCURRENCES)
+            reached = [QuotationPlace(before.start, place.end) for place in islice(found, MAX_OCCURRENCES)
                        if (before := _reaching(reached, place)) is not None]
         if not reached:
             return None
     return reached[0] if reached else None
 
 
-def _reaching(before: list[Place], place: Place) -> Place | None:
+def _reaching(before: list[QuotationPlace], place: QuotationPlace) -> QuotationPlace | None:
     return next((one for one in before if 0 <= place.start - one.end <= MAX_GAP), None)
 
 
-def _occurrences(part: str, source: Normal, *, last: bool, loose: bool) -> Iterator[Place]:
+def _occurrences(part: str, source: Normal, *, last: bool, loose: bool) -> Iterator[QuotationPlace]:
     """Where a part stands. Candidates come from a search for its bare letters, which takes time in proportion to the source,
     whatever stands in it; only there the pattern is tried.
     """
@@ -80,7 +80,7 @@ def _occurrences(part: str, source: Normal, *, last: bool, loose: bool) -> Itera
         if start is not None and _begins_whole(source.text, start):
             found = pattern.match(source.text, start)
             if found is not None and _ends_whole(source.text, found.end()):
-                yield Place(start, found.end())
+                yield QuotationPlace(start, found.end())
         at = source.bare.find(letters, at + 1)
 
 
@@ -138,7 +138,7 @@ def _pattern(part: str, tail: str, *, loose: bool) -> re.Pattern[str]:
     return re.compile("".join(found) + (f"(?:{re.escape(tail)})?" if tail else ""))
 
 
-def nearest(quotation: Iterable[str], source: Normal) -> tuple[Place, float] | None:
+def nearest(quotation: Iterable[str], source: Normal) -> tuple[QuotationPlace, float] | None:
     """The passage of the source most like the words, and how like it is (0 to 1); None where nothing is like them."""
     wanted = [word.lower() for part in quotation for word in _WORD.findall(part)][:_COMPARED]
     spans = [(found.start(), found.end()) for found in _WORD.finditer(source.text)]
@@ -153,7 +153,7 @@ def nearest(quotation: Iterable[str], source: Normal) -> tuple[Place, float] | N
     for offset, word in enumerate(wanted):
         for place in where.get(word, ()):
             votes[(place - offset) // step] += 1000 // len(where[word]) + 1
-    best: tuple[Place, float] | None = None
+    best: tuple[QuotationPlace, float] | None = None
     for bucket, _ in votes.most_common(5):
         low = max(0, bucket * step - step)
         window = words[low:bucket * step + len(wanted) + 2 * step]
@@ -166,5 +166,5 @@ def nearest(quotation: Iterable[str], source: Normal) -> tuple[Place, float] | N
         first = max(low, low + blocks[0].b - blocks[0].a)
         end = low + blocks[-1].b + blocks[-1].size + len(wanted) - blocks[-1].a - blocks[-1].size
         if best is None or share > best[1]:
-            best = Place(spans[first][0], spans[min(end, len(spans)) - 1][1]), share
+            best = QuotationPlace(spans[first][0], spans[min(end, len(spans)) - 1][1]), share
     return best if best is not None and best[1] >= _LIKE else None

@@ -9,8 +9,8 @@ from functools import lru_cache
 from metaflow_agents.errors import did_you_mean
 from metaflow_agents.kits.research.quotations.marks import Citation, Marks, Quotation, Target, count_words, find_marks
 from metaflow_agents.kits.research.quotations.normal import Normal, normal
-from metaflow_agents.kits.research.quotations.search import Place, find, nearest, parts_of
-from metaflow_agents.schema.source import Page, Source
+from metaflow_agents.kits.research.quotations.search import QuotationPlace, find, nearest, parts_of
+from metaflow_agents.schema.source import Source, SourcePage
 
 MAX_ELISIONS = 4
 MAX_NEAREST = 20
@@ -21,7 +21,7 @@ _SHOWN = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundQuotation:
     """A quotation that stands in its source, and on which pages (None where the source has none)."""
 
     section: str
@@ -32,16 +32,16 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class QuotationVerdict:
     """What was found true, and everything that is wrong, each told whole."""
 
-    found: tuple[Found, ...]
+    found: tuple[FoundQuotation, ...]
     citations: int
     cited: frozenset[str]
     faults: tuple[str, ...]
 
 
-def verify(sections: Mapping[str, str], sources: Sequence[Source]) -> Verdict:
+def verify(sections: Mapping[str, str], sources: Sequence[Source]) -> QuotationVerdict:
     """Checks the quotations and citations of Markdown texts (name → text) against the sources.
 
     A fault names the section, the quotation, the source, and the nearest passage of that source with its page; where the words
@@ -49,7 +49,7 @@ def verify(sections: Mapping[str, str], sources: Sequence[Source]) -> Verdict:
     three words need a citation behind them.
     """
     shelf = _Shelf(sources)
-    found: list[Found] = []
+    found: list[FoundQuotation] = []
     faults: list[str] = []
     citations: list[Citation] = []
     for section, text in sections.items():
@@ -67,7 +67,7 @@ def verify(sections: Mapping[str, str], sources: Sequence[Source]) -> Verdict:
             elif result is not None:
                 found.append(result)
     cited = frozenset(target.source for citation in citations for target in citation.targets)
-    return Verdict(tuple(found), len(citations), cited, tuple(dict.fromkeys(faults)))
+    return QuotationVerdict(tuple(found), len(citations), cited, tuple(dict.fromkeys(faults)))
 
 
 class _Shelf:
@@ -77,7 +77,7 @@ class _Shelf:
         self.sources = {source.id: source for source in sources}
         self._looked = 0
 
-    def nearest(self, name: str, parts: list[str]) -> tuple[Place, float] | None:
+    def nearest(self, name: str, parts: list[str]) -> tuple[QuotationPlace, float] | None:
         """See `nearest`; None once it was asked too often."""
         self._looked += 1
         return nearest(parts, self.text(name)) if self._looked <= MAX_NEAREST else None
@@ -85,10 +85,10 @@ class _Shelf:
     def text(self, name: str) -> Normal:
         return _normal(self.sources[name].pages)
 
-    def find(self, name: str, parts: list[str]) -> Place | None:
+    def find(self, name: str, parts: list[str]) -> QuotationPlace | None:
         return find(parts, self.text(name), loose_spaces=self.sources[name].kind == "pdf")
 
-    def pages(self, name: str, place: Place) -> tuple[int | None, int | None]:
+    def pages(self, name: str, place: QuotationPlace) -> tuple[int | None, int | None]:
         text = self.text(name)
         return text.page_at(place.start), text.page_at(place.end - 1)
 
@@ -96,7 +96,7 @@ class _Shelf:
         """`S2 (report.pdf)`."""
         return f"{name} ({self.sources[name].path})"
 
-    def passage(self, name: str, place: Place) -> str:
+    def passage(self, name: str, place: QuotationPlace) -> str:
         """The lines of the source around a place, as they stand there, and their page: ` (p. 3): "…"`."""
         text = self.text(name)
         lines = [line for _, line in text.lines[text.line_at(place.start):text.line_at(place.end - 1) + 1]]
@@ -111,7 +111,7 @@ _PLAIN = {0xE000: "-", 0xE001: " – ", 0xE002: None, **{0xE010 + digit: sign fo
 
 
 @lru_cache(maxsize=128)
-def _normal(pages: tuple[Page, ...]) -> Normal:
+def _normal(pages: tuple[SourcePage, ...]) -> Normal:
     """Kept: the sections of a report are checked one by one, against the same sources."""
     return normal((page.number, page.text) for page in pages)
 
@@ -131,7 +131,7 @@ def _of_citations(marks: Marks, shelf: _Shelf) -> Iterator[str]:
                 yield f"{citation.text} names a page that {shelf.named(target.source)} does not have: it has {last}"
 
 
-def _of_quotation(quotation: Quotation, section: str, shelf: _Shelf) -> Found | str | None:
+def _of_quotation(quotation: Quotation, section: str, shelf: _Shelf) -> FoundQuotation | str | None:
     """Where a quotation stands; else what is wrong; None where another fault says so already."""
     shown = f"the quotation \"{_short(quotation.text)}\""
     citation = quotation.citation
@@ -153,7 +153,7 @@ def _of_quotation(quotation: Quotation, section: str, shelf: _Shelf) -> Found | 
         first, last = shelf.pages(target.source, place)
         pages = (first, last) if _on_page(target, first, last) else _on_named_page(target, parts, shelf)
         if pages is not None:
-            return Found(section, quotation.text, target.source, *pages)
+            return FoundQuotation(section, quotation.text, target.source, *pages)
         elsewhere = (f"{shown} stands in {shelf.named(target.source)} on p. {first}, not on the page that {citation.text} names: "
                      f"write [{target.source}, p. {first}]")
     return elsewhere or _not_there(shown, citation, known, parts, quotation, shelf)
