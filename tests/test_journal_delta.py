@@ -210,7 +210,7 @@ HOSTILE = {
     "a copy of nothing": (difference(0, [A], [(1, 0, 0)]), "copies 0 bytes"),
     "beyond the end of a text": (difference(300, [TEXT], [(1, 900, 300)]), "beyond the end"),
     "beyond the end of a difference": (difference(300, [B], [(1, 900, 300)]), "can't be copied"),
-    "from itself": (difference(300, [A], [(1, 0, 300)]), "more than 1,048,576 pieces"),
+    "from itself": (difference(300, [A], [(1, 0, 300)]), "more than 262,144 pieces"),
     "a text that is no JSON text": (difference(3, [], [(0, 3)], b'a"c', flags=1), "no text as JSON has it"),
     "half a character": (difference(1, [], [(0, 1)], b"\xc3", flags=1), "no text as JSON has it"),
 }

@@ -38,7 +38,7 @@ _PACK_FROM = 512
 _FEW = 4                            # stretches of a source that are copied from where they came from
 _SOURCE = 16                        # bytes of a source's digest
 BEGINNING = 2 * _SOURCE             # the same in hex
-_PIECES = 1 << 20                   # stretches that a text may be put together from
+_PIECES = 1 << 18                   # stretches that a text may be put together from
 _BITS = 7
 
 
