@@ -1,6 +1,6 @@
-"""How long somebody waits at worst: hostile files, and what is read of large journals.
+"""How long somebody waits at worst: hostile files, and what is read of large journals; and how large journals become.
 
-python -m benchmarks.worst            # the table; about a minute
+python -m benchmarks.worst            # the table; some minutes
 python -m benchmarks.worst --json     # the same, for programs
 python -m benchmarks.worst --tiny     # sizes that only show that it works
 """
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from benchmarks import hostile
+from benchmarks.conversations import talk
 from benchmarks.large_journal import Shape, answering, make_large_journal
 from benchmarks.processes import SOP, seconds_of
 from benchmarks.report import Report, command_line
@@ -27,11 +28,14 @@ CHARACTERS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How many activations a journal has, how often what is timed is done, and how many hostile pages are parsed at once."""
+    """How many activations a journal has, how often what is timed is done, how many hostile pages are parsed at once, and how
+    many rounds conversations have.
+    """
 
     activations: int = 5000
     processes: int = 5
     hostile: int = 20
+    rounds: tuple[int, ...] = (50, 100, 200, 1000)
 
 
 def files(report: Report, folder: Path) -> None:
@@ -75,6 +79,13 @@ async def _resumed(home: Path) -> float:
     return taken
 
 
+def conversations(report: Report, folder: Path, sizes: Sizes) -> None:
+    """Each request holds all that was said before."""
+    for rounds in sizes.rounds:
+        size = talk(folder / f"talk{rounds}", rounds)
+        report.add(f"a conversation of {rounds:,} rounds: its journal", size, "of what was said", bound=3)
+
+
 def measure(folder: Path, sizes: Sizes) -> tuple[Report, dict[str, Any]]:
     """All rows, in one run."""
     report = Report()
@@ -82,8 +93,9 @@ def measure(folder: Path, sizes: Sizes) -> tuple[Report, dict[str, Any]]:
     asyncio.run(honest(report, sizes.processes))
     asyncio.run(beside(report, sizes.hostile))
     journals(report, folder, sizes)
+    conversations(report, folder, sizes)
     return report, {}
 
 
 if __name__ == "__main__":
-    command_line(__doc__, measure, Sizes(), Sizes(activations=60, processes=1, hostile=1))
+    command_line(__doc__, measure, Sizes(), Sizes(activations=60, processes=1, hostile=1, rounds=(6,)))

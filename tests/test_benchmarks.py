@@ -58,6 +58,7 @@ def test_rows_have_figures_and_bounds(reports: dict[str, dict[str, Any]]) -> Non
         "hostile files: the slowest check": 1, "hostile files: most memory": 200,
         "an honest page of N KB: added by a warm worker": 50, "an honest PDF of N pages: added by a warm worker": 50,
         "a test report of N cases: added by a warm worker": 50, "N hostile pages at once: the latest timer beside them": 200,
+        "a conversation of N rounds: its journal": 3,
         "N hostile pages at once: until all of them are cancelled": 1,
         "(a) four roles in turn, one long run: CPU a call": 0.7,
         "(f) runs of four calls, in memory: CPU a call": 1, "(g) runs of four calls, durable: CPU a call": 1.6,

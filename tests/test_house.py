@@ -109,6 +109,7 @@ JSON_READ_IN = {                             # module → why what it reads ther
     "kits/company/probe/serving.py": "in the probe, what `browse.py` prints, beside it",
     "cli/drive.py": "blobs of the run's own journal",
     "kits/training_data/lived.py": "blobs of journals, whose reader answers for what strangers wrote (`cli/strangers.py`)",
+    "journal/delta.py": "one text as this program escaped it; the digest of what comes of it is checked",
     "journal/run_summary.py": "events of journals, likewise; what can't be read is a JournalError",
     "memory/store.py": "a column that this program wrote, in its own file",
     "models/caller.py": "replies in this program's own journal",

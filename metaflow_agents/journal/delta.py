@@ -22,7 +22,7 @@ import zlib
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 LARGEST = 256 << 20                 # bytes of a blob: a folder given as input may have 64 MB in one file
 SMALLEST = 256                      # bytes of a blob that may be a difference: below, the names of its sources cost more than it
@@ -30,14 +30,15 @@ _ANCHOR = 32                        # bytes by which a place is known
 _SHORTEST = 64                      # bytes of a match
 _FEWEST = 128                       # bytes that have to be copied altogether
 _HELD = 32 << 20                    # bytes of texts in a window; only a run whose prompts are that long has so much there
-_CANDIDATES = 16                    # texts with the same anchor among which the longest match is looked for
+_CANDIDATES = 8                     # texts with the same anchor among which the longest match is looked for
 _ANCHORS = 1 << 16                  # anchors at hand, before those of texts that are gone are taken out
-_RESCANNED = 16 << 10               # bytes of a copied stretch whose anchors lead to its new place
+_TEXTS = 1024                       # texts in a window
+_BLOCK = 1 << 16                    # bytes that are compared at once
+_PACK_FROM = 512
 _FEW = 4                            # stretches of a source that are copied from where they came from
-_MISSES = 4                         # searches in the latest source that find nothing, for one text
 _SOURCE = 16                        # bytes of a source's digest
 BEGINNING = 2 * _SOURCE             # the same in hex
-_PIECES = 1 << 20                   # stretches that a text may be put together from
+_PIECES = 1 << 18                   # stretches that a text may be put together from
 _BITS = 7
 
 
@@ -45,12 +46,12 @@ def _bytes_with(low: int, of: int) -> bytes:
     return re.escape(bytes(byte for byte in range(256) if byte % of == low))
 
 
-# One place in 64 of bytes by chance, one in about 75 of English: a byte that ends in 0111, one that ends in 01, and what follows.
-_PLACE = re.compile(b"[%s][%s](?=(.{%d}))" % (_bytes_with(7, 16), _bytes_with(1, 4), _ANCHOR), re.DOTALL)
+# One place in 64 of bytes by chance, one in about 100 of English. The two bytes that decide lie apart: there are languages, and
+# encodings, that have no such pair of neighbours.
+_PLACE = re.compile(b"[%s](?=(.{7}[%s].{%d}))" % (_bytes_with(7, 16), _bytes_with(1, 4), _ANCHOR - 8), re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class _Match:
+class _Match(NamedTuple):
     """`length` bytes of a text from `start` on are those of a source from `offset` on."""
 
     number: int
@@ -59,8 +60,7 @@ class _Match:
     length: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Copy:
+class _Copy(NamedTuple):
     """`length` bytes of a text from `start` on are those of the blob whose digest begins with `name`, from `offset` on."""
 
     name: bytes
@@ -74,6 +74,7 @@ class _Source:
 
     def __init__(self, digest: str, data: bytes, copies: list[_Copy]) -> None:
         self.digest, self.data, self.copies = digest, data, copies
+        self._name = bytes.fromhex(digest[:BEGINNING])
         self._starts = [copy.start for copy in copies]
 
     def copied(self, match: _Match) -> list[_Copy]:
@@ -81,34 +82,62 @@ class _Source:
         fewer steps. Of a long stretch that ends just behind the beginning of another one, or begins just before its end, these
         few bytes are left out: following them from text to text takes longer than writing them.
         """
-        start, end = match.offset, match.offset + match.length
-        inner = self.copies[max(bisect_right(self._starts, start) - 1, 0):bisect_left(self._starts, end)]
-        inner = [copy for copy in inner if copy.start + copy.length > start]
-        if len(inner) > _FEW:
-            if inner[0].start + inner[0].length - start < _SHORTEST:
-                start = inner[0].start + inner[0].length
-            if end - inner[-1].start < _SHORTEST:
-                end = inner[-1].start
-            inner = []
+        start, end, moved = match.offset, match.offset + match.length, match.start - match.offset
+        first = max(bisect_right(self._starts, start) - 1, 0)
+        last = bisect_left(self._starts, end)
+        if first < last and self.copies[first].start + self.copies[first].length <= start:
+            first += 1
+        if first >= last:
+            return [_Copy(self._name, match.start, start, match.length)]
+        if last - first > _FEW:
+            left, right = self.copies[first], self.copies[last - 1]
+            if left.start + left.length - start < _SHORTEST:
+                start = max(start, left.start + left.length)
+            if end - right.start < _SHORTEST:
+                end = right.start
+            return [_Copy(self._name, start + moved, start, end - start)]
         found = []
-        for copy in inner:
-            found.append(self._stretch(match, start, min(copy.start, end)))
-            first, last = max(copy.start, start), min(copy.start + copy.length, end)
-            found.append(_Copy(copy.name, match.start + first - match.offset, copy.offset + first - copy.start, last - first))
-            start = last
-        found.append(self._stretch(match, start, end))
-        return [copy for copy in found if copy.length >= _ANCHOR]
+        for copy in self.copies[first:last]:
+            if copy.start - start >= _ANCHOR:
+                found.append(_Copy(self._name, start + moved, start, copy.start - start))
+            begin, until = max(copy.start, start), min(copy.start + copy.length, end)
+            if until - begin >= _ANCHOR:
+                found.append(_Copy(copy.name, begin + moved, copy.offset + begin - copy.start, until - begin))
+            start = until
+        if end - start >= _ANCHOR:
+            found.append(_Copy(self._name, start + moved, start, end - start))
+        return found
 
-    def _stretch(self, match: _Match, start: int, end: int) -> _Copy:
-        return _Copy(bytes.fromhex(self.digest[:BEGINNING]), match.start + start - match.offset, start, end - start)
+
+class _Moved(NamedTuple):
+    """Where a stretch of a text that is no longer at hand stands now."""
+
+    number: int
+    start: int
+    offset: int
+    length: int
+
+    def then(self, other: _Moved | None) -> _Moved | None:
+        """Where what is in both stands, if the other text is gone too."""
+        if other is None:
+            return self
+        first, last = max(self.start, other.offset), min(self.start + self.length, other.offset + other.length)
+        if first >= last:
+            return None
+        return _Moved(other.number, first - other.offset + other.start, first - self.start + self.offset, last - first)
 
 
 class Window:
-    """The latest texts of one journal, at most `held` bytes of them. For one thread at a time."""
+    """The latest texts of one journal, at most `held` bytes of them. For one thread at a time.
+
+    A text that goes on from another one takes its place, so that of a conversation the latest request is at hand; what was stored
+    whole stays until the window is full.
+    """
 
     def __init__(self, held: int = _HELD) -> None:
         self._most, self._held, self._next = held, 0, 0
         self._sources: OrderedDict[int, _Source] = OrderedDict()
+        self._moved: dict[int, _Moved] = {}
         self._known: set[str] = set()
         self._index: dict[bytes, tuple[tuple[int, int], ...]] = {}          # anchor → (source, where in it), the latest last
 
@@ -120,13 +149,6 @@ class Window:
         """Bytes of the texts."""
         return self._held
 
-    def clear(self) -> None:
-        """Forgets all texts: what was to be stored was not."""
-        self._held = 0
-        self._sources.clear()
-        self._known.clear()
-        self._index.clear()
-
     def add(self, digest: str, data: bytes) -> bytes | None:
         """Remembers a text that is stored under this digest, for those that follow. Its difference from those before, or None
         where it shares too little with them. What it copies must be stored before it, or with it.
@@ -134,28 +156,36 @@ class Window:
         if len(data) < SMALLEST or len(data) > self._most // 2 or digest in self._known or b"\0" in data[:1024]:
             return None
         as_json = _escaped(data)
-        if as_json is not None:
-            return _written(as_json, self._copies(self._matches(as_json, None)), escaped=True)
+        text = data if as_json is None else as_json
+        anchors: list[tuple[bytes, int]] = []
+        matches = self._matches(text, anchors)
+        copies = [copy for match in matches for copy in self._sources[match.number].copied(match)]
+        copied = sum(copy.length for copy in copies)
+        names = list(dict.fromkeys(copy.name for copy in copies))
+        if copied < _FEWEST + _SOURCE * len(names):
+            copies, names, copied = [], [], 0
+        if as_json is None and len(data) - copied >= _FEWEST:               # else there is nothing new in it
+            self._remember(_Source(digest, data, copies), matches, anchors)
+        return _written(text, copies, names, escaped=as_json is not None) if copies else None
+
+    def _remember(self, source: _Source, matches: list[_Match], anchors: list[tuple[bytes, int]]) -> None:
         number = self._next
         self._next += 1
-        matches = self._matches(data, number)
-        copies = self._copies(matches)
-        found = _written(data, copies, escaped=False)
-        self._sources[number] = _Source(digest, data, [] if found is None else copies)
-        self._known.add(digest)
-        self._held += len(data)
+        self._sources[number] = source
+        self._known.add(source.digest)
+        self._held += len(source.data)
+        for anchor, here in anchors:
+            places = self._index.pop(anchor, ())                            # it is the latest one now
+            self._index[anchor] = (*places[1 - _CANDIDATES:], (number, here))
         for match in matches:
-            source = self._sources.get(match.number)
-            if source is not None and 2 * match.length >= len(source.data):
-                self._forget(match.number)              # this text goes on from it, or holds it
-        while self._held > self._most:
+            before = self._sources.get(match.number)
+            if before is not None and before.copies and 2 * match.length >= len(before.data):
+                self._forget(match.number)
+                self._moved[match.number] = _Moved(number, *match[1:])
+        while self._held > self._most or len(self._sources) > _TEXTS:
             self._forget(next(iter(self._sources)))
-        if len(self._index) > _ANCHORS:
+        if len(self._index) > _ANCHORS or len(self._moved) > _TEXTS:
             self._prune()
-        return found
-
-    def _copies(self, matches: list[_Match]) -> list[_Copy]:
-        return [copy for match in matches for copy in self._sources[match.number].copied(match)]
 
     def _forget(self, number: int) -> None:
         source = self._sources.pop(number)
@@ -163,57 +193,60 @@ class Window:
         self._known.discard(source.digest)
 
     def _prune(self) -> None:
-        living = {anchor: tuple(place for place in places if place[0] in self._sources) for anchor, places in self._index.items()}
+        """Takes out anchors that lead nowhere, and the oldest where there are too many."""
+        moved: dict[int, _Moved] = {}
+        for number in sorted(self._moved, reverse=True):                    # each has moved to a later one
+            step = self._moved[number]
+            last = step if step.number in self._sources else step.then(moved.get(step.number)) if step.number in moved else None
+            if last is not None:
+                moved[number] = last
+        self._moved = moved
+        living = {anchor: self._living(places) for anchor, places in self._index.items()}
         self._index = {anchor: places for anchor, places in living.items() if places}
-        if len(self._index) > _ANCHORS // 2:
-            for anchor in list(self._index)[:len(self._index) - _ANCHORS // 2]:         # the oldest
-                del self._index[anchor]
+        self._moved = {}
+        for anchor in list(self._index)[:max(len(self._index) - _ANCHORS // 2, 0)]:
+            del self._index[anchor]
 
-    def _matches(self, data: bytes, number: int | None) -> list[_Match]:
-        """What a text shares with the sources, in order. With a number its anchors lead to it from now on."""
+    def _living(self, places: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+        """The places as they are now, each once."""
+        found: dict[tuple[int, int], None] = {}
+        for number, offset in places:
+            while number not in self._sources:
+                moved = self._moved.get(number)
+                if moved is None or not moved.offset <= offset < moved.offset + moved.length:
+                    break
+                number, offset = moved.number, offset - moved.offset + moved.start
+            else:
+                found[number, offset] = None
+        return tuple(found)
+
+    def _matches(self, data: bytes, anchors: list[tuple[bytes, int]]) -> list[_Match]:
+        """What a text shares with the sources, in order. `anchors`: here go those by which it was looked for."""
         found: list[_Match] = []
-        at, after, misses = 0, 0, 0                     # `after`: up to where matches go
-        while (place := _PLACE.search(data, at)) is not None:
+        index, sources, search = self._index, self._sources, _PLACE.search
+        at = after = 0                                  # `after`: up to where matches go
+        while (place := search(data, at)) is not None:
             anchor, here = place[1], place.start(1)
-            match = self._longest(data, anchor, here, after)
-            if found and misses < _MISSES and (match is None or match.length < 1024):
-                again = self._further(data, anchor, here, after, found[-1])
-                misses += again is None
-                if again is not None and (match is None or again.length > match.length):
-                    match = again
-            if number is not None:
-                self._lead(anchor, number, here)
-            if match is None:
-                at = here
+            anchors.append((anchor, here))
+            at = here
+            if (places := index.get(anchor)) is None:
                 continue
-            found.append(match)
-            at = after = match.start + match.length
-            if number is not None and match.length <= _RESCANNED:
-                for inner in _PLACE.finditer(data, here, after):
-                    self._lead(inner[1], number, inner.start(1))
-            at = max(at - 2, here)                      # the place that begins right behind the match
+            for number, _ in places:
+                if number not in sources:
+                    index[anchor] = places = self._living(places)
+                    break
+            match: _Match | None = None
+            ahead = 0                                   # how far the best match goes
+            for number, offset in reversed(places):
+                source = sources[number].data
+                if source[offset + ahead:offset + ahead + 1] == data[here + ahead:here + ahead + 1]:    # else it goes no farther
+                    match = _longer(match, data, source, number, here, offset, after)
+                    ahead = 0 if match is None else match.start + match.length - here
+            if match is not None:
+                found.append(match)
+                after = match.start + match.length
+                at = after - 1                          # a place that begins right behind the match
         return found
-
-    def _lead(self, anchor: bytes, number: int, offset: int) -> None:
-        places = self._index.get(anchor, ())
-        if not places or places[-1][0] != number:
-            self._index.pop(anchor, None)                                   # it is the latest one now
-            self._index[anchor] = (*places[1 - _CANDIDATES:], (number, offset))
-
-    def _longest(self, data: bytes, anchor: bytes, here: int, after: int) -> _Match | None:
-        best: _Match | None = None
-        for number, offset in reversed(self._index.get(anchor, ())):
-            source = self._sources.get(number)
-            if source is None:
-                continue
-            best = _longer(best, data, source.data, number, here, offset, after)
-        return best
-
-    def _further(self, data: bytes, anchor: bytes, here: int, after: int, last: _Match) -> _Match | None:
-        """The text goes on where its latest source does, some way behind: what stood between was left out."""
-        source = self._sources.get(last.number)
-        offset = -1 if source is None else source.data.find(anchor, last.offset + last.length)
-        return None if source is None or offset < 0 else _longer(None, data, source.data, last.number, here, offset, after)
 
 
 def _longer(best: _Match | None, data: bytes, source: bytes, number: int, here: int, offset: int, after: int) -> _Match | None:
@@ -221,16 +254,7 @@ def _longer(best: _Match | None, data: bytes, source: bytes, number: int, here: 
     ahead = _common(data, here, source, offset)
     if ahead < _ANCHOR:
         return best
-    most = min(here - after, offset)
-    back = 0
-    while back < most:
-        step = min(256, most - back)
-        if data[here - back - step:here - back] == source[offset - back - step:offset - back]:
-            back += step
-            continue
-        while data[here - back - 1] == source[offset - back - 1]:
-            back += 1
-        break
+    back = _common_before(data, here, source, offset, min(here - after, offset))
     length = back + ahead
     if length < _SHORTEST or (best is not None and length <= best.length):
         return best
@@ -240,21 +264,31 @@ def _longer(best: _Match | None, data: bytes, source: bytes, number: int, here: 
 def _common(one: bytes, at: int, other: bytes, there: int) -> int:
     """How many bytes are the same from these places on."""
     most = min(len(one) - at, len(other) - there)
-    same, step = 0, 64
+    same, step = 0, 256
+    while same < most:
+        block = other[there + same:there + min(same + step, most)]
+        if not one.startswith(block, at + same):
+            mine = one[at + same:at + same + len(block)]
+            differ = int.from_bytes(block, "little") ^ int.from_bytes(mine, "little")
+            return same + ((differ & -differ).bit_length() - 1 >> 3)        # the lowest bit that differs
+        same += len(block)
+        step = min(4 * step, _BLOCK)
+    return most
+
+
+def _common_before(one: bytes, at: int, other: bytes, there: int, most: int) -> int:
+    """How many bytes are the same before these places, `most` at most."""
+    same, step = 0, 128
     while same < most:
         step = min(step, most - same)
-        if one.startswith(other[there + same:there + same + step], at + same):
-            same += step
-            step = min(4 * step, 1 << 16)
-        elif step == 1:
-            break
-        else:
-            step = max(step // 8, 1)
-            if step == 1:
-                while same < most and one[at + same] == other[there + same]:
-                    same += 1
-                break
-    return same
+        block = other[there - same - step:there - same]
+        mine = one[at - same - step:at - same]
+        if block != mine:
+            differ = int.from_bytes(block, "big") ^ int.from_bytes(mine, "big")
+            return same + ((differ & -differ).bit_length() - 1 >> 3)
+        same += step
+        step = min(4 * step, _BLOCK)
+    return most
 
 
 def _escaped(data: bytes) -> bytes | None:
@@ -272,11 +306,8 @@ _ESCAPE = json.JSONEncoder(ensure_ascii=False).encode
 _UNESCAPE = json.JSONDecoder(strict=True).decode
 
 
-def _written(data: bytes, copies: list[_Copy], *, escaped: bool) -> bytes | None:
-    """The difference; None where it does not pay."""
-    names = list(dict.fromkeys(copy.name for copy in copies))
-    if sum(copy.length for copy in copies) < _FEWEST + _SOURCE * len(names):
-        return None
+def _written(data: bytes, copies: list[_Copy], names: list[bytes], *, escaped: bool) -> bytes:
+    """The difference."""
     head, rest = bytearray(), bytearray()
     count = at = 0
     for copy in copies:
@@ -291,7 +322,7 @@ def _written(data: bytes, copies: list[_Copy], *, escaped: bool) -> bytes | None
         head += _numbers(0, len(data) - at)
         rest += data[at:]
         count += 1
-    packed = zlib.compress(rest, 1) if len(rest) > _FEWEST else rest
+    packed = zlib.compress(rest, 1) if len(rest) > _PACK_FROM else rest
     pays = len(packed) < len(rest)
     return b"".join((_numbers(escaped, len(data), len(names)), *names, _numbers(count), head, _numbers(pays),
                      packed if pays else rest))

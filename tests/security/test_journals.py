@@ -19,6 +19,7 @@ from patience import PATIENCE
 from scripted import write
 
 from metaflow_agents import run
+from metaflow_agents.journal.run_summary import RawJournal
 from metaflow_agents.schema.model import digest
 from metaflow_agents.sop.load import load_sop
 from security.path_scenes import SECRET, cli
@@ -118,6 +119,29 @@ def bomb(db: Db) -> None:
     db.sql.execute("UPDATE blobs SET packed = 1, data = ? WHERE digest = ?", (data, db.event("finished")[1]["payload"]))
 
 
+def differs(db: Db, size: int, source: str, *copies: tuple[int, int]) -> None:
+    """In place of the first artifact's value: a text put together from copies (offset, length) of one other blob."""
+    numbers = [0, size, 1], [len(copies), *(number for copy in copies for number in (1, *copy)), 0]
+    first, last = (b"".join(map(number, each)) for each in numbers)
+    db.sql.execute("UPDATE blobs SET packed = 2, data = ? WHERE digest = ?",
+                   (first + bytes.fromhex(source[:32]) + last, db.event("finished")[1]["payload"]))
+
+
+def number(value: int) -> bytes:
+    return bytes([value]) if value < 128 else bytes([value & 127 | 128]) + number(value >> 7)
+
+
+@change
+def endless(db: Db) -> None:
+    differs(db, 1000, db.event("finished")[1]["payload"], (0, 1000))
+
+
+@change
+def copies(db: Db) -> None:
+    large = db.blob(bytes(1 << 20), packed=True)
+    differs(db, 1 << 33, large, *[(0, 1 << 20)] * (1 << 13))
+
+
 @change
 def deep_blob(db: Db) -> None:
     db.value(b'{"kind":"data","value":' + b"[" * 100_000 + b"]" * 100_000 + b"}")
@@ -182,8 +206,8 @@ def reused_from(db: Db) -> None:
 
 
 def recompiled(db: Db, run: list[str]) -> str:
-    row = db.sql.execute("SELECT packed, data FROM blobs WHERE digest = ?", (db.event("run_opened")[1]["compiled"],)).fetchone()
-    program = json.loads(zlib.decompress(row[1]) if row[0] else row[1])
+    with RawJournal(db.path) as journal:
+        program = json.loads(journal.blob(db.event("run_opened")[1]["compiled"]))
     step = {"run": run, "needs": program["sop"]["steps"]["ask"]["needs"], "makes": {"artifact": "last"}}
     program["sop"]["steps"]["ask"] = step
     program["sop"]["artifacts"]["last"] = {}

@@ -8,7 +8,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,6 +17,7 @@ from typing import Any
 import pytest
 import tiers
 
+from metaflow_agents.journal.run_summary import RawJournal
 from security.path_scenes import cli
 from security.secret_server import spelled
 
@@ -149,9 +149,11 @@ def leavings(folder: Path) -> Iterator[tuple[str, bytes]]:
         with sqlite3.connect(path) as journal:
             for seq, kind, data in journal.execute("SELECT seq, kind, data FROM events"):
                 yield f"event {seq} {kind}", data.encode()
-            for digest, packed, data in journal.execute("SELECT digest, packed, data FROM blobs"):
-                yield f"blob {digest[:8]}", zlib.decompress(data) if packed else data
+            digests = [digest for digest, in journal.execute("SELECT digest FROM blobs")]
         journal.close()
+        with RawJournal(path) as blobs:
+            for digest in digests:
+                yield f"blob {digest[:8]}", blobs.blob(digest)
     for path in folder.rglob(".git"):
         objects = subprocess.run(["git", "-C", str(path.parent), "cat-file", "--batch-all-objects", "--batch"],
                                  capture_output=True, check=True)
