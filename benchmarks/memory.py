@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from benchmarks.report import Report, command_line
 from metaflow_agents.memory.indexes import IndexName, make_index
 from metaflow_agents.memory.scoring import Weights, best
-from metaflow_agents.memory.store import Memory, MemoryDatabase, Scope
+from metaflow_agents.memory.store import MemoryDatabase, Scope, StoredMemory
 
 INDEXES: tuple[IndexName, ...] = ("hnsw", "faiss")
 SPREAD = 1.0
@@ -121,7 +121,7 @@ class Bench:
         lengths = rng.integers(12, 61, size=sizes.texts)
         drawn = rng.choice(sizes.vocabulary, int(lengths.sum()), p=weight)
         ends = np.cumsum(lengths)
-        memories = [Memory(f"k{place}", "turn", "earlier", "earlier-1", "writer", "write@1~0", float(place),
+        memories = [StoredMemory(f"k{place}", "turn", "earlier", "earlier-1", "writer", "write@1~0", float(place),
                            " ".join(f"w{number}" for number in drawn[end - length:end]), int(length) % 10 + 1)
                     for place, (end, length) in enumerate(zip(ends, lengths, strict=True))]
         store = MemoryDatabase(self.folder / "project.db")
@@ -142,7 +142,7 @@ class Bench:
         store.close()
 
 
-def _another(memory: Memory, number: int) -> Memory:
+def _another(memory: StoredMemory, number: int) -> StoredMemory:
     return replace(memory, key=f"another{number}")
 
 

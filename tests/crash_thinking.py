@@ -31,7 +31,7 @@ from scripted import tree
 from metaflow_agents.api.run import go_on, start
 from metaflow_agents.errors import UsageError
 from metaflow_agents.journal.journal import Journal
-from metaflow_agents.memory.store import PLACE, Memory, MemoryDatabase
+from metaflow_agents.memory.store import PLACE, MemoryDatabase, StoredMemory
 from metaflow_agents.models.port import ModelRequest
 from metaflow_agents.questions.question import Answer, Question
 from metaflow_agents.runtime.prepare import journal_path
@@ -156,7 +156,7 @@ def _come_between(home: Path, *earlier: Earlier) -> None:
     """Another run has remembered something."""
     store = MemoryDatabase(home / PLACE)
     before = len(store.listed())
-    store.keep([Memory(f"between-{place}", one.kind, "another", "another", one.role, f"write@{place}~0", 0.0, one.text)
+    store.keep([StoredMemory(f"between-{place}", one.kind, "another", "another", one.role, f"write@{place}~0", 0.0, one.text)
                 for place, one in enumerate(earlier, before)])
     store.close()
 

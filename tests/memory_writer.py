@@ -8,11 +8,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from metaflow_agents.memory.store import Memory, MemoryDatabase
+from metaflow_agents.memory.store import MemoryDatabase, StoredMemory
 
 
-def batch(name: str, number: int, size: int) -> list[Memory]:
-    return [Memory(f"{name}.{number}.{place}", "turn", name, name, "poet", f"write@{number}~0", float(number),
+def batch(name: str, number: int, size: int) -> list[StoredMemory]:
+    return [StoredMemory(f"{name}.{number}.{place}", "turn", name, name, "poet", f"write@{number}~0", float(number),
                    f"{name} wrote poem {number} of {size} with word{place} in it", place % 10 + 1) for place in range(size)]
 
 

@@ -20,7 +20,7 @@ from crash_scenes import SCENES
 from crash_thinking import staged
 from test_crash import faults
 
-from metaflow_agents.schema.role import MemorySettings
+from metaflow_agents.schema.role import Memory
 from metaflow_agents.schema.strategies import STRATEGIES
 from metaflow_agents.sop.load import load_sop
 
@@ -135,11 +135,11 @@ def test_every_strategy_has_a_scene(tmp_path: Path) -> None:
             ways |= {way for way in ("review", "talks_to", "stuck", "sop") if getattr(step, way)}
         ways |= {"progress"} if sop.progress else set()
         ways |= {"graph" for artifact in sop.artifacts.values() if artifact.graph}
-        remembers |= {way for role in sop.roles.values() for way in MemorySettings.model_fields if getattr(role.memory, way)}
+        remembers |= {way for role in sop.roles.values() for way in Memory.model_fields if getattr(role.memory, way)}
         remembers |= {"embeddings" for role in sop.roles.values() if role.memory.recall and role.memory.recall.embeddings}
         remembers |= {"self" for step in sop.steps.values() if step.self_}
     assert strategies == set(STRATEGIES), "give a new strategy a scene in `crash_scenes.py`"
     assert ways == {"review", "talks_to", "stuck", "sop", "progress", "graph"}
-    assert remembers == {*MemorySettings.model_fields, "embeddings", "self"}, (
+    assert remembers == {*Memory.model_fields, "embeddings", "self"}, (
         "give a new way to remember a scene in `crash_scenes.py`"
     )

@@ -81,7 +81,7 @@ async def test_the_command_line_asks_for_nothing_that_the_earlier_run_was_given(
     done = sop(tmp_path, "run", "desk.yaml", "--from", "one", "--workspace", "w", "--model", "dry", "--tone", "stern")
     assert done.returncode == 0, done.stderr
     none = sop(tmp_path, "run", "desk.yaml", "--workspace", "w", "--model", "dry")
-    assert none.returncode == 2 and "letter needs `--to` (Whom it is for)" in none.stderr
+    assert none.returncode == 2 and "missing required option of letter: `--to` (Whom it is for)" in none.stderr
     gone = sop(tmp_path, "run", "desk.yaml", "--from", "gone", "--workspace", "w", "--model", "dry")
     assert gone.returncode == 2 and "gone" in gone.stderr and "Traceback" not in gone.stderr
 

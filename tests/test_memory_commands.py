@@ -15,7 +15,7 @@ from test_memory_shared import LETTERS, RECALLS, desk, serving
 from metaflow_agents import run
 from metaflow_agents.cli import command
 from metaflow_agents.memory.owners import is_owner, owned_by
-from metaflow_agents.memory.store import PLACE, Memory, MemoryDatabase
+from metaflow_agents.memory.store import PLACE, MemoryDatabase, StoredMemory
 
 JOURNALS = "journals of runs are not touched: what was said in a run stays in {}/.journals/"
 ADA, BOB = "[customer Ada]", "[customer Bob]"
@@ -35,7 +35,7 @@ class Sop:
         assert found == status, (found, printed)
         return printed.out.splitlines()
 
-    def kept(self) -> list[Memory]:
+    def kept(self) -> list[StoredMemory]:
         with closing(MemoryDatabase(self.folder / PLACE)) as store:
             return store.listed()
 

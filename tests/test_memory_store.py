@@ -18,13 +18,15 @@ from tiers import some
 
 from metaflow_agents.errors import MemoryFault
 from metaflow_agents.memory.scoring import Weights, best, normalised
-from metaflow_agents.memory.store import EMBEDDED, Memory, MemoryDatabase, Scope, query
+from metaflow_agents.memory.store import EMBEDDED, MemoryDatabase, Scope, StoredMemory, query
 
 HERE = Path(__file__).parent
 
 
-def memory(key: str, text: str = "something", *, role: str = "poet", run: str = "a", importance: int | None = None) -> Memory:
-    return Memory(key, "turn", run, run, role, "write@1~0", 1.0, text, importance)
+def memory(
+    key: str, text: str = "something", *, role: str = "poet", run: str = "a", importance: int | None = None
+) -> StoredMemory:
+    return StoredMemory(key, "turn", run, run, role, "write@1~0", 1.0, text, importance)
 
 
 def test_what_is_stored_is_there_for_the_next_who_opens_it(tmp_path: Path) -> None:
@@ -143,7 +145,7 @@ def test_what_others_remember_changes_no_score(others: bool, seed: int) -> None:
         mixed.insert(rng.randrange(len(mixed) + 1), one)
     gone = [one.key for one in foreign if rng.random() < 0.2]
 
-    def recalled(kept: list[Memory]) -> list[tuple[str, float, float]]:
+    def recalled(kept: list[StoredMemory]) -> list[tuple[str, float, float]]:
         store = MemoryDatabase(None)
         store.keep(kept)
         store.forget(keys=gone)

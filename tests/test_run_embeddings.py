@@ -19,7 +19,7 @@ from metaflow_agents.errors import UsageError
 from metaflow_agents.memory import embeddings, indexes
 from metaflow_agents.memory.embeddings import Embedder as Embeds
 from metaflow_agents.memory.embeddings import Embeddings, WantedEmbedding, batches
-from metaflow_agents.memory.store import EMBEDDED, PLACE, Memory, MemoryDatabase, Scope
+from metaflow_agents.memory.store import EMBEDDED, PLACE, MemoryDatabase, Scope, StoredMemory
 from metaflow_agents.schema.event import Observed, Reserved, Settled
 
 pytest.importorskip("usearch")
@@ -213,7 +213,7 @@ run_sync(sys.argv[1], topic="Whales", models={"default": lambda request: "words"
 async def test_what_was_embedded_and_not_kept_is_taken_from_the_journal(tmp_path: Path) -> None:
     """Killed between the reply and the memory file: what was paid for is not asked again, though others asked a part of it."""
     path, store = desk(tmp_path, OTHERS), MemoryDatabase(tmp_path / PLACE)
-    store.keep([Memory("k", "turn", "a", "a", "poet", "w@1~0", 1.0, "an orca")])
+    store.keep([StoredMemory("k", "turn", "a", "a", "poet", "w@1~0", 1.0, "an orca")])
     store.close()
     died = await asyncio.create_subprocess_exec(sys.executable, "-c", KILLED, str(path), str(tmp_path), cwd=Path(__file__).parent)
     assert await died.wait() == 9
@@ -323,7 +323,7 @@ async def test_two_runs_at_once_in_one_project_leave_its_file_whole(tmp_path: Pa
 
 def memories(store: MemoryDatabase, count: int, role: str) -> None:
     texts = [f"{role} {place} {'whale ' * (place % 7)}" for place in range(count)]
-    store.keep([Memory(f"{role}{place}", "turn", "a", "a", role, "w@1~0", 1.0, text) for place, text in enumerate(texts)])
+    store.keep([StoredMemory(f"{role}{place}", "turn", "a", "a", role, "w@1~0", 1.0, text) for place, text in enumerate(texts)])
     store.keep_vectors("e", {text: struct.pack("<64f", *vector(text)) for text in texts})
 
 

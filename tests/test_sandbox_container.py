@@ -107,7 +107,7 @@ async def test_a_program_that_fails_runs_nothing(engine: Engine, tmp_path: Path)
 def test_one_that_confines_nothing_is_not_used(engine: Engine) -> None:
     """As the stand-in does."""
     found = probe.container_holds(engine)
-    assert found.program is None and found.why.startswith(f"{engine.found()[0]} does not hold: "), found
+    assert found.program is None and found.why.startswith(f"{engine.found()[0]} does not work: "), found
 
 
 def test_what_is_missing_is_told_with_what_makes_it(engine: Engine, tmp_path: Path) -> None:

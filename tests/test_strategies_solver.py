@@ -243,7 +243,7 @@ async def test_prompts_are_the_sops_own(tmp_path: Path, planner: Planner) -> Non
         problem = LAMPS if "/mend." in request.key else LAMPS.replace("lit b", "lti b")
         return answer(request, problem) if "/mend." not in request.key else f"=== file: {PROBLEM} ===\n{problem}\n=== end ==="
     model = Scripted(plan_it=wrong_at_first)
-    result = await went(tmp_path, model, "domain: rules, prompts: {translate: a.j2, fix: b.j2, answer: c.j2}", rules=SWITCH)
+    result = await went(tmp_path, model, "domain: rules, prompts: {translate: a.j2, mend: b.j2, answer: c.j2}", rules=SWITCH)
     assert result.ok and result["done"]["steps"] == ["(press a)", "(press b)"]
     assert "Like this: (define (domain switches)" in model.last_said("plan_it@1~0/translate")
     assert model.last_said("plan_it@1~0/mend.1").startswith("Mend: problem.pddl:4:22: found `lti`")

@@ -175,7 +175,7 @@ def test_it_is_checked_and_bounds_the_calls(tmp_path: Path) -> None:
     assert plain.bounds is not None and watched.bounds is not None and not watched.warnings
     assert (plain.bounds.steps["write"].calls, watched.bounds.steps["write"].calls) == (3, 4)
     for wrong, told in (("{then: [stop, hint]}", "in the order hint, reflect, ask, stop"),
-                        ("{then: [hint, hint]}", "stands once"),
+                        ("{then: [hint, hint]}", "may occur once"),
                         ("{after: 1}", "at least 2"), ("{then: []}", "then"), ("{then: [hnt]}", "hint")):
         problems = "\n".join(map(str, check(write(tmp_path, loop(wrong))).problems))
         assert told in problems, (wrong, problems)

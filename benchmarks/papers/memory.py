@@ -6,7 +6,7 @@ from pathlib import Path
 
 from benchmarks.papers.row import PaperRow
 from metaflow_agents.memory.scoring import Weights, best
-from metaflow_agents.memory.store import Memory, MemoryDatabase, Scope
+from metaflow_agents.memory.store import MemoryDatabase, Scope, StoredMemory
 
 DAY = (("The kitchen was cleaned.", 1), ("Klaus broke his promise to Maria.", 9), ("It rains.", 2),
        ("Maria talked about a party on Friday.", 6), ("Breakfast was eaten.", 1))
@@ -22,7 +22,7 @@ RANKS = {(1.0, 0.0, 0.0): [5, 4, 3, 2, 1], (0.0, 1.0, 0.0): [2, 4, 3, 5, 1], (0.
 def ranked(weights: tuple[float, float, float]) -> dict[int, float]:
     """Memory → score, best first, by way of the store."""
     store = MemoryDatabase(None)
-    store.keep([Memory(f"k{place}", "turn", "day", "day-1", "klaus", f"live@{place}~0", float(place), text, importance)
+    store.keep([StoredMemory(f"k{place}", "turn", "day", "day-1", "klaus", f"live@{place}~0", float(place), text, importance)
                 for place, (text, importance) in enumerate(DAY)])
     scope = Scope("klaus", "now")
     found = best(store.seen(scope), [store.matching("Is there a party?", scope, 256)], Weights(*weights, decay=0.5), 5)

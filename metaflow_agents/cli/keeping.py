@@ -15,7 +15,7 @@ from metaflow_agents.cli.output import prompt, say, say_json
 from metaflow_agents.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from metaflow_agents.memory.store import Memory, MemoryDatabase
+    from metaflow_agents.memory.store import MemoryDatabase, StoredMemory
 
 Owners = Annotated[list[str] | None, typer.Argument(
     metavar="[OWNER]...", help="Only memories of these owners, by exact name: `clerk`, `clerk[Ada]`, `[customer 7]`.")]
@@ -89,7 +89,7 @@ def clear(owners: Owners = None, run: OfRun = None,
                          "say what to delete: owners, `--run`, or `--all`; `sop memory show` tells who remembers what")
     with opened(workspace) as store:
         _known(store, owners or [], workspace)
-        found: Sequence[Memory] = [] if store is None else store.listed(owners=owners or None, run=run)
+        found: Sequence[StoredMemory] = [] if store is None else store.listed(owners=owners or None, run=run)
         told, gone = counted(found), 0
         if store is not None and found:
             if not yes and not _agreed(told):

@@ -15,7 +15,7 @@ from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.values import Values
 from metaflow_agents.memory.embeddings import Embedder, Embeddings, WantedEmbedding
 from metaflow_agents.memory.scoring import UNRATED, Scored, Weights, best
-from metaflow_agents.memory.store import EMBEDDED, Kind, Memory, MemoryDatabase, Scope
+from metaflow_agents.memory.store import EMBEDDED, Kind, MemoryDatabase, Scope, StoredMemory
 from metaflow_agents.schema.event import Entry
 from metaflow_agents.schema.model import canonical, digest
 from metaflow_agents.schema.role import Recall
@@ -155,7 +155,7 @@ class ProjectMemory:
         own, run, reaches = await self._own(mind, past), self.run.digest, others and not self._alone
         fresh, upto = self._fresh()
 
-        def look(store: MemoryDatabase) -> tuple[int, list[Memory]]:
+        def look(store: MemoryDatabase) -> tuple[int, list[StoredMemory]]:
             store.keep(fresh)
             numbers = store.numbers(own)
             scope = Scope(mind, run, tuple(numbers[key] for key in own if key in numbers), reaches)
@@ -174,12 +174,12 @@ class ProjectMemory:
         own, run, reaches = await self._own(mind, past, lessons=True), self.run.digest, others and not self._alone
         fresh, upto = self._fresh()
 
-        def look(store: MemoryDatabase) -> list[Memory]:
+        def look(store: MemoryDatabase) -> list[StoredMemory]:
             store.keep(fresh)
             numbers = store.numbers(own)
             scope = Scope(mind, run, tuple(numbers[key] for key in own if key in numbers), reaches, lessons=True)
             latest = [number for number, _ in store.seen(scope)][-limit * _BEYOND:]
-            memories, told = store.read(latest), dict[str, Memory]()
+            memories, told = store.read(latest), dict[str, StoredMemory]()
             for number in reversed(latest):
                 if number in memories and len(told) < limit:
                     told.setdefault(memories[number].text, memories[number])
@@ -226,7 +226,7 @@ class ProjectMemory:
             return self._given or RunId("", "")
         return RunId(digest(canonical([opened.run, opened.at, opened.compiled]))[:16], opened.run)
 
-    def _fresh(self) -> tuple[list[Memory], int]:
+    def _fresh(self) -> tuple[list[StoredMemory], int]:
         """What committed since something was handed over, and how many firings that makes in all: more of them may commit
         until it is in the file.
         """
@@ -237,11 +237,11 @@ class ProjectMemory:
         return [self._memory(entry, run) for entries in islice(self._state.memory.values(), self._handed_over, None)
                 for entry in entries if entry.kind != "summary"], upto
 
-    def _memory(self, entry: Entry, run: RunId) -> Memory:
+    def _memory(self, entry: Entry, run: RunId) -> StoredMemory:
         answered = self._values.text(entry.answered)
         kind: Kind = "turn" if entry.kind == "summary" else entry.kind
         text = worded(self._values.text(entry.asked), answered) if kind == "turn" else answered.strip()
-        return Memory(self.key(entry), kind, run.digest, run.name, entry.whose, f"{self._prefix}{entry.activation}", time(),
+        return StoredMemory(self.key(entry), kind, run.digest, run.name, entry.whose, f"{self._prefix}{entry.activation}", time(),
                       self._masked(text), entry.importance, self._masked(entry.untrusted), entry.cites,
                       apart=self._alone or entry.role in self._apart)
 
@@ -250,11 +250,11 @@ class ProjectMemory:
         return self._masked(text)
 
 
-def _told(scored: Sequence[Scored], memories: Mapping[int, Memory], top: int, own: str) -> list[dict[str, Any]]:
+def _told(scored: Sequence[Scored], memories: Mapping[int, StoredMemory], top: int, own: str) -> list[dict[str, Any]]:
     """The best, each text once, in the order in which they came to be. Those of the run `own` do not name it: prompts that
     did would be others under another name, and no recording would replay.
     """
-    found: dict[str, tuple[Scored, Memory]] = {}
+    found: dict[str, tuple[Scored, StoredMemory]] = {}
     for one in scored:
         memory = memories.get(one.seq)                          # another process may have removed it since
         if memory is not None and len(found) < top:

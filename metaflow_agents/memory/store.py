@@ -50,7 +50,7 @@ KINDS: tuple[Kind, ...] = ("turn", "reflection", "lesson", "note", "pin")
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class StoredMemory:
     """One thing that a role remembers.
 
     `run` tells runs apart for good, `name` is what the run is called. `importance` is 1 to 10; None: nobody rated it.
@@ -132,7 +132,7 @@ class MemoryDatabase:
         with self._lock:
             self._db.close()
 
-    def keep(self, memories: Sequence[Memory]) -> int:
+    def keep(self, memories: Sequence[StoredMemory]) -> int:
         """Stores those that are not there and were not forgotten, all at once or none: how many these were."""
         rows = [(one.key, one.kind, one.run, one.name, one.role, one.activation, one.at, one.text, _digest(one.text),
                  one.importance, one.untrusted, json.dumps(one.cites), one.apart) for one in memories]
@@ -146,7 +146,7 @@ class MemoryDatabase:
                 kept += done.rowcount
         return kept
 
-    def note(self, memory: Memory) -> bool:
+    def note(self, memory: StoredMemory) -> bool:
         """Stores what a person lays down, also where it was forgotten before: whether it was not there. A note that is there
         becomes a pin where it is laid down as one, and stays a pin where it is not.
         """
@@ -156,7 +156,7 @@ class MemoryDatabase:
                 "UPDATE memories SET kind = 'pin' WHERE key = ? AND kind = 'note'", (memory.key,)).rowcount == 1
         return self.keep([memory]) == 1 or pinned
 
-    def pins(self, owner: str) -> list[Memory]:
+    def pins(self, owner: str) -> list[StoredMemory]:
         """What a person pinned for an owner, oldest first."""
         return [_memory(row) for row in self._rows(
             f"SELECT {_COLUMNS} FROM memories WHERE role = ? AND kind = 'pin' ORDER BY seq", (owner,))]
@@ -184,14 +184,14 @@ class MemoryDatabase:
         return {key: seq for key, seq in self._rows(
             "SELECT key, seq FROM memories WHERE key IN (SELECT value FROM json_each(?))", (json.dumps(list(keys)),))}
 
-    def read(self, numbers: Sequence[int]) -> dict[int, Memory]:
+    def read(self, numbers: Sequence[int]) -> dict[int, StoredMemory]:
         """Memories by number."""
         rows = self._rows(f"SELECT {_COLUMNS} FROM memories WHERE seq IN (SELECT value FROM json_each(?))",
                           (json.dumps(list(numbers)),))
         return {memory.seq: memory for memory in map(_memory, rows)}
 
     def listed(self, *, role: str | None = None, run: str | None = None, kind: str | None = None,
-               limit: int | None = None, owners: Sequence[str] | None = None) -> list[Memory]:
+               limit: int | None = None, owners: Sequence[str] | None = None) -> list[StoredMemory]:
         """The newest that the conditions hold for, oldest first. A role's characters count as it, `owners` are named exactly."""
         conditions, given = self._conditions(role, run, kind)
         if owners is not None:
@@ -257,7 +257,7 @@ class MemoryDatabase:
         return [*found]
 
     def search(self, text: str, *, role: str | None = None, run: str | None = None,
-               limit: int = 10) -> list[tuple[Memory, float]]:
+               limit: int = 10) -> list[tuple[StoredMemory, float]]:
         """Memories that hold a word of the text, with their BM25, best first."""
         words = query(text)
         if not words:
@@ -400,9 +400,9 @@ def _digest(text: str) -> str:
     return digest(text[:EMBEDDED].encode())
 
 
-def _memory(row: Sequence[Any]) -> Memory:
+def _memory(row: Sequence[Any]) -> StoredMemory:
     seq, key, kind, run, name, role, activation, at, text, importance, untrusted, cites, apart = row
-    return Memory(key, kind, run, name, role, activation, at, text, importance, untrusted, tuple(json.loads(cites)), seq,
+    return StoredMemory(key, kind, run, name, role, activation, at, text, importance, untrusted, tuple(json.loads(cites)), seq,
                   bool(apart))
 
 

@@ -57,7 +57,7 @@ class Reflect(Value):
         150, description="how much importance has to come together since it last reflected; each memory has 1 to 10")
 
 
-class MemorySettings(Value):
+class Memory(Value):
     """What a role remembers between its activations."""
 
     window: Window = Field((40, "turns"), description="what stays verbatim: `40 turns` or `16k tokens`; the oldest is dropped; "
@@ -84,7 +84,7 @@ def _no_memory(written: object) -> object:
     return {"window": "0 turns"} if written == "none" else written
 
 
-MemorySpec = Annotated[MemorySettings, BeforeValidator(_no_memory)]
+MemorySpec = Annotated[Memory, BeforeValidator(_no_memory)]
 """`none` is a memory that keeps nothing."""
 
 
@@ -99,7 +99,7 @@ class Role(Value):
     model: str | None = Field(None, description="a name under `models`, or a model itself")
     accepts: Accepts = Field(
         ("text",), description="what its prompts carry: `[text]`, or `[text, image]` with pictures among the files that it reads")
-    memory: MemorySpec = Field(MemorySettings(), description="what the role remembers; `none`: nothing")
+    memory: MemorySpec = Field(Memory(), description="what the role remembers; `none`: nothing")
     watches: tuple[Name, ...] = Field((), description="artifacts whose messages reach the role's inbox and memory")
     budget: Budget | None = Field(None, description="caps for all the role's work in a run")
     tools: Texts = Field((), description="what it may use: built-in tools, declared ones, `SERVER.*` of a server or a service")

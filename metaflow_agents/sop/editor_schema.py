@@ -16,7 +16,7 @@ from metaflow_agents import plugins
 from metaflow_agents.schema.artifact import Artifact
 from metaflow_agents.schema.endpoint import EndpointModel, ModelSpec
 from metaflow_agents.schema.model import Value
-from metaflow_agents.schema.role import MemorySettings, MemorySpec, OwnIndex, Recall, Role
+from metaflow_agents.schema.role import Memory, MemorySpec, OwnIndex, Recall, Role
 from metaflow_agents.schema.scalars import NAME_PATTERN, Calls, Count, Dollars, Expression, Seconds, Texts, Window
 from metaflow_agents.schema.sop import LANGUAGE_VERSIONS, PATHS, SOP, Input
 from metaflow_agents.schema.step import Review, Step, ToolChoice, ToolsSpec
@@ -119,7 +119,7 @@ def _node(hint: Any, found: dict[str, Node]) -> Node:
     if hint == ToolsSpec:
         return {"anyOf": [_node(Texts, found), _node(ToolChoice, found)]}
     if hint == MemorySpec:
-        return {"anyOf": [{"const": "none"}, _node(MemorySettings, found)]}
+        return {"anyOf": [{"const": "none"}, _node(Memory, found)]}
     for spelt, node in _SPELLINGS:
         if hint == spelt:
             return node

@@ -14,7 +14,7 @@ from metaflow_agents.schema.artifact import Artifact, Graph, Rule
 from metaflow_agents.schema.caps import Budget
 from metaflow_agents.schema.case import AtMost, Case, Prompted
 from metaflow_agents.schema.endpoint import EndpointLimits, EndpointModel, Price
-from metaflow_agents.schema.role import MemorySettings, Recall, Reflect, Role
+from metaflow_agents.schema.role import Memory, Recall, Reflect, Role
 from metaflow_agents.schema.sop import NOT_BUILT, SOP, Configuration, Defaults, Input, Progress
 from metaflow_agents.schema.step import Check, Foreach, Review, Step, StuckSpec, ToolChoice
 from metaflow_agents.schema.tools import ApiSpec, PolicySpec, ServerSpec, ToolSpec
@@ -22,7 +22,7 @@ from metaflow_agents.sop.migration_hints import FOREIGN
 from metaflow_agents.sop.places import Path, Places
 
 MODELS: dict[str, type[BaseModel]] = {
-    "sop": SOP, "role": Role, "memory": MemorySettings, "recall": Recall, "reflect": Reflect,
+    "sop": SOP, "role": Role, "memory": Memory, "recall": Recall, "reflect": Reflect,
     "budget": Budget,
     "step": Step, "foreach": Foreach, "check": Check, "review": Review,
     "stuck": StuckSpec, "progress": Progress,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from metaflow_agents.memory.store import Memory
+from metaflow_agents.memory.store import StoredMemory
 from metaflow_agents.views.page import Page, safe
 from metaflow_agents.views.wording import amount, moment
 
 _SHOWN = 600                        # characters of a memory; all of it stands in `--json`
 
 
-def counted(memories: Sequence[Memory]) -> list[str]:
+def counted(memories: Sequence[StoredMemory]) -> list[str]:
     """How much everybody remembers, by kind: `clerk: 10 turns, 2 reflections`."""
     found: dict[str, Counter[str]] = {}
     for one in memories:
@@ -21,7 +21,7 @@ def counted(memories: Sequence[Memory]) -> list[str]:
             for owner, kinds in sorted(found.items())]
 
 
-def memory_lines(memories: Sequence[Memory], page: Page) -> list[str]:
+def memory_lines(memories: Sequence[StoredMemory], page: Page) -> list[str]:
     """A heading each: key, kind, whose, from where and when, how important; below it the text, and what it rests on."""
     lines: list[str] = []
     for one in memories:

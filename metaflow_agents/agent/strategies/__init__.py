@@ -14,7 +14,7 @@ from metaflow_agents.plugins import installed
 from metaflow_agents.schema.strategies import CLASSES, InstalledStrategies, Specs
 
 _REGISTRY: dict[str, type[Strategy[Any]]] = {}
-"""Those that were registered. Those of the package are the classes of `CLASSES`, in the modules of their names."""
+"""Those that were registered. Those of the package are the classes of `CLASSES` with `Strategy` behind, one in each module."""
 
 
 def register(name: str, strategy: type[Strategy[Any]]) -> None:
@@ -50,7 +50,7 @@ def _class(name: str) -> type[Strategy[Any]]:
         return _REGISTRY[name]
     found: type[Strategy[Any]]
     if name in CLASSES:
-        found = getattr(import_module(f"{__name__}.{name}"), CLASSES[name])
+        found = getattr(import_module(f"{__name__}.{name}"), f"{CLASSES[name]}Strategy")
     else:
         found = installed("strategies")[name].load()
     return found

@@ -192,7 +192,7 @@ def looked_at(address: str) -> dict[str, object]:
         page.wait_for_timeout(200)
         pictures["phone.png"] = _photographed(page)
         if over := page.evaluate(_OVER):
-            faults.append(f"at {NARROW} pixels, a phone, it must be scrolled sideways: `{over}` is too wide")
+            faults.append(f"at {NARROW} pixels, a phone, it has to be scrolled sideways: `{over}` is too wide")
         thrown, said = list(saw.thrown), list(saw.said)
         page.set_viewport_size({"width": WIDE, "height": 800})
         more, wrong = behind(page, saw)
