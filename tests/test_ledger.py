@@ -236,7 +236,7 @@ def test_what_an_item_cost_over_all_steps_is_one_row(say: Any, tmp_path: Path) -
     assert all((one["calls"], one["tokens"]) == (4, 4040) for one in told["keys"].values())
     assert [line["step"] for line in told["lines"] if line["key"] == "n/7"] == ["write", *["talk/say"] * 2, "talk/end"]
     brief = say("show", "one", "--costs")[1]
-    assert "the dearest 20 of 25 keys" in brief and "the dearest 20 of 100 items" in brief
+    assert "the 20 most expensive of 25 keys" in brief and "the 20 most expensive of 100 items" in brief
     rows = [line.split() for line in say("show", "one", "--costs", "--all")[1].splitlines()]
     assert all([f"n/{number}", "4", "4,000", "40"] in rows for number in range(25))
     assert ["talk[n/24]/say[b]", "1", "1,000", "10"] in rows
@@ -273,7 +273,7 @@ def test_the_tables_fit_and_no_number_is_cut(width: int) -> None:
     assert max(map(columns, lines)) <= width
     total = next(line for line in lines if line.startswith("total"))
     assert "…" not in total, total
-    assert "the dearest 20 of 50 items; `--all` lists all" in " ".join(" ".join(lines).split()) and len(lines) < 50
+    assert "the 20 most expensive of 50 items; `--all` lists all" in " ".join(" ".join(lines).split()) and len(lines) < 50
     assert len(costs_lines("run-1", costly(50), Page(width=width), every=True)) > 50
 
 

@@ -119,7 +119,7 @@ def start(
     `sop` is a file, a name, or what `prepare` made of one; then `model`, `models`, `sandbox`, `workspace`, `settings` and `late`
     are chosen already, and giving one here is a UsageError.
     `model` answers for every role (a name such as `dry`, or a function that gets the request), `models` for the names that
-    the SOP gives. Inputs are keywords, or stand in `inputs`. `workspace` is where runs lie; None keeps journal and files in
+    the SOP gives. Inputs are keywords, or stand in `inputs`. `workspace` is the directory of the runs; None keeps journal and files in
     memory. `until` is a step after which the run rests, `from_run` a run whose unchanged activations are taken over, and what
     it was given for inputs that are not given now; `keep_from` the run from which inputs with `keep` are read, or `"none"`;
     `sandbox` is where commands run: `"bubblewrap"`, `"landlock"`, `"container"` (the default is the first that holds), or
@@ -203,7 +203,7 @@ def _prepared(sop: str | Path | Prepared, **choices: Any) -> Prepared:
 
 
 async def resume(name: str, **options: Any) -> RunResult:
-    """Goes on with a run to its end. The options are those of `go_on`."""
+    """Resumes a run to its end. The options are those of `go_on`."""
     async with go_on(name, **options) as going:
         return await going.result()
 
@@ -223,7 +223,7 @@ def go_on(
     asker: Asker | None = None,
     settings: Settings | None = None,
 ) -> Run:
-    """A run gone on with, to be entered with `async with`: after a crash, a cap, a failure, or an `until`.
+    """A resumed run, to be entered with `async with`: after a crash, a cap, a failure, or an `until`.
 
     Models and sandbox are those that it had unless others are given; `sandbox="none"` has to be given again where that was not
     done on this machine. Where the SOP's file means something else now, what changed is told, and only `accept_changes` goes on

@@ -1,4 +1,4 @@
-"""The command line: asks the rooms below and the views, and decides nothing."""
+"""The command line: calls the packages below it and the views, and decides nothing."""
 
 from __future__ import annotations
 

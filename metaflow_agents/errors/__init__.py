@@ -146,7 +146,7 @@ class StepFailed(RunError):
 
 
 class AttemptFailed(RunError):
-    """A doer failed at one attempt: its function raised, its model gave nothing, its time was up."""
+    """A step failed at one attempt: its function raised, its model gave nothing, its time was up."""
 
 
 class Stuck(AttemptFailed):
@@ -174,7 +174,7 @@ class ForeignRefused(AttemptFailed):
 
 
 class AnswerInvalid(RunError):
-    """What a doer gave back does not fit its artifact. `faults` are told to its author, word for word."""
+    """What a step gave back does not fit its artifact. `faults` are told to its author, word for word."""
 
     def __init__(self, faults: Iterable[str]) -> None:
         self.faults = tuple(faults)
@@ -231,7 +231,7 @@ class BudgetExceeded(MetaflowError):
 
 
 class Waiting(MetaflowError):
-    """Work can't go on before a person has answered; `keys` are those of the questions. It is no failure: it is gone on with."""
+    """Work can't go on before a person has answered; `keys` are those of the questions. It is no failure: the run resumes."""
 
     exit_status = 4
 

@@ -404,7 +404,7 @@ def _onward(told: Told, page: Page) -> list[str]:
     if told.standing == "running":
         return []
     ways = [(f"sop show {told.name} ARTIFACT{where}", "an artifact's value"),
-            (f"sop log {told.name}{where}", "who said what to whom")]
+            (f"sop log {told.name}{where}", "the event log")]
     if artifacts_of(told.folder).is_dir():
         ways.append((f"ls {shlex.quote(str(artifacts_of(told.folder)))}", "artifacts that have no file in the run's folder"))
     if any(getattr(told.values.payload(made[-1].payload), "missing", ()) for made in told.outline.versions.values()):

@@ -28,7 +28,7 @@ class TreeOfThoughts(StrategySpec):
     search: Literal["bfs", "dfs"] = Field(
         "bfs", description="`bfs`: goes on with the best of each depth; `dfs`: the best of each node, back where none is left")
     breadth: Annotated[int, Field(ge=1, le=100, strict=True)] = Field(
-        5, description="how many are gone on with: of all of a depth in `bfs`, of those from one node in `dfs`")
+        5, description="how many are continued: of all of a depth in `bfs`, of those from one node in `dfs`")
     generate: Literal["propose", "sample"] = Field(
         "propose", description="`propose`: one call lists thoughts; `sample`: each is free text from a call of its own")
     thoughts: Annotated[int, Field(ge=1, le=100, strict=True)] = Field(
@@ -40,7 +40,7 @@ class TreeOfThoughts(StrategySpec):
     values: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(
         {"sure": 20, "likely": 1, "impossible": 0.001}, description="the words of a judgement → what each adds to the value")
     threshold: Annotated[float, Field(allow_inf_nan=False)] | None = Field(
-        None, description="only what is valued above it is gone on with; by default nothing is pruned")
+        None, description="only what is valued above it is continued; by default nothing is pruned")
     expansions: Annotated[int, Field(ge=1, le=10_000, strict=True)] = Field(
         EXPANSIONS, description="nodes that `dfs` goes on from at most; then the deepest and best way so far is answered")
     temperature: Annotated[float, Field(ge=0, le=2)] | None = Field(

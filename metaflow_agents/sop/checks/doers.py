@@ -47,7 +47,7 @@ def _doer(c: Context, name: str, step: Step) -> None:
               "`value: EXPRESSION`, `human: text`, `sop: NAME`", key=True)
     elif len(found) > 1:
         listed = " and ".join(f"`{key}`" for key in found)
-        c.say("two-doers", ("steps", name, found[1]), f"`{name}` has {listed}: one step has one doer",
+        c.say("two-doers", ("steps", name, found[1]), f"`{name}` has {listed}: one step has one type",
               "keep one, and make the other a step of its own that reads what this one makes", key=True)
 
 

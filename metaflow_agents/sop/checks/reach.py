@@ -89,7 +89,7 @@ def _loops(c: Context, graph: SOPGraph, bounds: dict[str, int]) -> set[tuple[str
                 told.add((reader, artifact))
                 way = " → ".join(f"`{one}`" for one in [*cycle, cycle[0]])
                 c.say("loop-stands-still", _read_at(c, reader, artifact),
-                      f"the loop {way} can't go round: `{reader}` only sees `{artifact}`, which never triggers it, so that "
+                      f"the loop {way} can't repeat: `{reader}` only sees `{artifact}`, which never triggers it, so that "
                       f"`{name}` fires once, whatever its `rounds: {step.rounds}`",
                       f"move `{artifact}` to `wants` of `{reader}`; if it shall fire once, write `rounds: 1` in `{name}`")
     return told
