@@ -428,7 +428,7 @@ def event_fields() -> str:
 
 _OUTCOMES = {
     "success": "`success` holds; without `success`, every output exists",
-    "failure": "it came to rest, and that does not hold",
+    "failure": "nothing is left to do, and `success` is false",
     "stopped": "an activation failed for good under `on_fail: stop`, or the run could not go on",
     "interrupted": "it was cancelled",
     "until": "the step named by `until` is done",

@@ -34,7 +34,8 @@ def costs_lines(name: str, found: Ledger, page: Page, *, every: bool = False, re
             headings = (heading, *(column[0] for column in shown))
             lines += ["", *table(rows, page, headings=headings, right=range(1, len(headings)))]
             if len(listed) < len(sums):
-                lines += page.wrapped(f"the {len(listed)} most expensive of {len(sums):,} {heading}s; `--all` lists all", "", "  ")
+                lines += page.wrapped(f"the {len(listed)} most expensive of {len(sums):,} {heading}s; `--all` lists all", "",
+                                      "  ")
     return [*lines, *_notes(found.total, repeated, page)]
 
 
