@@ -29,8 +29,9 @@ from numpy.typing import NDArray
 
 from benchmarks.report import Report, command_line
 from metaflow_agents.memory.indexes import IndexName, make_index
+from metaflow_agents.memory.scope import Scope
 from metaflow_agents.memory.scoring import Weights, best
-from metaflow_agents.memory.store import Memory, MemoryStore, Scope
+from metaflow_agents.memory.store import Memory, MemoryStore
 
 INDEXES: tuple[IndexName, ...] = ("hnsw", "faiss")
 SPREAD = 1.0

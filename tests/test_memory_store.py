@@ -17,8 +17,9 @@ from memory_writer import batch
 from tiers import some
 
 from metaflow_agents.errors import MemoryFault
+from metaflow_agents.memory.scope import Scope
 from metaflow_agents.memory.scoring import Weights, best, normalised
-from metaflow_agents.memory.store import EMBEDDED, Memory, MemoryStore, Scope, query
+from metaflow_agents.memory.store import EMBEDDED, Memory, MemoryStore, query
 
 HERE = Path(__file__).parent
 

@@ -19,7 +19,8 @@ from metaflow_agents.errors import UsageError
 from metaflow_agents.memory import embeddings, indexes
 from metaflow_agents.memory.embeddings import Embedder as Embeds
 from metaflow_agents.memory.embeddings import Embeddings, Wanted, batches
-from metaflow_agents.memory.store import EMBEDDED, PLACE, Memory, MemoryStore, Scope
+from metaflow_agents.memory.scope import Scope
+from metaflow_agents.memory.store import EMBEDDED, PLACE, Memory, MemoryStore
 from metaflow_agents.schema.event import Observed, Reserved, Settled
 
 pytest.importorskip("usearch")

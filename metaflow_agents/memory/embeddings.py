@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from metaflow_agents.errors import MemoryFault
 from metaflow_agents.memory.indexes import make_index
-from metaflow_agents.memory.store import EMBEDDED, MemoryStore, Scope
+from metaflow_agents.memory.scope import Scope
+from metaflow_agents.memory.store import EMBEDDED, MemoryStore
 from metaflow_agents.schema.role import IndexName, Similarity
 
 if TYPE_CHECKING:
