@@ -6,7 +6,6 @@ or another one, it begins anew. See docs/decisions/0121.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Sequence
@@ -37,13 +36,18 @@ class Lookups:
 
     def clear(self) -> None:
         """Something was removed: nothing that is known holds."""
-        self.age = object()                     # another one whenever what was known no longer holds
+        self._age = object()
         self._version, self._last, self._count = -1, 0, 0
         self._seen: OrderedDict[Scope, Memories] = OrderedDict()
         self._postings: OrderedDict[str, Posting] = OrderedDict()
         self._upto: dict[str, int] = {}         # token → the last memory that its posting knows
         self._fresh: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
         self._fresh_count, self._tokenised = 0, 0
+
+    def known(self) -> tuple[object, int]:
+        """An object that is another one once something was removed, or another process wrote; and the last memory."""
+        self._up_to_date()
+        return self._age, self._last
 
     def seen(self, scope: Scope) -> Seen:
         """What a scope sees."""
@@ -74,7 +78,7 @@ class Lookups:
             fresh, = self._db.execute("SELECT count(*) FROM memories WHERE seq > ?", (self._last,)).fetchone()
             if there - fresh != self._count:
                 self.clear()
-            self._version = version
+            self._version, self._age = version, object()
         fresh, last = self._db.execute("SELECT count(*), max(seq) FROM memories WHERE seq > ?", (self._last,)).fetchone()
         if fresh:
             self._count, self._last = self._count + fresh, last
@@ -85,7 +89,7 @@ class Lookups:
         if found is None:
             found = Memories()
         if found.upto < self._last:
-            condition, given = key.others_where()
+            condition, given = key.where()
             found.add(self._read(condition, {**given, "after": found.upto}))
             found.upto = self._last
         self._seen[key] = found
@@ -96,8 +100,8 @@ class Lookups:
     def _own(self, scope: Scope) -> list[Row]:
         if not scope.own:
             return []
-        rows = {row[0]: row for row in self._read(
-            f"{scope.kind} AND m.seq IN (SELECT value FROM json_each(:own))", {"own": json.dumps(scope.own), "after": 0})}
+        condition, given = replace(scope, others=False).where()
+        rows = {row[0]: row for row in self._read(condition, {**given, "after": 0})}
         return [rows[number] for number in dict.fromkeys(scope.own) if number in rows]
 
     def _read(self, condition: str, given: dict[str, object]) -> list[Row]:

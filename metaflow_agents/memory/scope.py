@@ -24,13 +24,10 @@ class Scope:
 
     def where(self) -> tuple[str, dict[str, Any]]:
         """The condition on a row `m`, and its values."""
-        others = self._others if self.others else "0"
-        return (f"({self.kind} AND ({others} OR m.seq IN (SELECT value FROM json_each(:own))))",
-                {"role": self.role, "run": self.run, "own": json.dumps(self.own)})
-
-    def others_where(self) -> tuple[str, dict[str, Any]]:
-        """The same for those of other runs alone."""
-        return f"({self.kind} AND {self._others})", {"role": self.role, "run": self.run}
+        own = "m.seq IN (SELECT value FROM json_each(:own))"
+        # Each alone where it can be: of both together SQLite reads all memories.
+        among = own if not self.others else f"({self._others} OR {own})" if self.own else self._others
+        return f"({self.kind} AND {among})", {"role": self.role, "run": self.run, "own": json.dumps(self.own)}
 
     @property
     def kind(self) -> str:

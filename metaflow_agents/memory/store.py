@@ -73,6 +73,16 @@ class Memory:
                 "cites": list(self.cites), "over": "run" if self.apart else "runs"}
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """How the file stood. While `age` is the same object nothing was removed and nobody else wrote: what is new has a number
+    above `last`.
+    """
+
+    age: object
+    last: int
+
+
 class MemoryStore:
     """The file; None: in memory, for a run that has no workspace. Its methods may be called from any thread.
 
@@ -226,16 +236,22 @@ class MemoryStore:
             stale = before is not None and any(len(vector) != before[0] for vector in vectors.values())
             if stale:
                 self._db.execute("DELETE FROM vectors WHERE embedder = ?", (embedder,))
+                self._lookups.clear()
             self._db.executemany("INSERT OR IGNORE INTO vectors(embedder, digest, vector) VALUES (?,?,?)",
                                  [(embedder, _digest(text), vector) for text, vector in vectors.items()])
         return stale
 
-    def unembedded(self, embedder: str, scope: Scope) -> list[str]:
-        """What of the memories that a scope sees is to be embedded yet, each text once, the oldest first."""
+    def known(self) -> Known:
+        """How the file stands."""
+        with self._lock, self._translated("read"):
+            return Known(*self._lookups.known())
+
+    def unembedded(self, embedder: str, scope: Scope, after: int = 0) -> list[str]:
+        """What of the memories behind `after` that a scope sees is to be embedded yet, each text once, the oldest first."""
         where, given = scope.where()
-        rows = self._rows(f"SELECT substr(m.text, 1, {EMBEDDED}) FROM memories m WHERE {where} AND NOT EXISTS"
-                          " (SELECT 1 FROM vectors v WHERE v.embedder = :embedder AND v.digest = m.digest) ORDER BY m.seq",
-                          {**given, "embedder": embedder})
+        rows = self._rows(f"SELECT substr(m.text, 1, {EMBEDDED}) FROM memories m NOT INDEXED WHERE m.seq > :after AND {where}"
+                          " AND NOT EXISTS (SELECT 1 FROM vectors v WHERE v.embedder = :embedder AND v.digest = m.digest)"
+                          " ORDER BY m.seq", {**given, "embedder": embedder, "after": after})
         return list(dict.fromkeys(text for text, in rows))
 
     def embedded(self, embedder: str, scope: Scope, size: int) -> list[int]:
@@ -248,7 +264,7 @@ class MemoryStore:
     def vectors(self, embedder: str, scope: Scope, size: int, after: int = 0) -> list[tuple[int, bytes]]:
         """Memory and embedding, of so many bytes, of what a scope sees, behind the memory `after`, in their order."""
         where, given = scope.where()
-        return self._rows("SELECT m.seq, v.vector FROM vectors v JOIN memories m ON m.digest = v.digest"
+        return self._rows("SELECT m.seq, v.vector FROM memories m NOT INDEXED CROSS JOIN vectors v ON v.digest = m.digest"
                           f" WHERE v.embedder = :embedder AND length(v.vector) = :size AND m.seq > :after AND {where}"
                           " ORDER BY m.seq", {**given, "embedder": embedder, "size": size, "after": after})
 
