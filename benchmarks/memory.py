@@ -14,10 +14,11 @@ take turns, question by question, and what is told are medians. `benchmarks/READ
 
 from __future__ import annotations
 
+import asyncio
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
@@ -28,9 +29,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.report import Report, command_line
+from metaflow_agents.memory.embeddings import Embedder, Embeddings, WantedEmbedding
 from metaflow_agents.memory.indexes import IndexName, make_index
+from metaflow_agents.memory.scope import Scope
 from metaflow_agents.memory.scoring import Weights, best
-from metaflow_agents.memory.store import MemoryDatabase, Scope, StoredMemory
+from metaflow_agents.memory.store import MemoryDatabase, StoredMemory
 
 INDEXES: tuple[IndexName, ...] = ("hnsw", "faiss")
 SPREAD = 1.0
@@ -135,11 +138,55 @@ class Bench:
         found = [_timed(lambda q=question: store.matching(q, scope, 256))[1] for question in questions]
         self.report.add("full text: a question of 8 words", statistics.median(found) * 1e3, "ms")
 
-        def whole(question: str) -> Any:
-            return best(store.seen(scope), [store.matching(question, scope, 256)], Weights(), 6)
-        recalled = [_timed(lambda q=question: whole(q))[1] for question in questions[:30]]
-        self.report.add("a recall, scored over all memories", statistics.median(recalled) * 1e3, "ms")
         store.close()
+        self.recalls(questions)
+
+    def recalls(self, questions: list[str]) -> None:
+        """Whole recalls as a run has them: each stores a memory of its own before. A new process looks up all at its first."""
+        store, sizes = MemoryDatabase(self.folder / "project.db"), self.sizes
+        numbers = iter(range(10**6))
+
+        def scope() -> Scope:
+            store.keep([StoredMemory(f"own{next(numbers)}", "turn", "this", "this-1", "writer", "write@1~0", 1.0, questions[0])])
+            return Scope("writer", "this", tuple(one.seq for one in store.listed(run="this-1", limit=40)))
+
+        def by_words(question: str, seen: Scope) -> Any:
+            return best(store.seen(seen), [store.matching(question, seen, 256)], Weights(), 24)
+        self._recalled("words", [_timed(partial(by_words, question, scope()))[1] for question in questions], bound=50)
+
+        _say("recalls by embeddings")
+        rng = np.random.default_rng(17)
+        memories = store.listed()
+        for start in range(0, len(memories), 1000):
+            texts = [memory.text for memory in memories[start:start + 1000]]
+            vectors = map(_bytes, rng.standard_normal((len(texts), sizes.dimensions)))
+            store.keep_vectors("e", dict(zip(texts, vectors, strict=True)))
+
+        async def do(work: Callable[[MemoryDatabase], Any]) -> Any:
+            return work(store)
+
+        async def ask(texts: Sequence[str]) -> list[bytes]:
+            return [*map(_bytes, rng.standard_normal((len(texts), sizes.dimensions)))]
+
+        async def by_embeddings() -> list[float]:
+            embeddings, took = Embeddings(do), []
+            for question in questions[:20]:
+                seen, wanted = scope(), WantedEmbedding(Embedder("e", ask), question)
+                began = time.perf_counter()
+                near = embeddings.nearest(store, wanted, await embeddings.prepare(wanted, seen), seen, 256)
+                best(store.seen(seen), [near], Weights(), 24)
+                took.append(time.perf_counter() - began)
+            return took
+        self._recalled("embeddings", asyncio.run(by_embeddings()), bound=10)
+        store.close()
+
+    def _recalled(self, by: str, took: list[float], bound: float) -> None:
+        self.report.add(f"a recall by {by}", statistics.median(took[1:]) * 1e3, "ms", bound=bound)
+        self.report.add(f"a recall by {by}, the first of a process", took[0] * 1e3, "ms")
+
+
+def _bytes(vector: NDArray[np.float64]) -> bytes:
+    return vector.astype("<f4").tobytes()
 
 
 def _another(memory: StoredMemory, number: int) -> StoredMemory:

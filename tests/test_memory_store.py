@@ -17,8 +17,10 @@ from memory_writer import batch
 from tiers import some
 
 from metaflow_agents.errors import MemoryFault
-from metaflow_agents.memory.scoring import Weights, best, normalised
-from metaflow_agents.memory.store import EMBEDDED, MemoryDatabase, Scope, StoredMemory, query
+from metaflow_agents.memory.scope import Scope
+from metaflow_agents.memory.scoring import Weights, best
+from metaflow_agents.memory.seen import Memories, Seen
+from metaflow_agents.memory.store import EMBEDDED, MemoryDatabase, StoredMemory, query
 
 HERE = Path(__file__).parent
 
@@ -118,7 +120,7 @@ def test_a_scope_sees_its_own_run_as_far_as_told_and_its_role_in_others() -> Non
                 memory("4", "word4", run="b"), memory("5", "word5", run="b", role="judge"), memory("6", "word6")])
 
     def seen(scope: Scope) -> list[int]:
-        there = [number for number, _ in store.seen(scope)]
+        there = [*store.seen(scope)]
         found = store.matching("word1 word2 word3 word4 word5 word6", scope, 10)
         assert sorted(found) == (sorted(there) if len(there) > 2 else []), "what half of the memories hold says nothing"
         return there
@@ -158,7 +160,7 @@ def test_what_others_remember_changes_no_score(others: bool, seed: int) -> None:
 
 def test_scores_are_those_computed_by_hand() -> None:
     """Park et al., section 4.1, decay ½ so that it can be computed in the head."""
-    seen = [(1, 10), (2, 1), (3, 1)]                    # oldest first; recency ¼, ½, 1 → 0, ⅓, 1; importance → 1, 0, 0
+    seen = Seen(Memories([(1, 10, 1), (2, 1, 1), (3, 1, 1)]))   # oldest first; recency ¼, ½, 1 → 0, ⅓, 1; importance 1, 0, 0
     relevances = [{1: 2.0, 2: 8.0}]                     # 3 is not found: 0; → ¼, 1, 0
     scored = best(seen, relevances, Weights(decay=0.5), 3)
     assert [(one.seq, one.score) for one in scored] == [
@@ -169,8 +171,10 @@ def test_scores_are_those_computed_by_hand() -> None:
     assert [one.seq for one in best(seen, relevances, Weights(0, 1, 0), 1, frozenset({1}))] == [3]
     two = best(seen, [{1: 2.0, 2: 8.0}, {1: -1.0, 2: 0.0, 3: 1.0}], Weights(0, 0, 1), 3)
     assert {one.seq: one.score for one in two} == {1: 0.125, 2: 0.75, 3: 0.5}, "words and embeddings count alike"
-    assert best([(1, None), (2, 6)], [], Weights(0, 1, 0), 1)[0].seq == 2, "one that nobody rated counts 5"
-    assert normalised([3, 3]) == [0.5, 0.5] and best([], [], Weights(), 3) == []
+    unrated = Seen(Memories([(1, None, 1), (2, 6, 1)]))
+    assert best(unrated, [], Weights(0, 1, 0), 1)[0].seq == 2, "one that nobody rated counts 5"
+    assert best(Seen(Memories([(1, 3, 1)])), [], Weights(), 3)[0].importance == 0.5
+    assert best(Seen(Memories()), [], Weights(), 3) == []
 
 
 @pytest.mark.one_in(12)

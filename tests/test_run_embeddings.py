@@ -19,7 +19,8 @@ from metaflow_agents.errors import UsageError
 from metaflow_agents.memory import embeddings, indexes
 from metaflow_agents.memory.embeddings import Embedder as Embeds
 from metaflow_agents.memory.embeddings import Embeddings, WantedEmbedding, batches
-from metaflow_agents.memory.store import EMBEDDED, PLACE, MemoryDatabase, Scope, StoredMemory
+from metaflow_agents.memory.scope import Scope
+from metaflow_agents.memory.store import EMBEDDED, PLACE, MemoryDatabase, StoredMemory
 from metaflow_agents.schema.event import Observed, Reserved, Settled
 
 pytest.importorskip("usearch")
@@ -193,7 +194,7 @@ import os, sys, time
 from pathlib import Path
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents import run_sync
-from metaflow_agents.memory.store import MemoryStore
+from metaflow_agents.memory.store import MemoryDatabase
 from embedders import Embedder
 
 def dies(self, name, vectors):
@@ -204,7 +205,7 @@ def dies(self, name, vectors):
         time.sleep(0.02)
     os._exit(9)
 
-MemoryStore.keep_vectors = dies
+MemoryDatabase.keep_vectors = dies
 run_sync(sys.argv[1], topic="Whales", models={"default": lambda request: "words", "senses": Embedder()}, workspace=sys.argv[2],
          name="it")
 """

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.papers.row import PaperRow
+from metaflow_agents.memory.scope import Scope
 from metaflow_agents.memory.scoring import Weights, best
-from metaflow_agents.memory.store import MemoryDatabase, Scope, StoredMemory
+from metaflow_agents.memory.store import MemoryDatabase, StoredMemory
 
 DAY = (("The kitchen was cleaned.", 1), ("Klaus broke his promise to Maria.", 9), ("It rains.", 2),
        ("Maria talked about a party on Friday.", 6), ("Breakfast was eaten.", 1))

@@ -15,7 +15,7 @@ from metaflow_agents.agent.embedding import Embedding
 from metaflow_agents.engine.work import Activation
 from metaflow_agents.errors import AnswerInvalid
 from metaflow_agents.memory.project import ProjectMemory
-from metaflow_agents.memory.scoring import UNRATED
+from metaflow_agents.memory.seen import UNRATED
 from metaflow_agents.memory.window import RoleMemory
 from metaflow_agents.prompts import from_package
 from metaflow_agents.schema.caps import REFLECTION_QUESTIONS

@@ -121,8 +121,9 @@ def start(
     `model` answers for every role (a name such as `dry`, or a function that gets the request), `models` for the names that
     the SOP gives. Inputs are keywords, or stand in `inputs`. `workspace` is the directory of the runs; None keeps journal and
     files in memory. `until` is a step after which the run rests, `from_run` a run whose unchanged activations are taken over,
-    and what it was given for inputs that are not given now; `keep_from` the run from which inputs with `keep` are read, or `"none"`;
-    `sandbox` is where commands run: `"bubblewrap"`, `"landlock"`, `"container"` (the default is the first that holds), or
+    and what it was given for inputs that are not given now; `keep_from` the run from which inputs with `keep` are read, or
+    `"none"`; `sandbox` is where commands run:
+    `"bubblewrap"`, `"landlock"`, `"container"` (the default is the first that holds), or
     `"none"`, which does not confine them; `budget` caps
     `usd`, `tokens`, `calls` and `time` (seconds), `given` maps artifacts to values that stand in for the work of their steps
     (`write/text`: in the SOP that `write` is). `staged`: acting tools only tell what they would do. `late`: a secret that is not

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from metaflow_agents.errors import MemoryFault
 from metaflow_agents.memory.indexes import make_index
-from metaflow_agents.memory.store import EMBEDDED, MemoryDatabase, Scope
+from metaflow_agents.memory.scope import Scope
+from metaflow_agents.memory.store import EMBEDDED, Known, MemoryDatabase
 from metaflow_agents.schema.role import IndexName, Similarity
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class _Filled:
 
     index: VectorIndex
     memories: list[int] = field(default_factory=list)
+    age: object = None                                      # see `Known`
 
 
 class Embeddings:
@@ -78,6 +80,7 @@ class Embeddings:
         self._do = do
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._filled: dict[tuple[str, IndexName, Similarity, int, Scope], _Filled] = {}
+        self._whole: dict[tuple[str, Scope], Known] = {}        # up to where each memory has its vector
 
     async def prepare(self, wanted: WantedEmbedding, scope: Scope) -> bytes:
         """The embedding of the question, once it and the memories that a scope sees are embedded: nobody asks for the same
@@ -99,13 +102,23 @@ class Embeddings:
         """Embeds what is missing. Whether what was there before had to be dropped, so that more is missing now."""
         name = wanted.embedder.name
 
-        def look(store: MemoryDatabase) -> list[str]:
-            asked = [] if store.vector(name, wanted.question) is not None else [wanted.question[:EMBEDDED]]
-            return list(dict.fromkeys([*asked, *store.unembedded(name, scope)]))
+        key = name, replace(scope, own=())
 
+        def look(store: MemoryDatabase) -> tuple[list[str], list[str], Known]:
+            asked = [] if store.vector(name, wanted.question) is not None else [wanted.question[:EMBEDDED]]
+            before, now = self._whole.get(key), store.known()
+            after = before.last if before is not None and before.age is now.age else 0
+            own = store.unembedded(name, replace(scope, others=False)) if scope.own else []
+            return asked + own, store.unembedded(*key, after), now
+
+        missing, theirs, now = await self._do(look)
+        if theirs:                                              # indexes that hold later ones lack them
+            self._filled.update({one: replace(filled, age=None) for one, filled in self._filled.items() if one[0] == name})
         dropped = False
-        for texts in batches(await self._do(look)):
+        for texts in batches(list(dict.fromkeys(missing + theirs))):
             dropped |= await self._keep(name, texts, await wanted.embedder.ask(texts))
+        if not dropped:
+            self._whole[key] = now                              # up to there each has its vector, and none is looked for again
         return dropped
 
     async def _keep(self, name: str, texts: Sequence[str], vectors: Sequence[bytes]) -> bool:
@@ -118,24 +131,26 @@ class Embeddings:
         question = np.frombuffer(asked, "<f4")
         near = _exactly(store, wanted, replace(scope, others=False), question, limit)
         others = replace(scope, own=())
-        there = store.embedded(wanted.embedder.name, others, question.nbytes)
-        if len(there) < _FEW:
-            near |= _exactly(store, wanted, others, question, limit)
-        else:
-            near |= dict(self._up_to_date(store, wanted, others, there, len(question)).nearest(question, limit))
+        index = self._up_to_date(store, wanted, others, len(question))
+        near |= _exactly(store, wanted, others, question, limit) if index is None else dict(index.nearest(question, limit))
         finite = ((memory, value) for memory, value in near.items() if math.isfinite(value))
         return dict(sorted(finite, key=lambda pair: (-pair[1], pair[0]))[:limit])
 
-    def _up_to_date(
-        self, store: MemoryDatabase, wanted: WantedEmbedding, scope: Scope, there: list[int], dimensions: int
-    ) -> VectorIndex:
-        """The index of what a scope sees: the same memories in the same order, so that it is made anew where one is gone."""
+    def _up_to_date(self, store: MemoryDatabase, wanted: WantedEmbedding, scope: Scope, dimensions: int) -> VectorIndex | None:
+        """The index of what a scope sees: the same memories in the same order, so that it is made anew where one is gone. None
+        where these are few.
+        """
         import numpy as np
 
         key = (wanted.embedder.name, wanted.index, wanted.similarity, dimensions, scope)
-        filled = self._filled.get(key)
-        if filled is None or filled.memories != there[:len(filled.memories)]:
-            filled = self._filled[key] = _Filled(make_index(wanted.index, dimensions, wanted.similarity))
+        filled, now = self._filled.get(key), store.known()
+        if filled is None or filled.age is not now.age:             # else nothing is gone, and what is new came behind
+            there = store.embedded(wanted.embedder.name, scope, 4 * dimensions)
+            if len(there) < _FEW:
+                return None
+            if filled is None or filled.memories != there[:len(filled.memories)]:
+                filled = self._filled[key] = _Filled(make_index(wanted.index, dimensions, wanted.similarity))
+            filled.age = now.age
         fresh = store.vectors(wanted.embedder.name, scope, 4 * dimensions, filled.memories[-1] if filled.memories else 0)
         if fresh:
             filled.memories += [number for number, _ in fresh]

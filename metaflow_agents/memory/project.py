@@ -14,8 +14,10 @@ from typing import Any, Protocol, TypeVar
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.values import Values
 from metaflow_agents.memory.embeddings import Embedder, Embeddings, WantedEmbedding
-from metaflow_agents.memory.scoring import UNRATED, Scored, Weights, best
-from metaflow_agents.memory.store import EMBEDDED, Kind, MemoryDatabase, Scope, StoredMemory
+from metaflow_agents.memory.scope import Scope
+from metaflow_agents.memory.scoring import Scored, Weights, best
+from metaflow_agents.memory.seen import UNRATED
+from metaflow_agents.memory.store import EMBEDDED, Kind, MemoryDatabase, StoredMemory
 from metaflow_agents.schema.event import Entry
 from metaflow_agents.schema.model import canonical, digest
 from metaflow_agents.schema.role import Recall
@@ -159,7 +161,7 @@ class ProjectMemory:
             store.keep(fresh)
             numbers = store.numbers(own)
             scope = Scope(mind, run, tuple(numbers[key] for key in own if key in numbers), reaches)
-            newest = [number for number, _ in store.seen(scope)][-limit:]
+            newest = store.seen(scope).newest(limit)
             memories = store.read(newest)
             return store.unreflected(scope, UNRATED), [memories[number] for number in newest if number in memories]
 
@@ -178,7 +180,7 @@ class ProjectMemory:
             store.keep(fresh)
             numbers = store.numbers(own)
             scope = Scope(mind, run, tuple(numbers[key] for key in own if key in numbers), reaches, lessons=True)
-            latest = [number for number, _ in store.seen(scope)][-limit * _BEYOND:]
+            latest = store.seen(scope).newest(limit * _BEYOND)
             memories, told = store.read(latest), dict[str, StoredMemory]()
             for number in reversed(latest):
                 if number in memories and len(told) < limit:

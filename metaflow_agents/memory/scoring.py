@@ -10,8 +10,9 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
-UNRATED = 5                         # the importance of a memory that nobody rated: the middle
+from metaflow_agents.memory.seen import Seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,36 +36,56 @@ class Scored:
     relevance: float
 
 
-def best(seen: Sequence[tuple[int, int | None]], relevances: Sequence[Mapping[int, float]], weights: Weights, top: int,
+def best(seen: Seen, relevances: Sequence[Mapping[int, float]], weights: Weights, top: int,
          leave_out: frozenset[int] = frozenset()) -> list[Scored]:
     """The `top` memories that score highest, best first; of equal ones the newer.
 
-    `seen`: number and importance of all that may be recalled, oldest first; the scale of each part is over all of them, those too
-    that are to be left out. `relevances`: what each index says, number → any scale, higher is better; what an index does not
-    name is as little relevant as can be. Several indexes count alike.
+    `seen`: all that may be recalled; the scale of each part is over all of them, those too that are to be left out. `relevances`:
+    what each index says, number → any scale, higher is better; what an index does not name is as little relevant as can be.
+    Several indexes count alike.
+
+    Not all are scored: of those that no index names and that are as important as one another, the newest score highest. The
+    ranking is that of scoring all (`tests/test_memory_scoring.py`).
     """
-    newest_first = [number for number, _ in reversed(seen)]
-    recency = normalised([weights.decay**place for place in range(len(newest_first))])
-    importance = normalised([float(UNRATED if rated is None else rated) for _, rated in reversed(seen)])
-    relevance = _together([normalised(_values(found, newest_first)) for found in relevances if found], len(newest_first))
-    scored = (Scored(number, weights.recency * r + weights.importance * i + weights.relevance * v, r, i, v)
-              for number, r, i, v in zip(newest_first, recency, importance, relevance, strict=True) if number not in leave_out)
-    return heapq.nlargest(top, scored, key=lambda one: one.score)           # stable: of equal ones the first, which is newer
-
-
-def normalised(values: Sequence[float]) -> list[float]:
-    """Min-max: the least becomes 0, the greatest 1. Where all are equal each is 0.5, as in the authors' code."""
-    if not values:
+    count = len(seen)
+    if not count:
         return []
-    least, most = min(values), max(values)
-    return [0.5] * len(values) if most == least else [(value - least) / (most - least) for value in values]
+    found = {number for each in relevances for number in each}
+    looked_at = [number for number in found if number in seen and number not in leave_out]
+    for numbers in seen.by_importance():
+        looked_at += islice((number for number in numbers if number not in found and number not in leave_out), top)
+    recency = _Scale(weights.decay ** (count - 1), 1.0)
+    importance = _Scale(*seen.importances)
+    scales = [(each, *_relevance(each, seen)) for each in relevances if each]
+
+    def scored(number: int) -> Scored:
+        r, i = recency.of(weights.decay ** seen.place(number)), importance.of(seen.importance(number))
+        parts = [scale.of(each.get(number, rest)) for each, scale, rest in scales]
+        v = sum(parts) / len(parts) if parts else 0.0
+        return Scored(number, weights.recency * r + weights.importance * i + weights.relevance * v, r, i, v)
+
+    newest_first = sorted(looked_at, key=seen.place)
+    return heapq.nlargest(top, map(scored, newest_first), key=lambda one: one.score)    # stable: of equal ones the newer
 
 
-def _values(found: Mapping[int, float], numbers: Sequence[int]) -> list[float]:
-    """A value for each: what was not found has none of what an index looks for, 0, or the least where that is below."""
+def _relevance(found: Mapping[int, float], seen: Seen) -> tuple[_Scale, float]:
+    """The scale of what an index says, and what is said of those that it does not name: none of what it looks for, 0, or the
+    least where that is below.
+    """
     rest = min(0.0, *found.values())
-    return [found.get(number, rest) for number in numbers]
+    values = [value for number, value in found.items() if number in seen]
+    if len(values) < len(seen):
+        values.append(rest)
+    return _Scale(min(values), max(values)), rest
 
 
-def _together(parts: Sequence[Sequence[float]], count: int) -> list[float]:
-    return [sum(values) / len(parts) for values in zip(*parts, strict=True)] if parts else [0.0] * count
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """Min-max: the least becomes 0, the greatest 1. Where all are equal each is 0.5, as in the authors' code."""
+
+    least: float
+    most: float
+
+    def of(self, value: float) -> float:
+        """A value on it."""
+        return 0.5 if self.most == self.least else (value - self.least) / (self.most - self.least)

@@ -14,11 +14,9 @@ Source: https://www.sqlite.org/fts5.html (its `bm25()`, `fts5vocab`, the table `
 from __future__ import annotations
 
 import json
-import math
 import re
 import sqlite3
 import time
-from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -29,6 +27,9 @@ from typing import Any, Literal
 from metaflow_agents.errors import MemoryFault
 from metaflow_agents.journal.private import make_folder, make_private, tighten
 from metaflow_agents.memory.layout import APPLICATION_ID, FORMAT, FROM_1, SCHEMA
+from metaflow_agents.memory.lookups import TABLES, Lookups
+from metaflow_agents.memory.scope import Scope
+from metaflow_agents.memory.seen import Seen
 from metaflow_agents.schema.model import digest
 
 PLACE = Path(".memory") / "project.db"
@@ -36,13 +37,6 @@ EMBEDDED = 2000                     # characters of a memory that are embedded: 
 _WAIT = 30.0                        # seconds for another process to finish its write
 _WORDS = re.compile(r"\w+")
 _MOST_WORDS = 48                    # of a query: each costs a walk over all memories that hold it
-_K1, _B = 1.2, 0.75                 # of BM25, as FTS5 has them
-_LOOKED_UP = """
-PRAGMA temp_store=MEMORY;
-CREATE VIRTUAL TABLE temp.asked USING fts5(text, tokenize='porter unicode61');
-CREATE VIRTUAL TABLE temp.asked_tokens USING fts5vocab(temp, asked, instance);
-CREATE VIRTUAL TABLE temp.tokens USING fts5vocab(main, words, instance);
-"""                                 # a question in the tokens of the index, and where each token stands in the memories
 _COLUMNS = "seq, key, kind, run, name, role, activation, at, text, importance, untrusted, cites, apart"
 
 Kind = Literal["turn", "reflection", "lesson", "note", "pin"]
@@ -80,27 +74,13 @@ class StoredMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
-    """Whose memories are looked at: those of a role (None: of all), of other runs than `run`, and these of its own.
-
-    `own`: numbers of memories of the run itself that are seen, in their order; they count as newer than all others.
-    `others`: whether those of other runs are seen at all; those that are a run's alone never are. `lessons`: only lessons are
-    seen, which no other scope sees.
+class Known:
+    """How the file stood. While `age` is the same object nothing was removed and nobody else wrote: what is new has a number
+    above `last`.
     """
 
-    role: str | None = None
-    run: str = ""
-    own: tuple[int, ...] = ()
-    others: bool = True
-    lessons: bool = False
-
-    def where(self) -> tuple[str, dict[str, Any]]:
-        """The condition on a row `m`, and its values."""
-        role = " AND m.role = :role" if self.role is not None else ""
-        others = f"(m.run != :run AND NOT m.apart{role})" if self.others else "0"
-        kind = "m.kind = 'lesson'" if self.lessons else "m.kind != 'lesson'"
-        return (f"({kind} AND ({others} OR m.seq IN (SELECT value FROM json_each(:own))))",
-                {"role": self.role, "run": self.run, "own": json.dumps(self.own)})
+    age: object
+    last: int
 
 
 class MemoryDatabase:
@@ -123,6 +103,7 @@ class MemoryDatabase:
         try:
             with self._translated("open"):
                 self._lay_down()
+            self._lookups = Lookups(self._db)
         except BaseException:
             self._db.close()
             raise
@@ -177,6 +158,7 @@ class MemoryDatabase:
             gone = self._db.execute(f"DELETE FROM memories WHERE {where}", given).rowcount
             self._db.execute("DELETE FROM vectors WHERE digest NOT IN (SELECT digest FROM memories)")
             self._db.execute("INSERT INTO words(words) VALUES ('optimize')")   # what the index has not cleared yet is cleared
+            self._lookups.clear()
         return gone
 
     def numbers(self, keys: Sequence[str]) -> dict[str, int]:
@@ -201,13 +183,10 @@ class MemoryDatabase:
                           (*given, -1 if limit is None else limit))
         return [_memory(row) for row in reversed(rows)]
 
-    def seen(self, scope: Scope) -> list[tuple[int, int | None]]:
-        """Number and importance of every memory that a scope sees, oldest first."""
-        where, given = scope.where()
-        rows = dict(self._rows(f"SELECT m.seq, m.importance FROM memories m WHERE {where} ORDER BY m.seq", given))
-        own = [seq for seq in scope.own if seq in rows]
-        last = {seq: rows.pop(seq) for seq in own}
-        return [*rows.items(), *last.items()]
+    def seen(self, scope: Scope) -> Seen:
+        """Every memory that a scope sees."""
+        with self._lock, self._translated("read"):
+            return self._lookups.seen(scope)
 
     def unreflected(self, scope: Scope, unrated: int) -> int:
         """The summed importance of the turns of other runs that came in since a role last reflected, as the scope sees it.
@@ -227,34 +206,8 @@ class MemoryDatabase:
         not count.
         """
         words = _chosen(text)
-        if not words:
-            return {}
-        where, given = scope.where()
-        lengths = {seq: _length(size) for seq, size in self._rows(
-            f"SELECT m.seq, d.sz FROM memories m JOIN words_docsize d ON d.id = m.seq WHERE {where}", given)}
-        scores: defaultdict[int, float] = defaultdict(float)
-        mean = sum(lengths.values()) / max(len(lengths), 1)
-        for token in self._rare(words, lengths):
-            held = Counter(seq for seq, in self._rows("SELECT doc FROM temp.tokens WHERE term = ?", (token,)) if seq in lengths)
-            rarity = math.log((len(lengths) - len(held) + 0.5) / (len(held) + 0.5))
-            for seq, count in held.items() if rarity > 0 else ():
-                scores[seq] += rarity * count * (_K1 + 1) / (count + _K1 * (1 - _B + _B * lengths[seq] / mean))
-        return dict(sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))[:limit])
-
-    def _rare(self, words: Sequence[str], among: Mapping[int, int]) -> list[str]:
-        """The tokens of words, without those of words that half of the memories hold: finding these out is cheaper than counting
-        how often they stand in each.
-        """
-        found: dict[str, None] = {}
-        with self._lock:
-            self._rows("DELETE FROM temp.asked")
-            for number, word in enumerate(words):
-                self._rows("INSERT INTO temp.asked(rowid, text) VALUES (?,?)", (number, word))
-            for number, token in self._rows("SELECT doc, term FROM temp.asked_tokens ORDER BY doc, offset"):
-                held = self._rows("SELECT rowid FROM words WHERE words MATCH ?", (f'"{words[number]}"',))
-                if sum(seq in among for seq, in held) * 2 < len(among):
-                    found[token] = None
-        return [*found]
+        with self._lock, self._translated("read"):
+            return self._lookups.matching(words, scope, limit) if words else {}
 
     def search(self, text: str, *, role: str | None = None, run: str | None = None,
                limit: int = 10) -> list[tuple[StoredMemory, float]]:
@@ -283,16 +236,22 @@ class MemoryDatabase:
             stale = before is not None and any(len(vector) != before[0] for vector in vectors.values())
             if stale:
                 self._db.execute("DELETE FROM vectors WHERE embedder = ?", (embedder,))
+                self._lookups.clear()
             self._db.executemany("INSERT OR IGNORE INTO vectors(embedder, digest, vector) VALUES (?,?,?)",
                                  [(embedder, _digest(text), vector) for text, vector in vectors.items()])
         return stale
 
-    def unembedded(self, embedder: str, scope: Scope) -> list[str]:
-        """What of the memories that a scope sees is to be embedded yet, each text once, the oldest first."""
+    def known(self) -> Known:
+        """How the file stands."""
+        with self._lock, self._translated("read"):
+            return Known(*self._lookups.known())
+
+    def unembedded(self, embedder: str, scope: Scope, after: int = 0) -> list[str]:
+        """What of the memories behind `after` that a scope sees is to be embedded yet, each text once, the oldest first."""
         where, given = scope.where()
-        rows = self._rows(f"SELECT substr(m.text, 1, {EMBEDDED}) FROM memories m WHERE {where} AND NOT EXISTS"
-                          " (SELECT 1 FROM vectors v WHERE v.embedder = :embedder AND v.digest = m.digest) ORDER BY m.seq",
-                          {**given, "embedder": embedder})
+        rows = self._rows(f"SELECT substr(m.text, 1, {EMBEDDED}) FROM memories m NOT INDEXED WHERE m.seq > :after AND {where}"
+                          " AND NOT EXISTS (SELECT 1 FROM vectors v WHERE v.embedder = :embedder AND v.digest = m.digest)"
+                          " ORDER BY m.seq", {**given, "embedder": embedder, "after": after})
         return list(dict.fromkeys(text for text, in rows))
 
     def embedded(self, embedder: str, scope: Scope, size: int) -> list[int]:
@@ -305,7 +264,7 @@ class MemoryDatabase:
     def vectors(self, embedder: str, scope: Scope, size: int, after: int = 0) -> list[tuple[int, bytes]]:
         """Memory and embedding, of so many bytes, of what a scope sees, behind the memory `after`, in their order."""
         where, given = scope.where()
-        return self._rows("SELECT m.seq, v.vector FROM vectors v JOIN memories m ON m.digest = v.digest"
+        return self._rows("SELECT m.seq, v.vector FROM memories m NOT INDEXED CROSS JOIN vectors v ON v.digest = m.digest"
                           f" WHERE v.embedder = :embedder AND length(v.vector) = :size AND m.seq > :after AND {where}"
                           " ORDER BY m.seq", {**given, "embedder": embedder, "size": size, "after": after})
 
@@ -364,7 +323,7 @@ class MemoryDatabase:
         except BaseException:
             self._db.execute("ROLLBACK")
             raise
-        for statement in _statements(_LOOKED_UP):
+        for statement in _statements(TABLES):
             self._db.execute(statement)
 
     @contextmanager
@@ -385,14 +344,6 @@ def _chosen(text: str) -> list[str]:
     """The words of a text that are looked for: of very many the longest."""
     words = dict.fromkeys(word.lower() for word in _WORDS.findall(text))
     return sorted(words, key=lambda word: -len(word))[:_MOST_WORDS] if len(words) > _MOST_WORDS else [*words]
-
-
-def _length(size: bytes) -> int:
-    """The tokens of a memory, as FTS5 keeps their number for its one column: seven bits a byte, the highest first."""
-    length = 0
-    for byte in size:
-        length = length << 7 | byte & 127
-    return length
 
 
 def _digest(text: str) -> str:
