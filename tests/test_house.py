@@ -28,7 +28,7 @@ ONLY_IN = {                                  # external package → the rooms th
     "tree_sitter": ("codemap/parsing.py", "kits/company/scripts.py"),
     "genai_prices": ("models/prices.py",),
     "jinja2": ("prompts", "views"),
-    "sqlite3": ("journal", "memory/store.py"),
+    "sqlite3": ("journal", "memory/store.py", "memory/lookups.py"),
     "numpy": ("memory",),
     "usearch": ("memory/indexes/hnsw.py",),
     "faiss": ("memory/indexes/faiss.py",),
