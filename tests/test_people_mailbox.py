@@ -49,7 +49,7 @@ def test_a_letter_cut_off_by_a_kill_hurts_none_that_comes_after(tmp_path: Path) 
 def test_many_processes_write_at_once(tmp_path: Path) -> None:
     code = ("import sys; from pathlib import Path; from metaflow_agents.questions.answer_queue import *; "
             "from metaflow_agents.questions.question import Answer\n"
-            "box = Mailbox(Path(sys.argv[1]))\n"
+            "box = AnswerQueue(Path(sys.argv[1]))\n"
             "for n in range(20): box.put(Letter(key='k', question='d', answer=Answer(text=f'{sys.argv[2]}.{n}')))")
     writers = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "one.db"), str(number)]) for number in range(4)]
     box = AnswerQueue(tmp_path / "one.db")

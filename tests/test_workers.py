@@ -121,9 +121,9 @@ def test_event_loops_and_threads_share_them(pool: Pool) -> None:
 
 _PARENT = """
 import asyncio, os, sys, time
-from metaflow_agents.workers.jobs import Job
+from metaflow_agents.workers.jobs import WorkerJob
 from metaflow_agents.workers.pool import POOL
-job = Job("tests", "tests.worker_jobs", "job", seconds=100)
+job = WorkerJob("tests", "tests.worker_jobs", "job", seconds=100)
 async def main():
     print(await POOL.ask(job, b"pid"), flush=True)
     if sys.argv[1] not in ("end", "fork"):

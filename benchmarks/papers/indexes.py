@@ -38,7 +38,7 @@ def rows(data: Path) -> list[PaperRow]:
                 f"{1 - one.figure:.3f}, {faster:.1f} times, {found[f'{kind}, {name}: built in'].figure:.0f} s",
                 f"{SIZE:,} vectors of 384 dimensions; at 100,000: python -m benchmarks.memory" if kind == "clustered" else
                 "on pure noise all are about as far from each other, and no graph leads anywhere: shown because it is so"))
-    text, whole = found["full text: a question of 8 words"], found["a recall, scored over all memories"]
+    text, whole = found["full text: a question of 8 words"], found["a recall by words"]
     return [*told, PaperRow("indexes", "full text: built in, a question of 8 words, a whole recall", "no figure of this kind",
                             f"{found['full text: built in'].figure:.1f} s, {text.figure:.1f} ms, {whole.figure:.0f} ms",
                             f"{SIZE:,} made-up texts with word frequencies of natural language")]
