@@ -306,7 +306,7 @@ class Run:
             if folder is not None:
                 await folder.settle()
             async with limit:
-                self._assembly.parking.clock = limit            # it stands still while nothing but answers is waited for
+                self._assembly.parking.rests.clock = limit      # it stands still while nothing but answers is waited for
                 follower = None if folder is None else asyncio.create_task(folder.follow(), name="folder")
                 try:
                     ended = await self._beside(follower)

@@ -240,7 +240,7 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
     doers = Doers(sop, types, acceptance, ResultParts(compiled.meanings, state, values, memory, above),
                   CodeParts(program, reading, options.inner), dry=options.models.dry, given=options.given)
     parking = Parking(desk)
-    desk.idle = parking.seconds_idle
+    desk.idle = parking.rests.seconds
     holding = Holding(time_caps(program, state, over, told, path), parking, halting)
     fanout = Fanout(context, scopes, doers, earlier=options.earlier, holding=holding, recalled=doers.recalled,
                     strategies=strategies.known())
