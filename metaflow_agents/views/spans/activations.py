@@ -31,15 +31,18 @@ class Activations:
 
     def at(self, key: str, at: float) -> Open:
         """The activation of a key, or of what lies in it."""
-        place = place_of(key)
-        if place is None:
-            raise ValueError(f"{key!r} is no activation: it looks like fix_code@3[src/a.py]~0")
-        return self.of(place, at)
-
-    def of(self, place: Place, at: float) -> Open:
-        """The activation of a place."""
-        one = self.spans.activations.get(place.activation)
-        return self._begun(place, at) if one is None else one
+        known = self.spans.activations
+        one = known.get(key)
+        if one is None:
+            end = key.find("/", key.find("~") + 1)
+            if end > 0 and "@" not in key[end:]:        # most often: nothing that needs to be taken apart
+                one = known.get(key[:end])
+        if one is None:
+            place = place_of(key)
+            if place is None:
+                raise ValueError(f"{key!r} is no activation: it looks like fix_code@3[src/a.py]~0")
+            one = known.get(place.activation) or self._begun(place, at)
+        return one
 
     def firing(self, place: Place, at: float) -> Open:
         """The firing with `foreach` of a place."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from metaflow_agents.schema import event as events
-from metaflow_agents.schema.keys import EMBED, place_of
+from metaflow_agents.schema.keys import EMBED
 from metaflow_agents.views.spans import names
 from metaflow_agents.views.spans.activations import Activations
 from metaflow_agents.views.spans.metrics import Meters
@@ -99,12 +99,9 @@ class Calls:
 
     def owner(self, key: str, at: float) -> Open:
         """The span below which a key lies: that of a tool call, or of its activation."""
-        place = place_of(key)
-        if place is None:
-            raise ValueError(f"{key!r} lies in no activation")
-        owner = self._activations.of(place, at)
+        owner = self._activations.at(key, at)
         if _TOOL in key:
-            for call in _tool_calls(key, len(place.activation)):
+            for call in _tool_calls(key, len(owner.key)):
                 if call != key:
                     owner = self._tool(call, at, owner)
         return owner

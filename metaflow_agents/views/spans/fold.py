@@ -29,17 +29,17 @@ _NOTES = frozenset({"run", "tools"})            # what observations are called b
 
 class Spans:
     """The spans of one run, from its events in their order, and its metrics. `blob` gives a blob of its journal; `content`: what
-    is exported of calls, None for nothing.
+    is exported of calls, None for nothing; `name`: what a run is called that branched off from another one.
     """
 
-    def __init__(self, blob: Callable[[str], bytes], content: Content | None = None) -> None:
-        self._content, self.meters = content, Meters()
+    def __init__(self, blob: Callable[[str], bytes], content: Content | None = None, name: str = "") -> None:
+        self._content, self._name, self.meters = content, name, Meters()
         self._steps, self._providers, self._open = Steps(blob), Providers(), OpenSpans()
         self._activations = Activations(self._open, self._steps, content)
         self._calls = Calls(self._activations, self._providers, self.meters)
         self._asked_at: dict[str, float] = {}
         self._answers: list[tuple[str, float, Attributes]] = []         # whose sitting is not known yet
-        self._last = 0.0
+        self.last = 0.0
 
     @property
     def trace(self) -> bytes:
@@ -57,7 +57,7 @@ class Spans:
                 self._calls.around(key, at).tell(names.ANSWERED, at, told)
             self._answers = []
         _TAKES[event.kind](self, event, event.at, "")
-        self._last = event.at
+        self.last = event.at
         return self._open.taken()
 
     def cut_off(self) -> list[Span]:
@@ -84,6 +84,7 @@ class Spans:
         before = self._open.trace, self._open.root
         self._open.begin(trace_id(self._open.trace, event.at, event.forked_from))
         self.meters = self._calls.meters = Meters()
+        self._activations.run = self._name or self._activations.run
         self._sits_down(at, {names.FORKED: event.forked_from, **told}).link = before
 
     def _sits_down(self, at: float, more: Attributes) -> Open:
@@ -102,8 +103,8 @@ class Spans:
     def _killed(self) -> None:
         """Ends what is under way where the process that worked on it was killed."""
         if (flow := self._open.flow) is not None:
-            self._open.rest(self._last, "interrupted")
-            self._open.end(flow, self._last, "interrupted")
+            self._open.rest(self.last, "interrupted")
+            self._open.end(flow, self.last, "interrupted")
 
     def _run_ended(self, event: events.RunEnded, at: float, _: str) -> None:
         if (flow := self._open.flow) is not None:

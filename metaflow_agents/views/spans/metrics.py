@@ -34,7 +34,10 @@ class Histogram:
             self.counts, self.least, self.most = [0] * (len(self.bounds) + 1), figure, figure
         self.counts[bisect_left(self.bounds, figure)] += 1
         self.total += figure
-        self.least, self.most = min(self.least, figure), max(self.most, figure)
+        if figure < self.least:
+            self.least = figure
+        elif figure > self.most:
+            self.most = figure
 
     @property
     def count(self) -> int:
@@ -55,8 +58,8 @@ class Meters:
 
     def __init__(self) -> None:
         self.began = 0.0
-        self._histograms: dict[tuple[MetricName, Labels], Histogram] = {}
-        self._sums: dict[tuple[MetricName, Labels], int] = {}
+        self._histograms: dict[str, dict[Labels, Histogram]] = {}       # by the metric's name
+        self._sums: dict[str, dict[Labels, int]] = {}
 
     def begin(self, at: float) -> None:
         """It counts from here on, unless it does already."""
@@ -64,10 +67,11 @@ class Meters:
 
     def points(self) -> Iterator[Point]:
         """All that is counted."""
-        for (metric, labels), histogram in self._histograms.items():
-            yield Point(metric, labels, histogram)
-        for (metric, labels), value in self._sums.items():
-            yield Point(metric, labels, value / _PICO if metric is names.SPENT else value)
+        for metric in names.METRICS:
+            for labels, histogram in self._histograms.get(metric.name, {}).items():
+                yield Point(metric, labels, histogram)
+            for labels, value in self._sums.get(metric.name, {}).items():
+                yield Point(metric, labels, value / _PICO if metric is names.SPENT else value)
 
     def call(self, call: Open, seconds: float, error: str) -> None:
         """A model call is over."""
@@ -112,14 +116,16 @@ class Meters:
         self._record(names.QUESTION_DURATION, (), seconds)
 
     def _record(self, metric: MetricName, labels: Labels, figure: float) -> None:
-        found = self._histograms.get((metric, labels))
+        held = self._histograms.setdefault(metric.name, {})
+        found = held.get(labels)
         if found is None:
-            found = self._histograms[metric, labels] = Histogram(metric.bounds)
-        found.add(max(figure, 0.0))
+            found = held[labels] = Histogram(metric.bounds)
+        found.add(figure if figure > 0.0 else 0.0)
 
     def _count(self, metric: MetricName, labels: Labels, more: int) -> None:
         if more:
-            self._sums[metric, labels] = self._sums.get((metric, labels), 0) + more
+            held = self._sums.setdefault(metric.name, {})
+            held[labels] = held.get(labels, 0) + more
 
 
 def _labels(call: Open) -> Labels:
