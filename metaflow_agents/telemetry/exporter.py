@@ -127,7 +127,9 @@ class Exporter:
                                  "address and at OTEL_EXPORTER_OTLP_HEADERS")
         else:
             self.state = "down"
-            self._say("down", f"{self._target.place} can't be reached ({sent.why})")
+            name = "RUN" if self._file is None else self._file.stem
+            self._say("down", f"{self._target.place} can't be reached ({sent.why}); what is missing is sent once it is there, or "
+                              f"afterwards: `sop export {name} --otel URL`")
         return False
 
     def _say(self, what: str, text: str) -> None:

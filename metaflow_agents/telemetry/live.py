@@ -93,8 +93,8 @@ class _Live:
                 return
             fine = self._caught_up(exporter)
             if ended:
-                if not fine or not exporter.send(self._left(), measured=True):
-                    self._tell_what_is_left(exporter)
+                if fine:
+                    exporter.send(self._left(), measured=True)
                 return
             fine = fine and exporter.send(self._target.timeout)
             pause = self._target.delay if fine else min(pause * 2, _LONGEST_PAUSE)
@@ -126,8 +126,3 @@ class _Live:
         if not self._deadline:
             return self._target.timeout
         return max(min(self._deadline - time.monotonic(), self._target.timeout), 0.1)
-
-    def _tell_what_is_left(self, exporter: Exporter) -> None:
-        if exporter.state != "refused":
-            name = self._journal.path.stem
-            self._tell(f"OpenTelemetry: not all of {name} was exported; `sop export {name} --otel URL` sends what is missing")
