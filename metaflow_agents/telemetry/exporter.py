@@ -18,6 +18,7 @@ from metaflow_agents.telemetry.sender import Sender, Sent
 from metaflow_agents.telemetry.target import Target
 from metaflow_agents.tools.secrets import Secrets
 from metaflow_agents.views.spans import Content, Span, Spans
+from metaflow_agents.views.spans.identity import trace_id
 
 BATCH = 512
 """Spans of one request."""
@@ -158,11 +159,10 @@ class Exporter:
 
     def _trace(self) -> bytes:
         """The run's trace as it is now: a fork has one of its own."""
-        spans = Spans(self._journal.blob)
-        for number, event in self._sittings():
-            if isinstance(event, RunOpened) or event.forked_from is not None:
-                spans.hear(number, event)
-        return spans.trace
+        trace = b""
+        for _, event in self._sittings():
+            trace = trace_id(trace, event)
+        return trace
 
     def _forked(self) -> int:
         """Number of the event with which the run branched off: what lies before is in the other run's trace; 0: it did not."""

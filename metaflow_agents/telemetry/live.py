@@ -42,7 +42,7 @@ async def exporting(journal: Journal, target: Target, *, settings: Settings | No
         except RuntimeError:                    # the loop is closed: this thread outlived the run by a hanging request
             pass
 
-    live = _Live(journal, target, settings or Settings.read(), told)
+    live = Live(journal, target, settings or Settings.read(), told)
     journal.listeners.append(live.hear)
     live.thread.start()
     try:
@@ -54,7 +54,7 @@ async def exporting(journal: Journal, target: Target, *, settings: Settings | No
         await asyncio.sleep(0)                  # what was told last
 
 
-class _Live:
+class Live:
     """The thread, and the queue before it."""
 
     def __init__(self, journal: Journal, target: Target, settings: Settings, tell: Tell) -> None:
@@ -62,7 +62,7 @@ class _Live:
         self._queue: deque[tuple[int, Event]] = deque()
         self._woken = threading.Event()
         self._deadline = 0.0                    # set once the run has ended
-        self.thread = threading.Thread(target=self._run, name="OpenTelemetry", daemon=True)
+        self.thread = threading.Thread(target=self.run, name="OpenTelemetry", daemon=True)
 
     def hear(self, number: int, event: Event) -> None:
         """On the loop: one more event is durable."""
@@ -77,7 +77,8 @@ class _Live:
         self._deadline = time.monotonic() + _LAST
         self._woken.set()
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """What the thread does."""
         try:
             self._export(Exporter(self._journal, self._target, self._settings, self._tell))
         except Exception as error:              # a certificate that can't be read, a damaged journal, a fault of this package

@@ -42,11 +42,15 @@ class Sender:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        context = ssl.create_default_context(cafile=target.certificate) if target.certificate or target.client else None
-        if context is not None and target.client is not None:
-            context.load_cert_chain(*target.client)
-        handlers = [_Stay()] if context is None else [_Stay(), urllib.request.HTTPSHandler(context=context)]
-        self._opener = urllib.request.build_opener(*handlers)
+        self._opener = urllib.request.OpenerDirector()          # with as little as it takes: the usual one reads certificates
+        for handler in (urllib.request.ProxyHandler(), urllib.request.HTTPHandler(), urllib.request.HTTPDefaultErrorHandler(),
+                        urllib.request.HTTPErrorProcessor(), urllib.request.UnknownHandler(), _Stay()):
+            self._opener.add_handler(handler)
+        if any(signal is not None and signal.url.startswith("https:") for signal in (target.traces, target.metrics)):
+            context = ssl.create_default_context(cafile=target.certificate)
+            if target.client is not None:
+                context.load_cert_chain(*target.client)
+            self._opener.add_handler(urllib.request.HTTPSHandler(context=context))
 
     def send(self, signal: Signal, body: bytes, timeout: float) -> Sent:
         """One request, within `timeout` seconds of silence. Raises nothing that has to do with the network."""

@@ -53,18 +53,16 @@ def refused(answer: bytes) -> tuple[int, str]:
 
 def _enclosed(held: bytes, resource: Attributes, version: str) -> bytes:
     """Resource, scope and what belongs to them. Traces and metrics have the same numbers here."""
-    scope = _text(0x0A, names.SCOPE) + _text(0x12, version) + _attribute(0x1A, "sop.conventions", names.CONVENTIONS)
-    told = b"".join(_attribute(0x0A, name, value) for name, value in resource.items())
-    return _part(0x0A, _part(0x0A, told) + _part(0x12, _part(0x0A, scope) + held))
+    scope = _text(0x0A, names.SCOPE) + _text(0x12, version) + _OF_SCOPE([("sop.conventions", names.CONVENTIONS)])
+    return _part(0x0A, _part(0x0A, _OF_RESOURCE(resource.items())) + _part(0x12, _part(0x0A, scope) + held))
 
 
 def _span(span: Span) -> bytes:
     parts = [b"\x0a\x10", span.trace, b"\x12\x08", span.id]
     if span.parent:
         parts += (b"\x22\x08", span.parent)
-    parts += (_text(0x2A, span.name), _KINDS[span.kind], _TIMES(0x39, _nanos(span.start), 0x41, _nanos(span.end)))
-    parts += [_attribute(0x4A, name, value) for name, value in span.attributes.items()]
-    parts += map(_event, span.events)
+    parts += (_text(0x2A, span.name), _KINDS[span.kind], _TIMES(0x39, _nanos(span.start), 0x41, _nanos(span.end)),
+              _OF_SPAN(span.attributes.items()), *map(_event, span.events))
     if span.dropped:
         parts.append(b"\x60" + _varint(span.dropped))
     if span.link is not None:
@@ -76,8 +74,7 @@ def _span(span: Span) -> bytes:
 
 
 def _event(event: SpanEvent) -> bytes:
-    told = b"".join([_attribute(0x1A, name, value) for name, value in event.attributes.items()])
-    return _part(0x5A, b"\x09" + _FIXED(_nanos(event.at)) + _text(0x12, event.name) + told)
+    return _part(0x5A, b"\x09" + _FIXED(_nanos(event.at)) + _text(0x12, event.name) + _OF_EVENT(event.attributes.items()))
 
 
 def _metric(points: Sequence[Point], times: bytes) -> bytes:
@@ -91,40 +88,49 @@ def _point(point: Point, times: bytes) -> bytes:
     value = point.value
     if not isinstance(value, Histogram):
         figure = b"\x31" + _FIXED(value) if isinstance(value, int) else b"\x21" + _DOUBLE(value)
-        return times + figure + b"".join(_attribute(0x3A, name, label) for name, label in point.labels)
+        return times + figure + _OF_SUM(point.labels)
     counts = b"".join(map(_FIXED, value.counts))
     bounds = b"".join(map(_DOUBLE, value.bounds))
     least_and_most = b"\x59" + _DOUBLE(value.least) + b"\x61" + _DOUBLE(value.most)
     return (times + b"\x21" + _FIXED(value.count) + b"\x29" + _DOUBLE(value.total) + _part(0x32, counts) + _part(0x3A, bounds)
-            + b"".join(_attribute(0x4A, name, label) for name, label in point.labels) + least_and_most)
+            + _OF_HISTOGRAM(point.labels) + least_and_most)
 
 
-def _attribute(tag: int, name: str, value: Attribute) -> bytes:
-    """A `KeyValue` in the field of a tag."""
-    kind = type(value)
-    if kind is str:
-        return _said(tag, name, value) if len(value) < _OFTEN else _key_value(tag, name, _text(0x0A, value))  # type: ignore[arg-type]
-    if kind is int:
-        told = b"\x18" + _varint(value & 0xFFFFFFFFFFFFFFFF)  # type: ignore[operator]
-    elif kind is float:
-        told = b"\x21" + _DOUBLE(value)
-    elif kind is bool:
-        told = b"\x10\x01" if value else b"\x10\x00"
-    else:
-        told = _part(0x2A, b"".join(_part(0x0A, _text(0x0A, one)) for one in value))  # type: ignore[union-attr]
-    return _key_value(tag, name, told)
+class _Attributes:
+    """Writes `KeyValue`s in the field of one tag. What comes again and again is written once: a name has values of one type."""
+
+    def __init__(self, tag: int) -> None:
+        self._tag = tag
+        self._known: dict[tuple[str, Attribute], bytes] = {}
+
+    def __call__(self, attributes: Iterable[tuple[str, Attribute]]) -> bytes:
+        """All of these, one after the other."""
+        known = self._known
+        return b"".join([known.get(item) or self._written(item) for item in attributes])
+
+    def _written(self, item: tuple[str, Attribute]) -> bytes:
+        name, value = item
+        kind = type(value)
+        if kind is str:
+            told = _text(0x0A, value)  # type: ignore[arg-type]
+        elif kind is int:
+            told = b"\x18" + _varint(value & 0xFFFFFFFFFFFFFFFF)  # type: ignore[operator]
+        elif kind is float:
+            told = b"\x21" + _DOUBLE(value)
+        elif kind is bool:
+            told = b"\x10\x01" if value else b"\x10\x00"
+        else:
+            told = _part(0x2A, b"".join(_part(0x0A, _text(0x0A, one)) for one in value))  # type: ignore[union-attr]
+        written = _part(self._tag, _named(name) + _part(0x12, told))
+        if (kind is str and len(value) < _OFTEN) or (kind is int and value < _OFTEN):  # type: ignore[arg-type, operator]
+            if len(self._known) >= _MOST:
+                self._known.clear()
+            self._known[item] = written
+        return written
 
 
-_OFTEN = 200                # characters: what is shorter is likely to be told again
-
-
-@lru_cache(maxsize=4096)
-def _said(tag: int, name: str, text: str) -> bytes:
-    return _key_value(tag, name, _text(0x0A, text))
-
-
-def _key_value(tag: int, name: str, value: bytes) -> bytes:
-    return _part(tag, _named(name) + _part(0x12, value))
+_OFTEN, _MOST = 256, 8192           # characters of a text that is likely to come again, or a number below; how many are kept
+_OF_RESOURCE, _OF_SCOPE, _OF_EVENT, _OF_SPAN, _OF_SUM, _OF_HISTOGRAM = map(_Attributes, (0x0A, 0x1A, 0x1A, 0x4A, 0x3A, 0x4A))
 
 
 @lru_cache(maxsize=256)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from metaflow_agents.schema.keys import Place, place_of
+from metaflow_agents.schema.event import Fired
+from metaflow_agents.schema.keys import Place, place_of, steps_in
 from metaflow_agents.views.spans import names
 from metaflow_agents.views.spans.content import Content
 from metaflow_agents.views.spans.open import Open, OpenSpans
@@ -21,12 +22,17 @@ class Activations:
         self.over: dict[str, Open] = {}
         self.run = ""
 
-    def fired(self, firing: str, items: tuple[str, ...] | None, at: float) -> None:
+    def fired(self, event: Fired, inside: str, at: float) -> None:
         """A step fires, and its first attempt begins; with `foreach` that of each item does later."""
-        self.items[firing] = None if items is None else {key: place for place, key in enumerate(items)}
-        if items is None:
-            self.at(f"{firing}~0", at)
-        elif (place := place_of(f"{firing}~0")) is not None:
+        own = f"{event.step}@{event.round}"
+        firing = f"{inside}/{own}" if inside else own
+        path = (*(steps_in(inside) if inside else ()), event.step)
+        place = Place(f"{firing}~0", event.round, None, 0, path, firing, inside, "")
+        if event.items is None:
+            self.items[firing] = None
+            self._begun(place, at)
+        else:
+            self.items[firing] = {key: place for place, key in enumerate(event.items)}
             self.firing(place, at)
 
     def at(self, key: str, at: float) -> Open:

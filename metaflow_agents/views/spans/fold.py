@@ -70,7 +70,7 @@ class Spans:
     def _run_opened(self, event: events.RunOpened, at: float, _: str) -> None:
         self._activations.run = event.run
         self._learn(event)
-        self._open.begin(trace_id(event.run, event.at, event.compiled))
+        self._open.begin(trace_id(b"", event))
         self._sits_down(at, {names.PACKAGE: event.package, names.SANDBOX: event.sandbox, names.REUSED: event.reused_from or "",
                              names.UNTIL: event.until or "", names.DRY: event.staged})
 
@@ -82,7 +82,7 @@ class Spans:
             self._sits_down(at, {names.RESUMED: True, **told})
             return
         before = self._open.trace, self._open.root
-        self._open.begin(trace_id(self._open.trace, event.at, event.forked_from))
+        self._open.begin(trace_id(self._open.trace, event))
         self.meters = self._calls.meters = Meters()
         self._activations.run = self._name or self._activations.run
         self._sits_down(at, {names.FORKED: event.forked_from, **told}).link = before
@@ -117,7 +117,7 @@ class Spans:
     # Firings and activations
 
     def _fired(self, event: events.Fired, at: float, inside: str) -> None:
-        self._activations.fired(_below(inside, f"{event.step}@{event.round}"), event.items, at)
+        self._activations.fired(event, inside, at)
 
     def _finished(self, event: events.Finished, at: float, inside: str) -> None:
         one = self._activations.at(_below(inside, event.activation), at)

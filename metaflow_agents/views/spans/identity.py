@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
+from metaflow_agents.schema.event import Resumed, RunOpened
 
-def trace_id(*parts: object) -> bytes:
-    """The 16 bytes of a trace, from all that tells a run from others."""
+
+def trace_id(before: bytes, event: RunOpened | Resumed) -> bytes:
+    """The 16 bytes of the trace from this event on; `before`: that of the events before it. A resume goes on in the same trace, a
+    fork has one of its own.
+    """
+    if isinstance(event, RunOpened):
+        return _digest(event.run, event.at, event.compiled)
+    return before if event.forked_from is None else _digest(before, event.at, event.forked_from)
+
+
+def _digest(*parts: object) -> bytes:
     return blake2b("\0".join(map(repr, parts)).encode("utf-8", "surrogatepass"), digest_size=16, person=b"sop trace").digest()
 
 

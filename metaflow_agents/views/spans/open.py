@@ -11,7 +11,7 @@ from metaflow_agents.views.spans.span import Attributes, Kind, Span, SpanEvent
 
 MOST_EVENTS = 128
 """Events of a span, as the SDKs of OpenTelemetry have it; of what comes after these only the count is told."""
-_COMMON = (names.CONVERSATION, names.STEP_NAME, names.ROUND)
+_COMMON = (names.CONVERSATION, names.STEP_NAME)
 
 
 @dataclass(slots=True, eq=False)
