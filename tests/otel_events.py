@@ -84,8 +84,8 @@ class Told:
         data = self.blob({"kind": "data", "value": {"q": "tea"}})
         self.beginning()
         self.add(events.Fired(step="write", round=1, read={"topic": 1}), *self.call("write@1~0/plan.0", "writer"))
-        self.add(events.Reserved(key="write@1~0/turn.0", role="writer", digest="d", request=self.request("x"), model="openai:gpt-9",
-                                 tokens=9),
+        self.add(events.Reserved(key="write@1~0/turn.0", role="writer", digest="d", request=self.request("x"),
+                                 model="openai:gpt-9", tokens=9),
                  events.Settled(key="write@1~0/turn.0", error="busy", again=True, trouble="rate", calls=0, wait=1.0),
                  events.Reserved(key="write@1~0/turn.0", **{"try": 1}, role="writer", digest="d", request=self.request("x"),
                                  model="openai:gpt-9", tokens=9),

@@ -1,4 +1,4 @@
-"""A collector on loopback that speaks OTLP over HTTP: what it is sent is read by OpenTelemetry's own protobuf classes, and kept."""
+"""A collector on loopback that speaks OTLP over HTTP: what it is sent is read by OpenTelemetry's own classes, and kept."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Exporter:
         self._measured = time.monotonic()
         self.position = 0                       # number of the last event that was taken in
         self.sent = 0                           # and of that up to which all spans were taken by the collector
-        self.count = 0                          # spans that it took in this process
+        self.count = self._noted = 0            # spans that it took in this process, and how many of them when that was noted
         self.state: Literal["fine", "down", "refused"] = "fine"
 
     @property
@@ -82,7 +82,7 @@ class Exporter:
 
     def again(self) -> None:
         """Everything is sent, whatever the note says: to be called before the first event."""
-        self._spans, self.sent = self._begun(), self._forked()
+        self._spans, self.sent = self._begun(), 0
 
     def send(self, timeout: float, *, measured: bool = False) -> bool:
         """Sends what waits; `measured`: metrics too, whether or not it is time for them. Whether all was taken."""
@@ -96,9 +96,10 @@ class Exporter:
         self._waiting.clear()
         if self._metrics is not None and (measured or time.monotonic() - self._measured >= self._target.interval):
             self._measure(timeout)
-        if self.position > self.sent and self._spans is not None:
-            self.sent = self.position
-            self._write(self._spans.trace)
+        self.sent = max(self.sent, self.position)
+        if self.count > self._noted:
+            self._noted = self.count
+            self._write()
         return self.state == "fine"
 
     def _measure(self, timeout: float) -> None:
@@ -142,9 +143,9 @@ class Exporter:
         """The resource. Two runs at once are two instances: their sums are not one."""
         return {"service.instance.id": self.trace.hex(), **self._target.resource}
 
-    def _write(self, trace: bytes) -> None:
+    def _write(self) -> None:
         try:
-            self._note.write(trace, self.sent)
+            self._note.write(self.trace, self.sent)
         except OSError as error:
             self._say("note", f"how far the export came can't be noted beside the journal ({error.strerror}); a resume sends "
                               "spans again")
@@ -153,28 +154,16 @@ class Exporter:
         content = None
         if self._target.content:
             content = Content(self._journal.blob, Secrets(self._secrets(), self._settings.variable).masked, self._target.longest)
-        spans = Spans(self._journal.blob, content, "" if self._file is None else self._file.stem)
-        self.sent = max(self._forked(), self._note.sent(self._trace()))
-        return spans
-
-    def _trace(self) -> bytes:
-        """The run's trace as it is now: a fork has one of its own."""
-        trace = b""
-        for _, event in self._sittings():
-            trace = trace_id(trace, event)
-        return trace
-
-    def _forked(self) -> int:
-        """Number of the event with which the run branched off: what lies before is in the other run's trace; 0: it did not."""
-        return max((number for number, event in self._journal.events(Resumed) if event.forked_from is not None), default=0)
+        name = "" if self._file is None else self._file.stem
+        opened = next((event for _, event in self._journal.events(RunOpened)), None)
+        self.sent = 0 if opened is None else self._note.sent(trace_id(opened, name))
+        return Spans(self._journal.blob, content, name)
 
     def _secrets(self) -> tuple[str, ...]:
-        compiled = dict.fromkeys(event.compiled for _, event in self._sittings())
+        compiled = dict.fromkeys([*(event.compiled for _, event in self._journal.events(RunOpened)),
+                                  *(event.compiled for _, event in self._journal.events(Resumed))])
         programs = [Program.model_validate_json(self._journal.blob(digest)) for digest in compiled]
         return tuple(dict.fromkeys(name for program in programs for one in program.all() for name in one.sop.secrets))
-
-    def _sittings(self) -> list[tuple[int, RunOpened | Resumed]]:
-        return [*self._journal.events(RunOpened), *self._journal.events(Resumed)]
 
 
 def export_whole(path: Path, target: Target, settings: Settings, tell: Tell) -> Exporter:

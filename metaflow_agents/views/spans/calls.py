@@ -20,11 +20,11 @@ _TOOL = "/tool."
 
 
 class Calls:
-    """Takes in what happens to calls. `meters` counts; it is another one once a fork begins."""
+    """Takes in what happens to calls. `meters` counts."""
 
     def __init__(self, activations: Activations, providers: Providers, meters: Meters) -> None:
         self._activations, self._spans, self._content = activations, activations.spans, activations.content
-        self._providers, self.meters = providers, meters
+        self._providers, self._meters = providers, meters
 
     def reserved(self, event: events.Reserved, at: float) -> None:
         """A call is about to be sent, or sent again."""
@@ -74,7 +74,7 @@ class Calls:
             return
         if event.reply is not None and self._content is not None and call.attributes[names.OPERATION] == names.CHAT:
             call.attributes.update(self._content.reply(event.reply))
-        self.meters.call(call, at - call.start, trouble)
+        self._meters.call(call, at - call.start, trouble)
         self._spans.end(call, at, trouble, words)
         if call.wrapper is not None:
             self._spans.end(call.wrapper, at, trouble)
@@ -95,7 +95,7 @@ class Calls:
                 told[names.ESTIMATED] = True
         if call.tries > 1:
             told[names.TRIES] = call.tries
-        self.meters.spent(call, event)
+        self._meters.spent(call, event)
 
     def owner(self, key: str, at: float) -> Open:
         """The span below which a key lies: that of a tool call, or of its activation."""
@@ -154,7 +154,7 @@ class Calls:
         if self._content is not None:
             call.attributes.update(self._content.held(names.RESULT, event.payload))
         error = "denied" if event.refused else "tool_error" if event.error else ""
-        self.meters.tool(call, event.seconds, error)
+        self._meters.tool(call, event.seconds, error)
         self._spans.end(call, at, error)
 
 

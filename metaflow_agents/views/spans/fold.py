@@ -16,7 +16,7 @@ from metaflow_agents.views.spans import names
 from metaflow_agents.views.spans.activations import Activations
 from metaflow_agents.views.spans.calls import Calls
 from metaflow_agents.views.spans.content import Content
-from metaflow_agents.views.spans.identity import trace_id
+from metaflow_agents.views.spans.identity import FIRST, span_id, trace_id
 from metaflow_agents.views.spans.metrics import Meters
 from metaflow_agents.views.spans.open import Open, OpenSpans
 from metaflow_agents.views.spans.span import Attributes, Span
@@ -29,7 +29,7 @@ _NOTES = frozenset({"run", "tools"})            # what observations are called b
 
 class Spans:
     """The spans of one run, from its events in their order, and its metrics. `blob` gives a blob of its journal; `content`: what
-    is exported of calls, None for nothing; `name`: what a run is called that branched off from another one.
+    is exported of calls, None for nothing; `name`: what the run is called, if not as its journal says: a fork.
     """
 
     def __init__(self, blob: Callable[[str], bytes], content: Content | None = None, name: str = "") -> None:
@@ -68,24 +68,20 @@ class Spans:
     # The run
 
     def _run_opened(self, event: events.RunOpened, at: float, _: str) -> None:
-        self._activations.run = event.run
         self._learn(event)
-        self._open.begin(trace_id(b"", event))
-        self._sits_down(at, {names.PACKAGE: event.package, names.SANDBOX: event.sandbox, names.REUSED: event.reused_from or "",
-                             names.UNTIL: event.until or "", names.DRY: event.staged})
+        self._activations.run = self._name or event.run
+        self._open.begin(trace_id(event, self._name))
+        flow = self._sits_down(at, {names.PACKAGE: event.package, names.SANDBOX: event.sandbox, names.UNTIL: event.until or "",
+                                    names.REUSED: event.reused_from or "", names.DRY: event.staged})
+        if self._activations.run != event.run:
+            source = trace_id(event)
+            flow.attributes[names.FORKED], flow.link = event.run, (source, span_id(source, FIRST, ""))
 
     def _resumed(self, event: events.Resumed, at: float, _: str) -> None:
         self._learn(event)
-        told: Attributes = {names.SANDBOX: event.sandbox, names.UNTIL: event.until or "", names.CHANGES: len(event.changes)}
-        if event.forked_from is None:
-            self._killed()
-            self._sits_down(at, {names.RESUMED: True, **told})
-            return
-        before = self._open.trace, self._open.root
-        self._open.begin(trace_id(self._open.trace, event))
-        self.meters = self._calls.meters = Meters()
-        self._activations.run = self._name or self._activations.run
-        self._sits_down(at, {names.FORKED: event.forked_from, **told}).link = before
+        self._killed()
+        self._sits_down(at, {names.RESUMED: True, names.SANDBOX: event.sandbox, names.UNTIL: event.until or "",
+                             names.CHANGES: len(event.changes)})
 
     def _sits_down(self, at: float, more: Attributes) -> Open:
         program = self._steps.program

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
-from metaflow_agents.schema.event import Resumed, RunOpened
+from metaflow_agents.schema.event import RunOpened
+
+FIRST = 1
+"""Number of a journal's first event, with which the root of a trace begins."""
 
 
-def trace_id(before: bytes, event: RunOpened | Resumed) -> bytes:
-    """The 16 bytes of the trace from this event on; `before`: that of the events before it. A resume goes on in the same trace, a
-    fork has one of its own.
+def trace_id(opened: RunOpened, name: str = "") -> bytes:
+    """The 16 bytes of a run's trace. `name` is what the run is called, where it has one: a fork's journal begins as that of its
+    source does, and goes by another name.
     """
-    if isinstance(event, RunOpened):
-        return _digest(event.run, event.at, event.compiled)
-    return before if event.forked_from is None else _digest(before, event.at, event.forked_from)
-
-
-def _digest(*parts: object) -> bytes:
-    return blake2b("\0".join(map(repr, parts)).encode("utf-8", "surrogatepass"), digest_size=16, person=b"sop trace").digest()
+    fork = (name,) if name and name != opened.run else ()
+    told = "\0".join(map(repr, (opened.run, opened.at, opened.compiled, *fork)))
+    return blake2b(told.encode("utf-8", "surrogatepass"), digest_size=16, person=b"sop trace").digest()
 
 
 def span_id(trace: bytes, number: int, key: str) -> bytes:

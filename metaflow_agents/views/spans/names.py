@@ -136,7 +136,7 @@ ATTRIBUTES: dict[str, str] = {
     EFFECT: "what a second call of a tool would do: `none`, `idempotent`, `once`",
     ESTIMATED: "the cost is an upper bound",
     EVENT: "number of the event with which the span began, as `sop log --json` counts them",
-    FORKED: "run and firing that a fork branches from",
+    FORKED: "the run that a fork branched off from",
     ITEM: "place of the item in its list, from 0",
     ITEM_KEY: "key of the item (content)",
     ITEMS: "how many items a firing has",
@@ -223,9 +223,10 @@ METRICS = (INFERENCE_DURATION, EMBEDDINGS_DURATION, INFERENCE_INPUT, INFERENCE_O
            AGENT_CALLS, AGENT_TOOLS, TOOL_DURATION, SPENT, QUESTION_DURATION)
 
 TOLD_AS: dict[str, str] = {
-    "run_opened": "begins the span `invoke_workflow` of the first sitting: the root of the trace",
+    "run_opened": "begins the span `invoke_workflow` of the first sitting: the root of the trace; in a fork with a link to that "
+                  "of its source",
     "resumed": "begins `invoke_workflow` of another sitting, below the root. After a kill it ends what was under way, as "
-               "`interrupted`, with the time of the last event before. In a fork it begins a trace with a link to the source's",
+               "`interrupted`, with the time of the last event before",
     "fired": "begins `step` of a firing with `foreach`, else the span of its first attempt",
     "reserved": "begins `chat` or `embeddings`, and `plan` or `search_memory` around it; of a further try event `sop.retried`",
     "settled": "ends that span; metrics of duration, tokens, cost. Where another try follows event `sop.tried`",

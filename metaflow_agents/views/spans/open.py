@@ -74,10 +74,8 @@ class OpenSpans:
         self._ended: list[Span] = []
 
     def begin(self, trace: bytes) -> None:
-        """A trace. What was under way belongs to another one, and begins anew here with the next sign of it."""
-        self.trace, self.root, self.flow = trace, b"", None
-        for held in (self.firings, self.activations, self.children, self._flows):
-            held.clear()
+        """A trace."""
+        self.trace, self.root = trace, b""
 
     def sit_down(self, name: str, at: float, attributes: Attributes) -> Open:
         """The span of a sitting; the first is the trace's root."""
