@@ -81,8 +81,7 @@ class Options:
 
     models: Models
     sandbox: Sandbox = field(default_factory=Unchosen)
-    folders: Sequence[Path] = ()
-    inner_folders: Mapping[str, Sequence[Path]] = field(default_factory=dict)      # fingerprint of a SOP → its `folders`
+    folders: Mapping[str, Sequence[Path]] = field(default_factory=dict)     # fingerprint of a SOP → those of its Python
     given: Mapping[str, Any] = field(default_factory=dict)
     earlier: Earlier | None = None
     effects: EarlierEffects | None = None      # of that run, which sub-SOPs may do again too
@@ -161,14 +160,11 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
     tree = Tree(program, values, state, name)
     scopes = Scopes(program, values, name)
 
-    def folders_of(one: Program) -> Sequence[Path]:
-        return options.inner_folders.get(one.fingerprint, options.folders)
-
     def loading(one: Program) -> Callable[[str], Callable[..., Any]]:
-        return partial(load_function, folders=folders_of(one))
+        return partial(load_function, folders=options.folders[one.fingerprint])
 
     def reading(one: Program) -> Callable[[str], CodeSources]:
-        return partial(sources_of, folders=folders_of(one))
+        return partial(sources_of, folders=options.folders[one.fingerprint])
 
     load = loading(program)
     acceptance = Acceptance(program, values, load, within.acceptance if within else None, compiled.validators)
