@@ -12,7 +12,7 @@ result = await going.result()
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.metadata import version
@@ -20,10 +20,7 @@ from pathlib import Path
 from time import time
 from typing import Any
 
-from metaflow_agents.api.demo import RecordedResults
-from metaflow_agents.engine.result_cache import EarlierRun
-from metaflow_agents.engine.work import Earlier
-from metaflow_agents.errors import RunBusy, RunSucceeded, SOPInvalid, SOPNotFound, UsageError, did_you_mean
+from metaflow_agents.errors import RunSucceeded, SOPInvalid, SOPNotFound, UsageError, did_you_mean
 from metaflow_agents.journal.approvals import Consents
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.keeping import kept_values, overlooked
@@ -31,11 +28,11 @@ from metaflow_agents.journal.lock import refuse_busy
 from metaflow_agents.journal.places import WORKSPACE, fine_name, free_name, journal_path, never_began, refuse_taken, run_names
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.values import Values
-from metaflow_agents.models.recording import read_recording
 from metaflow_agents.models.registry import Given
 from metaflow_agents.questions.broker import Asker
 from metaflow_agents.runtime.checking import checked
-from metaflow_agents.runtime.handle import Beginning, Run, RunResult
+from metaflow_agents.runtime.earlier import taken_over
+from metaflow_agents.runtime.handle import Beginning, Run, RunResult, new_journal
 from metaflow_agents.runtime.input_files import Remote
 from metaflow_agents.runtime.inputs import added, labels, read_inputs, stand_ins, versions
 from metaflow_agents.runtime.plugins_used import refuse_lost, replaced
@@ -130,6 +127,7 @@ def start(
     prepared = _prepared(sop, model=model, models=models, sandbox=sandbox, workspace=workspace, settings=settings, late=late)
     program, home = prepared.program, prepared.choices.home
     over, allowed = prepared.capped(budget, until), prepared.allowed(allow)
+    options = prepared.options(given=dict(given or {}), asker=asker, yes=yes)
     label = prepared.free_name() if name is None else fine_name(name)
     if home is not None and not journal_path(home, label).exists():
         refuse_taken(home, label)
@@ -145,23 +143,20 @@ def start(
         package=_package(), plugins=prepared.plugins, allowed=allowed, staged=staged, functions=prepared.functions,
         **taken.told(), kept={name: one.source for name, one in kept.items()})
     first = Committed(versions=versions({**taken.payloads, **initial}, taken.untrusted))
-    earlier = _earlier(home, from_run, program, opened.recorded)
-    options = prepared.options(given=dict(given or {}), earlier=earlier, effects=None if earlier is None else earlier.effects,
-                               asker=asker, yes=yes)
+    options = taken_over(options, home, from_run, opened.recorded, program.sop.steps)
 
     def begun(label: str) -> list[Event]:
         named = opened.model_copy(update={"run": label, "at": time()})
-        if home is not None and keep_from is None and from_run is None:         # as late as can be: another may begin meanwhile
+        if home is None:
+            return [named, first]
+        if keep_from is None and from_run is None:          # as late as can be: another may begin meanwhile
             named = named.model_copy(update={"kept_without": overlooked(home, program.sop, handed, kept)})
         if opened.sandbox == "none":        # before the event: a kill in between loses nothing
             Consents(prepared.choices.settings.consents).give(named, named.compiled)
         return [named, first]
 
-    if home is None:
-        foreseen = Beginning(program, options, lambda: [opened, first], blobs)
-        return Run(label, home, foreseen, lambda: (Journal.in_memory(), foreseen))
-    foreseen = Beginning(program, options)
-    return Run(label, home, foreseen, lambda: (_created(home, label, begun, blobs, chosen=name is not None), foreseen))
+    begins = Beginning(program, options, begun, blobs)
+    return Run(label, home, begins, partial(new_journal, home, label, begins, chosen=name is not None))
 
 
 def _prepared(sop: str | Path | Prepared, **choices: Any) -> Prepared:
@@ -277,13 +272,12 @@ def _sitting(name: str, home: Path, choices: Choices, asked: _Asked, journal: Jo
                       plugins=uses if uses or state.plugins else None, replaced=replaced(state.plugins, uses))
     new, more = added(program, [*state.versions], prepared.load) if told else ({}, {})
     left = opened.reused_from if opened.reused_from in run_names(home) else None        # or it was removed since
-    earlier = _earlier(home, left, program, opened.recorded)
-    if earlier is not None and earlier.effects is not None:
-        earlier.effects.recall(journal, asked_in(journal))
-    options = prepared.options(given=given, earlier=earlier, effects=None if earlier is None else earlier.effects,
-                               reask=asked.reask, asker=asked.asker, yes=asked.yes)
+    own = prepared.options(given=given, reask=asked.reask, asker=asked.asker, yes=asked.yes)
+    options = taken_over(own, home, left, opened.recorded, program.sop.steps)
+    if options.effects is not None:
+        options.effects.recall(journal, asked_in(journal))
 
-    def first_events() -> list[Event]:
+    def first_events(_: str) -> list[Event]:
         if confining.name == "none":
             consents.give(opened, resumed.compiled)
         return [resumed, *([Committed(versions=versions(new, labels(program, ())))] if new else [])]
@@ -356,26 +350,7 @@ def fork(name: str, *, at: str | None = None, new_name: str | None = None, works
     return label
 
 
-def _created(home: Path, label: str, first: Callable[[str], list[Event]], blobs: Mapping[str, bytes], *, chosen: bool) -> Journal:
-    """The journal of a new run, with what it begins with; where nobody chose its name and another run took it since, under the
-    next free one.
-    """
-    while True:
-        try:
-            return Journal.create(journal_path(home, label), partial(first, label), blobs)
-        except (RunBusy, UsageError):
-            if chosen:
-                raise
-            label = free_name(home, label)
-
-
 @cache
 def _package() -> str:
     """The version that is installed, as it was when it was first asked for: what runs in this process."""
     return version("metaflow-agents")
-
-
-def _earlier(home: Path | None, from_run: str | None, program: Program, recorded: str) -> Earlier | None:
-    if from_run is not None:
-        return EarlierRun(Journal.read(journal_path(home, from_run)), from_run, program.sop.steps)
-    return RecordedResults(read_recording(Path(recorded))) if recorded else None

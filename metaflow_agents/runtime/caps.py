@@ -68,6 +68,10 @@ def refuse_unpriced(program: Program, needs: Mapping[str, Needs], models: Mappin
     """
     sop = program.sop
     whole = [*above, (f"the SOP {sop.sop}" if above else "the run", run_budget(program, over))]
+    for step_name, step in sop.steps.items():
+        if step.sop is not None:
+            refuse_unpriced(program.sops[step.sop], needs, models, given_inside(over, step_name),
+                            [*whole, (f"step {step_name}", step_budget(sop, step_name, over))])
     for step_name, role_name, name, embeds in needs[program.fingerprint].models:
         its = step_budget(sop, step_name, over) if step_name in sop.steps else None
         capped = [scope for scope, cap in (*whole, (f"role {role_name}", sop.roles[role_name].budget), (f"step {step_name}", its))
@@ -77,7 +81,3 @@ def refuse_unpriced(program: Program, needs: Mapping[str, Needs], models: Mappin
             raise UsageError(
                 f"`budget: {{usd: …}}` of {capped[0]} caps what {model.name} costs, and nobody knows its price: write it as "
                 f"`models: {{{name or 'default'}: {{…, price: {{in: …, out: …}}}}}}`, or cap `tokens` instead")
-    for step_name, step in sop.steps.items():
-        if step.sop is not None:
-            refuse_unpriced(program.sops[step.sop], needs, models, given_inside(over, step_name),
-                            [*whole, (f"step {step_name}", step_budget(sop, step_name, over))])

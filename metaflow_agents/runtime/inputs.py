@@ -41,7 +41,7 @@ class Given(NamedTuple):
     def told(self) -> dict[str, Any]:
         """What a journal says of paths that were not read, the first of many: fields of `RunOpened`."""
         return {"left_out": {name: _some(paths) for name, paths in self.left_out.items()},
-                "untaken": {name: {why: _some(paths) for why, paths in why_not.items()} for name, why_not in self.untaken.items()}}
+                "untaken": {name: {why: _some(paths) for why, paths in whys.items()} for name, whys in self.untaken.items()}}
 
 
 def _some(paths: Sequence[str]) -> tuple[str, ...]:
@@ -69,7 +69,7 @@ def read_inputs(program: Program, given: Mapping[str, Any], load: Callable[[str]
         try:
             value = reading.value(name, given[name], remote) if name in given else \
                 reading.value(name, spec.default) if old is None else reading.kept(name, old.value)
-            found[name] = reading.stored(name, value)
+            found[name] = reading.digest_of(name, value)
         except (AnswerInvalid, UsageError) as error:
             faults += [f"input `{name}`: {error}" if old is None else f"input `{name}`: what {old.source} left does not fit its "
                        f"type: {error}; {mend}, as the SOP wants it now"]
@@ -116,7 +116,7 @@ class _Reading:
             raise AnswerInvalid([f"`{name}` has to be a set of files"])
         return {path: one.encode() if isinstance(one, str) else one for path, one in value.items()}
 
-    def stored(self, name: str, value: Any) -> str:
+    def digest_of(self, name: str, value: Any) -> str:
         """The digest of an input's payload, which is among the blobs then. Raises AnswerInvalid for what is not of its type."""
         spec, new = self._program.sop.inputs[name], dict[str, bytes]()
         payload: Held
@@ -183,7 +183,7 @@ def added(program: Program, there: Collection[str],
         if spec.required:
             raise UsageError(f"the SOP has an input `{name}` now that the run was not given and that has no default: give it a "
                              "default, or start a new run that takes over what did not change (`sop run … --from RUN`)")
-        found[name] = reading.stored(name, reading.value(name, spec.default))
+        found[name] = reading.digest_of(name, reading.value(name, spec.default))
     return {name: payload for name, payload in found.items() if name not in there}, reading.blobs
 
 

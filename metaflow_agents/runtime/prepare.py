@@ -16,7 +16,6 @@ from metaflow_agents.models.registry import Given, Sources, resolve
 from metaflow_agents.runtime.checking import checked
 from metaflow_agents.runtime.needs import Needs
 from metaflow_agents.runtime.prepared import Before, Choices, Prepared
-from metaflow_agents.runtime.toolsets import refuse_unset_secrets
 from metaflow_agents.sandbox.choice import Unchosen, choose, refuse_unknown
 from metaflow_agents.sandbox.engines import engine_of
 from metaflow_agents.sandbox.port import Sandbox
@@ -27,6 +26,7 @@ from metaflow_agents.settings import Settings
 from metaflow_agents.sop.configuration import load_configuration
 from metaflow_agents.sop.library import Folders, shipped_recording
 from metaflow_agents.sop.load import LoadedSOP
+from metaflow_agents.tools.secrets import secrets_of
 
 
 def prepare(sop: str | Path, *, model: Given | None = None, models: Mapping[str, Given] | None = None,
@@ -58,17 +58,20 @@ def joined(program: Program, place: Folders, choices: Choices, *, loaded: Loaded
     given = _given_models([*needs.values()], choices, place.python)
     chosen = {**(before.chosen if choices.model is None else {}), **given}
     folders = {**dict.fromkeys(needs, place.python), **({} if loaded is None else _python_folders(loaded))}
-    resolved = {name: resolve(one.asked, Sources(
+    secrets = {name: secrets_of(one.sop, settings) for name, one in needs.items()}
+    sources = {name: Sources(
         given=chosen, written=one.sop.models, settings=settings, folders=folders[name], given_folders=place.python,
         given_written=program.sop.models, home=choices.home, base_url=before.base_url,
         configured=lambda: load_configuration(settings.configuration).models,
-        demo=shipped_recording(one.sop.sop) is not None), one.embedders) for name, one in needs.items()}
+        demo=shipped_recording(one.sop.sop) is not None) for name, one in needs.items()}
+    resolved = {name: resolve(one.asked, sources[name], one.embedders) for name, one in needs.items()}
     dry = resolved[program.fingerprint].models.dry
     confining = [_sandbox(one, choices, dry=dry) for one in needs.values()]
-    if not (dry or choices.late):
-        for one in needs.values():
-            refuse_unset_secrets(one.sop, settings)
-    return Prepared(program, loaded, place.sop, choices, chosen, folders, needs, resolved,
+    if not (dry or choices.late) and (unset := [name for one in secrets.values() for name in one.missing()]):
+        listed = ", ".join(f"`{name}`" for name in dict.fromkeys(unset))
+        raise NotHere(f"{listed}: {'these secrets are' if ',' in listed else 'this secret is'} not set; `export {unset[0]}=…` "
+                      "before the run")
+    return Prepared(program, loaded, place.sop, choices, chosen, folders, needs, secrets, resolved,
                     next((one for one in confining if not isinstance(one, Unchosen)), confining[0]))
 
 

@@ -20,7 +20,6 @@ from typing import Any, Self
 
 from metaflow_agents.errors import UsageError, did_you_mean
 from metaflow_agents.journal.places import WORKSPACE, free_name
-from metaflow_agents.models.limits import Limiters
 from metaflow_agents.models.registry import Given, Models, Resolved
 from metaflow_agents.modules import load_function
 from metaflow_agents.policy.package_patterns import PackagePattern
@@ -41,6 +40,7 @@ from metaflow_agents.sop.functions import located
 from metaflow_agents.sop.load import LoadedSOP
 from metaflow_agents.threads.collector import seldom_collected
 from metaflow_agents.threads.watchdog import watched
+from metaflow_agents.tools.secrets import Secrets
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,7 @@ class Prepared:
     chosen: Mapping[str, Given]             # models that were given, by name
     folders: Mapping[str, Sequence[Path]]   # fingerprint of a SOP, also of one that is a step → the folders of its Python
     needs: Mapping[str, Needs]              # fingerprint → what it needs
+    secrets: Mapping[str, Secrets]          # fingerprint → its secrets
     resolved: Mapping[str, Resolved]        # fingerprint → its models
     sandbox: Sandbox
     shared: Shared = field(default_factory=Shared, repr=False, compare=False)
@@ -209,8 +210,9 @@ class Prepared:
 
     def options(self, **more: Any) -> Options:
         """How a run of it is carried out; `more` are the fields of `Options` that are that run's own."""
-        return Options(models=self.models, sandbox=self.sandbox, folders=self.folders, limiters=Limiters(self._limits),
-                       home=self.place, settings=self.choices.settings, inner=self.inner, shared=self.shared, **more)
+        return Options(models=self.models, sandbox=self.sandbox, folders=self.folders, secrets=self.secrets,
+                       limits=self._limits, home=self.place, settings=self.choices.settings, inner=self.inner,
+                       shared=self.shared, **more)
 
 
 def _told(program: Program, resolved: Mapping[str, Resolved]) -> dict[str, str]:

@@ -6,33 +6,14 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from metaflow_agents.errors import NotHere
 from metaflow_agents.runtime.needs import tools_of
 from metaflow_agents.sandbox.port import Sandbox
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.settings import Settings
-from metaflow_agents.terminal import printing
 from metaflow_agents.tools.port import Setting, Tool, ToolSource
 from metaflow_agents.tools.secrets import Secrets
 from metaflow_agents.tools.toolbox import Toolbox
-
-
-def secrets_of(sop: SOP, settings: Settings) -> Secrets:
-    """The secrets of a SOP, in the environment of this process."""
-    found = Secrets(sop.secrets, settings.variable)
-    if sop.secrets:
-        printing.redact(tuple(sop.secrets), found.masked)
-    return found
-
-
-def refuse_unset_secrets(sop: SOP, settings: Settings) -> None:
-    """Raises NotHere, naming them all, where a declared secret is not set."""
-    missing = secrets_of(sop, settings).missing()
-    if missing:
-        listed = ", ".join(f"`{name}`" for name in missing)
-        raise NotHere(f"{listed}: {'these secrets are' if missing[1:] else 'this secret is'} not set; "
-                      f"`export {missing[0]}=…` before the run")
 
 
 def toolbox(program: Program, folder: Path, sandbox: Sandbox, settings: Settings, secrets: Secrets,

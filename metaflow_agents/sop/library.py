@@ -13,7 +13,7 @@ import stat
 from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from metaflow_agents.errors import SOPNotFound, did_you_mean
 from metaflow_agents.sop.reading import MAX_BYTES
@@ -79,6 +79,20 @@ def find_sop(name: str | Path, start: Path) -> Path:
     existing = list(dict.fromkeys(file.stem for folder in folders for file in _yaml_files(folder)))
     looked = ", ".join(_shown(folder, start) for folder in folders)
     raise SOPNotFound(f"no SOP `{written}`: looked in {looked}; {did_you_mean(Path(written).stem, existing)}")
+
+
+class SOPFile(NamedTuple):
+    """A SOP's file: where it lies, its bytes (one more than a file may have, where it is too large), and its folders."""
+
+    path: Path
+    data: bytes
+    folders: Folders
+
+
+def sop_file(name: str | Path, start: Path) -> SOPFile:
+    """The file that `find_sop` finds. Raises SOPNotFound, also where it can't be read."""
+    path = find_sop(name, start)
+    return SOPFile(path, read_bytes(path), Folders(path.parent))
 
 
 def role_in(name: str, folders: Iterable[Path]) -> Path | None:

@@ -77,19 +77,18 @@ def read_sop(name_or_path: str | Path, *, start: Path | None = None) -> Reading:
     `start` is the folder from which names are looked for (default: the current one).
     """
     start = start or Path.cwd()
-    path = library.find_sop(name_or_path, start)
-    return _Loading(path, start).reading()
+    return _Loading(library.sop_file(name_or_path, start), start).reading()
 
 
 class _Loading:
     """One loading: what was read so far, and what was wrong."""
 
-    def __init__(self, path: Path, start: Path, above: tuple[Path, ...] = ()) -> None:
-        self.start, self.folders = start, library.Folders(path.parent)
-        self.above = (*above, path.resolve())
+    def __init__(self, file: library.SOPFile, start: Path, above: tuple[Path, ...] = ()) -> None:
+        self.start, self.folders = start, file.folders
+        self.above = (*above, file.path)
         self.files = attached.ResourceFiles(start, self.folders.roots)
         self.problems = self.files.problems
-        self.document = self.files.taken(path, library.read_bytes(path))
+        self.document = self.files.parsed(file.path, file.data)
         self.entry = self.document.file
         self.overlays: list[Overlay] = []
         self.role_files: dict[str, tuple[Path, Document]] = {}
@@ -122,17 +121,17 @@ class _Loading:
                 continue
             spot = places.at(("steps", name, "sop"))
             try:
-                path = library.find_sop(step.sop, self.folders.sop)
+                file = library.sop_file(step.sop, self.folders.sop)
             except SOPNotFound as error:
                 self.problems.append(Problem("sop-not-found", str(error), "write the name of a SOP beside this one", *spot))
                 continue
-            if path.resolve() in self.above:
-                circle = [*self.above[self.above.index(path.resolve()):], path.resolve()]
+            if file.path in self.above:
+                circle = [*self.above[self.above.index(file.path):], file.path]
                 self.problems.append(Problem(
                     "sop-recursion", f"a SOP is a step of itself: {' → '.join(one.stem for one in circle)}",
                     "let a `foreach` or a step with `rounds` do what repeats", *spot))
                 continue
-            reading = _Loading(path, self.start, self.above).reading()
+            reading = _Loading(file, self.start, self.above).reading()
             self.problems += reading.problems
             if reading.loaded is not None:
                 found[step.sop] = reading.loaded

@@ -53,7 +53,7 @@ class ResourceFiles:
         """That there is no such file, and each path where it was looked for."""
         return f"there is no {what} `{name}`: looked for {', '.join(f'`{self.shown(folder / name)}`' for folder in folders)}"
 
-    def taken(self, file: Path, data: bytes, parse: Callable[[bytes, str], Document] = read_yaml) -> Document:
+    def parsed(self, file: Path, data: bytes, parse: Callable[[bytes, str], Document] = read_yaml) -> Document:
         """What a file of these bytes says."""
         document = parse(data, self.shown(file))
         self.sources[document.file] = document.text
@@ -64,14 +64,14 @@ class ResourceFiles:
         """A YAML file's document, read once; None (with a problem) where it can't be read."""
         if file not in self._documents:
             data = self._bytes(file)
-            self._documents[file] = None if data is None else self.taken(file, data)
+            self._documents[file] = None if data is None else self.parsed(file, data)
         return self._documents[file]
 
     def description(self, file: Path) -> Document | None:
         """The description of a service, read once; None (with a problem) where it can't be read."""
         if file not in self._documents:
             data = self._bytes(file, DESCRIPTIONS.size)
-            self._documents[file] = None if data is None else self.taken(file, data, read_description)
+            self._documents[file] = None if data is None else self.parsed(file, data, read_description)
         return self._documents[file]
 
     def text(self, file: Path) -> str | None:
