@@ -79,11 +79,10 @@ def rested(name: str, home: Path, *, json: bool) -> int:
 
 def _overtaken(told: Told) -> list[str]:
     """That the next run does not read what this one leaves, where one that began later has succeeded meanwhile."""
-    wanted = {name: spec.keep for name, spec in told.program.sop.inputs.items() if spec.keep is not None}
-    if told.standing != "success" or not wanted:
+    if told.standing != "success":
         return []
     try:
-        counts = kept_values(told.home, told.program.sop.sop, wanted)
+        counts = kept_values(told.home, told.program.sop)
     except UsageError as error:                         # of another run: this one has succeeded
         return page().wrapped(safe(str(error)))
     return [line for name, one in counts.items() if one.began > told.outline.glance.began for line in page().wrapped(page().paint(

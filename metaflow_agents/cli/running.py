@@ -195,15 +195,15 @@ def preview(context: typer.Context,
 def _given_before(run: str | None, workspace: Path) -> Mapping[str, Any]:
     if run is None:
         return {}
-    from metaflow_agents.journal.keeping import given_before
+    from metaflow_agents.journal.keeping import read_by
 
-    return given_before(workspace, run)
+    return read_by(workspace, run)[0]
 
 
 def _demonstrated(program: Program, everybody: str | None, named: Mapping[str, str]) -> tuple[Path, dict[str, Any]]:
     """The recording and the inputs of `--demo`; who answered is said first, on stderr."""
     from metaflow_agents.api.demo import demonstration
-    from metaflow_agents.runtime.inputs import parse_option
+    from metaflow_agents.runtime.input_options import parse_option
 
     if everybody is not None or named:
         raise UsageError("`--demo` answers from a recording and `--model` names a model: leave one of them out")
@@ -220,7 +220,7 @@ def _after_the_sop(file: str) -> Iterator[None]:
     try:
         yield
     except UsageError:
-        from metaflow_agents.runtime.prepare import checked
+        from metaflow_agents.runtime.checking import checked
 
         checked(file)
         raise
