@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from copy import deepcopy
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 from metaflow_agents.journal.run_summary import RawJournal, holder
 from metaflow_agents.journal.store import unknown_run
@@ -88,6 +90,10 @@ class JournalFold:
             if self._keeps and seq - (self._kept[-1].seq if self._kept else 0) > self._stride:
                 self._keep()
             self.progress.take(seq, event)
+            self.taken(seq, event)
+
+    def taken(self, seq: int, event: Mapping[str, Any]) -> None:
+        """Called with each new event."""
 
     def told(self) -> None:
         """Called with the lock held whenever it was looked whether something is new."""
@@ -99,10 +105,11 @@ class JournalFold:
             self._stride *= 2
 
     def _standing(self) -> Stands:
-        now, folder = time.time(), str(self.path.parent.parent / self.path.stem)
+        now, name, progress = time.time(), self.path.stem, self.progress
+        folder = str(self.path.parent.parent / name)
         if holder(self.path) not in (None, os.getpid()):        # this process has it open for a moment, to put an answer in
-            return Stands("running", "", now, folder)
-        return Stands(self.progress.outcome or "killed", self.progress.reason, now, folder)
+            return Stands("running", "", now, name, folder)
+        return Stands(progress.outcome or "killed", progress.reason, now, name, folder)
 
     def at(self, seq: int) -> tuple[Progress, Stands]:
         """How the run stood after an event."""
@@ -110,8 +117,8 @@ class JournalFold:
             if seq >= self.progress.seq:
                 return deepcopy(self.progress), self.stands
             before = next((kept for kept in reversed(self._kept) if kept.seq <= seq), None)
-            found, folder = deepcopy(before) or Progress(), self.stands.folder
+            found, now = deepcopy(before) or Progress(), self.stands
         with RawJournal(self.path) as journal:
             for number, event in journal.events(after=found.seq, until=seq):
                 found.take(number, event)
-        return found, Stands(found.outcome or "running", found.reason, found.clock.latest, folder)
+        return found, Stands(found.outcome or "running", found.reason, found.clock.latest, now.run, now.folder)
