@@ -93,7 +93,9 @@ def test_a_run_of_a_terminal_appears_and_is_followed_to_its_end(tmp_path: Path) 
               {"of": 3, "done": 0, "failed": 0, "running": 1, "waiting": 2}, "the first item is under way")
         (tmp_path / "go_a").touch()
         until(lambda: steps(stream)["write"]["told"] == "1 of 3 items", "the first item is told")
-        assert [key for data in stream.of("run") for key in data["touched"] or ()][-1].startswith("write@1[")
+        assert not [data for data in stream.of("run") if "activations" in data], "nobody has asked for them"
+        until(lambda: [(row["key"], row["state"]) for row in client.get("/api/run/activations?run=it").json["rows"]] ==
+              [("write@1[a]~0", "done"), ("write@1[b]~0", "running")], "the time line knows both")
         assert steps(stream)["bind"] | {"told": ""} == {
             "state": "waiting", "told": "", "fired": 0, "began": None, "ended": None, "items": None, "calls": 0, "tokens": 0,
             "usd": 0.0, "estimated": False, "maker_of": [], "asks": 0}
@@ -101,6 +103,8 @@ def test_a_run_of_a_terminal_appears_and_is_followed_to_its_end(tmp_path: Path) 
         for item in "bc":
             (tmp_path / f"go_{item}").touch()
         until(lambda: stream.of("rests"), "its end is told")
+        changed = {row["key"]: row["state"] for data in stream.of("run") for row in data.get("activations", ())}
+        assert changed | {"write@1[a]~0": "done"} == {f"write@1[{item}]~0": "done" for item in "abc"} | {"bind@1~0": "done"}
         assert terminal.wait(PATIENCE) == 0
         assert {name: step["state"] for name, step in steps(stream).items()} == {"write": "done", "bind": "done"}
         last = stream.of("run")[-1]
@@ -139,7 +143,7 @@ def test_how_it_stood_after_each_event(tmp_path: Path) -> None:
     assert [one["seq"] for one in told] == list(range(1, last + 1))
     assert [one["state"] for one in told] == ["running"] * (last - 1) + ["success"]
     seconds = [one["seconds"] for one in told]
-    assert seconds == sorted(seconds) and [one["activations"] for one in told][-1] == 8
+    assert seconds == sorted(seconds) and [one["finished"] for one in told][-1] == 8
     versions = [one["versions"].get("draft", 0) for one in told]
     assert versions == sorted(versions) and versions[-1] == 2
     states = [[one["steps"][name]["state"] for one in told] for name in ("write_it", "cut_it", "extend_it")]

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
 from copy import deepcopy
 from pathlib import Path
 from threading import Lock
-from typing import Any
 
 from metaflow_agents.journal.run_summary import RawJournal, holder
 from metaflow_agents.journal.store import unknown_run
@@ -90,10 +88,6 @@ class JournalFold:
             if self._keeps and seq - (self._kept[-1].seq if self._kept else 0) > self._stride:
                 self._keep()
             self.progress.take(seq, event)
-            self.taken(seq, event)
-
-    def taken(self, seq: int, event: Mapping[str, Any]) -> None:
-        """Called with each new event."""
 
     def told(self) -> None:
         """Called with the lock held whenever it was looked whether something is new."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -18,7 +17,6 @@ from metaflow_agents.schema.program import Program
 from metaflow_agents.views.ui.asked import question_json
 from metaflow_agents.views.ui.graph_layout import graph_json
 from metaflow_agents.views.ui.overview import Page
-from metaflow_agents.views.ui.touched import Touched
 from metaflow_agents.web.following import FRESH, JournalFold
 
 _RUNS = 16                          # runs that are held at once, the last ones that were looked at
@@ -40,7 +38,6 @@ class WatchedRun(JournalFold):
         self._marks: dict[str, tuple[int, int]] = {}        # step → version and event at which it changed last
         self._questions: dict[str, Question] = {}           # digest → question
         self._compiled = ""
-        self._touched: Touched | None = None                # once somebody listens, of what comes from then on
         self._page: Page | None = None
         self._graph: dict[str, Any] | None = None
 
@@ -56,11 +53,6 @@ class WatchedRun(JournalFold):
         wanted = {asked.question for asked in self.progress.questions.values()}
         self._questions = {digest: self._questions.get(digest) or Question.model_validate_json(journal.blob(digest))
                            for digest in wanted}
-
-    def taken(self, seq: int, event: Mapping[str, Any]) -> None:
-        """Which activation it is of."""
-        if self._touched is not None:
-            self._touched.take(seq, event)
 
     def told(self) -> None:
         """Marks what changed."""
@@ -83,6 +75,12 @@ class WatchedRun(JournalFold):
                                    (key, asked.question) in letters, asked.why), self._where)
                 for key, asked in self.progress.questions.items()]
 
+    @property
+    def program(self) -> Program:
+        """What it runs, as it went on last. Raises UsageError where it has not begun."""
+        with self.lock:
+            return self._there().program
+
     def questions(self) -> list[dict[str, Any]]:
         """Those that are open, in the order in which they were asked."""
         with self.lock:
@@ -96,16 +94,13 @@ class WatchedRun(JournalFold):
             return {**page.overview(self.progress, self.stands, self._asked), "graph": self._graph}
 
     def since(self, version: int, seq: int) -> dict[str, Any]:
-        """What a page is told that was told everything up to a version and an event. Version 0: it comes, or comes again.
-        `touched`: activations with something new; null where they are too many, or nobody knows.
-        """
+        """What a page is told that was told everything up to a version and an event. Version 0: it comes, or comes again."""
         with self.lock:
             page = self._there()
-            self._touched = self._touched or Touched(self.progress.seq)
             changed = {name: self._steps[name] for name, (when, event) in self._marks.items()
                        if name in self._steps and (when > version if version else event >= seq)}
             return {"version": self.version, **page.live(self.progress, self.stands), "progress": page.done(self._steps),
-                    "steps": changed, "questions": self._asked, "touched": self._touched.since(seq)}
+                    "steps": changed, "questions": self._asked}
 
     def stood(self, seq: int) -> dict[str, Any]:
         """How the run stood after an event: for the slider."""

@@ -101,7 +101,7 @@ class Page:
         """What changes from event to event, but for the steps and the questions."""
         return {"seq": progress.seq, "state": stands.state, "reason": stands.reason,
                 "seconds": round(seconds_of(progress, stands), 3), "caps": self.caps(progress, stands),
-                "activations": progress.activations, "unanswered": _unanswered(progress.total),
+                "finished": progress.activations, "unanswered": _unanswered(progress.total),
                 "can": can(progress, stands)}
 
     def overview(self, progress: Progress, stands: Stands, questions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

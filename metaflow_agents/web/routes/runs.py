@@ -42,6 +42,10 @@ def run_stream(asked: Asked) -> News:
         found = asked.site.watched.run(name).since(version, seq)
         if found["version"] == version:
             return []
+        if seq and asked.site.indexes.holds(name):
+            with asked.run() as opened, asked.site.indexes.of(opened) as read:
+                found["activations"] = read.index.lines.changed(seq, alive=found["state"] == "running")
+                found["total"] = len(read.index.timeline.rows)
         version, seq = found.pop("version"), found["seq"]
         rested, rests = rests, found["state"] != "running"
         told = [Told("run", found, found["seq"])]
