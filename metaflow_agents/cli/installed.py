@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from metaflow_agents.errors import MetaflowError, RunError, UsageError, raised
-from metaflow_agents.plugins import Plugin, installed
+from metaflow_agents.plugins import OURS, Plugin, installed
 
 
 class PluginCommands(TyperGroup):
@@ -26,11 +26,14 @@ class PluginCommands(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Ours with what they do, and the others with the packages that they come from: nothing of these is imported for it."""
-        own = [(name, self.commands[name]) for name in super().list_commands(ctx) if not self.commands[name].hidden]
-        with formatter.section("PluginCommands"):
+        added = {name: plugin for name, plugin in installed("commands").items() if name not in self.commands}
+        ours = [name for name, plugin in added.items() if plugin.distribution == OURS and not plugin.rivals]
+        own = [(name, command) for name in (*super().list_commands(ctx), *ours)
+               if not (command := self.get_command(ctx, name)).hidden]
+        with formatter.section("Commands"):
             width = formatter.width - 6 - max(len(name) for name, _ in own)
             formatter.write_dl([(name, command.get_short_help_str(width)) for name, command in own])
-        others = [(name, plugin.maker) for name, plugin in installed("commands").items() if name not in self.commands]
+        others = [(name, plugin.maker) for name, plugin in added.items() if name not in ours]
         if others:
             with formatter.section("Commands of installed packages"):
                 formatter.write_dl(others)
@@ -47,6 +50,9 @@ def _command(plugin: Plugin) -> Any:
     except Exception as error:          # its parameters say nothing that typer knows
         raise UsageError(f"the command `{plugin.name}` of {plugin.maker} can't be read: {raised(error)}; fix or uninstall "
                          f"{plugin.distribution}") from error
+    command.name = plugin.name
+    if plugin.distribution == OURS:
+        return command
     invoke = command.invoke
 
     def named(ctx: Any) -> Any:
@@ -56,5 +62,5 @@ def _command(plugin: Plugin) -> Any:
             raise
         except Exception as error:      # somebody else's code
             raise RunError(f"`sop {plugin.name}` of {plugin.maker} failed: {raised(error)}") from error
-    command.name, command.invoke = plugin.name, named
+    command.invoke = named
     return command

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from metaflow_agents.errors import JournalError
-from metaflow_agents.journal.store import Store
+from metaflow_agents.journal.store import Row, Store
 
 _PAGE = 2000
 SQLITE = sqlite3.sqlite_version
@@ -119,18 +119,34 @@ class RawJournal:
     def __exit__(self, *_: object) -> None:
         self._store.close()
 
-    def events(self, *kinds: str) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Events with their numbers, in order, as the JSON that was written: defaults are left out."""
-        after, until = 0, self._store.last()
+    def last(self) -> int:
+        """Number of the last event; 0 where there is none."""
+        return self._store.last()
+
+    def events(self, *kinds: str, after: int = 0, until: int | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Events with their numbers, in order, as the JSON that was written: defaults are left out. Those behind `after` alone,
+        up to `until`: by default up to what is there now.
+        """
+        until = self._store.last() if until is None else until
         while rows := self._store.page(kinds, after, until, _PAGE):
-            for seq, kind, data in rows:
-                try:
-                    event = json.loads(data)
-                except (ValueError, RecursionError) as error:
-                    raise JournalError(f"{self.path} is damaged at event {seq}: {error}; restore the file from a copy") from error
-                event["kind"] = kind            # left out of the data, as every default is
-                yield seq, event
+            for row in rows:
+                yield row[0], self._read(row)
             after = rows[-1][0]
+
+    def numbered(self, numbers: Sequence[int]) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The events of these numbers, in order."""
+        for start in range(0, len(numbers), _PAGE):
+            for row in self._store.rows(numbers[start:start + _PAGE]):
+                yield row[0], self._read(row)
+
+    def _read(self, row: Row) -> dict[str, Any]:
+        seq, kind, data = row
+        try:
+            event: dict[str, Any] = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise JournalError(f"{self.path} is damaged at event {seq}: {error}; restore the file from a copy") from error
+        event["kind"] = kind                    # left out of the data, as every default is
+        return event
 
     def blob(self, digest: str) -> bytes:
         """A blob's bytes. Raises JournalError where it is missing or damaged."""
@@ -158,7 +174,7 @@ class RawJournal:
 
     def standing(self) -> tuple[str, str]:
         """How the run stands (an outcome, `running` or `killed`), and why."""
-        if _holder(self.path) is not None:
+        if holder(self.path) is not None:
             return "running", ""
         rests = list(self.events("resumed", "run_ended"))
         last = rests[-1][1] if rests else {}
@@ -175,7 +191,7 @@ def glances(journals: Sequence[Path]) -> Iterator[Glance]:
             yield Glance(run=path.stem, state="damaged", reason=str(error))
 
 
-def _holder(journal: Path) -> int | None:
+def holder(journal: Path) -> int | None:
     """The process that has the run open, by its lock file; None where there is none, or it died without removing it."""
     try:
         written = journal.with_name(journal.name + ".lock").read_text(encoding="ascii", errors="replace").strip()

@@ -45,6 +45,11 @@ def redacted(text: str) -> str:
     return text
 
 
+def redacts() -> bool:
+    """Whether this process knows any secret."""
+    return bool(_redactors)
+
+
 def shown(text: str, *, lines: bool = False) -> str:
     """Text that somebody else wrote, on a terminal: an escape sequence shows, and does nothing.
 
