@@ -144,7 +144,7 @@ export default {
   stop: (run) => post("run/stop", { run }),
   resume: (run, options = {}) => post("run/resume", { run, ...options }),
   fork: (run, options = {}) => post("run/fork", { run, ...options }),
-  upload: (name, bytes) => call("upload", { query: { name }, bytes }),
+  upload: (name, bytes, batch) => call("upload", { query: { name, batch }, bytes }),
   sop: (file) => get("sop", { file }),
   check: (file, text) => post("sop/check", { file, text }),
   edit: (body) => post("sop/edit", body),

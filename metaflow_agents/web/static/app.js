@@ -2,7 +2,7 @@
 
 import { html, render, useEffect, useErrorBoundary, useRef, useState } from "./vendor/preact-htm.js";
 import api from "./api.js";
-import { onKey, setTeller, shortcuts, singleKeys, useLoad, useShortcuts, useTitle } from "./hooks.js";
+import { onKey, setTeller, shortcuts, singleKeys, useShortcuts, useTitle } from "./hooks.js";
 import { Button, Dialog, Empty, Loading, Problem } from "./parts.js";
 import { go, href, parseRoute } from "./router.js";
 
@@ -54,14 +54,13 @@ function Help({ onClose }) {
     <p class="told">Tab, arrows, Enter and Escape work everywhere, also without them.</p><//>`;
 }
 
-function Shell() {
+function Shell({ workspace }) {
   const [route, setRoute] = useState(parseRoute(location.hash));
   const [help, setHelp] = useState(false);
   const [said, setSaid] = useState("");
   const [link, setLink] = useState("");
   const main = useRef(null);
   const { Page, error } = usePage(route.page);
-  const { value: workspace } = useLoad(() => (api.live ? api.workspace() : null), []);
   const questions = useQuestions(route.page);
 
   useEffect(() => {
@@ -123,22 +122,18 @@ function useQuestions(page) {
   return number;
 }
 
-/** The token of the address opens the session, once, and leaves the address. */
+/** The token of the address opens the session, once, and leaves the address: `#token=…`, `#/run/R?token=…`. */
 async function begin() {
-  const token = /^#token=([\w.~-]+)(?:&to=(.*))?$/.exec(location.hash);
+  const token = /[#?&]token=([\w-]+)/.exec(location.hash);
   const root = document.getElementById("app");
-  if (token) history.replaceState(null, "", token[2] ? decodeURIComponent(token[2]) : "#/");
-  if (api.live) {
-    try {
-      if (token) await api.session(token[1]);
-      await api.workspace();
-    } catch (error) {
-      render(html`<main class="main"><div class="page"><h1>No session</h1><${Problem} title="This page can't be opened" error=${error} />
-        <p class="quiet">Open the address that <code>sop ui</code> printed: it holds a token for this browser. A token is good for one browser.</p></div></main>`, root);
-      return;
-    }
+  if (token) history.replaceState(null, "", location.hash.replace(/([#?&])token=[\w-]+&?/, "$1").replace(/[?&#]$/, "") || "#/");
+  try {
+    if (token) await api.session(token[1]).catch((error) => api.workspace().catch(() => { throw error; }));    // used up, but this browser has a session
+    render(html`<${Shell} workspace=${api.live ? await api.workspace() : null} />`, root);
+  } catch (error) {
+    render(html`<main class="main"><div class="page"><h1>No session</h1><${Problem} title="This page can't be opened" error=${error} />
+      <p class="quiet">Open the address that <code>sop ui</code> printed last: it holds a token for this browser, which works once.</p></div></main>`, root);
   }
-  render(html`<${Shell} />`, root);
 }
 
 begin();
