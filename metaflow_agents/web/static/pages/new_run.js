@@ -90,7 +90,7 @@ function Form({ file, from, api, workspace }) {
             error=${tried ? faults[input.name] : ""} onChange=${(value) => setGiven((before) => ({ ...before, [input.name]: value }))} />`) : html`<p class="quiet">This SOP takes none.</p>`}</section>
         <section class="panel padded stack" aria-label="How it runs"><h2>How it runs</h2>
           <div class="pair">
-            <${Field} label="Model" told="openai:NAME, a name under `models`, python:FILE.py:function, or dry: nothing is called.">${({ id, describedBy }) => html`
+            <${Field} label="Model" told="openai:NAME, a name under models, python:FILE.py:function, or dry: nothing is called.">${({ id, describedBy }) => html`
               <input type="text" id=${id} list="models" autocomplete="off" spellcheck="false" aria-describedby=${describedBy} ...${option("model")} /><datalist id="models">${[...(workspace?.models || []), "dry"].map((one) => html`<option key=${one} value=${one} />`)}</datalist>`}<//>
             <${Field} label="Name" told="What the run is called; by default the SOP's name and a number.">${({ id, describedBy }) => html`<input type="text" id=${id} spellcheck="false" aria-describedby=${describedBy} ...${option("name")} />`}<//>
           </div>

@@ -45,7 +45,7 @@ export function Head({ overview, api, reload, selected }) {
       <div class="meters">
         <${Meter} label="steps" told=${`${progress.done} of ${progress.of}`} share=${progress.of ? progress.done / progress.of : null} />
         ${caps.map((cap) => html`<${Meter} key=${cap.what} label=${cap.what === "usd" ? "cost" : cap.what} spent=${cap.what === "time" ? passed : cap.spent} cap=${cap.cap}
-          told=${cap.what === "time" && state === "running" ? timed(passed, cap.cap) : cap.told} />`)}</div>
+          told=${cap.what === "time" ? timed(passed, cap.cap) : cap.told} />`)}</div>
     </div>
     ${state !== "running" && reason ? html`<p class=${`reason ${["failed", "failure", "stopped", "endpoint", "killed"].includes(state) ? "bad" : ""}`}><span class="pre">${reason}</span></p>` : null}
     ${error ? html`<p class="reason bad" role="alert"><span class="pre">${error.message}</span></p>` : null}
@@ -55,7 +55,14 @@ export function Head({ overview, api, reload, selected }) {
   </header>`;
 }
 
-const timed = (seconds, cap) => (cap ? `${duration(seconds)} of ${duration(cap)}` : duration(seconds));
+/** "10:32 of 30:00", which counts without jumping. */
+const timed = (seconds, cap) => (cap ? `${clocked(seconds)} of ${clocked(cap)}` : duration(seconds));
+
+function clocked(seconds) {
+  const [whole, two] = [Math.floor(seconds), (number) => String(number).padStart(2, "0")];
+  const [hours, minutes] = [Math.floor(whole / 3600), Math.floor((whole % 3600) / 60)];
+  return hours ? `${hours}:${two(minutes)}:${two(whole % 60)}` : `${minutes}:${two(whole % 60)}`;
+}
 
 /** What `sop resume` can be given. */
 function ResumeWith({ api, run, reload, onClose }) {
