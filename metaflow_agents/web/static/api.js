@@ -32,6 +32,7 @@ async function call(path, { query, body, bytes, signal } = {}) {
   } catch {
     throw new ApiError(response.status, `The server answered ${response.status} with something that is no JSON.`);
   }
+  if (response.status === 401) dispatchEvent(new Event("sop-no-session"));
   if (!response.ok) throw new ApiError(response.status, value.error || `The server answered ${response.status}.`);
   return value;
 }
@@ -100,6 +101,7 @@ function stream(path, query, on, status = () => {}) {
       status("lost");
       if (source.readyState === EventSource.CLOSED) {                 // refused: the browser does not try again by itself
         close();
+        get("workspace").catch(() => {});                              // says so where the session is over
         timer = setTimeout(open, LOOK_EVERY);
       }
     };

@@ -11,16 +11,19 @@ export function Table({ columns, rows, id, caption, selected, sort, onSort, rowC
   const head = (column) => {
     const mine = sort?.name === column.name;
     const way = mine ? (sort.down ? "descending" : "ascending") : undefined;
-    return html`<th key=${column.name} scope="col" role="columnheader" class=${classes(column)} aria-sort=${way}>${column.sort && onSort ? html`
+    return html`<th key=${column.name} scope="col" role="columnheader" class=${classes(column)} aria-sort=${way}>
+      ${column.sort && onSort ? html`
       <button type="button" class="sorter" onClick=${() => onSort({ name: column.name, down: mine ? !sort.down : !!column.num })}>
         ${column.label}<span aria-hidden="true">${mine ? (sort.down ? " ↓" : " ↑") : ""}</span></button>` : column.label}</th>`;
   };
-  return html`<div class="table-frame" tabIndex="0" role="region" aria-label=${caption}><table class=${`table ${cards ? "cards" : ""}`} role="table">
+  return html`<div class="table-frame" tabIndex="0" role="region" aria-label=${caption}>
+    <table class=${`table ${cards ? "cards" : ""}`} role="table">
     <caption class="hidden">${caption}</caption>
     <thead role="rowgroup"><tr role="row">${columns.map(head)}</tr></thead>
     <tbody role="rowgroup">${rows.map((row) => html`
       <tr key=${id(row)} role="row" data-row class=${`${selected && selected(row) ? "selected" : ""} ${rowClass ? rowClass(row) : ""}`}>
-        ${columns.map((column) => html`<td key=${column.name} role="cell" class=${classes(column)} data-label=${column.label}>${column.cell(row)}</td>`)}
+        ${columns.map((column) => html`<td key=${column.name} role="cell" class=${classes(column)} data-label=${column.label}>
+          ${column.cell(row)}</td>`)}
       </tr>`)}</tbody>
   </table></div>`;
 }
