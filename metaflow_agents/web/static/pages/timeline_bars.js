@@ -15,7 +15,7 @@ export function paths(row, toX, now, width) {
     const x0 = toX(bar.began);
     const x1 = Math.max(toX(bar.ended ?? now), x0 + LEAST);
     if (x1 < 0 || x0 > width) continue;
-    const name = `${PLACES[bar.kind] ? bar.kind : "function"} ${stateClass(bar, row)}`;
+    const name = `${PLACES[bar.kind] ? bar.kind : "function"} ${standing(bar)}`;
     const spans = groups.get(name) || groups.set(name, []).get(name);
     const last = spans[spans.length - 1];
     if (last && x0 <= last[1] + 0.5 && x0 >= last[0]) last[1] = Math.max(last[1], x1);
@@ -27,7 +27,7 @@ export function paths(row, toX, now, width) {
   });
 }
 
-function stateClass(bar) {
+function standing(bar) {
   if (bar.state === "failed") return "failed";
   return bar.ended === null || bar.ended === undefined ? "open" : "done";
 }
