@@ -135,7 +135,7 @@ export default {
   text: (run, digest, path) => get("run/text", { run, digest, path }),
   artifacts: (run) => get("run/artifacts", { run }),
   artifact: (run, query) => get("run/artifact", { run, ...query }),
-  page: (run, query) => `/frame?${new URLSearchParams({ run, ...query })}`,        // an address for a sandboxed frame
+  page: (run, { name, version, path }) => `/frame?${new URLSearchParams({ run, name, version, ...(path ? { path } : {}) })}`,        // an address for a sandboxed frame
   diff: (run, query) => get("run/diff", { run, ...query }),
   files: (run) => get("run/files", { run }),
   log: (run, query = {}) => get("run/log", { run, ...query }),
