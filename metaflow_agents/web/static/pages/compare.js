@@ -62,8 +62,8 @@ function Figures({ found, a, b }) {
   return html`<${Table} caption="Outcome and cost" id=${(row) => row.name} rows=${rows} columns=${[
     { name: "name", label: "", cell: (row) => html`<span class="quiet">${row.name}</span>` },
     column("one", html`<a href=${href("run", { run: a })}>${a}</a>`, (row) => html`<span class="num">${row.one}</span>`),
-    column("two", html`<a href=${href("run", { run: b })}>${b}</a>`, (row) => html`<span class="num">${row.two}</span>`),
-    { name: "change", label: "difference", cell: (row) => html`<span class="num quiet">${row.change}</span>` }]} />`;
+    column("two", html`<a href=${href("run", { run: b })}>${b}</a>`, (row) => html`<span class="num">${row.two}</span>${row.change ? html`<span class="num quiet compare-inline"> ${row.change}</span>` : null}`),
+    { name: "change", label: "difference", class: "compare-change", cell: (row) => html`<span class="num quiet">${row.change}</span>` }]} />`;
 }
 
 /** "+20 %" of the second against the first; empty where they are the same or nothing is there to compare with. */

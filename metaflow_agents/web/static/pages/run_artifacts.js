@@ -1,6 +1,6 @@
 // What a run made: each artifact with its versions, who made them and why, any two compared; and the files with their history.
 
-import { html, useRef } from "../vendor/preact-htm.js";
+import { html, useEffect, useRef } from "../vendor/preact-htm.js";
 import { useLoad, useRows } from "../hooks.js";
 import { Button, Bytes, Empty, Loading, Problem, Tabs, bytes, plural } from "../parts.js";
 import { altered, go, within } from "../router.js";
@@ -32,7 +32,11 @@ function Versions({ api, run, route, all, selected, select, to }) {
   useRows(list);
   const made = all.filter(({ versions }) => versions.length);
   const { name, version, path, a, b } = route.query;
-  const artifact = all.find((one) => one.name === name) || (selected && made.find((one) => one.versions.some(({ firing }) => firing && (within(firing, selected) || within(selected, firing))))) || made.findLast((one) => !one.input) || made[0];
+  const artifact = all.find((one) => one.name === name) || (selected && made.find((one) => one.versions.some(({ firing }) => firing && (within(firing, selected) || within(selected, firing))))) || newest(made) || made[0];
+  useEffect(() => {                     // by hand: the page itself stays where it is
+    const chosen = list.current?.querySelector(".chosen");
+    if (chosen) list.current.scrollTop = Math.max(0, chosen.offsetTop - list.current.offsetTop - list.current.clientHeight / 3);
+  }, [artifact?.name]);
   if (!artifact) return html`<${Empty} title="Nothing is made yet"><p>Inputs and what steps make appear here, each with all its versions.</p><//>`;
   const latest = artifact.versions.at(-1);
   const shown = artifact.versions.find(({ number }) => String(number) === version) || latest;
@@ -49,6 +53,9 @@ function Versions({ api, run, route, all, selected, select, to }) {
         : html`<${OneVersion} api=${api} run=${run} artifact=${artifact} shown=${shown} path=${path} to=${to} />`}` : html`<${Empty} title=${`${artifact.name} is not made yet`} />`}</section>
   </div>`;
 }
+
+/** What a step made last. */
+const newest = (made) => made.filter((one) => !one.input).reduce((best, one) => (best && (best.versions.at(-1).at ?? 0) > (one.versions.at(-1).at ?? 0) ? best : one), null);
 
 /** Which version is shown, who made it and why; or which two are compared. */
 function Which({ artifact, shown, comparing, a, b, to, select }) {

@@ -75,7 +75,7 @@ export default function TimeLine({ api, run, overview, feed, selected, select, l
     </div>
     ${rows.error ? html`<${Problem} error=${rows.error} retry=${() => rows.again()} />` : null}
     ${rows.head === null ? html`<${Loading} lines=${8} />` : rows.total === 0 ? html`<${Nothing} filtered=${rows.filtered} live=${live} clear=${() => setFilter({ state: "", step: "", q: "" })} />`
-      : html`<${Chart} rows=${rows} win=${win} length=${length} now=${now} selected=${selected} place=${place} follow=${live && follow} reveal=${reveal} onWindow=${onWindow} onPlace=${onPlace} />`}
+      : html`<${Chart} rows=${rows} win=${win} length=${length} now=${now} selected=${selected} place=${place} live=${live} follow=${live && follow} reveal=${reveal} onWindow=${onWindow} onPlace=${onPlace} />`}
     <div class="tl-legend quiet">${KINDS.map((kind) => html`<span key=${kind}><span class=${`tl-swatch ${kind}`} aria-hidden="true"></span>${kind}</span>`)}
       <span><span class="tl-swatch failed" aria-hidden="true"></span>failed</span><span><span class="tl-diamond" aria-hidden="true">◆</span> critical path</span>
       <span class="tl-hint">Ctrl + wheel zooms, Shift + wheel moves; drag on the axis to choose a span</span></div>

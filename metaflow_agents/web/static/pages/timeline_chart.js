@@ -18,7 +18,7 @@ const rowHeight = (width) => (width < NARROW ? 44 : 26);
  * `rows` (timeline_rows.js), the window `win` of `length` seconds, `now`, the selection. `onWindow(win)`, `onPlace(place, {open})`.
  * `reveal`: a place to scroll to, as {place}; another object scrolls again.
  */
-export function Chart({ rows, win, length, now, selected, place, follow, reveal, onWindow, onPlace }) {
+export function Chart({ rows, win, length, now, selected, place, live, follow, reveal, onWindow, onPlace }) {
   const frame = useRef(null);
   const list = useRef(null);
   const { width: whole, height: high } = useSize(list);
@@ -83,7 +83,7 @@ export function Chart({ rows, win, length, now, selected, place, follow, reveal,
       onPlace,
     }));
   }
-  return html`<div class=${`tl-chart ${narrow ? "narrow" : ""}`} ref=${frame} onKeyDown=${(event) => keys(event, { win, length, place, total, page: Math.max(1, Math.floor(high / height) - 1), onWindow, onPlace })}>
+  return html`<div class=${`tl-chart ${narrow ? "narrow" : ""}`} ref=${frame} style=${{ "--tl-rows": live ? "900px" : `${total * height + 34}px` }} onKeyDown=${(event) => keys(event, { win, length, place, total, page: Math.max(1, Math.floor(high / height) - 1), onWindow, onPlace })}>
     <${Axis} win=${win} width=${width} now=${now} length=${length} rests=${rows.head?.rests || []} toX=${toX} drag=${drag} />
     <div class="tl-list" ref=${list} role="listbox" aria-label="Activations in the order in which they began" tabIndex="0"
         aria-activedescendant=${place >= first && place < last ? `tl-${place}` : undefined} onScroll=${scrolled}>
