@@ -131,10 +131,11 @@ export default {
   run: (run) => get("run", { run }),
   at: (run, seq, signal) => get("run/at", { run, seq }, signal),
   activations: (run, query = {}) => get("run/activations", { run, ...query }),
-  conversation: (run, key) => get("run/conversation", { run, key }),
+  conversation: (run, key, query = {}) => get("run/conversation", { run, key, ...query }),
   text: (run, digest, path) => get("run/text", { run, digest, path }),
   artifacts: (run) => get("run/artifacts", { run }),
   artifact: (run, query) => get("run/artifact", { run, ...query }),
+  page: (run, { name, version, path }) => `/frame?${new URLSearchParams({ run, name, version, ...(path ? { path } : {}) })}`,        // an address for a sandboxed frame
   diff: (run, query) => get("run/diff", { run, ...query }),
   files: (run) => get("run/files", { run }),
   log: (run, query = {}) => get("run/log", { run, ...query }),

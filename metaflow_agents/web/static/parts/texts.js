@@ -10,8 +10,7 @@ const TAGS = new Set(["p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li",
 const LINK = /^(https?:|mailto:)/i;
 
 /** A tree of Markdown from the server: strings, and {tag, children, href?, title?, start?, align?, lines?}. Unknown tags are a span. */
-export const Markdown = ({ tree, top = 2 }) => html`<div class="markdown">
-  ${(Array.isArray(tree) ? tree : [tree]).map((node) => branch(node, top))}</div>`;
+export const Markdown = ({ tree, top = 2 }) => html`<div class="markdown">${(Array.isArray(tree) ? tree : [tree]).map((node) => branch(node, top))}</div>`;
 
 function branch(node, top) {
   if (node === null || node === undefined) return null;
@@ -35,8 +34,7 @@ function branch(node, top) {
 /** Code as lines of [class, text] pairs (pygments' short names), with line numbers unless `bare`. */
 export const Code = ({ lines, bare, label = "Code" }) => html`<div class="code-frame" tabIndex="0" role="region" aria-label=${label}>
   <pre class=${`code ${bare ? "" : "numbered"}`}>${lines.map((line, number) => html`<code key=${number} class="line">${
-    (Array.isArray(line) ? line : [["", line]]).map(([kind, text]) => (kind && /^[a-z0-9]+$/i.test(kind) ? h("span", { class: `c-${kind}` }, text) : text))}
-      ${"\n"}</code>`)}</pre></div>`;
+    (Array.isArray(line) ? line : [["", line]]).map(([kind, text]) => (kind && /^[a-z0-9]+$/i.test(kind) ? h("span", { class: `c-${kind}` }, text) : text))}${"\n"}</code>`)}</pre></div>`;
 
 /** Hunks of a difference: [{old, new, lines: [[sign, text]]}], old and new being the numbers of the first lines. */
 export function Diff({ hunks, same, label = "Difference" }) {
@@ -51,8 +49,7 @@ export function Diff({ hunks, same, label = "Difference" }) {
           const [left, right] = [sign === "+" ? "" : before++, sign === "-" ? "" : after++];
           const kind = { "+": "added", "-": "taken" }[sign] || "";
           return html`<tr key=${number} class=${kind}><td class="line-number">${left}</td><td class="line-number">${right}</td>
-            <td class="sign">${sign === "+" ? "+" : sign === "-" ? "−" : ""}<span class="hidden">${kind}</span></td><td class="line">
-              ${text}</td></tr>`;
+            <td class="sign">${sign === "+" ? "+" : sign === "-" ? "−" : ""}<span class="hidden">${kind}</span></td><td class="line">${text}</td></tr>`;
         })}</tbody>`;
     })}
   </table></div>`;
@@ -60,9 +57,10 @@ export function Diff({ hunks, same, label = "Difference" }) {
 
 /**
  * A text, or the beginning of one: a string, or {text, cut, digest, path} where the server sent the first 20,000 characters of `cut`.
- * "Show all" gets the rest by `api.text(run, …)`. `kind`: "prose" wraps in the page's font, "mono" keeps columns.
+ * "Show all" gets the rest by `api.text(run, …)`. `kind`: "prose" wraps in the page's font, "mono" keeps columns. `paint` gives what
+ * stands for the text, where somebody looks for words in it.
  */
-export function Text({ text, run, api, kind = "mono" }) {
+export function Text({ text, run, api, kind = "mono", paint }) {
   const given = typeof text === "string" ? { text } : text || { text: "" };
   const [whole, setWhole] = useState(null);
   const [error, setError] = useState(null);
@@ -74,9 +72,8 @@ export function Text({ text, run, api, kind = "mono" }) {
     }
   };
   const shown = whole ?? given.text;
-  return html`<div class=${`text ${kind}`}><div class="pre">${shown}</div>
-    ${given.cut && whole === null ? html`<div class="cut"><span class="quiet">
-      ${count(given.text.length)} of ${count(given.cut)} characters</span>
+  return html`<div class=${`text ${kind}`}><div class="pre">${paint ? paint(shown) : shown}</div>
+    ${given.cut && whole === null ? html`<div class="cut"><span class="quiet">${count(given.text.length)} of ${count(given.cut)} characters</span>
       ${given.digest && api ? html`<${Button} kind="small" run=${more}>Show all<//>` : null}</div>` : null}
     ${error ? html`<p class="complaint" role="alert">${error.message}</p>` : null}</div>`;
 }
@@ -97,6 +94,5 @@ export function Copy({ text, label = "Copy", kind = "small" }) {
     }
     setTimeout(() => setTold(""), 1500);
   };
-  return html`<${Button} kind=${kind} run=${copy}><span class="swap"><span class=${told ? "gone" : ""}>${label}</span>
-    <span class=${told ? "" : "gone"} aria-hidden=${told ? undefined : "true"}>${told || "Copied"}</span></span><//>`;
+  return html`<${Button} kind=${kind} run=${copy}><span class="swap"><span class=${told ? "gone" : ""}>${label}</span><span class=${told ? "" : "gone"} aria-hidden=${told ? undefined : "true"}>${told || "Copied"}</span></span><//>`;
 }
