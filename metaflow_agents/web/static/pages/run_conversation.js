@@ -186,7 +186,7 @@ function More({ conversation, total }) {
     watch.observe(ref.current);
     return () => watch.disconnect();
   }, [conversation.turns.length]);
-  return html`<div ref=${ref} class="more"><${Button} run=${() => conversation.next()}>More turns (${conversation.turns.length} of ${total})<//></div>`;
+  return html`<div ref=${ref} class="more-button"><${Button} run=${() => conversation.next()}>More turns (${conversation.turns.length} of ${total})<//></div>`;
 }
 
 function Ended({ ended, run }) {
