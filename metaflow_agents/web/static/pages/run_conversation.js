@@ -96,7 +96,7 @@ function useConversation(api, run, key, feed) {
   useEffect(() => {
     conversation.load(0);
     const stop = feed?.subscribe((news) => {
-      if ((news.activations || []).some((row) => row.key === key)) conversation.soon();
+      if (news.touched === null || news.touched?.includes(key) || news.activations?.some((row) => row.key === key)) conversation.soon();
     });
     return () => { stop?.(); conversation.close(); };
   }, [conversation]);

@@ -92,7 +92,7 @@ function useRowsOf(api, run, filter, feed) {
   }), [api, run, filter]);
   useEffect(() => {
     rows.load(0);
-    const stop = feed?.subscribe((told) => rows.merge(told.activations || [], told.total));
+    const stop = feed?.subscribe((told) => rows.hear(told));
     return () => { stop?.(); rows.close(); };
   }, [rows]);
   useEffect(() => () => cancelAnimationFrame(frame.current), []);
